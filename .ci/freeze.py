@@ -13,7 +13,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PACKAGE, EXTRAS = "fedsim-jax", ("dev", "tools", "tests")
-BUNDLED = {"pip", "setuptools", "wheel"}  # of a virtual environment: as old as its Python, and wrong for another one
+BUNDLED = {
+    "pip",
+    "setuptools",
+    "wheel",
+}  # of a virtual environment: as old as its Python, and wrong for another one
 FILE = Path(__file__).with_name("constraints.txt")
 HEAD = """\
 # The versions that the last green run of .ci/run had, with Python {python}; .ci/freeze.py writes this file.
@@ -52,7 +56,9 @@ def needed(package: str, extras: Iterable[str]) -> dict[str, str]:
         if (name, wanted) in seen:
             continue
         seen.add((name, wanted))
-        versions[name] = version(name).partition("+")[0]  # what a local build adds is found nowhere else
+        versions[name] = version(name).partition("+")[
+            0
+        ]  # what a local build adds is found nowhere else
         waiting += asked_for(name, wanted)
     return versions
 

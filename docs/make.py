@@ -26,14 +26,19 @@ from fedsim.scenario.meanings import meanings
 
 DOCS = Path(__file__).parent
 MADE = "<!-- made by docs/make.py -->\n\n"
-FROM_OPTAX = "From optax, by their own names: "  # how the one line begins that depends on what is installed
+FROM_OPTAX = (
+    "From optax, by their own names: "  # how the one line begins that depends on what is installed
+)
 ALWAYS = (
     "A parameter without an annotation, or a name that another module has taken, is a `RegistrationError`. Bounds stand in "
     "the annotation, `Annotated[float, Ge(0)]`. The first line of the docstring is what `fedsim list` shows, all of it what "
     "`fedsim explain` prints."
 )
 TITLES = {  # family -> heading, and where it stands in a scenario
-    "method": ("Methods", "`method:`, `--methods`; every rule's name is one too, and replaces the rule alone"),
+    "method": (
+        "Methods",
+        "`method:`, `--methods`; every rule's name is one too, and replaces the rule alone",
+    ),
     "client": ("Client methods", "`client.kind`"),
     "rule": ("Rules", "`server:`, one of them"),
     "stage": ("Stages", "`server:` before the rule, `wire:`"),
@@ -82,14 +87,21 @@ IMPORTS = {
 
 def pages() -> dict[str, str]:
     """Path below docs -> text, of every page that is derived."""
-    whole = {"catalogue.md": catalogue_page(), "files.md": files_page(), "cli.md": cli_page(), **dict(extend_pages())}
+    whole = {
+        "catalogue.md": catalogue_page(),
+        "files.md": files_page(),
+        "cli.md": cli_page(),
+        **dict(extend_pages()),
+    }
     return {name: MADE + text.strip() + "\n" for name, text in whole.items()}
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A table in Markdown."""
     lines = [header, ("---",) * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- catalogue.md
@@ -105,22 +117,36 @@ def catalogue_page() -> str:
         "bounds.",
     ]
     for family, (heading, where) in TITLES.items():
-        ours = {kind: f for kind, f in sorted(FAMILIES[family].items()) if f.__module__.startswith("fedsim.")}
+        ours = {
+            kind: f
+            for kind, f in sorted(FAMILIES[family].items())
+            if f.__module__.startswith("fedsim.")
+        }
         borrowed = [
-            kind for kind, f in ours.items() if hasattr(optax, kind) and getdoc(f) == getdoc(getattr(optax, kind))
+            kind
+            for kind, f in ours.items()
+            if hasattr(optax, kind) and getdoc(f) == getdoc(getattr(optax, kind))
         ]
-        rows = [row(kind, f, known[family + "s"][kind]) for kind, f in ours.items() if kind not in borrowed]
+        rows = [
+            row(kind, f, known[family + "s"][kind])
+            for kind, f in ours.items()
+            if kind not in borrowed
+        ]
         header = ("kind", "what it does", "keeps, sends" if family == "method" else "source")
         sections += [f"## {heading}", f"In a scenario: {where}."]
         sections += [table(header, rows)] if rows else []
-        sections += [FROM_OPTAX + ", ".join(f"`{kind}`" for kind in borrowed) + "."] if borrowed else []
+        sections += (
+            [FROM_OPTAX + ", ".join(f"`{kind}`" for kind in borrowed) + "."] if borrowed else []
+        )
     return "\n\n".join(map(wrapped, sections))
 
 
 def row(kind: str, factory: Callable, entry: dict[str, Any]) -> tuple[str, str, str]:
     """A kind: its name with parameters, its line, its source; of a method what it keeps and sends."""
     parameters = inspect.signature(factory).parameters.values()
-    written = ", ".join(p.name if p.default is p.empty else f"{p.name}={plain(p.default)}" for p in parameters)
+    written = ", ".join(
+        p.name if p.default is p.empty else f"{p.name}={plain(p.default)}" for p in parameters
+    )
     file = Path(*factory.__module__.split(".")).with_suffix(".py")
     name = f"[`{kind}`](../{file})" + (f" `({written})`" if written else "")
     also = f" Also: {', '.join(entry['aliases'])}." if entry["aliases"] else ""
@@ -156,7 +182,10 @@ def files_page() -> str:
     sections = [
         "# Files",
         "A run writes into `reports/<name>/`, a comparison into `reports/<name>-compare/`, unless `--out` says where.",
-        table(("file", "what it holds"), [(f"`{name}`", text) for name, text in known["files"].items()]),
+        table(
+            ("file", "what it holds"),
+            [(f"`{name}`", text) for name, text in known["files"].items()],
+        ),
         "Columns stand in a fixed order. One that does not apply is left out, a cell that does not apply is empty, a computed "
         "NaN is `nan`; floats are written so that they read back to the bit, and text that a spreadsheet would compute begins "
         "with an apostrophe. Rows are sorted by method, variation, seed and round, whatever finished first. Where something "
@@ -165,9 +194,13 @@ def files_page() -> str:
     for name, columns in TABLES.items():
         texts = known["tables"][name]["columns"]
         if odd := set(columns) ^ set(texts):
-            raise SystemExit(f"fedsim/disk/files.yaml and tables.py differ about {name}: {', '.join(sorted(odd))}")
+            raise SystemExit(
+                f"fedsim/disk/files.yaml and tables.py differ about {name}: {', '.join(sorted(odd))}"
+            )
         sections += [f"## {name}", known["tables"][name]["about"]]
-        sections += [table(("column", "meaning"), [(f"`{column}`", texts[column]) for column in columns])]
+        sections += [
+            table(("column", "meaning"), [(f"`{column}`", texts[column]) for column in columns])
+        ]
     return "\n\n".join(map(wrapped, filter(None, sections)))
 
 
@@ -195,12 +228,19 @@ def command_sections(name: str, command: click.Command) -> Iterator[str]:
     options = [p for p in command.params if isinstance(p, click.Option)]
     below = ["COMMAND"] if isinstance(command, click.Group) else []
     called = " ".join(
-        [f"fedsim {name}", "[OPTIONS]", *below, *(p.make_metavar(click.Context(command)) for p in arguments)]
+        [
+            f"fedsim {name}",
+            "[OPTIONS]",
+            *below,
+            *(p.make_metavar(click.Context(command)) for p in arguments),
+        ]
     )
     prose, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:\n")
     yield f"### {name}\n\n`{called}`"
     yield prose.strip()
-    yield table(("option", "what it does"), [(flags(option), meaning(option)) for option in options])
+    yield table(
+        ("option", "what it does"), [(flags(option), meaning(option)) for option in options]
+    )
     if examples:
         yield "```text\n" + textwrap.dedent(examples).strip() + "\n```"
     for below, inner in getattr(command, "commands", {}).items():
@@ -215,13 +255,19 @@ def flags(option: click.Option) -> str:
 
 def values(kind: click.ParamType) -> str:
     """What an option takes."""
-    return "|".join(map(str, kind.choices)) if isinstance(kind, click.Choice) else kind.name.split()[0].upper()
+    return (
+        "|".join(map(str, kind.choices))
+        if isinstance(kind, click.Choice)
+        else kind.name.split()[0].upper()
+    )
 
 
 def meaning(option: click.Option) -> str:
     """An option's help, its bounds, and its default where `--help` shows it."""
     least, most = getattr(option.type, "min", None), getattr(option.type, "max", None)
-    bounds = "" if least is None else f" At least {least}." if most is None else f" {least} to {most}."
+    bounds = (
+        "" if least is None else f" At least {least}." if most is None else f" {least} to {most}."
+    )
     default = f" Default: `{option.default}`." if option.show_default else ""
     return ((option.help or "") + bounds + default).strip()
 
@@ -240,7 +286,10 @@ def extend_pages() -> Iterator[tuple[str, str]]:
         sections += [
             f"In a scenario: {page['use']}. On the command line the file is named by `--plugin FILE`. To try it:"
         ]
-        sections += [f"```python\n{page['try'].strip()}\n```", f"```text\n{page['prints'].strip()}\n```"]
+        sections += [
+            f"```python\n{page['try'].strip()}\n```",
+            f"```text\n{page['prints'].strip()}\n```",
+        ]
         sections += [f"**`fedsim.{name}`** takes {part['takes']}" for name, part in named]
         for more in page.get("also", []):
             code, prints = more["code"].strip(), more["prints"].strip()
@@ -267,7 +316,11 @@ def module(examples: list[str]) -> str:
     code = "\n\n\n".join(examples)
     imports = [line for word, line in IMPORTS.items() if re.search(rf"\b{re.escape(word)}", code)]
     head, _, body = code.partition("@fedsim.")
-    return "\n".join([*imports, "", "import fedsim", *head.split("\n")]).strip() + "\n\n\n@fedsim." + body
+    return (
+        "\n".join([*imports, "", "import fedsim", *head.split("\n")]).strip()
+        + "\n\n\n@fedsim."
+        + body
+    )
 
 
 def wrapped(text: str) -> str:

@@ -46,7 +46,9 @@ class Problem(NamedTuple):
 
     def text(self, file: str) -> str:
         """`FILE:LINE:COLUMN: where: what`, in characters that a terminal only prints."""
-        place = ":".join(printable(str(part)) for part in (file, self.line, self.column) if part is not None)
+        place = ":".join(
+            printable(str(part)) for part in (file, self.line, self.column) if part is not None
+        )
         head = ": ".join(part for part in (place, shortened(printable(self.where), 80)) if part)
         room = max(MOST_CHARACTERS - len(head) - 2, LEAST_CHARACTERS)
         return ": ".join(part for part in (head, shortened(printable(self.what), room)) if part)
@@ -202,7 +204,9 @@ class TooLarge(Failure, MemoryError):
 def in_parts(parts: Mapping[str, int]) -> str:
     """Bytes by purpose: their sum, and the largest of them."""
     largest = sorted(parts.items(), key=lambda part: -part[1])[:PARTS]
-    named = ", ".join(f"{name.replace('_', ' ')} {megabytes(size)}" for name, size in largest if size >= 5e5)
+    named = ", ".join(
+        f"{name.replace('_', ' ')} {megabytes(size)}" for name, size in largest if size >= 5e5
+    )
     return f"{megabytes(sum(parts.values()))}{f' ({named})' if named else ''}"
 
 
@@ -213,7 +217,12 @@ def exhausted(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, Failure) or "RESOURCE_EXHAUSTED" not in text:
         return ""
-    return text[text.index("RESOURCE_EXHAUSTED") :].splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
+    return (
+        text[text.index("RESOURCE_EXHAUSTED") :]
+        .splitlines()[0]
+        .removeprefix("RESOURCE_EXHAUSTED: ")
+        .rstrip(".")
+    )
 
 
 class Interrupted(BaseException):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from fedsim.errors import TooLarge
 
-MOST = 2**31 - 1  # what an integer of a scenario may be: counters and indices on the device are int32
+MOST = (
+    2**31 - 1
+)  # what an integer of a scenario may be: counters and indices on the device are int32
 GROUPS = Path("/sys/fs/cgroup")
 
 
@@ -45,9 +47,15 @@ def _groups() -> Iterator[Path]:
     for line in _text("/proc/self/cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
         if controllers in ("", "memory"):
-            root, name = (GROUPS, "memory.max") if not controllers else (GROUPS / "memory", "memory.limit_in_bytes")
+            root, name = (
+                (GROUPS, "memory.max")
+                if not controllers
+                else (GROUPS / "memory", "memory.limit_in_bytes")
+            )
             path = root / group.lstrip("/")
-            yield from (folder / name for folder in (path, *path.parents) if folder.is_relative_to(root))
+            yield from (
+                folder / name for folder in (path, *path.parents) if folder.is_relative_to(root)
+            )
 
 
 def _text(path: str | Path) -> str:

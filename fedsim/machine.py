@@ -18,8 +18,16 @@ from jax.experimental.compilation_cache import compilation_cache
 from fedsim.errors import DeviceError
 
 MOST_THREADS = 1024  # as of `numerics.threads`
-NAMED = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS")  # which devices there are
-KEEP_ALL = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
+NAMED = (
+    "JAX_PLATFORMS",
+    "JAX_PLATFORM_NAME",
+    "JAX_NUM_CPU_DEVICES",
+    "XLA_FLAGS",
+)  # which devices there are
+KEEP_ALL = {
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
 
 _in_force: list[int] = []  # the number found when the backend was first used
 
@@ -29,7 +37,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def settle_threads(wanted: int | None) -> None:
+def fix_threads(wanted: int | None) -> None:
     """Give XLA's thread pool this size, if its backend has not been used yet (None: NPROC, or the number of cores)."""
     if not _in_force:
         if not _started() and wanted:
@@ -45,7 +53,11 @@ def forget_programs(share: float = 0.5) -> None:
     program, and aborts where there are none left (65,530 on Linux). Those that are needed again are compiled again.
     """
     maps, most = File("/proc/self/maps"), File("/proc/sys/vm/max_map_count")
-    if maps.exists() and most.exists() and maps.read_bytes().count(b"\n") > share * int(most.read_text()):
+    if (
+        maps.exists()
+        and most.exists()
+        and maps.read_bytes().count(b"\n") > share * int(most.read_text())
+    ):
         jax.clear_caches()
         gc.collect()
 
@@ -91,20 +103,28 @@ def _threads() -> int:
         return cores()
     if not re.fullmatch(r"[0-9]{1,4}", written) or not 1 <= int(written) <= MOST_THREADS:
         problem = f"should be a number of threads, an integer from 1 to {MOST_THREADS}, found {ascii(written)[:80]}"
-        raise DeviceError(f"environment variable NPROC: {problem}; correct it, or unset it for one thread per core")
+        raise DeviceError(
+            f"environment variable NPROC: {problem}; correct it, or unset it for one thread per core"
+        )
     return int(written)
 
 
 def threads_in_force() -> int:
     """The size of XLA's thread pool: set by us, or found when we came too late."""
-    settle_threads(None)
+    fix_threads(None)
     return _in_force[0]
 
 
 def platform() -> str:
     """Kind of the device that programs run on where nothing else is said: of the context's, or else of the first one."""
     device = getattr(jax.config, "jax_default_device", None)
-    return device if isinstance(device, str) else device.platform if device is not None else jax.default_backend()
+    return (
+        device
+        if isinstance(device, str)
+        else device.platform
+        if device is not None
+        else jax.default_backend()
+    )
 
 
 def _started() -> bool:
@@ -134,11 +154,15 @@ def devices_of(asked: str | None) -> list:
         from jax.extend import backend  # which brings Pallas
 
         kinds = ", ".join(sorted(backend.backends()))
-        raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {kinds}") from None
+        raise DeviceError(
+            f"--device {asked}: there is no {form[1]} here; there is {kinds}"
+        ) from None
     numbers = [int(n) for n in form[2].split(",")] if form[2] else range(len(devices))
     missing = [n for n in numbers if n >= len(devices)]
     if missing or len(set(numbers)) < len(numbers):
-        raise DeviceError(f"--device {asked}: there are {len(devices)} devices of that kind, numbered from 0")
+        raise DeviceError(
+            f"--device {asked}: there are {len(devices)} devices of that kind, numbered from 0"
+        )
     return [devices[n] for n in numbers]
 
 
@@ -156,7 +180,9 @@ def _all_devices() -> list[Any]:
         return jax.devices()
     except (RuntimeError, AssertionError, ValueError) as error:
         settings = ", ".join(
-            f"{name}={ascii(os.environ[name])[1:81]}".rstrip("'") for name in NAMED if name in os.environ
+            f"{name}={ascii(os.environ[name])[1:81]}".rstrip("'")
+            for name in NAMED
+            if name in os.environ
         )
         message = " ".join(str(error).split())[:200] or type(error).__name__
         where = f"environment variable {settings}" if settings else "devices"
@@ -176,11 +202,19 @@ def _demand_flags() -> None:
     """
     if not os.environ.get("XLA_FLAGS"):
         return
-    trial = [sys.executable, "-c", "from jaxlib import _jax; _jax.CompileOptions()"]  # reads the flags, 0.2 s
-    done = subprocess.run(trial, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    trial = [
+        sys.executable,
+        "-c",
+        "from jaxlib import _jax; _jax.CompileOptions()",
+    ]  # reads the flags, 0.2 s
+    done = subprocess.run(
+        trial, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+    )
     refusal = re.search(r"flags\w*\.cc:\d+\] (.*)", done.stderr)
     if done.returncode and refusal:
-        raise DeviceError(f"environment variable XLA_FLAGS: {ascii(refusal[1])[1:-1][:200]}; correct it, or unset it")
+        raise DeviceError(
+            f"environment variable XLA_FLAGS: {ascii(refusal[1])[1:-1][:200]}; correct it, or unset it"
+        )
 
 
 def memory_now() -> int:
@@ -197,7 +231,9 @@ def memory_peak() -> int:
 def _status(name: str) -> int:
     """A line of Linux' own account of this process, 0 where there is none."""
     try:
-        line = re.search(rf"^{name}:\s*(\d+) kB", File("/proc/self/status").read_text(), re.MULTILINE)
+        line = re.search(
+            rf"^{name}:\s*(\d+) kB", File("/proc/self/status").read_text(), re.MULTILINE
+        )
     except OSError:
         return 0
     return int(line[1]) * 1024 if line else 0

@@ -28,7 +28,9 @@ def synonyms() -> tuple[Synonym, ...]:
     text = files("fedsim").joinpath("synonyms.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return tuple(
-        Synonym(word, row["where"], row["ours"], row["remark"]) for row in rows for word in row["typed"].split()
+        Synonym(word, row["where"], row["ours"], row["remark"])
+        for row in rows
+        for word in row["typed"].split()
     )
 
 
@@ -42,7 +44,9 @@ def synonym(typed: str, *wheres: str) -> Synonym | None:
 def answer(synonym: Synonym, **values: str) -> str:
     """What to write instead, in words."""
     text = (
-        f"write {synonym.ours}" + (f" ({synonym.remark})" if synonym.remark else "") if synonym.ours else synonym.remark
+        f"write {synonym.ours}" + (f" ({synonym.remark})" if synonym.remark else "")
+        if synonym.ours
+        else synonym.remark
     )
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)

@@ -40,7 +40,11 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 
 def registered(family: str) -> dict[str, Callable[..., Any]]:
     """The kinds of a family that fedsim brings, by name."""
-    return {name: made for name, made in FAMILIES[family].items() if made.__module__.startswith("fedsim.")}
+    return {
+        name: made
+        for name, made in FAMILIES[family].items()
+        if made.__module__.startswith("fedsim.")
+    }
 
 
 def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
@@ -60,11 +64,24 @@ def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
 
 
 def plan_of(
-    cohort: Cohort, fleet: Fleet = Fleet(), timetable: Timetable = SYNC, sizes: Sequence[int] = SIZES, **sent: Any
+    cohort: Cohort,
+    fleet: Fleet = Fleet(),
+    timetable: Timetable = SYNC,
+    sizes: Sequence[int] = SIZES,
+    **sent: Any,
 ) -> Plan:
     """One local step a round, of a second where the fleet does not say otherwise."""
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
-    return Plan(federation_of(sizes), cohort, local, seed=3, rounds=9, timetable=timetable, fleet=fleet, **sent)
+    return Plan(
+        federation_of(sizes),
+        cohort,
+        local,
+        seed=3,
+        rounds=9,
+        timetable=timetable,
+        fleet=fleet,
+        **sent,
+    )
 
 
 def speed_of(seconds: Sequence[float]) -> Callable[..., np.ndarray]:

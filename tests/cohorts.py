@@ -19,4 +19,7 @@ def cohort_of(delta: Any, arrived: Any = None, samples: Any = None, **fields: An
         **dict.fromkeys(("count", "loss", "steps", "effort"), one),
         **dict.fromkeys(("bytes", "age"), zero),
     }
-    return Updates(delta=jax.tree.map(jnp.asarray, delta), **{"stats": {}, "aux": {}, "memory": (), **known, **fields})
+    return Updates(
+        delta=jax.tree.map(jnp.asarray, delta),
+        **{"stats": {}, "aux": {}, "memory": (), **known, **fields},
+    )

@@ -8,7 +8,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-sys.path[:0] = sorted({str(path.parent) for path in TESTS.glob("*/test_*.py")})  # tests take cases from one another
+sys.path[:0] = sorted(
+    {str(path.parent) for path in TESTS.glob("*/test_*.py")}
+)  # tests take cases from one another
 os.environ["NPROC"] = "4"  # the size of XLA's thread pool: the same bits on any machine
 # What one process has compiled, a hundred others need not: Python's modules, and the programs that oracle cases of one
 # problem share, which are found again by the other workers and the next session.
@@ -29,7 +31,9 @@ from fedsim.machine import forget_programs
 
 collect_ignore = ["peers"]  # run by hand, by a Python that has other software
 # What would make CI too long runs as a fixed subset there, and whole when this is set.
-OWN_FILES = {"mnist_5k.yaml"}  # scenarios whose comment says how to get their data; tests of their own run them
+OWN_FILES = {
+    "mnist_5k.yaml"
+}  # scenarios whose comment says how to get their data; tests of their own run them
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
 READERS = frozenset({"trust", "zeno"})  # rules that read samples of the server: test_own_samples.py
 
@@ -97,17 +101,26 @@ def some(cases, every: int = 2, start: int = 0) -> list:
     return list(cases)[slice(None) if WHOLE else slice(start, None, every)]
 
 
-def crossed(names, cases, always: tuple[str, ...] = ("fast part", "all together"), every: int = 6) -> list:
+def crossed(
+    names, cases, always: tuple[str, ...] = ("fast part", "all together"), every: int = 6
+) -> list:
     """Pairs of a name and a case: of each name the cases of `always` and a fixed share of the others, another for each."""
     chosen = lambda i, j, case: WHOLE or case in always or (i + j) % every == 0
-    return [(n, case) for i, n in enumerate(names) for j, case in enumerate(cases) if chosen(i, j, case)]
+    return [
+        (n, case) for i, n in enumerate(names) for j, case in enumerate(cases) if chosen(i, j, case)
+    ]
 
 
 def sampled(cases, every: int = 2, start: int = 0, share: int = 1) -> list:
     """All cases; those outside a fixed share are marked long, and one in `share` of them is played there."""
-    chosen, marks = range(start, len(cases := list(cases)), every), (pytest.mark.long, pytest.mark.share(share))
+    chosen, marks = (
+        range(start, len(cases := list(cases)), every),
+        (pytest.mark.long, pytest.mark.share(share)),
+    )
     return [
-        case if i in chosen else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks)
+        case
+        if i in chosen
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks)
         for i, case in enumerate(cases)
     ]
 
@@ -144,7 +157,10 @@ def oracle(name: str) -> list[dict]:
             return {k: fill(v) for k, v in value.items()}
         return value
 
-    return [{**case, "inputs": fill(case["inputs"]), "expected": fill(case["expected"])} for case in document["cases"]]
+    return [
+        {**case, "inputs": fill(case["inputs"]), "expected": fill(case["expected"])}
+        for case in document["cases"]
+    ]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,7 +20,11 @@ def killed_run(folder: Path) -> dict[str, str]:
     """A run that was killed in its third commit, where two are left; returns the bits that it should end with."""
     with Disk(folder.with_name("undisturbed")) as disk:
         fedsim.run(SCENARIO, out=folder.with_name("undisturbed"))
-    named = [n for n, step in enumerate(disk.trace, 1) if step.name == "replace" and "/state-" in step.path]
+    named = [
+        n
+        for n, step in enumerate(disk.trace, 1)
+        if step.name == "replace" and "/state-" in step.path
+    ]
     try:
         with Disk(folder, at=named[2] - 1):
             fedsim.run(SCENARIO, out=folder)
@@ -71,7 +75,18 @@ def exchange(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearr
     return bytearray(other)
 
 
-DAMAGES: tuple[Callable, ...] = (flip, flip, flip, cut, lengthen, blank, splice, splice, leave_out, exchange)
+DAMAGES: tuple[Callable, ...] = (
+    flip,
+    flip,
+    flip,
+    cut,
+    lengthen,
+    blank,
+    splice,
+    splice,
+    leave_out,
+    exchange,
+)
 
 
 def _block(data: bytes | bytearray, rng: np.random.Generator) -> tuple[int, int]:

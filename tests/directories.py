@@ -34,12 +34,19 @@ def tiny(resident_mb: float = 256.0, **sections) -> dict:
 def bits(folder: Path) -> dict[str, str]:
     """SHA-256 of everything in a run directory that two equal runs share, by name."""
     models = sorted(path.name for path in folder.glob("model.*"))
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (*TABLES, *models)}
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in (*TABLES, *models)
+    }
 
 
 def leftovers(folder: Path) -> list[str]:
     """Files that no run may leave behind."""
-    return [path.name for path in folder.rglob("*") if path.name == ".lock" or path.name.endswith(".tmp")]
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.name == ".lock" or path.name.endswith(".tmp")
+    ]
 
 
 def whole(folder: Path, expected: dict[str, str]) -> None:
@@ -47,8 +54,13 @@ def whole(folder: Path, expected: dict[str, str]) -> None:
     assert bits(folder) == expected
     assert leftovers(folder) == []
     assert all(len(list(seed.glob("state-*"))) <= 2 for seed in folder.glob("checkpoints/*"))
-    for newest in {path.parent: path for path in sorted(folder.glob("checkpoints/*/state-*.ckpt"))}.values():
-        log, text = decode(newest.read_bytes()).values["log"], (newest.parent / "log.jsonl").read_bytes()
+    for newest in {
+        path.parent: path for path in sorted(folder.glob("checkpoints/*/state-*.ckpt"))
+    }.values():
+        log, text = (
+            decode(newest.read_bytes()).values["log"],
+            (newest.parent / "log.jsonl").read_bytes(),
+        )
         assert (log["length"], log["sha256"]) == (len(text), hashlib.sha256(text).hexdigest())
 
 
@@ -83,7 +95,9 @@ def command(scenario: Path, out: Path, *words: str) -> list[str]:
 def started(scenario: Path, out: Path, *words: str, **options) -> subprocess.Popen:
     """`fedsim run` on its way."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(command(scenario, out, *words), stdout=pipe, stderr=pipe, text=True, **options)
+    return subprocess.Popen(
+        command(scenario, out, *words), stdout=pipe, stderr=pipe, text=True, **options
+    )
 
 
 def finished(scenario: Path, out: Path, *words: str, **options) -> subprocess.CompletedProcess:
@@ -96,7 +110,9 @@ def commits(out: Path) -> set[str]:
     return {str(path.relative_to(out)) for path in out.glob("checkpoints/*/state-*.ckpt")}
 
 
-def wait_for_commit(process: subprocess.Popen, out: Path, beside: set[str], seconds: float = 60) -> bool:
+def wait_for_commit(
+    process: subprocess.Popen, out: Path, beside: set[str], seconds: float = 60
+) -> bool:
     """Wait until a commit appears that was not there before -> whether one did before the process ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -25,7 +25,9 @@ def png_of(width: int, height: int, body: bytes = b"") -> bytes:
     """A PNG whose header says what it likes: grey, 8 bits."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+        return (
+            len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+        )
 
     header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 0, 0, 0, 0])
     end = chunk(b"IDAT", zlib.compress(body)) + chunk(b"IEND", b"")
@@ -34,13 +36,22 @@ def png_of(width: int, height: int, body: bytes = b"") -> bytes:
 
 def image_column(images: list[bytes | None], paths: bool = False) -> pa.Array:
     """Images as `datasets` stores them."""
-    structs = [{"bytes": image, "path": "a.png" if image is None or paths else None} for image in images]
+    structs = [
+        {"bytes": image, "path": "a.png" if image is None or paths else None} for image in images
+    ]
     return pa.array(structs, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
 
 
 def typed(table: pa.Table, types: dict[str, Any]) -> pa.Table:
     """A table that says of its columns what `datasets` says."""
-    info = {"info": {"features": {**{n: {"dtype": "x", "_type": "Value"} for n in table.column_names}, **types}}}
+    info = {
+        "info": {
+            "features": {
+                **{n: {"dtype": "x", "_type": "Value"} for n in table.column_names},
+                **types,
+            }
+        }
+    }
     return table.replace_schema_metadata({"huggingface": json.dumps(info)})
 
 
@@ -48,7 +59,9 @@ def classes(*names: str) -> dict[str, Any]:
     return {"names": list(names), "_type": "ClassLabel"}
 
 
-def streamed(table: pa.Table, path: Path, file: bool = False, rows: int = 3, **options: Any) -> None:
+def streamed(
+    table: pa.Table, path: Path, file: bool = False, rows: int = 3, **options: Any
+) -> None:
     """An Arrow stream, in batches of so many rows, or an Arrow file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = pa.ipc.new_file if file else pa.ipc.new_stream
@@ -65,7 +78,11 @@ def saved(table: pa.Table, folder: Path, shards: int = 1, **options: Any) -> str
     names = [f"data-{i:05}-of-{shards:05}.arrow" for i in range(shards)]
     for i, name in enumerate(names):
         streamed(table.slice(i * step, step), folder / name, **options)
-    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": "0", "_split": None}
+    state = {
+        "_data_files": [{"filename": name} for name in names],
+        "_fingerprint": "0",
+        "_split": None,
+    }
     info = json.loads(table.schema.metadata[b"huggingface"])["info"]
     (folder / "state.json").write_text(json.dumps(state))
     (folder / "dataset_info.json").write_text(json.dumps({"citation": "", **info}))
@@ -80,7 +97,9 @@ def saved_splits(tables: dict[str, pa.Table], folder: Path, **options: Any) -> s
     return str(folder)
 
 
-def parquets(tables: dict[str, pa.Table], folder: Path, name: str = "data/{}-00000-of-00001.parquet") -> str:
+def parquets(
+    tables: dict[str, pa.Table], folder: Path, name: str = "data/{}-00000-of-00001.parquet"
+) -> str:
     """A folder of the hub."""
     for split, table in tables.items():
         path = folder / name.format(split)

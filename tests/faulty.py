@@ -10,7 +10,17 @@ tell. That everything is flushed before it counts is a law about the order of op
 import os
 from typing import Any, NamedTuple
 
-OPERATIONS = ("open", "write", "pwrite", "fsync", "replace", "ftruncate", "unlink", "mkdir", "rmdir")
+OPERATIONS = (
+    "open",
+    "write",
+    "pwrite",
+    "fsync",
+    "replace",
+    "ftruncate",
+    "unlink",
+    "mkdir",
+    "rmdir",
+)
 WRITES = ("write", "pwrite")
 
 
@@ -70,7 +80,9 @@ class Disk:
         for name, real in self.real.items():
             setattr(os, name, real)
         killed = self.struck and self.error is None
-        for file in self.files if killed else ():  # as the kernel closes what a killed process had open
+        for file in (
+            self.files if killed else ()
+        ):  # as the kernel closes what a killed process had open
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, file, inheritable=False)
             os.close(nothing)
@@ -118,5 +130,7 @@ class Disk:
     def _fault(self, name: str, path: str) -> BaseException:
         if self.error is None:
             return Killed(f"{self.count}: {name} {path}")
-        where = () if name in ("write", "pwrite", "fsync", "ftruncate") else (path,)  # as the system tells it
+        where = (
+            () if name in ("write", "pwrite", "fsync", "ftruncate") else (path,)
+        )  # as the system tells it
         return OSError(self.error, os.strerror(self.error), *where)

@@ -66,8 +66,13 @@ def problem(case: dict) -> dict:
 def scenario(case: dict, **sections) -> dict:
     """The scenario of a trajectory case: float64, cohorts as listed, or everybody in every round."""
     everybody = list(range(len(case["inputs"]["sizes"])))
-    rounds, p = case["inputs"].get("part") or [everybody] * case["params"].get("rounds", 1), case["params"]
-    lr = next(p[name] for name in ("lr", "eta_bar", "gamma_w", "eta0") if name in p)  # as the papers call it
+    rounds, p = (
+        case["inputs"].get("part") or [everybody] * case["params"].get("rounds", 1),
+        case["params"],
+    )
+    lr = next(
+        p[name] for name in ("lr", "eta_bar", "gamma_w", "eta0") if name in p
+    )  # as the papers call it
     client = {"lr": lr, "batch": "full", "steps": p.get("local_steps", 1)}
     defaults = {
         "name": "oracle",
@@ -82,5 +87,9 @@ def scenario(case: dict, **sections) -> dict:
 def trajectory(scenario: dict, **door) -> tuple[list[np.ndarray], "fedsim.Result"]:
     """Shared parameters after every round, through the public door."""
     seen = []
-    result = fedsim.run(scenario, watch=lambda e, s, row: seen.append(np.asarray(row.server.shared["params"])), **door)
+    result = fedsim.run(
+        scenario,
+        watch=lambda e, s, row: seen.append(np.asarray(row.server.shared["params"])),
+        **door,
+    )
     return seen[1:], result

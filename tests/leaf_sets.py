@@ -26,7 +26,9 @@ def sizes(clients: int, scale: float, rng: np.random.Generator) -> np.ndarray:
     return np.maximum(np.rint(rng.normal(MEAN, DEVIATION, clients) * scale), 2).astype(int)
 
 
-def femnist(folder: Path, clients: int = 3500, scale: float = 20 / MEAN, files: int = 36, seed: int = 0) -> int:
+def femnist(
+    folder: Path, clients: int = 3500, scale: float = 20 / MEAN, files: int = 36, seed: int = 0
+) -> int:
     """Images of 62 classes that can be learned, by writers with their own strength of stroke -> samples in all."""
     rng = np.random.default_rng(seed)
     shapes = rng.random((62, 784)) < 0.2

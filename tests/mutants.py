@@ -33,7 +33,9 @@ def references(*rules: str) -> tuple[str, ...]:
 
 
 PARTIAL = "softmax5_partial"  # five clients of unequal size, some of them in each round
-(EVERYBODY,) = {sum(c["inputs"]["sizes"]) for c in test_oracles.CASES if c["name"].endswith("/" + PARTIAL)}  # samples
+(EVERYBODY,) = {
+    sum(c["inputs"]["sizes"]) for c in test_oracles.CASES if c["name"].endswith("/" + PARTIAL)
+}  # samples
 NETWORK = """def network(params):
     draw = lambda p: 0.1 * jax.random.normal(jax.random.key(8), p.shape, p.dtype)
     return jax.tree.map(draw, params)
@@ -95,7 +97,9 @@ OPTIMISERS = [
     Mutant(  # the step takes Δ̄ where m belongs
         "FedAdam delta_for_m",
         "rules/fedadam.py",
-        {"tau), m, v), Moments(m, v)": "tau), jax.tree.map(lambda g: -g, updates), v), Moments(m, v)"},
+        {
+            "tau), m, v), Moments(m, v)": "tau), jax.tree.map(lambda g: -g, updates), v), Moments(m, v)"
+        },
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
     Mutant(
@@ -217,7 +221,9 @@ OPTIMISERS = [
     Mutant(
         "FedExP without max(1, .)",
         "rules/fedexp.py",
-        {"jnp.maximum(1, squares / jnp.where(room > 0, room, 1))": "squares / jnp.where(room > 0, room, 1)"},
+        {
+            "jnp.maximum(1, squares / jnp.where(room > 0, room, 1))": "squares / jnp.where(room > 0, room, 1)"
+        },
         trajectories(f"fedexp/{PARTIAL}"),
     ),
 ]
@@ -260,7 +266,10 @@ ROBUST = [
     Mutant(
         "Krum non-squared distances, n-f-1",
         "rules/krum.py",
-        {DISTANCE: DISTANCE.replace("tree", "jnp.sqrt(tree") + ")", LEAST_OTHERS: "nearest = m - f - 1 if neighbours"},
+        {
+            DISTANCE: DISTANCE.replace("tree", "jnp.sqrt(tree") + ")",
+            LEAST_OTHERS: "nearest = m - f - 1 if neighbours",
+        },
         aggregates("krum/n5_d5_f1_plain", "krum/n11_d12_f2_plain"),
     ),
     Mutant(
@@ -296,7 +305,10 @@ ROBUST = [
     Mutant(  # all by the scores of the first choice
         "Bulyan oneshot",
         "rules/bulyan.py",
-        {"jnp.maximum(jnp.sum(left) - f - 2, 1)": "jnp.sum(present) - f - 2", "left[order] &": "present[order] &"},
+        {
+            "jnp.maximum(jnp.sum(left) - f - 2, 1)": "jnp.sum(present) - f - 2",
+            "left[order] &": "present[order] &",
+        },
         aggregates("bulyan/n15_d7_f3_cluster"),
     ),
     Mutant(  # the place among those that are left, taken for the place among all
@@ -317,13 +329,17 @@ ROBUST = [
     Mutant(  # a fresh server's v is zero, so that only its second round can tell
         "centered clipping around 0, ignoring v0",
         "rules/centered_clipping.py",
-        {"lax.fori_loop(0, iterations, move, state)": "lax.fori_loop(0, iterations, move, tree.zeros_like(state))"},
+        {
+            "lax.fori_loop(0, iterations, move, state)": "lax.fori_loop(0, iterations, move, tree.zeros_like(state))"
+        },
         ("test_rules.py::test_centered_clipping_remembers",),
     ),
     Mutant(
         "norm bounding scales every row to the bound",
         "stages/clip.py",
-        {"tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)": "jax.tree.map(shorter, delta)"},
+        {
+            "tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)": "jax.tree.map(shorter, delta)"
+        },
         aggregates("norm_bounding/n7_d20_f2_outliers"),
     ),
 ]
@@ -342,7 +358,9 @@ MORE = [
     Mutant(  # from 10 by halves of what was added: 20 at most
         "min-max search that cannot pass twice its first step",
         "stages/min_max.py",
-        {"jnp.min(jnp.where(known, root, jnp.inf))": "jnp.minimum(jnp.min(jnp.where(known, root, jnp.inf)), 20)"},
+        {
+            "jnp.min(jnp.where(known, root, jnp.inf))": "jnp.minimum(jnp.min(jnp.where(known, root, jnp.inf)), 20)"
+        },
         ("test_attacks.py::test_the_furthest_point_scales_with_the_updates",),
         seen_in="NDSS21 code",
     ),
@@ -396,14 +414,18 @@ MORE = [
     Mutant(
         "AutoGM seeks its threshold over clients sorted by index",
         "rules/auto_gm.py",
-        {"ordered = jnp.sort(jnp.where(usable, away, jnp.inf))": "ordered = jnp.where(usable, away, jnp.inf)"},
+        {
+            "ordered = jnp.sort(jnp.where(usable, away, jnp.inf))": "ordered = jnp.where(usable, away, jnp.inf)"
+        },
         references("auto_gm"),
         seen_in="Blades",
     ),
     Mutant(
         "mimic copies a client of fixed number",
         "stages/mimic.py",
-        {"copied = jnp.argmax(jnp.where(known, dots(updates.delta, state.z), -jnp.inf))": "copied = jnp.argmax(known)"},
+        {
+            "copied = jnp.argmax(jnp.where(known, dots(updates.delta, state.z), -jnp.inf))": "copied = jnp.argmax(known)"
+        },
         ("test_attacks.py::test_mimic_copies_an_honest_client_along_the_widest_direction",),
         r"^assert np.False_",
         seen_in="ByzFL",

@@ -49,9 +49,12 @@ def plain_transformer(params, x, causal, heads=2):
         h = [row + place for row, place in zip(entered, params["positions"]["W"], strict=True)]
         for i in range(2):
             p = {
-                name: params[f"block{i}_{name}"] for name in ("attention", "mixed", "wide", "narrow", "norm0", "norm1")
+                name: params[f"block{i}_{name}"]
+                for name in ("attention", "mixed", "wide", "narrow", "norm0", "norm1")
             }
-            Q, K, V = np.split(np.stack([dense(p["attention"], norm(p["norm0"], row)) for row in h]), 3, 1)
+            Q, K, V = np.split(
+                np.stack([dense(p["attention"], norm(p["norm0"], row)) for row in h]), 3, 1
+            )
             d, after = len(h[0]) // heads, []
             for t in range(len(h)):
                 seen, parts = (t + 1 if causal else len(h)), []

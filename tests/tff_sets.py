@@ -51,13 +51,20 @@ def spoiled(name: str, path: Path) -> Path:
         elif name == "a promise of chunks":
             group.create_dataset("pixels", (1 << 24, 28, 28), "u1", chunks=(1024, 28, 28))
         elif name == "a huge chunk":
-            group.create_dataset("pixels", (3, 28, 28), "f4", maxshape=(None, 28, 28), chunks=(1 << 20, 28, 28))
+            group.create_dataset(
+                "pixels", (3, 28, 28), "f4", maxshape=(None, 28, 28), chunks=(1 << 20, 28, 28)
+            )
         elif name == "a bomb":
             group.create_dataset(
-                "pixels", data=np.zeros((1 << 13, 28, 28), "f4"), compression="gzip", compression_opts=9
+                "pixels",
+                data=np.zeros((1 << 13, 28, 28), "f4"),
+                compression="gzip",
+                compression_opts=9,
             )
         elif name == "a chunk that is a bomb":
-            pixels = group.create_dataset("pixels", (3, 28, 28), "f4", chunks=(3, 28, 28), compression="gzip")
+            pixels = group.create_dataset(
+                "pixels", (3, 28, 28), "f4", chunks=(3, 28, 28), compression="gzip"
+            )
             pixels.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(5_000_000), 9))
         elif name == "another filter":
             group.create_dataset("pixels", data=np.zeros((3, 28, 28), "f4"), compression="lzf")
@@ -78,7 +85,9 @@ def spoiled(name: str, path: Path) -> Path:
             texts[0] = "x" * 1_000_000
             offset = texts.id.get_offset()
         elif name == "texts in chunks that are a bomb":
-            texts = group.create_dataset("snippets", (20_000,), TEXTS, chunks=(20_000,), compression="gzip")
+            texts = group.create_dataset(
+                "snippets", (20_000,), TEXTS, chunks=(20_000,), compression="gzip"
+            )
             texts[0] = "x" * 1_000_000
             file.flush()
             pointer = zlib.decompress(texts.id.read_direct_chunk((0,))[1])[:16]

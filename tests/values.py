@@ -18,7 +18,9 @@ TABLES = ("rounds", "clients", "partition", "summary", "compare", "across", "pro
 def shipped() -> dict[str, Path]:
     """Every scenario by its path without the ending, `/` as `-`."""
     files = sorted(SCENARIOS.rglob("*.yaml"))
-    return {str(file.relative_to(SCENARIOS).with_suffix("")).replace("/", "-"): file for file in files}
+    return {
+        str(file.relative_to(SCENARIOS).with_suffix("")).replace("/", "-"): file for file in files
+    }
 
 
 def run(place: Path, names: list[str]) -> None:

@@ -22,7 +22,9 @@ def images():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 300)
     x = rng.normal(size=(300, 28, 28, 1)).astype(np.float32) + y[:, None, None, None] / 10
-    return fedsim.Arrays(x, y, client=np.sort(rng.integers(0, 12, 300)), x_test=x[:60], y_test=y[:60])
+    return fedsim.Arrays(
+        x, y, client=np.sort(rng.integers(0, 12, 300)), x_test=x[:60], y_test=y[:60]
+    )
 
 
 def letters():
@@ -97,7 +99,10 @@ WORKLOADS = {
         "data": DIGITS,
         "model": MLP,
         "rounds": 8,
-        "fleet": {"speed": {"kind": "lognormal", "sigma": 0.5}, "availability": {"kind": "bernoulli", "rate": 0.8}},
+        "fleet": {
+            "speed": {"kind": "lognormal", "sigma": 0.5},
+            "availability": {"kind": "bernoulli", "rate": 0.8},
+        },
         "cohort": SOME,
         "schedule": {"kind": "semi_sync", "seconds": 10, "concurrency": 20},
         "server": [{"kind": "mean", "weights": "uniform"}],
@@ -130,7 +135,14 @@ WORKLOADS = {
         "rounds": 2,
         "cohort": {"kind": "uniform", "size": 5},
     },
-    "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
+    "together": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 4,
+        "seeds": 3,
+        "cohort": SOME,
+        "method": "scaffold",
+    },
     "codec": {
         "data": DIGITS,
         "model": MLP,
@@ -138,11 +150,20 @@ WORKLOADS = {
         "cohort": SOME,
         "broadcast": ["cast"],
         "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.05}}],
-        "server": [{"kind": "mean", "denominator": "expected"}, {"kind": "aggregate_noise", "std": 0.001}],
+        "server": [
+            {"kind": "mean", "denominator": "expected"},
+            {"kind": "aggregate_noise", "std": 0.001},
+        ],
     },
     "trust": {**OWN, "server": ["trust"]},
     "zeno": {**OWN, "server": [{"kind": "zeno", "f": 2, "batch": 16}]},
-    "fedper": {"data": {**DIGITS, "client_test": 0.2}, "model": MLP, "rounds": 4, "cohort": SOME, "method": "fedper"},
+    "fedper": {
+        "data": {**DIGITS, "client_test": 0.2},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "fedper",
+    },
 }
 
 
@@ -158,7 +179,9 @@ def digest(result) -> str:
     for seed in result.scenario["seeds"]:
         model = result.model(seed=seed)
         for leaves in (model[layer] for layer in sorted(model)):
-            for leaf in (leaves[k] for k in sorted(leaves)) if isinstance(leaves, dict) else (leaves,):
+            for leaf in (
+                (leaves[k] for k in sorted(leaves)) if isinstance(leaves, dict) else (leaves,)
+            ):
                 h.update(leaf.tobytes())
     return h.hexdigest()
 
@@ -166,4 +189,6 @@ def digest(result) -> str:
 if __name__ == "__main__":
     os.sched_setaffinity(0, range(int(sys.argv[1])))
     edits = [word for word in sys.argv[2:] if "=" in word]
-    print(json.dumps({name: digest(run(name, edits)) for name in sys.argv[2:] if name not in edits}))
+    print(
+        json.dumps({name: digest(run(name, edits)) for name in sys.argv[2:] if name not in edits})
+    )

@@ -28,10 +28,30 @@ from fedsim.assemble.feasibility import (
     wrong_partners,
 )
 from fedsim.assemble.federation import altered, evenly_partitioned
-from fedsim.assemble.hooks import check_augmentation, check_link, check_training, line_shapes, make_link, shared_leaves
+from fedsim.assemble.hooks import (
+    check_augmentation,
+    check_link,
+    check_training,
+    line_shapes,
+    make_link,
+    shared_leaves,
+)
 from fedsim.assemble.links import factory_of, locate_link_errors
-from fedsim.assemble.machines import cohort_of, drawn_cohort, fleet_of, require_members, unmeant_fleet
-from fedsim.assemble.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
+from fedsim.assemble.machines import (
+    cohort_of,
+    drawn_cohort,
+    fleet_of,
+    require_members,
+    unmeant_fleet,
+)
+from fedsim.assemble.model import (
+    activation_bytes,
+    loss_of,
+    model_of,
+    model_section,
+    short_batches,
+    start_models,
+)
 from fedsim.assemble.plans import plans_of
 from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.assemble.programs import Training, augmented, client_key, training
@@ -46,7 +66,11 @@ from fedsim.scenario.scenario import Scenario
 from fedsim.types import Codec, Rule, Updates
 
 SKEWED = [("data", "skew"), ("data", "attack")]
-DEALING = [("data", "partition"), ("data", "clients"), *SKEWED]  # of samples that can be known all the same
+DEALING = [
+    ("data", "partition"),
+    ("data", "clients"),
+    *SKEWED,
+]  # of samples that can be known all the same
 AUGMENT = ("data", "augment")
 
 
@@ -63,13 +87,20 @@ class Checked(NamedTuple):
     local: Local  # how much a client trains, on which learning rate
     learned: tuple  # model, loss, classes, client and augmentation, as `training` and `serving` take them
     trained: Training  # what `training` makes of them
-    shared: dict[int, Any]  # start variables by seed where model or parameters were given; else none, made at last
+    shared: dict[
+        int, Any
+    ]  # start variables by seed where model or parameters were given; else none, made at last
     shapes: Any  # of start variables
     activations: int  # bytes of the largest value in a pass of a batch through the model
 
 
 def checked(
-    scenario: Scenario, data: Any, model: Any, params: Any, loss: Any, partition: Callable[..., dict[int, Federation]]
+    scenario: Scenario,
+    data: Any,
+    model: Any,
+    params: Any,
+    loss: Any,
+    partition: Callable[..., dict[int, Federation]],
 ) -> Checked:
     """The parts of a scenario; the arguments are those of `build`.
 
@@ -81,12 +112,24 @@ def checked(
     """
     spec, problems = scenario.spec, Problems(scenario)
     cohort = problems.attempt(cohort_of, scenario, reads=[("cohort",)])
-    timetable = problems.attempt(make_link, scenario, ("schedule",), spec.schedule, reads=[("schedule",)])
-    fleet = problems.attempt(locate_link_errors(fleet_of), scenario, reads=[("fleet",), ("cohort",)])
-    client = problems.attempt(make_link, scenario, ("client",), spec.client, reads=_client_keys(spec.client))
-    local = problems.attempt(local_of, spec.client, reads=[("client", key) for key in ("batch", "steps", "epochs")])
+    timetable = problems.attempt(
+        make_link, scenario, ("schedule",), spec.schedule, reads=[("schedule",)]
+    )
+    fleet = problems.attempt(
+        locate_link_errors(fleet_of), scenario, reads=[("fleet",), ("cohort",)]
+    )
+    client = problems.attempt(
+        make_link, scenario, ("client",), spec.client, reads=_client_keys(spec.client)
+    )
+    local = problems.attempt(
+        local_of, spec.client, reads=[("client", key) for key in ("batch", "steps", "epochs")]
+    )
     problems.attempt(factory_of(spec.client.optimizer), 0.1, reads=[("client", "optimizer")])
-    make = lambda path, section: (path, section, problems.attempt(make_link, scenario, path, section, reads=[path]))
+    make = lambda path, section: (
+        path,
+        section,
+        problems.attempt(make_link, scenario, path, section, reads=[path]),
+    )
     sent = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
     links = [make(path, section) for path, section in links_of(spec)]
     samples_read = [("data", key) for key in type(spec.data).model_fields if key != "augment"]
@@ -94,11 +137,15 @@ def checked(
     federations = problems.attempt(partition, scenario, data, dtype, reads=samples_read)
     federation, N = _samples(problems, federations, data)
     for i, section in enumerate(spec.data.augment):
-        problems.attempt(check_augmentation, scenario, i, section, federation, reads=[("data", "augment")])
+        problems.attempt(
+            check_augmentation, scenario, i, section, federation, reads=[("data", "augment")]
+        )
     section = problems.attempt(model_section, scenario, federation, reads=[("model",)])
     if section is not UNKNOWN:
         scenario = scenario._replace(spec=spec.model_copy(update={"model": section}))
-    K = problems.attempt(lambda cohort, N, timetable: timetable.buffer or cohort.nominal(N), cohort, N, timetable)
+    K = problems.attempt(
+        lambda cohort, N, timetable: timetable.buffer or cohort.nominal(N), cohort, N, timetable
+    )
     problems.check(idle_keys, scenario, client)
     eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
     problems.check(unknown_clients, scenario, N)
@@ -133,18 +180,26 @@ def checked(
         augmented(spec.data),
     )
     hooks = [("client", "optimizer"), ("data", "augment")]
-    trained = problems.attempt(lambda client, *learned: training(*learned), client, *learned, reads=hooks)
+    trained = problems.attempt(
+        lambda client, *learned: training(*learned), client, *learned, reads=hooks
+    )
     started = problems.attempt(start_models, scenario, net, trained, model, params)
     shapes = problems.attempt(itemgetter(1), started)
-    activations = problems.attempt(activation_bytes, scenario, net, federation, federations or {}, local, shapes, model)
+    activations = problems.attempt(
+        activation_bytes, scenario, net, federation, federations or {}, local, shapes, model
+    )
     for each in federations.values() if federations else ():
         problems.check(short_batches, scenario, net, each, local)
 
     problems.attempt(check_training, scenario, trained, shapes, federation, local)
     travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
-    if travelling is not UNKNOWN:  # a method whose leaves are refused has no memory to look at either
+    if (
+        travelling is not UNKNOWN
+    ):  # a method whose leaves are refused has no memory to look at either
         made_links = [made for *_, made in links]
-        problems.check(asynchronous, scenario, timetable, cohort, trained, shapes, eligible, made_links)
+        problems.check(
+            asynchronous, scenario, timetable, cohort, trained, shapes, eligible, made_links
+        )
     shown = problems.attempt(line_shapes, scenario, trained, travelling, K, N)
     for path, section, made in (*sent, *links):
         problems.attempt(check_link, scenario, path, section, made, shown)
@@ -187,7 +242,11 @@ def local_of(section: Any) -> Local:
 
 def links_of(spec: Any) -> list[tuple[Path, Any]]:
     """(path, section) of everything in `wire` and `server`, in this order."""
-    return [((name, i), section) for name in ("wire", "server") for i, section in enumerate(getattr(spec, name))]
+    return [
+        ((name, i), section)
+        for name in ("wire", "server")
+        for i, section in enumerate(getattr(spec, name))
+    ]
 
 
 def _message(updates: Updates) -> Any:
@@ -216,13 +275,22 @@ def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]
     if not problems.refused(*map(dotted, DEALING), "evaluate.metric"):
         return UNKNOWN, UNKNOWN
     section = scenario.spec.data
-    loaded = [("data", key) for key in type(section).model_fields if ("data", key) not in (*DEALING, AUGMENT)]
+    loaded = [
+        ("data", key)
+        for key in type(section).model_fields
+        if ("data", key) not in (*DEALING, AUGMENT)
+    ]
     dtype = np.dtype(scenario.spec.numerics.dtype)
     federation = problems.attempt(evenly_partitioned, scenario, data, dtype, reads=loaded)
-    if problems.refused("data.partition", "data.clients"):  # what would have come behind the partition
+    if problems.refused(
+        "data.partition", "data.clients"
+    ):  # what would have come behind the partition
         altering = [*SKEWED, ("fleet", "malicious"), ("evaluate", "metric")]
         problems.attempt(altered, scenario, federation, scenario.spec.seeds[0], reads=altering)
-    counted = not problems.refused("data.clients", "data.partition.kind") and section.partition.kind != "natural"
+    counted = (
+        not problems.refused("data.clients", "data.partition.kind")
+        and section.partition.kind != "natural"
+    )
     return federation, section.clients if counted else UNKNOWN
 
 
@@ -232,7 +300,9 @@ def _client_keys(section: Any) -> list[Path]:
     return [("method",), ("client", "kind"), *(("client", name) for name in own)]
 
 
-def _check_shares(problems: Problems, links: list[tuple[Path, Any, Any]], federations: Any, parts: tuple) -> None:
+def _check_shares(
+    problems: Problems, links: list[tuple[Path, Any, Any]], federations: Any, parts: tuple
+) -> None:
     """A rule that divides by how often each client takes part can do so.
 
     Args:
@@ -243,20 +313,30 @@ def _check_shares(problems: Problems, links: list[tuple[Path, Any, Any]], federa
     """
     scenario = problems.scenario
     rule = next((made for *_, made in links if isinstance(made, Rule)), UNKNOWN)
-    if rule is UNKNOWN or "share" not in rule.needs or problems.refused("client", "cohort", "fleet", "schedule"):
+    if (
+        rule is UNKNOWN
+        or "share" not in rule.needs
+        or problems.refused("client", "cohort", "fleet", "schedule")
+    ):
         return
     make = lambda federations, *parts: plans_of(scenario, federations, *parts).values()
-    problems.check(unknown_probabilities, scenario, rule, problems.attempt(make, federations, *parts))
+    problems.check(
+        unknown_probabilities, scenario, rule, problems.attempt(make, federations, *parts)
+    )
 
 
-def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort: Any, K: Any, fleet: Any) -> None:
+def _check_links(
+    problems: Problems, links: list[tuple[Path, Any, Any]], cohort: Any, K: Any, fleet: Any
+) -> None:
     """Every link can work on the nominal cohort of K clients, behind the others."""
     scenario = problems.scenario
     for path, section, made in links:
         problems.check(small_cohort, path, section, made, K)
         problems.check(too_many_rows, path, section, made, K)
         if section.family == "rule":
-            problems.check(wrong_partners, scenario, path, section, made, reads=[("client",), ("method",)])
+            problems.check(
+                wrong_partners, scenario, path, section, made, reads=[("client",), ("method",)]
+            )
             problems.check(repeated_clients, scenario, section, cohort, made)
             problems.check(unknown_shares, scenario, path, cohort, made, fleet)
             if not problems.refused("data.server"):

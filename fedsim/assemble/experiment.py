@@ -11,13 +11,13 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.checked import checked
-from fedsim.assemble.federation import federations_of, settled_data
+from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.links import locate_link_errors
-from fedsim.assemble.machines import settled_cohort, settled_fleet
+from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import plans_of
-from fedsim.assemble.programs import Written, serving
+from fedsim.assemble.programs import HashableSection, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
 from fedsim.engine.mesh import mesh
@@ -26,7 +26,7 @@ from fedsim.engine.records import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
-from fedsim.machine import compile_cache, devices_of, platform, settle_threads
+from fedsim.machine import compile_cache, devices_of, fix_threads, platform
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client
 
@@ -73,7 +73,9 @@ def aggregates(spec: Any) -> bool:
 
 
 @contextlib.contextmanager
-def numerics(scenario: Scenario, threads: int | None = None, device: str | None = None) -> Iterator[list[Any]]:
+def numerics(
+    scenario: Scenario, threads: int | None = None, device: str | None = None
+) -> Iterator[list[Any]]:
     """The float type and precision of a scenario, by context, and the compile cache: the host program's defaults stay as they
     are.
 
@@ -86,13 +88,19 @@ def numerics(scenario: Scenario, threads: int | None = None, device: str | None 
       the devices to train on; everything else happens on the first one of this process.
     """
     spec = scenario.spec.numerics
-    settle_threads(threads if spec.threads == "auto" else spec.threads)
+    fix_threads(threads if spec.threads == "auto" else spec.threads)
     devices = devices_of(device)
     local = next(d for d in devices if d.process_index == jax.process_index())
     precision = jax.default_matmul_precision(spec.matmul_precision)
     # a hyper-parameter beyond the float type is infinite, and what it does to a model shows in its rounds
     overflow = np.errstate(over="ignore")
-    with compile_cache(), jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(local), overflow:
+    with (
+        compile_cache(),
+        jax.enable_x64(spec.dtype == "float64"),
+        precision,
+        jax.default_device(local),
+        overflow,
+    ):
         yield devices
 
 
@@ -132,8 +140,13 @@ def build(
     some = next(iter(federations.values()))
     parts = inputs.cohort, inputs.timetable, inputs.fleet, inputs.local
     labelled = "labels" in trained.client.needs
-    plans = plans_of(scenario, federations, *parts, labelled=labelled, down=inputs.down, up=inputs.up)
-    one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
+    plans = plans_of(
+        scenario, federations, *parts, labelled=labelled, down=inputs.down, up=inputs.up
+    )
+    one, start = (
+        next(iter(plans.values())),
+        partial(start_variables, scenario, learned[0], trained, params=params),
+    )
     K = one.nominal
     model_bytes = tree.nbytes(shapes["params"])
     width = _width(spec, model_bytes, K, platform())
@@ -144,9 +157,14 @@ def build(
     several = devices is not None and len(devices) > 1
     room = capacity([[plan] for plan in plans.values()], width, pack, shards, apart=several)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    wire, links, broadcast = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
+    wire, links, broadcast = (
+        tuple(map(HashableSection, sections))
+        for sections in (spec.wire, spec.server, spec.broadcast)
+    )
     drop = spec.on_nonfinite != "keep"
-    server = serving(learned, wire, links, Written(spec.schedule), broadcast, drop=drop, **shape)
+    server = serving(
+        learned, wire, links, HashableSection(spec.schedule), broadcast, drop=drop, **shape
+    )
     on = tuple(devices) if devices else None
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
@@ -168,11 +186,17 @@ def build(
     with allocations(scenario, counted):
         shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
-    settled_sections = {"numerics": settled, "model": inputs.model, "data": settled_data(scenario, data, some)}
-    settled_sections["fleet"] = settled_fleet(scenario)
-    settled_sections["cohort"] = settled_cohort(scenario)
-    done = scenario._replace(spec=spec.model_copy(update=settled_sections))
-    return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client, counted)
+    resolved_sections = {
+        "numerics": settled,
+        "model": inputs.model,
+        "data": resolved_data(scenario, data, some),
+    }
+    resolved_sections["fleet"] = resolved_fleet(scenario)
+    resolved_sections["cohort"] = resolved_cohort(scenario)
+    done = scenario._replace(spec=spec.model_copy(update=resolved_sections))
+    return Experiment(
+        done, spec.method or _method(spec), program, plans, shared, trained.client, counted
+    )
 
 
 SMALL = 8192  # bytes of a model of which many lanes fit into a core's cache
@@ -182,18 +206,37 @@ OUTPUTS = 32  # of a convolution, each of which reads its columns
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
     """`auto` resolved by a pure function of model, cohort and backend kind: never of free memory, cores or devices."""
     wanted = spec.numerics
-    widest = min(64 if backend != "cpu" else 16 if model_bytes <= SMALL else 8 if model_bytes <= 1 << 21 else 1, K)
-    waste = lambda lanes: -(-K // lanes) * lanes - K  # idle lanes at the end of a small cohort of equal clients
+    widest = min(
+        64
+        if backend != "cpu"
+        else 16
+        if model_bytes <= SMALL
+        else 8
+        if model_bytes <= 1 << 21
+        else 1,
+        K,
+    )
+    waste = lambda lanes: (
+        -(-K // lanes) * lanes - K
+    )  # idle lanes at the end of a small cohort of equal clients
     even = min(range(widest, widest // 2, -1), key=waste) if K <= 2 * widest else widest
     lanes_ = even if wanted.lanes == "auto" else wanted.lanes
-    block = max(min(K, 1024, (1 << 28) // max(model_bytes, 1)), 1) if wanted.block == "auto" else wanted.block
+    block = (
+        max(min(K, 1024, (1 << 28) // max(model_bytes, 1)), 1)
+        if wanted.block == "auto"
+        else wanted.block
+    )
     return Width(lanes_, block)
 
 
 def _work(plan: Plan, model_bytes: int, activations: int) -> float:
     """Bytes that the products of an average round read, roughly: the model once a row, the widest columns once an output."""
     rows = plan.local.widest(plan.sizes)
-    return plan.nominal * float(plan.steps[plan.present].mean()) * (rows * model_bytes + OUTPUTS * activations)
+    return (
+        plan.nominal
+        * float(plan.steps[plan.present].mean())
+        * (rows * model_bytes + OUTPUTS * activations)
+    )
 
 
 def _method(spec: Any) -> str:

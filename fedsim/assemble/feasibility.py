@@ -27,14 +27,23 @@ NEEDS = {
     "labels": LABELS,
     "features": "compares features, and this model tells none; take mlp or cnn, or a model with `features`",
 }
-BOUNDS = ("f", "trim", "select", "neighbours")  # hyper-parameters that decide how many rows a link needs
+BOUNDS = (
+    "f",
+    "trim",
+    "select",
+    "neighbours",
+)  # hyper-parameters that decide how many rows a link needs
 
 
-def unmet_needs(scenario: Scenario, client: Client, classes: int, per_token: bool, features: bool) -> Found:
+def unmet_needs(
+    scenario: Scenario, client: Client, classes: int, per_token: bool, features: bool
+) -> Found:
     """What a client method wants to know, and samples (number of classes) or model (whether it has features) do not tell."""
     known = {"classes": classes > 0, "labels": classes > 0, "features": features}
     if per_token and (client.needs & {"labels", "features"}):
-        text = "is for samples with one label each, and here every token has one; take another method"
+        text = (
+            "is for samples with one label each, and here every token has one; take another method"
+        )
         yield ("client", "kind"), f"{scenario.spec.client.kind} {text}"
     elif missing := [name for name in sorted(client.needs) if not known[name]]:
         yield ("client", "kind"), f"{scenario.spec.client.kind} {NEEDS[missing[0]]}"
@@ -48,7 +57,10 @@ def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token:
     if "labels" in cohort.needs and (per_token or not classes):
         targets = "every token has one" if per_token else "these targets are numbers"
         kind = scenario.spec.cohort.kind
-        yield ("cohort", "kind"), f"{kind} is for samples with one class each, and here {targets}; take another cohort"
+        yield (
+            ("cohort", "kind"),
+            f"{kind} is for samples with one class each, and here {targets}; take another cohort",
+        )
 
 
 def foreign_metric(scenario: Scenario, classes: int) -> Found:
@@ -70,7 +82,10 @@ def idle_keys(scenario: Scenario, client: Client) -> Found:
         if isinstance(value, BaseModel):  # kind and whatever else was written
             value, default = value.model_dump(exclude_defaults=True), {"kind": default}
         if value != default:
-            yield ("client", name), f"{section.kind} makes no use of it, and would do the same without; take it out"
+            yield (
+                ("client", name),
+                f"{section.kind} makes no use of it, and would do the same without; take it out",
+            )
 
 
 def wrong_partners(scenario: Scenario, path: Path, section: Any, rule: Rule) -> Found:
@@ -94,7 +109,9 @@ def small_cohort(path: Path, section: Any, made: Any, K: int) -> Found:
     if least > K:
         names = bounds_of(section)
         text = f"{section.kind} needs at least {least} reporting clients, the cohort has {K}"
-        instead = f"lower {' or '.join(names)}, or enlarge the cohort" if names else "enlarge the cohort"
+        instead = (
+            f"lower {' or '.join(names)}, or enlarge the cohort" if names else "enlarge the cohort"
+        )
         yield (*path, *names[:1]), f"{text}; {instead}"
 
 
@@ -103,7 +120,10 @@ def too_many_rows(path: Path, section: Any, made: Any, K: int) -> Found:
     most = made.most if isinstance(made, Rule) else None
     if most is not None and most < K:
         names = bounds_of(section)
-        yield (*path, *names[:1]), f"{at_most(section, most)}, the cohort has {K}; lower f, or write a smaller cohort"
+        yield (
+            (*path, *names[:1]),
+            f"{at_most(section, most)}, the cohort has {K}; lower f, or write a smaller cohort",
+        )
 
 
 def at_most(section: Any, most: int) -> str:
@@ -131,7 +151,10 @@ def repeated_clients(scenario: Scenario, section: Any, cohort: Cohort, rule: Rul
     """A cohort that draws a client twice, before a rule that cannot weigh it."""
     if not (cohort.repeats or cohort.factors):
         return
-    kind, does = scenario.spec.cohort.kind, "gives clients factors" if cohort.factors else "draws a client twice"
+    kind, does = (
+        scenario.spec.cohort.kind,
+        "gives clients factors" if cohort.factors else "draws a client twice",
+    )
     if remembers(rule):
         text = f"{kind} {does}, and {section.kind} remembers one update of each"
         yield ("cohort",), f"{text}; take the cohort uniform or poisson, or another rule"
@@ -140,7 +163,9 @@ def repeated_clients(scenario: Scenario, section: Any, cohort: Cohort, rule: Rul
         yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
 
-def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule, fleet: Fleet) -> Found:
+def unknown_shares(
+    scenario: Scenario, path: Path, cohort: Cohort, rule: Rule, fleet: Fleet
+) -> Found:
     """A rule that divides by what a round has on average, behind a cohort, a schedule or a fleet that does not tell."""
     asynchronous = scenario.spec.schedule.kind != "sync"
     if "expected" in rule.needs and (cohort.share is None or asynchronous or fleet.selective):
@@ -159,11 +184,16 @@ def unknown_probabilities(scenario: Scenario, rule: Rule, plans: Iterable[Plan])
     for plan in plans:
         if plan.shares is None:
             kind = spec.schedule.kind if plan.timetable.asynchronous else spec.cohort.kind
-            under = "" if plan.timetable.asynchronous or not plan.machines.fleet.selective else " under this fleet"
-            instead = (
-                "write reported, take the rule fedau, or the cohort poisson and an availability that stays the same"
+            under = (
+                ""
+                if plan.timetable.asynchronous or not plan.machines.fleet.selective
+                else " under this fleet"
             )
-            yield ("server", at, "shares"), f"how often {kind} has a client{under} is not known; {instead}"
+            instead = "write reported, take the rule fedau, or the cohort poisson and an availability that stays the same"
+            yield (
+                ("server", at, "shares"),
+                f"how often {kind} has a client{under} is not known; {instead}",
+            )
             return
         never = plan.eligible[(plan.shares <= 0)[plan.eligible] | (plan.steps == 0)[plan.eligible]]
         if len(never):
@@ -191,7 +221,10 @@ def _malicious(section: Any, N: int) -> Found:
     if len(given) != 1:
         yield path, f"give one of share, count and ids, found {' and '.join(given) or 'none'}"
     if section.ids is not None and section.per == "round":
-        yield (*path, "per"), "ids are the same clients in every round; take it out, or give a share or a count"
+        yield (
+            (*path, "per"),
+            "ids are the same clients in every round; take it out, or give a share or a count",
+        )
     yield from _beyond(section.ids, N, (*path, "ids"))
     if section.count is not None and section.count > N:
         yield (*path, "count"), f"is {section.count}, and there are {N} clients"
@@ -200,7 +233,9 @@ def _malicious(section: Any, N: int) -> Found:
 def unknown_members(scenario: Scenario, cohort: Cohort, N: int) -> Found:
     """Clients that the cohort names in the scenario and are not there; those in a file are `require_members`' affair."""
     if getattr(scenario.spec.cohort, "path", None) is None:
-        yield from _beyond(getattr(scenario.spec.cohort, "rounds", cohort.names), N, ("cohort", "rounds"))
+        yield from _beyond(
+            getattr(scenario.spec.cohort, "rounds", cohort.names), N, ("cohort", "rounds")
+        )
 
 
 def large_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Found:
@@ -209,7 +244,10 @@ def large_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Found:
         size = getattr(scenario.spec.cohort, name, None)
         if isinstance(size, int) and size > eligible and not cohort.repeats:
             counted = f"{noun} of {size}" if name == "size" else f"{size} {noun}"
-            yield ("cohort", name), f"{counted} of {eligible} clients with samples; write at most {eligible}"
+            yield (
+                ("cohort", name),
+                f"{counted} of {eligible} clients with samples; write at most {eligible}",
+            )
 
 
 def asynchronous(
@@ -241,11 +279,17 @@ def asynchronous(
     if sends_twice(timetable, cohort):
         yield from _forgetting(kind, links)
     if spec.broadcast:
-        yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"
+        yield (
+            ("broadcast",),
+            f"clients of {kind} get the model at different times; {instead} downlink",
+        )
     losses = any("loss" in getattr(link, "needs", ()) for link in links)
     if trained.client.probe is not None or losses:
         text = f"has a pass at the model of the round before training, and {kind} has clients with several models"
-        yield ("client", "kind") if not losses else ("server",), f"the method {text}; {instead} method"
+        yield (
+            ("client", "kind") if not losses else ("server",),
+            f"the method {text}; {instead} method",
+        )
 
 
 def sends_twice(timetable: Timetable, cohort: Cohort) -> bool:
@@ -289,10 +333,18 @@ def own_samples(scenario: Scenario, path: Path, section: Any, rule: Rule) -> Fou
     samples, reads = scenario.spec.data.server.samples, rule.needs & OWN_SAMPLES
     if reads and not samples:
         text = f"{section.kind} reads samples that the server keeps for itself, and it keeps none"
-        yield path, f"{text}; write them into the data section, as server: {{samples: 100}}, or take another rule"
+        yield (
+            path,
+            f"{text}; write them into the data section, as server: {{samples: 100}}, or take another rule",
+        )
     if "reference" in reads and isinstance(scenario.spec.client.steps, list):
         text = f"{section.kind} trains the server as one more client, and these are steps of the others"
         yield ("client", "steps"), f"{text}; write a single number, or epochs"
     if samples and not reads and not scenario.spec.compare.methods:
-        text = f"no link of server reads the server's own samples, and these {samples} would be lost"
-        yield ("data", "server", "samples"), f"{text} to the clients; take it out, or compare with trust or zeno"
+        text = (
+            f"no link of server reads the server's own samples, and these {samples} would be lost"
+        )
+        yield (
+            ("data", "server", "samples"),
+            f"{text} to the clients; take it out, or compare with trust or zeno",
+        )

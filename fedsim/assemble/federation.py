@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.assemble.data_files import path_of, settled_file
+from fedsim.assemble.data_files import path_of, resolved_file
 from fedsim.assemble.links import factory_of, locate_link_errors
 from fedsim.assemble.memory import check_memory_of_clients
 from fedsim.assemble.poisons import poisoned_as_written
@@ -24,7 +24,7 @@ from fedsim.sources.arrays import per_token
 from fedsim.sources.mapped import take_rows
 
 
-class Dealt(NamedTuple):
+class Partitioned(NamedTuple):
     """Samples, and who holds which of them, by seed."""
 
     sets: Sets
@@ -33,7 +33,9 @@ class Dealt(NamedTuple):
 
 
 @locate_link_errors
-def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> dict[int, Federation]:
+def federations_of(
+    scenario: Scenario, data: Arrays | None, dtype: np.dtype
+) -> dict[int, Federation]:
     """A federation per seed: the samples are loaded once and partitioned anew for every seed.
 
     Args:
@@ -49,7 +51,7 @@ def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> 
 
 
 @locate_link_errors
-def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Dealt:
+def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partitioned:
     """The samples, loaded once, and who holds what, for every seed; arguments and errors are those of `federations_of`."""
     sets, classes = _load(scenario, data, dtype)
     section = scenario.spec.data
@@ -76,10 +78,10 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Dealt:
         raise scenario.error(("data", *error.where.split(".")), str(error)) from None
     except TooLarge as error:
         raise scenario.too_large(PARTITION, str(error)) from None
-    return Dealt(sets, classes, parts)
+    return Partitioned(sets, classes, parts)
 
 
-def federated(scenario: Scenario, dealt: Dealt) -> dict[int, Federation]:
+def federated(scenario: Scenario, dealt: Partitioned) -> dict[int, Federation]:
     """The federations of samples that were dealt; clients that never train are chosen here."""
     section, sets = scenario.spec.data, dealt.sets
     by_id = partition_section(section, sets.owner is not None).kind == "natural"
@@ -124,7 +126,11 @@ def _drawn(scenario: Scenario, parts: Parts) -> np.ndarray:
 def _require_count(scenario: Scenario, count: int) -> None:
     """Refuse a number of clients beside a partition that says itself how many there are."""
     section = scenario.spec.data
-    if section.partition.kind == "file" and "clients" in section.model_fields_set and section.clients != count:
+    if (
+        section.partition.kind == "file"
+        and "clients" in section.model_fields_set
+        and section.clients != count
+    ):
         text = f"{section.clients} clients, but the partition's file names {count}; leave it out"
         raise scenario.error(("data", "clients"), text)
 
@@ -139,10 +145,12 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
     """
     sets, classes = _load(scenario, data, dtype)
     n, clients = len(sets.train.y), scenario.spec.data.clients
-    return federate(sets, classes, Parts(np.arange(n, dtype=np.int32), offsets_of(even(n, clients))))
+    return federate(
+        sets, classes, Parts(np.arange(n, dtype=np.int32), offsets_of(even(n, clients)))
+    )
 
 
-def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation) -> Any:
+def resolved_data(scenario: Scenario, data: Arrays | None, federation: Federation) -> Any:
     """The data section as it was understood, so that reading it again gives the same federation.
 
     The partition that was used, the number of clients, whether a test set was cut, and where files lie and their hashes.
@@ -152,9 +160,9 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
     known = {"clients": federation.N, "partition": partition, "test": section.test}
     if not _test_clients(section):
         known["test"] = _test_share(section, data)
-    known["partition"] = partition.model_copy(update=settled_file(scenario, PARTITION))
+    known["partition"] = partition.model_copy(update=resolved_file(scenario, PARTITION))
     if data is None:
-        known |= settled_file(scenario, DATA)
+        known |= resolved_file(scenario, DATA)
     return section.model_copy(update=known)
 
 
@@ -162,13 +170,28 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
     section = scenario.spec.data
     file = path_of(scenario, DATA) if data is None else {}
     column = getattr(section.partition, "column", None)
-    columns = {"columns": [*section.columns, *[column] * bool(column)]} if hasattr(section, "columns") else {}
-    with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row
-        arrays = factory_of(section)(**file, **columns) if data is None else _given(scenario, data, **columns)
+    columns = (
+        {"columns": [*section.columns, *[column] * bool(column)]}
+        if hasattr(section, "columns")
+        else {}
+    )
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # what is no finite number is named below, with its row
+        arrays = (
+            factory_of(section)(**file, **columns)
+            if data is None
+            else _given(scenario, data, **columns)
+        )
     try:
-        by_id = partition_section(section, arrays.client is not None or column is not None).kind == "natural"
+        by_id = (
+            partition_section(section, arrays.client is not None or column is not None).kind
+            == "natural"
+        )
         if by_id and column is not None:
-            arrays = arrays._replace(client=np.asarray(column_of(arrays.columns or {}, column)), client_test=None)
+            arrays = arrays._replace(
+                client=np.asarray(column_of(arrays.columns or {}, column)), client_test=None
+            )
         _require_one_test(section, arrays, by_id)
         sets, classes = prepare(
             arrays,
@@ -185,7 +208,12 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
         raise scenario.error(("data", *error.where.split(".")), str(error)) from None
     except DataError as error:
         raise (error.within(file["path"]) if file else error) from None
-    if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
+    if (
+        by_id
+        and data is None
+        and "clients" in section.model_fields_set
+        and section.clients != sets.owners
+    ):
         text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
         raise scenario.error(("data", "clients"), text)
     check_memory_of_clients(scenario, len(sets.train.y), 0 if per_token(sets.train.y) else classes)
@@ -214,11 +242,18 @@ def _given(scenario: Scenario, data: Any, columns: Sequence[str] = ()) -> Arrays
       ScenarioError: for keys that name columns, where there are none.
     """
     section = scenario.spec.data
-    keys = {name: getattr(section, name) for name in ("target", "client", "missing", "drop") if hasattr(section, name)}
+    keys = {
+        name: getattr(section, name)
+        for name in ("target", "client", "missing", "drop")
+        if hasattr(section, name)
+    }
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         return of_frame(data, **keys, columns=columns)
     for name in ("target", "client", "drop", "columns"):
-        if section.kind == "supplied" and getattr(section, name) != type(section).model_fields[name].default:
+        if (
+            section.kind == "supplied"
+            and getattr(section, name) != type(section).model_fields[name].default
+        ):
             text = "names a column, and the samples are arrays without names; take it out, or pass a DataFrame"
             raise scenario.error(("data", name), text)
     return data if isinstance(data, Arrays) else Arrays(*data)

@@ -21,7 +21,7 @@ from fedsim.compose import most_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.lanes import Lent
+from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.shared_leaves import travelling
 from fedsim.errors import dotted
 from fedsim.machine import memory_now, memory_peak
@@ -31,7 +31,9 @@ Shape = jax.ShapeDtypeStruct
 FORECAST_ROUNDS = 50  # whose plans are counted
 COMPILER = 90_000_000  # bytes that a process holds on to once it has the programs of a run: 50 MB of kept ones, 150 of new ones
 QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # of a program that runs once
-PARTIAL = frozenset({"top_k", "rand_k", "threshold", "low_rank"})  # codecs that leave most of a vector out
+PARTIAL = frozenset(
+    {"top_k", "rand_k", "threshold", "low_rank"}
+)  # codecs that leave most of a vector out
 LITTLE = 0.1  # of a run's memory: below it, what programs need while they run is counted and not measured
 
 
@@ -43,7 +45,9 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
     parts, message = memory(experiment)
     training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
-    ending = sum(parts[name] for name in ("process", "samples", "client_memory", "server", "tables"))
+    ending = sum(
+        parts[name] for name in ("process", "samples", "client_memory", "server", "tables")
+    )
     return {
         "clients": plan.federation.N,
         "clients_a_round": clients,
@@ -57,7 +61,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
-        "stacked": not program.server.passage.folds,
+        "stacked": not program.server.pipeline.folds,
         "stacked_by": stacking(experiment),
         "memory": parts,
         "peak_bytes": max(training, ending, memory_peak()),
@@ -71,8 +75,14 @@ def _received(experiment: Experiment, cohorts: list[Any]) -> int:
     client, codec = experiment.client, experiment.program.server.sender.codec
     counted, size = downlink(client, codec, shared, plan.federation.N), None
     if codec is not None:
-        size = counted.whole - counted.model + most_bytes(codec, travelling(client, shared["params"]))
-    return int(statistics.mean(int(counted.deliver(ids, size).sum()) for ids in cohorts)) if cohorts else 0
+        size = (
+            counted.whole - counted.model + most_bytes(codec, travelling(client, shared["params"]))
+        )
+    return (
+        int(statistics.mean(int(counted.deliver(ids, size).sum()) for ids in cohorts))
+        if cohorts
+        else 0
+    )
 
 
 def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
@@ -86,9 +96,13 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     programs = _programs(experiment, held.shapes)
     resident = _resident()
     process = max(resident + COMPILER, memory_peak())
-    temporary = max(times * temporary_.counted(run, *shapes, donated=d) for times, run, shapes, d in programs)
+    temporary = max(
+        times * temporary_.counted(run, *shapes, donated=d) for times, run, shapes, d in programs
+    )
     if temporary > LITTLE * (process + sum(held.parts.values())):
-        temporary = max(times * temporary_.measured(run, *shapes) for times, run, shapes, _ in programs)
+        temporary = max(
+            times * temporary_.measured(run, *shapes) for times, run, shapes, _ in programs
+        )
         process = _resident()
     return {"process": process, **held.parts, "temporary": temporary}, held.message
 
@@ -98,11 +112,11 @@ def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any,
     program, plan = experiment.program, next(iter(experiment.plans.values()))
     programs, server, at, integer = program.server, s["server"], s["at"], Shape((), np.int32)
     keys, bank = ((at.root,), at.round), (server.shared,) * program.room.versions
-    lent = Lent(bank, s["seated"], s["queues"], s["slots"], s["data"], keys)
+    lent = LaneInputs(bank, s["seated"], s["queues"], s["slots"], s["data"], keys)
     on_lanes = (lent, s["lane"], s["rows"], integer, integer, integer)
     total, store, messages = s["total"], s["store"], s["messages"]
     adding, lost = (total, messages, 0), (total,)
-    if programs.passage.folds:
+    if programs.pipeline.folds:
         adding, lost = (total, store, messages, at, 0), (total, store)
     all_programs = [
         (program.mesh.shards, program.mesh.train, on_lanes, (s["lane"], s["rows"])),
@@ -110,10 +124,19 @@ def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any,
         (1, programs.close, (total, store, s["slots"], at), store),
     ]
     for stacks in held_out(plan.federation, program.evaluators)[0].values():
-        all_programs.append((program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ()))
+        all_programs.append(
+            (program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ())
+        )
     if program.probe is not None:
         queues, slots, lane, rows = probe_pass(program, plan, server.shared).shapes
-        probing = (Lent(bank, (), queues, slots, s["data"], keys), lane, rows, integer, integer, integer)
+        probing = (
+            LaneInputs(bank, (), queues, slots, s["data"], keys),
+            lane,
+            rows,
+            integer,
+            integer,
+            integer,
+        )
         all_programs.append((program.probe.shards, program.probe.train, probing, (lane, rows)))
     return all_programs
 
@@ -125,12 +148,20 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     Returns:
       `loss` of the start model on the batch, and `largest_gradient` and `largest_update`, by magnitude of their entries.
     """
-    program, plan, client = experiment.program, next(iter(experiment.plans.values())), experiment.client
+    program, plan, client = (
+        experiment.program,
+        next(iter(experiment.plans.values())),
+        experiment.client,
+    )
     shared, f, task = next(iter(experiment.shared.values())), plan.federation, program.task
     id, number = int(plan.eligible[0]), program.dtype.type
     index, valid = plan.batches(1, id)
     mask, lr = np.arange(index.shape[1]) < valid[0], number(plan.local.lr(1))
-    labels, samples, malicious = plan.labels[id].astype(program.dtype), number(plan.sizes[id]), plan.malicious[id]
+    labels, samples, malicious = (
+        plan.labels[id].astype(program.dtype),
+        number(plan.sizes[id]),
+        plan.malicious[id],
+    )
     about = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels, malicious)
 
     @functools.partial(jax.jit, compiler_options=QUICKLY)
@@ -144,11 +175,15 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         return loss, _largest(gradient), _largest(message.delta)
 
     values = step(shared, about, f.train.x[index[0]], f.train.y[index[0]], mask, jax.random.key(0))
-    return dict(zip(("loss", "largest_gradient", "largest_update"), map(float, values), strict=True))
+    return dict(
+        zip(("loss", "largest_gradient", "largest_update"), map(float, values), strict=True)
+    )
 
 
 def _largest(values: Any) -> Any:
-    return functools.reduce(jnp.maximum, [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size], 0.0)
+    return functools.reduce(
+        jnp.maximum, [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size], 0.0
+    )
 
 
 def stacking(experiment: Experiment) -> list[str]:
@@ -156,7 +191,11 @@ def stacking(experiment: Experiment) -> list[str]:
     links = []
     for path, section in links_of(experiment.scenario.spec):
         made = factory_of(section)() if section.family != "optimizer" else None
-        by_row = made is None or isinstance(made, RowStage) or (isinstance(made, Rule) and made.fold is not None)
+        by_row = (
+            made is None
+            or isinstance(made, RowStage)
+            or (isinstance(made, Rule) and made.fold is not None)
+        )
         links += [] if by_row else [f"{dotted(path)} {section.kind}"]
     return links
 
@@ -167,13 +206,19 @@ def notes(experiment: Experiment) -> list[str]:
     sizes, lines = plan.sizes, []
     if empty := int((sizes == 0).sum()):
         lines.append(f"{empty} of {len(sizes)} clients hold no samples and never take part")
-    if spec.client.batch != "full" and (small := int(((sizes < spec.client.batch) & (sizes > 0)).sum())):
-        lines.append(f"{small} of {len(sizes)} clients hold fewer samples than client.batch = {spec.client.batch}")
+    if spec.client.batch != "full" and (
+        small := int(((sizes < spec.client.batch) & (sizes > 0)).sum())
+    ):
+        lines.append(
+            f"{small} of {len(sizes)} clients hold fewer samples than client.batch = {spec.client.batch}"
+        )
     attacks = [section.kind for section in spec.wire if section.family == "attack"]
     if attacks and not plan.malicious.any():
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
     if spec.data.attack and not plan.malicious.any():
-        lines.append(f"data.attack has {spec.data.attack[0].kind}, and no client is malicious; set fleet.malicious")
+        lines.append(
+            f"data.attack has {spec.data.attack[0].kind}, and no client is malicious; set fleet.malicious"
+        )
     if spec.broadcast and (kind := spec.broadcast[0].kind) in PARTIAL:
         text = f"broadcast has {kind}, and clients train from what is left of the model"
         lines.append(f"{text}; ef21(codec: {kind}) sends them differences")
@@ -182,7 +227,9 @@ def notes(experiment: Experiment) -> list[str]:
         text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
         lines.append(f"{text}: malicious clients behave like all others")
     if experiment.client.personal is not None and not len(plan.federation.test_holders.indices):
-        text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
+        text = (
+            f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
+        )
         lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
     return lines + data_warnings(experiment.scenario, plan.federation)
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fedsim.assemble.links import factory_of
-from fedsim.assemble.programs import Training, Written
+from fedsim.assemble.programs import HashableSection, Training
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import (
     check_aggregate_stage,
@@ -27,10 +27,24 @@ from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import AggregateStage, Aim, Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
+from fedsim.types import (
+    AggregateStage,
+    Aim,
+    Batch,
+    Client,
+    Codec,
+    Context,
+    RowStage,
+    Rule,
+    Stage,
+    Updates,
+    Work,
+)
 
 Shape: Any = jax.ShapeDtypeStruct
-SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many cells with the same links
+SOUND: set[Hashable] = (
+    set()
+)  # checks that were passed: a comparison has many cells with the same links
 NOUNS = {
     "client": (Client, "types.Client"),
     "cohort": (Cohort, "fleet.selection.Cohort"),
@@ -38,7 +52,9 @@ NOUNS = {
     "data_attack": (Poison, "data.Poison"),
     "timetable": (Timetable, "fleet.Timetable"),
 }  # what factories make, and its name
-MOST_ROWS = 1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
+MOST_ROWS = (
+    1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
+)
 
 
 def own_file(section: Any) -> str | None:
@@ -73,10 +89,14 @@ def hook_error(scenario: Scenario, path: Path, name: str, error: ContractError) 
     problem = problem_at(scenario.document, path, "")._replace(where=where, what=str(error))
     if not error.raised or error.__cause__ is None:
         return ScenarioError([problem], scenario.document.file)
-    return HookError([problem], scenario.document.file).with_traceback(error.__cause__.__traceback__)
+    return HookError([problem], scenario.document.file).with_traceback(
+        error.__cause__.__traceback__
+    )
 
 
-def make_link(scenario: Scenario, path: Path, section: Any, file: Mapping[str, str] | None = None) -> Any:
+def make_link(
+    scenario: Scenario, path: Path, section: Any, file: Mapping[str, str] | None = None
+) -> Any:
     """What the factory of a section makes.
 
     Args:
@@ -97,7 +117,9 @@ def make_link(scenario: Scenario, path: Path, section: Any, file: Mapping[str, s
         return made
 
 
-def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: tuple, types: bool = True) -> None:
+def check_link(
+    scenario: Scenario, path: Path, section: Any, made: Any, shapes: tuple, types: bool = True
+) -> None:
     """A link of `wire` or `server` that fedsim did not bring keeps its contract.
 
     Args:
@@ -126,7 +148,9 @@ def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: 
         SOUND.add(key)
 
 
-def check_training(scenario: Scenario, trained: Training, shared: Any, federation: Federation, local: Local) -> None:
+def check_training(
+    scenario: Scenario, trained: Training, shared: Any, federation: Federation, local: Local
+) -> None:
     """A client method that fedsim did not bring keeps its contract on a batch.
 
     Raises:
@@ -134,7 +158,10 @@ def check_training(scenario: Scenario, trained: Training, shared: Any, federatio
     """
     with located_hooks(scenario, ("client",), scenario.spec.client) as file:
         batch, work = training_shapes(scenario, trained, federation, local.widest(federation.sizes))
-        if file is None or (key := _key(scenario.spec.client, trained.task, (shared, batch, work))) in SOUND:
+        if (
+            file is None
+            or (key := _key(scenario.spec.client, trained.task, (shared, batch, work))) in SOUND
+        ):
             return
         check_client(trained.client, trained.task, shared, batch, work, file)
         SOUND.add(key)
@@ -173,7 +200,9 @@ def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Fed
     try:
         with located_hooks(scenario, path, section):
             image = Shape(shape, f.train.x.dtype)
-            require_like(jax.eval_shape(change, jax.eval_shape(jax.random.key, 0), image), image, "the image")
+            require_like(
+                jax.eval_shape(change, jax.eval_shape(jax.random.key, 0), image), image, "the image"
+            )
     except ScenarioError:
         raise
     except ValueError as error:
@@ -183,21 +212,36 @@ def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Fed
 def _key(section: Any, about: Any, shapes: Any) -> Hashable:
     """Everything that a check depends on."""
     leaves, structure = jax.tree.flatten(shapes)
-    return Written(section), about, structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    return (
+        HashableSection(section),
+        about,
+        structure,
+        tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves),
+    )
 
 
-def training_shapes(scenario: Scenario, trained: Training, federation: Federation, rows: int) -> tuple[Batch, Work]:
+def training_shapes(
+    scenario: Scenario, trained: Training, federation: Federation, rows: int
+) -> tuple[Batch, Work]:
     """Shapes of a batch of so many rows, and of what a client knows about its work."""
-    f, number, count = federation, Shape((), np.dtype(scenario.spec.numerics.dtype)), Shape((), np.int32)
+    f, number, count = (
+        federation,
+        Shape((), np.dtype(scenario.spec.numerics.dtype)),
+        Shape((), np.int32),
+    )
     x, y = (Shape((rows, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
     key = jax.eval_shape(jax.random.key, 0)
     labels = Shape((f.classes if "labels" in trained.client.needs else 0,), number.dtype)
     batch = Batch(x=x, y=y, mask=Shape((rows,), np.bool_), key=key, step=count)
     flag = Shape((), np.bool_)
-    return batch, Work(count, samples=number, steps=count, lr=number, lr_sum=number, labels=labels, malicious=flag)
+    return batch, Work(
+        count, samples=number, steps=count, lr=number, lr_sum=number, labels=labels, malicious=flag
+    )
 
 
-def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: int) -> tuple[Updates, Context, Any]:
+def line_shapes(
+    scenario: Scenario, trained: Training, shared: Any, K: int, N: int
+) -> tuple[Updates, Context, Any]:
     """Shapes of a stack of K messages, of what wire and server may know about it, and of the mask of all clients."""
     K, dtype = min(K, MOST_ROWS), np.dtype(scenario.spec.numerics.dtype)
     number, numbers = Shape((), dtype), Shape((K,), dtype)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.assemble.data_files import path_of, section_at, settled_file
+from fedsim.assemble.data_files import path_of, resolved_file, section_at
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import factory_of
 from fedsim.errors import DataError
 from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
-from fedsim.scenario.named_files import COHORT, FLEET, Place
+from fedsim.scenario.named_files import COHORT, FLEET, SectionKey
 from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
 from fedsim.sources.faults import LISTED
@@ -24,7 +24,9 @@ def fleet_of(scenario: Scenario) -> Fleet:
     parts = [(place, part) for place in FLEET if (part := section_at(scenario, place))]
     made = {place[-1]: _part(scenario, place, part) for place, part in parts}
     shares = section.dropout
-    dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
+    dropout = (
+        Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
+    )
     slow = section.stragglers
     return Fleet(
         **made,
@@ -36,7 +38,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
     )
 
 
-def _part(scenario: Scenario, place: Place, section: Any) -> Any:
+def _part(scenario: Scenario, place: SectionKey, section: Any) -> Any:
     """Speeds, links or availability, from the section at a place."""
     try:
         return factory_of(section)(**path_of(scenario, place))
@@ -45,12 +47,16 @@ def _part(scenario: Scenario, place: Place, section: Any) -> Any:
         raise
 
 
-def settled_fleet(scenario: Scenario) -> Any:
+def resolved_fleet(scenario: Scenario) -> Any:
     """The section `fleet` as it was understood: where its traces lie, and their hashes."""
-    files = {place[-1]: settled_file(scenario, place) for place in FLEET}
+    files = {place[-1]: resolved_file(scenario, place) for place in FLEET}
     fleet = scenario.spec.fleet
     return fleet.model_copy(
-        update={key: getattr(fleet, key).model_copy(update=known) for key, known in files.items() if known}
+        update={
+            key: getattr(fleet, key).model_copy(update=known)
+            for key, known in files.items()
+            if known
+        }
     )
 
 
@@ -68,9 +74,9 @@ def cohort_of(scenario: Scenario) -> Cohort:
         raise
 
 
-def settled_cohort(scenario: Scenario) -> Any:
+def resolved_cohort(scenario: Scenario) -> Any:
     """The section `cohort` as it was understood: where its file lies, and its hash."""
-    return scenario.spec.cohort.model_copy(update=settled_file(scenario, COHORT))
+    return scenario.spec.cohort.model_copy(update=resolved_file(scenario, COHORT))
 
 
 def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
@@ -87,7 +93,8 @@ def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
     rows = participations_of(file["path"], scenario.spec.cohort.sha256)
     beyond = np.flatnonzero(rows.client >= N)
     lines = [
-        f"line {rows.lines[i]}: there is no client {rows.client[i]}; clients are 0 to {N - 1}" for i in beyond[:LISTED]
+        f"line {rows.lines[i]}: there is no client {rows.client[i]}; clients are 0 to {N - 1}"
+        for i in beyond[:LISTED]
     ]
     more = [f"and {len(beyond) - LISTED:,} more problems"] if len(beyond) > LISTED else []
     error = DataError(*lines, *more).within(file["path"])
@@ -101,8 +108,12 @@ def drawn_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Cohort:
     if factor == 1:
         return cohort
     size = min(math.ceil(section.size * factor - 1e-9), eligible)
-    larger = {"size": size} | ({"candidates": max(section.candidates, size)} if hasattr(section, "candidates") else {})
-    return factory_of(section.model_copy(update=larger))()._replace(nominal=cohort.nominal, share=None)
+    larger = {"size": size} | (
+        {"candidates": max(section.candidates, size)} if hasattr(section, "candidates") else {}
+    )
+    return factory_of(section.model_copy(update=larger))()._replace(
+        nominal=cohort.nominal, share=None
+    )
 
 
 def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -115,7 +126,10 @@ def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         text = "before, during and after are probabilities of the same client, and more than 1 together; lower one"
         yield ("fleet", "dropout"), text
     if fleet.partial_work and fleet.deadline is None:
-        yield ("fleet", "partial_work"), "nobody is late without a deadline; write fleet.deadline, or take it out"
+        yield (
+            ("fleet", "partial_work"),
+            "nobody is late without a deadline; write fleet.deadline, or take it out",
+        )
     if fleet.stragglers is not None and fleet.stragglers.work == "partial":
         name = "steps" if spec.client.steps is not None else "epochs"
         if np.max(getattr(spec.client, name)) == 1:

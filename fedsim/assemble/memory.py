@@ -20,13 +20,25 @@ from fedsim.scenario.scenario import Scenario
 REMEDY = {  # part -> where it comes from, and what to do
     "start_models": (("model",), "take a smaller model, or fewer seeds"),
     "server": (("model",), "take a smaller model"),
-    "lanes": (("numerics", "lanes"), "lower numerics.lanes and numerics.block, or take a smaller model"),
-    "batches": (("client", "steps"), "lower client.steps or epochs, client.batch or numerics.lanes"),
-    "work": (("client", "batch"), "lower client.batch, numerics.lanes, the cohort, or take a smaller model"),
+    "lanes": (
+        ("numerics", "lanes"),
+        "lower numerics.lanes and numerics.block, or take a smaller model",
+    ),
+    "batches": (
+        ("client", "steps"),
+        "lower client.steps or epochs, client.batch or numerics.lanes",
+    ),
+    "work": (
+        ("client", "batch"),
+        "lower client.batch, numerics.lanes, the cohort, or take a smaller model",
+    ),
     "cohort": (("cohort",), "lower the cohort's size"),
     "stack": (("cohort",), "lower the cohort's size, or take a rule that is a sum"),
     "codec": (("wire",), "take a smaller codec or model, or lower numerics.lanes"),
-    "client_memory": (("client", "kind"), "lower checkpoint.resident_mb, or take a method without client memory"),
+    "client_memory": (
+        ("client", "kind"),
+        "lower checkpoint.resident_mb, or take a method without client memory",
+    ),
     "samples": (("data",), "lower data.resident_mb, or take fewer samples"),
     "partition": (("data", "clients"), "lower data.clients, or take fewer seeds"),
     "skew": (("data", "skew"), "take fewer seeds or samples, or skews of labels alone"),
@@ -36,7 +48,9 @@ REMEDY = {  # part -> where it comes from, and what to do
 }
 
 
-def run_footprint(scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0) -> Held:
+def run_footprint(
+    scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0
+) -> Held:
     """What a run of a scenario holds besides what the process holds already.
 
     Args:
@@ -49,7 +63,9 @@ def run_footprint(scenario: Scenario, program: Program, plan: Plan, shared: Any,
     spec = scenario.spec
     samples = 0.0 if joined() else spec.data.resident_mb * 1e6
     resident = Kept(samples, spec.checkpoint.resident_mb * 1e6)
-    rows = len(spec.seeds) * (2 + spec.rounds // spec.evaluate.every)  # of evaluated rounds, of all seeds
+    rows = len(spec.seeds) * (
+        2 + spec.rounds // spec.evaluate.every
+    )  # of evaluated rounds, of all seeds
     return footprint(program, plan, shared, resident, rows, activations)
 
 
@@ -105,7 +121,9 @@ def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
     """
     spec = scenario.spec
     N = spec.data.clients
-    a_seed = 4 * n + 8 * N * (6 + classes)  # index lists; sizes, offsets, steps, ids; labels by client
+    a_seed = 4 * n + 8 * N * (
+        6 + classes
+    )  # index lists; sizes, offsets, steps, ids; labels by client
     check_memory(scenario, {"partition": len(spec.seeds) * a_seed, "tables": TABLE_BYTES * N})
 
 
@@ -127,7 +145,9 @@ def partition_notes(federation: Federation) -> list[str]:
 
 
 def _unused_samples(f: Federation) -> list[str]:
-    return [f"the partition leaves {f.unused:,} of {len(f.train.x):,} training samples to nobody"] * bool(f.unused)
+    return [
+        f"the partition leaves {f.unused:,} of {len(f.train.x):,} training samples to nobody"
+    ] * bool(f.unused)
 
 
 def _scale_warnings(section: Any, federation: Federation) -> list[str]:
@@ -148,8 +168,14 @@ def _label_warnings(federation: Federation) -> list[str]:
     if f.names.labels is None and f.classes - count >= max(f.classes // 2, 1):
         text = f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {count} of them have training samples"
         return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
-    unseen = np.flatnonzero(~trained & (np.bincount(f.test.y, minlength=f.classes) > 0)) if len(f.test.y) else []
+    unseen = (
+        np.flatnonzero(~trained & (np.bincount(f.test.y, minlength=f.classes) > 0))
+        if len(f.test.y)
+        else []
+    )
     if len(unseen):
-        listed = ", ".join(shortened(str(f.label_names[k]), 40) for k in unseen[:5]) + ", ..." * (len(unseen) > 5)
+        listed = ", ".join(shortened(str(f.label_names[k]), 40) for k in unseen[:5]) + ", ..." * (
+            len(unseen) > 5
+        )
         return [f"test labels {listed} are in no client's training samples: nobody learns them"]
     return []

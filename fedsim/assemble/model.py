@@ -12,7 +12,13 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.hooks import hook_error, located_hooks, own_file
 from fedsim.assemble.memory import check_memory
-from fedsim.assemble.programs import Training, Written, registered_model, stored_model, user_model
+from fedsim.assemble.programs import (
+    HashableSection,
+    Training,
+    registered_model,
+    stored_model,
+    user_model,
+)
 from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import widest
@@ -53,7 +59,9 @@ def loss_of(scenario: Scenario, federation: Federation) -> str:
     return name
 
 
-def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any, loss: Any) -> Model:
+def model_of(
+    scenario: Scenario, federation: Federation, model: Any, params: Any, loss: Any
+) -> Model:
     """The scenario's model for the samples at hand, or the user's own; a custom loss may take any outputs.
 
     Raises:
@@ -61,10 +69,18 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
     """
     if model is None and scenario.spec.model.kind == "logistic" and not federation.classes:
         text = "logistic is for classes, and these targets are numbers; write linear or mlp"
-        raise scenario.error(("model",), f"{text}, or make the targets whole numbers or text, which are classes")
+        raise scenario.error(
+            ("model",), f"{text}, or make the targets whole numbers or text, which are classes"
+        )
     shape = federation.train.x.shape[1:]
     outputs = federation.classes or int(np.prod(federation.train.y.shape[1:], dtype=int))
-    expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
+    expects: Any = (
+        {}
+        if loss is not None
+        else {"classes": outputs}
+        if federation.classes
+        else {"targets": outputs}
+    )
     if expects and federation.per_token:
         expects["labels"] = shape[0]
     with model_errors(scenario, model):
@@ -90,7 +106,13 @@ def _model(
     """The scenario's model, or the user's own, as a `Model`."""
     options: dict[str, Any] = {**expects, "tokens": tokens is not None}
     if model is None:
-        return registered_model(Written(scenario.spec.model, {"loss"}), shape, outputs, tuple(expects.items()), tokens)
+        return registered_model(
+            HashableSection(scenario.spec.model, {"loss"}),
+            shape,
+            outputs,
+            tuple(expects.items()),
+            tokens,
+        )
     # functions are what they are: an object with state may have changed since the last run
     if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
         return user_model(*model, shape, tuple(options.items()))
@@ -117,7 +139,9 @@ def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
         if isinstance(error, ScenarioError | LinkError):
             raise
         cause, raised = error.__cause__, isinstance(error, ContractError) and error.raised
-        text = (str(error if raised or cause is None else cause).splitlines() or [""])[0].removeprefix("model: ")
+        text = (str(error if raised or cause is None else cause).splitlines() or [""])[
+            0
+        ].removeprefix("model: ")
         broken = ContractError(text, raised and not isinstance(cause, TypeError | ValueError))
         broken.__cause__ = cause
         name = section.kind if model is None and file is not None else ""
@@ -160,12 +184,16 @@ def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) 
     """
     size = 0
     with contextlib.suppress(Exception):  # what is wrong with it shows when it is made
-        shapes = jax.eval_shape(lambda: start_variables(scenario, net, trained, scenario.spec.seeds[0], params))
+        shapes = jax.eval_shape(
+            lambda: start_variables(scenario, net, trained, scenario.spec.seeds[0], params)
+        )
         size = tree.nbytes(shapes["params"])
     check_memory(scenario, {"start_models": len(scenario.spec.seeds) * size, "server": 3 * size})
 
 
-def start_variables(scenario: Scenario, net: Model, trained: Training, seed: int, params: Any) -> dict[str, Any]:
+def start_variables(
+    scenario: Scenario, net: Model, trained: Training, seed: int, params: Any
+) -> dict[str, Any]:
     """What the server sends first under a seed: `params`, `stats`, and the client method's `aux`.
 
     Raises:
@@ -182,7 +210,9 @@ def start_variables(scenario: Scenario, net: Model, trained: Training, seed: int
     for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
         if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
             name = jax.tree_util.keystr(path)
-            text = f"parameter {name} is {leaf.dtype}; parameters are floats, counters go into stats"
+            text = (
+                f"parameter {name} is {leaf.dtype}; parameters are floats, counters go into stats"
+            )
             raise scenario.error(("model",), text)
     variables = jax.tree.map(jnp.asarray, variables)
     with located_hooks(scenario, ("client",), scenario.spec.client):
@@ -223,7 +253,9 @@ def activation_bytes(
         )
 
 
-def short_batches(scenario: Scenario, net: Model, federation: Federation, local: Local) -> Iterator[tuple[Path, str]]:
+def short_batches(
+    scenario: Scenario, net: Model, federation: Federation, local: Local
+) -> Iterator[tuple[Path, str]]:
     """A model that mixes the rows of a batch without looking at `mask`, and a client whose batches are not full."""
     eligible = np.flatnonzero(federation.sizes)
     sizes = federation.sizes[eligible]

@@ -31,10 +31,14 @@ def poisoned_as_written(scenario: Scenario, federation: Federation, seed: int) -
     if not sections:
         if scenario.spec.evaluate.metric == METRIC:
             raise scenario.error(
-                ("evaluate", "metric"), f"{METRIC} is of data.attack, and there is none; write test_accuracy"
+                ("evaluate", "metric"),
+                f"{METRIC} is of data.attack, and there is none; write test_accuracy",
             )
         return federation
-    problems, adversary = Problems(scenario), adversary_of(scenario.spec.fleet.malicious, federation.N)
+    problems, adversary = (
+        Problems(scenario),
+        adversary_of(scenario.spec.fleet.malicious, federation.N),
+    )
     make = lambda i, section: problems.attempt(make_link, scenario, ("data", "attack", i), section)
     poisons = [make(i, section) for i, section in enumerate(sections)]
     for i, section in enumerate(sections):
@@ -69,7 +73,9 @@ def _poisoned(
     dtype = np.dtype(scenario.spec.numerics.dtype)
     try:
         with located_hooks(scenario, place, section):
-            return with_triggered(poisoned(f, name, poison, malicious, of_client, dtype, given), poison, dtype)
+            return with_triggered(
+                poisoned(f, name, poison, malicious, of_client, dtype, given), poison, dtype
+            )
     except (PartitionError, ContractError) as error:
         raise scenario.error(place, f"{section.kind}: {error}") from None
 
@@ -84,7 +90,9 @@ def _unfit(i: int, kind: str, poison: Poison, federation: Federation) -> Iterato
 
 def _aims(poisons: list[Poison]) -> Iterator[tuple[Path, str]]:
     """Several attacks with a target: there is one `attack_success`."""
-    aimed = [i for i, poison in enumerate(poisons) if poison is not UNKNOWN and poison.target is not None]
+    aimed = [
+        i for i, poison in enumerate(poisons) if poison is not UNKNOWN and poison.target is not None
+    ]
     for i in aimed[1:]:
         text = f"has a target, and so has data.attack[{aimed[0]}]; the success of one is measured, take one out"
         yield ("data", "attack", i), text
@@ -92,7 +100,9 @@ def _aims(poisons: list[Poison]) -> Iterator[tuple[Path, str]]:
 
 def _aimless(scenario: Scenario, poisons: list[Poison]) -> Iterator[tuple[Path, str]]:
     """A success that no attack aims at."""
-    if scenario.spec.evaluate.metric == METRIC and all(p is not UNKNOWN and p.target is None for p in poisons):
+    if scenario.spec.evaluate.metric == METRIC and all(
+        p is not UNKNOWN and p.target is None for p in poisons
+    ):
         yield (
             ("evaluate", "metric"),
             f"no attack of data.attack has a target, so there is no {METRIC}; write test_accuracy",

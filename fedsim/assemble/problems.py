@@ -52,10 +52,15 @@ class Problems:
         return UNKNOWN
 
     def check(
-        self, find: Callable[..., Iterable[tuple[Path, str]]], *arguments: Any, reads: Iterable[Path] = ()
+        self,
+        find: Callable[..., Iterable[tuple[Path, str]]],
+        *arguments: Any,
+        reads: Iterable[Path] = (),
     ) -> None:
         """Keep every (path, what is wrong there) that `find(*arguments)` yields, where all that it reads is known."""
-        for path, text in self.attempt(lambda *known: list(find(*known)), *arguments, reads=reads) or ():
+        for path, text in (
+            self.attempt(lambda *known: list(find(*known)), *arguments, reads=reads) or ()
+        ):
             self._keep(self.scenario.error(path, text))
 
     def sound(self, *paths: Path) -> bool:
@@ -97,7 +102,9 @@ class Problems:
         """Keep a refusal, but for what it says of parts that were refused before."""
         if isinstance(error, ScenarioError) and self.broken:
             before = tuple(map(dotted, self.broken))
-            problems = [problem for problem in error.problems if not problem.where.startswith(before)]
+            problems = [
+                problem for problem in error.problems if not problem.where.startswith(before)
+            ]
             if not problems:
                 return
             error = type(error)(problems, error.file)

@@ -20,7 +20,7 @@ from fedsim.engine.deviation import Deviations
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
-from fedsim.engine.passage import Passage
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
@@ -31,21 +31,31 @@ from fedsim.stages.mixing import mixing
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
-DATA = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per"}  # of a client section: what the plan reads
+DATA = {
+    "batch",
+    "steps",
+    "epochs",
+    "shuffle",
+    "drop_last",
+    "lr_per",
+}  # of a client section: what the plan reads
 
 
-class Written:
+class HashableSection:
     """A checked section as a key: equal text and equal factory are the same thing."""
 
     def __init__(self, section: Any, without: frozenset[str] | set[str] = frozenset()):
         self.section = section
-        self.key = (FAMILIES[section.family][section.kind], section.model_dump_json(exclude=set(without)))
+        self.key = (
+            FAMILIES[section.family][section.kind],
+            section.model_dump_json(exclude=set(without)),
+        )
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Written) and self.key == other.key
+        return isinstance(other, HashableSection) and self.key == other.key
 
 
 class Training(NamedTuple):
@@ -54,25 +64,29 @@ class Training(NamedTuple):
     client: Client
     task: Task
     lanes: Lanes
-    probe: Lanes  # of the pass at x, for methods and rules that ask for one
+    probe: Lanes  # of the pass at the global model, for methods and rules that ask for one
     evaluate: Evaluate
     own: Lanes  # of the server's own training, for rules that ask for its update
     memories: Memories  # of the method, where no stage remembers anything beside it
 
 
-def client_key(section: Any) -> Written:
+def client_key(section: Any) -> HashableSection:
     """A client section without what the plan reads; a schedule by local steps is part of the program."""
-    return Written(section, DATA if counts_steps(section) else DATA | {"lr"})
+    return HashableSection(section, DATA if counts_steps(section) else DATA | {"lr"})
 
 
-def augmented(section: Any) -> tuple[Written, ...]:
+def augmented(section: Any) -> tuple[HashableSection, ...]:
     """The augmentation of a data section, as a key."""
-    return tuple(map(Written, section.augment))
+    return tuple(map(HashableSection, section.augment))
 
 
 @functools.lru_cache(KEPT)
 def registered_model(
-    section: Written, shape: tuple[int, ...], outputs: int, expects: tuple[tuple[str, int], ...], tokens: Tokens | None
+    section: HashableSection,
+    shape: tuple[int, ...],
+    outputs: int,
+    expects: tuple[tuple[str, int], ...],
+    tokens: Tokens | None,
 ) -> Model:
     """A model by its kind, for samples of a shape; its `init` is one program.
 
@@ -91,7 +105,9 @@ def registered_model(
     reads_tokens = "tokens" in inspect.signature(build).parameters
     if tokens is not None and not reads_tokens:
         kind = section.section.kind
-        raise ValueError(f"{kind} takes numbers, and these samples are tokens; use char_lstm, char_gru or transformer")
+        raise ValueError(
+            f"{kind} takes numbers, and these samples are tokens; use char_lstm, char_gru or transformer"
+        )
     made = build(shape, outputs, tokens) if reads_tokens else build(shape, outputs)
     model = as_model(made, shape=shape, **known)
     return model._replace(init=jax.jit(model.init))
@@ -104,7 +120,9 @@ def stored_model(model: Model, scale: float) -> Model:
 
 
 @functools.lru_cache(KEPT)
-def user_model(init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]) -> Model:
+def user_model(
+    init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]
+) -> Model:
     """A user's pair of functions as a model."""
     known: Any = dict(expects)
     return as_model(init, apply, shape=shape, **known)
@@ -112,9 +130,16 @@ def user_model(init: Callable, apply: Callable, shape: tuple[int, ...], expects:
 
 @functools.lru_cache(KEPT)
 def training(
-    net: Model, loss: Callable | str, classes: int, section: Written, augment: tuple[Written, ...] = ()
+    net: Model,
+    loss: Callable | str,
+    classes: int,
+    section: HashableSection,
+    augment: tuple[HashableSection, ...] = (),
 ) -> Training:
-    """The program that trains and evaluates a model; what is measured at x, and scores, are of samples as they stand."""
+    """The program that trains and evaluates a model.
+
+    What is measured at the global model, and scores, are of samples as they stand.
+    """
     c = section.section
     schedule = client_rate(c).schedule
 
@@ -138,11 +163,13 @@ def training(
     )
 
 
-def _augmenting(links: tuple[Written, ...]) -> Callable:
+def _augmenting(links: tuple[HashableSection, ...]) -> Callable:
     """`data.augment`, as a change of a batch."""
     sections = [link.section for link in links]
     names = named([section.kind for section in sections])
-    return augmenting({name: factory_of(section)() for name, section in zip(names, sections, strict=True)})
+    return augmenting(
+        {name: factory_of(section)() for name, section in zip(names, sections, strict=True)}
+    )
 
 
 @functools.lru_cache(KEPT)
@@ -154,10 +181,10 @@ def evaluation(net: Model, cost: Callable, classes: int) -> Evaluate:
 @functools.lru_cache(KEPT)
 def serving(
     learned: tuple,
-    wire: tuple[Written, ...],
-    server: tuple[Written, ...],
-    schedule: Written,
-    broadcast: tuple[Written, ...] = (),
+    wire: tuple[HashableSection, ...],
+    server: tuple[HashableSection, ...],
+    schedule: HashableSection,
+    broadcast: tuple[HashableSection, ...] = (),
     *,
     drop: bool,
     width: int,
@@ -173,7 +200,16 @@ def serving(
     """
     stages, rule, steps, tail = server_of([w.section for w in server])
     if tail:
-        inner = serving(learned, wire, server[: -len(tail)], schedule, broadcast, drop=drop, width=width, **shape)
+        inner = serving(
+            learned,
+            wire,
+            server[: -len(tail)],
+            schedule,
+            broadcast,
+            drop=drop,
+            width=width,
+            **shape,
+        )
         return inner.with_optimiser(server_step(*tail))
     timetable: Timetable = factory_of(schedule.section)()
     if timetable.discount is not None:
@@ -182,14 +218,23 @@ def serving(
         steps = [*steps, mixing()]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
-    passage = Passage(before, stages, rule, steps, trained.client, drop=drop, width=width)
-    return Server(passage, trained.task, codec, trained.memories, deviations(learned, wire, drop, width), **shape)
+    pipeline = Pipeline(before, stages, rule, steps, trained.client, drop=drop, width=width)
+    return Server(
+        pipeline,
+        trained.task,
+        codec,
+        trained.memories,
+        deviations(learned, wire, drop, width),
+        **shape,
+    )
 
 
 @functools.lru_cache(KEPT)
-def deviations(learned: tuple, wire: tuple[Written, ...], drop: bool, width: int) -> Deviations:
+def deviations(
+    learned: tuple, wire: tuple[HashableSection, ...], drop: bool, width: int
+) -> Deviations:
     """The program that measures rows behind a wire, whatever rule follows: as of the plain mean."""
     trained = training(*learned)
     links = [factory_of(w.section)() for w in wire]
-    passage = Passage(links, [], mean(), [], trained.client, drop=drop, width=width)
-    return Deviations(passage, trained.task)
+    pipeline = Pipeline(links, [], mean(), [], trained.client, drop=drop, width=width)
+    return Deviations(pipeline, trained.task)

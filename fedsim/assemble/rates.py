@@ -13,7 +13,9 @@ class ClientRate(NamedTuple):
     of_round: Callable[[int], float]  # round, from 1 -> learning rate
     # local step, from 0 -> learning rate instead, where a schedule counts steps; else None
     of_step: Callable[[int], float] | None = None
-    schedule: Callable[[Any], Any] | None = None  # that schedule for traced values, part of the compiled program
+    schedule: Callable[[Any], Any] | None = (
+        None  # that schedule for traced values, part of the compiled program
+    )
 
 
 def counts_steps(section: Any) -> bool:

@@ -31,7 +31,9 @@ def weights_of(of: str, weights: Any, K: int) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise ScenarioError([Problem("weights", f"are no numbers: {error}")], of) from None
     if w.shape != (K,):
-        raise ScenarioError([Problem("weights", f"{K} rows need {K} weights, found shape {list(w.shape)}")], of)
+        raise ScenarioError(
+            [Problem("weights", f"{K} rows need {K} weights, found shape {list(w.shape)}")], of
+        )
     bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
     if len(bad):
         text = f"the weight of row {bad[0]} is {w[bad[0]]}; sample counts are finite and at least 0"
@@ -49,7 +51,11 @@ def mask_of(malicious: Any, K: int) -> np.ndarray:
     if given.dtype == bool and given.shape != (K,):
         text = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
         raise ScenarioError([Problem("malicious", text)], "transmit")
-    if given.dtype != bool and given.size and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < K):
+    if (
+        given.dtype != bool
+        and given.size
+        and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < K)
+    ):
         text = f"rows are 0 to {K - 1}, found {given.tolist()}"
         raise ScenarioError([Problem("malicious", text)], "transmit")
     mask = np.zeros(K, bool)
@@ -76,7 +82,9 @@ def own_update(of: str, reference: Any, stack: Tree) -> Tree | None:
     given = arrays_of(reference)
     row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
     name = lambda path: jax.tree_util.keystr(path, simple=True)
-    shapes = lambda x: [f"{name(path)} {[*np.shape(leaf)]}".strip() for path, leaf in tree_leaves_with_path(x)]
+    shapes = lambda x: [
+        f"{name(path)} {[*np.shape(leaf)]}".strip() for path, leaf in tree_leaves_with_path(x)
+    ]
     if jax.tree.structure(row) != jax.tree.structure(given) or shapes(row) != shapes(given):
         text = f"is to be a tree like a row of the updates, {', '.join(shapes(row))}; found {', '.join(shapes(given))}"
         raise ScenarioError([Problem("reference", text)], of)
@@ -110,4 +118,6 @@ def checked_links(section: str, written: Any) -> list[BaseModel]:
         return TypeAdapter(links).validate_python(listed)
     except ValidationError as error:
         document = Document({section: listed}, {}, section)
-        raise ScenarioError(problems_of(document, links, listed, error.errors(), (section,)), section) from None
+        raise ScenarioError(
+            problems_of(document, links, listed, error.errors(), (section,)), section
+        ) from None

@@ -14,7 +14,7 @@ from fedsim import tree
 from fedsim.assemble.feasibility import at_most, bounds_of
 from fedsim.assemble.hooks import check_link, make_link
 from fedsim.assemble.links import ServerLinks
-from fedsim.assemble.programs import KEPT, Written
+from fedsim.assemble.programs import KEPT, HashableSection
 from fedsim.assemble.stack_inputs import (
     arrays_of,
     as_server_loss,
@@ -25,7 +25,7 @@ from fedsim.assemble.stack_inputs import (
 )
 from fedsim.clients import sgd
 from fedsim.compose import fresh_rows, server_step
-from fedsim.engine.passage import Passage
+from fedsim.engine.pipeline import Pipeline
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
@@ -79,7 +79,7 @@ def aggregate(
     [2.0]
     """
     try:
-        prepared = _aggregation(tuple(map(Written, checked_links("server", server))))
+        prepared = _aggregation(tuple(map(HashableSection, checked_links("server", server))))
     except OrderError as error:
         raise ScenarioError([Problem("server", str(error))], "aggregate") from None
     stack = arrays_of(deltas)
@@ -138,7 +138,8 @@ def transmit(
     ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """
     links, against = (
-        tuple(map(Written, checked_links(*part))) for part in (("wire", wire), ("server", defence))
+        tuple(map(HashableSection, checked_links(*part)))
+        for part in (("wire", wire), ("server", defence))
     )
     prepared = _transmission(links, against)
     stack = arrays_of(deltas)
@@ -172,29 +173,31 @@ class Prepared(NamedTuple):
 
 
 @functools.lru_cache(KEPT)
-def _aggregation(server: tuple[Written, ...]) -> Prepared:
+def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
     """A server list, made once: the links of a fresh server, behind an empty wire."""
     at = index_of_rule([w.section for w in server])
     scenario, links = _links("aggregate", "server", server)
     stages, rule, steps, tail = ServerLinks.of([link for _, _, link in links], at)
-    passage = Passage([], stages, rule, steps, sgd(), drop=False)
+    pipeline = Pipeline([], stages, rule, steps, sgd(), drop=False)
     optimiser = server_step(*tail)
 
     def reduce(updates: Updates, context: Context) -> Tree:
         _check_hooks(scenario, links, updates, context)
         params = context.shared["params"]
-        updates = updates._replace(memory=fresh_rows(passage.remembering, context))
-        state = passage.init(params, jnp.ones_like(updates.arrived))
-        travelled, reduced = passage.over(updates, state, lambda phase: context)
+        updates = updates._replace(memory=fresh_rows(pipeline.remembering, context))
+        state = pipeline.init(params, jnp.ones_like(updates.arrived))
+        travelled, reduced = pipeline.over(updates, state, lambda phase: context)
         step, _ = optimiser.apply(reduced.aggregate, optimiser.init(params), params)
-        skipped = passage.skips(jnp.sum(travelled.kept.arrived))
+        skipped = pipeline.skips(jnp.sum(travelled.kept.arrived))
         return tree.select(skipped, tree.zeros_like(step), step)
 
     return Prepared(scenario, links, jax.jit(reduce), rule.needs)
 
 
 @functools.lru_cache(KEPT)
-def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Prepared:
+def _transmission(
+    wire: tuple[HashableSection, ...], server: tuple[HashableSection, ...]
+) -> Prepared:
     """A wire list, made once, before the defence of a server list."""
     at = index_of_rule([w.section for w in server])
     scenario, links = _links("transmit", "wire", wire)
@@ -203,23 +206,23 @@ def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Pre
         link._replace(linear=False) if isinstance(link, Codec) else link for _, _, link in links
     ]
     stages, rule, _, _ = ServerLinks.of([link for _, _, link in defence], at)
-    passage = Passage(made, stages, rule, [], sgd(), drop=False)
+    pipeline = Pipeline(made, stages, rule, [], sgd(), drop=False)
     remembering = {
-        name: link for name, link in passage.remembering.items() if name in passage.wire_names
+        name: link for name, link in pipeline.remembering.items() if name in pipeline.wire_names
     }
 
     def send(updates: Updates, context: Context) -> Tree:
         _check_hooks(scenario, links, updates, context)
         updates = updates._replace(memory=fresh_rows(remembering, context))
-        state = passage.init(context.shared["params"], jnp.ones_like(updates.arrived))
-        arrived, _, _, _ = passage.arrive(updates, state, lambda phase: context)
+        state = pipeline.init(context.shared["params"], jnp.ones_like(updates.arrived))
+        arrived, _, _, _ = pipeline.arrive(updates, state, lambda phase: context)
         return arrived.delta, arrived.bytes
 
-    return Prepared(scenario, links, jax.jit(send), rule.needs if passage.aims else frozenset())
+    return Prepared(scenario, links, jax.jit(send), rule.needs if pipeline.aims else frozenset())
 
 
 def _links(
-    of: str, name: str, written: tuple[Written, ...]
+    of: str, name: str, written: tuple[HashableSection, ...]
 ) -> tuple[Scenario, list[tuple[Path, Any, Any]]]:
     """What the factories of a list make, each with its path.
 

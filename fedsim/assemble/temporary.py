@@ -34,7 +34,9 @@ def measured(program: Any, *arguments: Any) -> int:
     stats = program.lower(*arguments).compile().memory_analysis()
     if stats is None:
         return 0
-    return int(stats.temp_size_in_bytes + max(stats.output_size_in_bytes - stats.alias_size_in_bytes, 0))
+    return int(
+        stats.temp_size_in_bytes + max(stats.output_size_in_bytes - stats.alias_size_in_bytes, 0)
+    )
 
 
 def _peak(jaxpr: Any) -> int:
@@ -46,13 +48,19 @@ def _peak(jaxpr: Any) -> int:
     for i, equation in reversed(list(enumerate(jaxpr.eqns))):
         if equation.primitive.name in FUSED:  # whoever reads the result reads what it is made of
             until = max(last.get(variable, i) for variable in equation.outvars)
-            last |= {variable: max(last[variable], until) for variable in _read(equation.invars) if until < end}
+            last |= {
+                variable: max(last[variable], until)
+                for variable in _read(equation.invars)
+                if until < end
+            }
     held = most = 0
     ending: Counter[int] = Counter()  # bytes that are free after each operation
     for i, equation in enumerate(jaxpr.eqns):
         made = {v: _held(equation, v, last.get(v, i) == end) for v in equation.outvars}
         inner = max(map(_peak, _inner(equation)), default=0)
-        within = max(inner, sum(made.values())) if not _loops(equation) else inner + sum(made.values())
+        within = (
+            max(inner, sum(made.values())) if not _loops(equation) else inner + sum(made.values())
+        )
         most = max(most, held + within)
         for variable, size in made.items():
             ending[last.get(variable, i)] += size
@@ -79,7 +87,9 @@ def _read(variables: Any) -> list[Any]:
 
 def _inner(equation: Any) -> Iterator[Any]:
     """The programs within an operation."""
-    for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+    for inner in jax.tree.leaves(
+        list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")
+    ):
         inner = getattr(inner, "jaxpr", inner)
         if hasattr(inner, "eqns"):
             yield inner

@@ -23,12 +23,19 @@ def second_codec(links: list[Link]) -> Iterator[tuple[Path, str]]:
         yield path, f"{text}, or write one into the other: {inside}"
 
 
-def forgotten(scenario: Scenario, path: Path, section: Any, made: Any, client: Client) -> Iterator[tuple[Path, str]]:
+def forgotten(
+    scenario: Scenario, path: Path, section: Any, made: Any, client: Client
+) -> Iterator[tuple[Path, str]]:
     """A stage that remembers one message a round, behind a method that sends two."""
-    if client.probe is not None and remembers(made) and not isinstance(made, Rule):  # which sees the second one alone
+    if (
+        client.probe is not None and remembers(made) and not isinstance(made, Rule)
+    ):  # which sees the second one alone
         kind = scenario.spec.client.kind
         text = f"{section.kind} remembers one message of a client, and {kind} sends two a round"
-        yield path, f"{text}, a gradient at the shared model first; take another method, or leave it out"
+        yield (
+            path,
+            f"{text}, a gradient at the shared model first; take another method, or leave it out",
+        )
 
 
 def no_downlink(path: Path, section: Any, made: Any) -> Iterator[tuple[Path, str]]:
@@ -36,9 +43,15 @@ def no_downlink(path: Path, section: Any, made: Any) -> Iterator[tuple[Path, str
     kind = section.kind
     if kind == "error_feedback":
         text = f"{kind} adds what it left out of one model to the next one, and clients would train from the sum"
-        yield path, f"{text}; take ef21(codec: {section.codec.kind}), which sends differences, or the codec alone"
+        yield (
+            path,
+            f"{text}; take ef21(codec: {section.codec.kind}), which sends differences, or the codec alone",
+        )
     elif isinstance(made, Codec) and made.server is not None:
-        yield path, f"{kind} with k has a memory behind the rule, and a broadcast has no rule; leave k out"
+        yield (
+            path,
+            f"{kind} with k has a memory behind the rule, and a broadcast has no rule; leave k out",
+        )
 
 
 def check_size(scenario: Scenario, path: Path, section: Any, made: Any, params: Any) -> None:
@@ -77,4 +90,7 @@ def linear_partners(links: list[Link]) -> Iterator[tuple[Path, str]]:
         if other.family in ("stage", "attack"):
             yield path, f"{other.kind} {text}; take it out, or put it before the codec"
         if isinstance(made, Rule) and not made.linear:
-            yield path, f"{other.kind} {text}; take the rule mean, or a codec that is decoded row by row"
+            yield (
+                path,
+                f"{other.kind} {text}; take the rule mean, or a codec that is decoded row by row",
+            )

@@ -46,7 +46,13 @@ def rivals(task: Task, lr: float) -> dict[str, Callable]:
 
     def step(shared, params, rows, n, data):
         x, y = data
-        batch = Batch(x[rows], y[rows], jnp.arange(rows.shape[0]) < n, jax.random.key(0), jnp.zeros((), jnp.int32))
+        batch = Batch(
+            x[rows],
+            y[rows],
+            jnp.arange(rows.shape[0]) < n,
+            jax.random.key(0),
+            jnp.zeros((), jnp.int32),
+        )
         _, g = task.value_and_grad({"params": params, "stats": shared["stats"]}, batch)
         return jax.tree.map(lambda p, g: p - jnp.where(n > 0, lr, 0) * g, params, g)
 
@@ -71,10 +77,15 @@ def rivals(task: Task, lr: float) -> dict[str, Callable]:
 
     @jax.jit
     def scan_over_clients(shared, c: Cohort, data):
-        deltas = lax.map(lambda one: walked(shared, one[0], one[1], one[2], data), (c.index, c.valid, c.steps))
+        deltas = lax.map(
+            lambda one: walked(shared, one[0], one[1], one[2], data), (c.index, c.valid, c.steps)
+        )
         return moved(shared, deltas, c.weight)
 
-    one_step, stack_and_move = jax.jit(step), jax.jit(lambda shared, deltas, w: moved(shared, tree.stack(deltas), w))
+    one_step, stack_and_move = (
+        jax.jit(step),
+        jax.jit(lambda shared, deltas, w: moved(shared, tree.stack(deltas), w)),
+    )
 
     def python_loop(shared, c: Cohort, data):
         deltas = []
@@ -85,4 +96,8 @@ def rivals(task: Task, lr: float) -> dict[str, Callable]:
             deltas.append(tree.subtract(params, shared["params"]))
         return stack_and_move(shared, deltas, jnp.asarray(c.weight))
 
-    return {"padded vmap": padded_vmap, "scan over clients": scan_over_clients, "Python loop": python_loop}
+    return {
+        "padded vmap": padded_vmap,
+        "scan over clients": scan_over_clients,
+        "Python loop": python_loop,
+    }

@@ -24,7 +24,9 @@ from fedsim.types import Codec, Context, Updates
 ROWS, COLUMNS = 100, 1_000_000
 TRIALS, SECONDS = 3, 15.0  # passes over all messages; after so long no further one
 SPARSE = {"density": 0.01}
-PARAMETERS: dict[str, dict[str, Any]] = {  # of kinds whose defaults are none, or are for short messages
+PARAMETERS: dict[
+    str, dict[str, Any]
+] = {  # of kinds whose defaults are none, or are for short messages
     "top_k": SPARSE,
     "rand_k": SPARSE,
     "threshold": {"value": 2.5},
@@ -62,7 +64,12 @@ def bench_codecs(
         say(f"{call_of(section)} of {rows} × {columns:,}")
         record = _measured(codec_of(section), blocks, params, width)
         times = record["seconds"] / seconds["seconds"]
-        yield {"workload": f"{kind} {rows} × {columns:,}", "how": call_of(section), **record, "times_lanes": times}
+        yield {
+            "workload": f"{kind} {rows} × {columns:,}",
+            "how": call_of(section),
+            **record,
+            "times_lanes": times,
+        }
 
 
 def codec_of(section: Mapping[str, Any]) -> Codec:
@@ -71,7 +78,9 @@ def codec_of(section: Mapping[str, Any]) -> Codec:
     return make_link(Scenario(None, Document({}, {}, "bench")), ("wire", 0), link)
 
 
-def _messages(rows: int, columns: int, width: int) -> tuple[list[tuple[Updates, Context]], dict[str, jax.Array]]:
+def _messages(
+    rows: int, columns: int, width: int
+) -> tuple[list[tuple[Updates, Context]], dict[str, jax.Array]]:
     """Normally distributed messages in blocks of one per lane, the last one filled up with zeros; and parameters."""
     side = max(side for side in range(1, int(columns**0.5) + 1) if columns % side == 0)
     rng, blocks = np.random.default_rng(0), []
@@ -114,12 +123,16 @@ def _measured(
     """Seconds of a pass over all blocks, of compiling, and the bytes of a message, mean over the first block."""
     row, context = transmitted(codec), blocks[0][1]
     stage = lift(row, width)
-    memory = jax.vmap(lambda id: row.memory(params, jax.random.fold_in(context.key, id)))(context.ids)
+    memory = jax.vmap(lambda id: row.memory(params, jax.random.fold_in(context.key, id)))(
+        context.ids
+    )
 
     @jax.jit
     def send(updates: Updates, context: Context, memory: Any) -> tuple[Any, jax.Array, Any]:
         updates = stage.apply(updates._replace(memory=memory), (), context)[0]
-        delta = jax.tree.map(lambda leaf: leaf.sum(0), updates.delta) if codec.linear else updates.delta
+        delta = (
+            jax.tree.map(lambda leaf: leaf.sum(0), updates.delta) if codec.linear else updates.delta
+        )
         return delta, updates.bytes, updates.memory
 
     decode = jax.jit(lambda table: codec.decode(table, sum(leaf.size for leaf in params.values())))

@@ -17,11 +17,20 @@ from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario import read
 from fedsim.scenario.shipped import shipped
 
-OVER = {"least": min, "most": max, "compile_seconds": max, "peak_bytes": min}  # several passes; of the rest the median
+OVER = {
+    "least": min,
+    "most": max,
+    "compile_seconds": max,
+    "peak_bytes": min,
+}  # several passes; of the rest the median
 
 
 def measured(
-    what: Sequence[str], edits: tuple[str, ...], out: Path, say: Callable[[str], None], times: int = 1
+    what: Sequence[str],
+    edits: tuple[str, ...],
+    out: Path,
+    say: Callable[[str], None],
+    times: int = 1,
 ) -> list[Record]:
     """Measure scenarios, rules and codecs -> records, also written to a folder.
 
@@ -39,9 +48,14 @@ def measured(
     files.make_folder(out)
     ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/")}
     if not ours and (not what or "codecs" in what):
-        raise DirectoryError("scenarios/bench: does not come with this installation; name a scenario")
+        raise DirectoryError(
+            "scenarios/bench: does not come with this installation; name a scenario"
+        )
     chosen = what or [*ours.values(), "rules"]
-    runs = [[record for one in chosen for record in _records(one, edits, ours, say)] for _ in range(times)]
+    runs = [
+        [record for one in chosen for record in _records(one, edits, ours, say)]
+        for _ in range(times)
+    ]
     records = [_median(same) for same in zip(*runs, strict=True)]
     files.write(out / "bench.csv", tables.to_csv(records, tables.BENCH))
     machine = {"environment": numerical(jax.devices()), "surroundings": surroundings(jax.devices())}
@@ -49,7 +63,9 @@ def measured(
     return records
 
 
-def _records(one: str, edits: tuple[str, ...], ours: Mapping[str, str], say: Callable[[str], None]) -> Iterator[Record]:
+def _records(
+    one: str, edits: tuple[str, ...], ours: Mapping[str, str], say: Callable[[str], None]
+) -> Iterator[Record]:
     """Of a scenario, of the rules or of the codecs."""
     if one == "rules":
         return bench_rules(say)

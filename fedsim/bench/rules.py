@@ -21,7 +21,9 @@ F = 10  # malicious clients that Krum is told of; a tenth is trimmed from each t
 THREADS, SORTED, MULTIPLIED = 2, 4096, 4096  # of NumPy; columns of a tile, measured
 
 
-def bench_rules(say: Callable[[str], None], rows: int = ROWS, columns: int = COLUMNS) -> Iterator[dict[str, Any]]:
+def bench_rules(
+    say: Callable[[str], None], rows: int = ROWS, columns: int = COLUMNS
+) -> Iterator[dict[str, Any]]:
     """Seconds of every rule, and of the same by NumPy -> two records a rule."""
     x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
     stack = jnp.asarray(x)
@@ -38,7 +40,9 @@ def bench_rules(say: Callable[[str], None], rows: int = ROWS, columns: int = COL
         ours = lambda link=link: jax.block_until_ready(aggregate([link], stack))
         ours()
         compiling = compile_seconds() - compiling
-        alternately = [(timed(ours), timed(lambda name=name: NUMPY[name](x))) for _ in range(TRIALS)]
+        alternately = [
+            (timed(ours), timed(lambda name=name: NUMPY[name](x))) for _ in range(TRIALS)
+        ]
         seconds, theirs = map(spread, zip(*alternately, strict=True))
         workload = f"{name} {rows} × {columns:,}"
         yield {"workload": workload, "how": "fedsim", **seconds, "compile_seconds": compiling}
@@ -58,7 +62,9 @@ def _each(work: Callable[[np.ndarray], np.ndarray], x: np.ndarray, width: int) -
 
 def _sorted(x: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """`of` the columns in ascending order, each of them a row: NumPy sorts what lies together several times as fast."""
-    return np.concatenate(_each(lambda tile: of(np.sort(np.ascontiguousarray(tile.T), axis=1)), x, SORTED))
+    return np.concatenate(
+        _each(lambda tile: of(np.sort(np.ascontiguousarray(tile.T), axis=1)), x, SORTED)
+    )
 
 
 def _gram(x: np.ndarray) -> np.ndarray:
@@ -99,7 +105,9 @@ def _geometric_median(x: np.ndarray) -> np.ndarray:
 
 
 NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "median": lambda x: _sorted(x, lambda rows: (rows[:, (len(x) - 1) // 2] + rows[:, len(x) // 2]) / 2),
+    "median": lambda x: _sorted(
+        x, lambda rows: (rows[:, (len(x) - 1) // 2] + rows[:, len(x) // 2]) / 2
+    ),
     "trimmed_mean": lambda x: _sorted(x, lambda rows: rows[:, F:-F].mean(1)),
     "krum": lambda x: x[_krum_scores(x).argmin()],
     "multi_krum": _multi_krum,

@@ -15,8 +15,8 @@ from fedsim.bench.baselines import cohort, rivals
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import events
-from fedsim.engine.run import Quiesced, Run
-from fedsim.engine.slots import Part
+from fedsim.engine.run import CommitPoint, Run
+from fedsim.engine.slots import RunCohort
 from fedsim.machine import memory_peak
 from fedsim.scenario import Scenario
 from fedsim.types import Batch
@@ -43,10 +43,18 @@ def bench(scenario: Scenario, say: Say = lambda text: None) -> Iterator[dict[str
         say(f"{scenario.spec.name}: lanes")
         ours, evaluation, run = lanes(experiment)
         rounds = _rates(ours, experiment, flops, peak)
-        yield {"workload": scenario.spec.name, "how": f"lanes ({experiment.program.width.lanes})", **rounds, **run}
+        yield {
+            "workload": scenario.spec.name,
+            "how": f"lanes ({experiment.program.width.lanes})",
+            **rounds,
+            **run,
+        }
         for name, seconds, compiling in _rivals(experiment, evaluation, say):
             rates = _rates(seconds, experiment, flops, peak)
-            against = {"times_lanes": seconds["seconds"] / ours["seconds"], "compile_seconds": compiling}
+            against = {
+                "times_lanes": seconds["seconds"] / ours["seconds"],
+                "compile_seconds": compiling,
+            }
             yield {"workload": scenario.spec.name, "how": name, **rates, **against}
 
 
@@ -79,10 +87,12 @@ def lanes(experiment: Experiment) -> tuple[dict[str, float], float, dict[str, An
     """Our rounds -> (seconds of a steady one, seconds of an evaluation, the rest of the record)."""
     seed = next(iter(experiment.plans))
     run = experiment.run(seed)
-    rows = [event[1] for event in events([run], run.program) if not isinstance(event, Quiesced)]
+    rows = [event[1] for event in events([run], run.program) if not isinstance(event, CommitPoint)]
     walls = [row.timing["wall_seconds"] for row in rows]
     steady = spread(np.diff(walls)[len(walls) // 3 :].tolist())
-    evaluation = min(timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS))
+    evaluation = min(
+        timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS)
+    )
     efficiency = [row.timing["lane_efficiency"] for row in rows[1:]]
     record = {
         "lane_efficiency": statistics.mean(efficiency),
@@ -101,12 +111,21 @@ def _plan_seconds(experiment: Experiment, run: Run) -> float:
     def planned(r: int) -> None:
         work, _ = plan.round(r)
         for first in range(0, len(work.ids), program.width.block):
-            lay_out([Part(plan, work)], first, program.width, program.room, program.dtype, program.pack)
+            lay_out(
+                [RunCohort(plan, work)],
+                first,
+                program.width,
+                program.room,
+                program.dtype,
+                program.pack,
+            )
 
     return statistics.median(timed(lambda r=r: planned(r)) for r in range(1, TRIALS + 1))
 
 
-def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tuple[str, dict[str, float], float]]:
+def _rivals(
+    experiment: Experiment, evaluation: float, say: Say
+) -> Iterator[tuple[str, dict[str, float], float]]:
     """Every rival's seconds a round, with an evaluation of the test set added, and its seconds of compiling."""
     seed, plan = next(iter(experiment.plans.items()))
     lr = experiment.scenario.spec.client.lr
@@ -120,13 +139,18 @@ def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tup
         jax.block_until_ready(play(shared, cohorts[0], data))
         compiling, began = compile_seconds() - compiling, time.perf_counter()
         for c in cohorts:
-            taken.append(timed(lambda c=c, shared=shared: jax.block_until_ready(play(shared, c, data))) + evaluation)
+            taken.append(
+                timed(lambda c=c, shared=shared: jax.block_until_ready(play(shared, c, data)))
+                + evaluation
+            )
             if time.perf_counter() - began > RIVAL_SECONDS:
                 break
         yield name, spread(taken), compiling
 
 
-def _rates(seconds: dict[str, float], experiment: Experiment, flops: float, peak: float) -> dict[str, Any]:
+def _rates(
+    seconds: dict[str, float], experiment: Experiment, flops: float, peak: float
+) -> dict[str, Any]:
     plan = next(iter(experiment.plans.values()))
     rounds = range(1, experiment.scenario.spec.rounds + 1)
     steps = statistics.mean(int(plan.round(r)[0].steps.sum()) for r in rounds)

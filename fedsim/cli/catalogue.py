@@ -13,7 +13,11 @@ from fedsim.cli import options
 def _families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from fedsim.kinds import FAMILIES
 
-    return [name for name in (*(f"{family}s" for family in FAMILIES), *ELSEWHERE) if name.startswith(incomplete)]
+    return [
+        name
+        for name in (*(f"{family}s" for family in FAMILIES), *ELSEWHERE)
+        if name.startswith(incomplete)
+    ]
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -48,7 +52,9 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
         if not families:
             from fedsim.errors import did_you_mean
 
-            raise click.UsageError(f"no family '{family}'{did_you_mean(family, [*catalogue(None), *ELSEWHERE])}")
+            raise click.UsageError(
+                f"no family '{family}'{did_you_mean(family, [*catalogue(None), *ELSEWHERE])}"
+            )
     if as_json:
         click.echo(json.dumps(families))
         return
@@ -74,13 +80,20 @@ def _line(kind: dict[str, Any]) -> str:
 def _devices() -> dict[str, Any]:
     from fedsim.machine import devices_of
 
-    return {name: _named(name, d.device_kind) for d in devices_of(None) for name in [f"{d.platform}:{d.id}"]}
+    return {
+        name: _named(name, d.device_kind)
+        for d in devices_of(None)
+        for name in [f"{d.platform}:{d.id}"]
+    }
 
 
 def _plugins() -> dict[str, Any]:
     from fedsim.scenario.plugins import installed
 
-    return {name: _named(name, f"{module}; enabled by --plugin {name}") for name, module in installed().items()}
+    return {
+        name: _named(name, f"{module}; enabled by --plugin {name}")
+        for name, module in installed().items()
+    }
 
 
 def _scenarios() -> dict[str, Any]:
@@ -93,7 +106,11 @@ def _named(name: str, summary: str) -> dict[str, Any]:
     return {"written": name, "summary": summary, "parameters": [], "aliases": []}
 
 
-ELSEWHERE = {"scenarios": _scenarios, "devices": _devices, "plugins": _plugins}  # what can be listed and is no link
+ELSEWHERE = {
+    "scenarios": _scenarios,
+    "devices": _devices,
+    "plugins": _plugins,
+}  # what can be listed and is no link
 
 
 @click.command("explain")

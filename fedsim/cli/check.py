@@ -49,9 +49,13 @@ def check_command(
         experiment = build(checked, devices=devices[:1])
         with allocations(experiment.scenario, experiment.counted):
             expected = {"scenario": checked.spec.name, **forecast(experiment)}
-            expected["batch"] = one_batch(experiment)  # afterwards: its program would count as memory
+            expected["batch"] = one_batch(
+                experiment
+            )  # afterwards: its program would count as memory
     if tried is None and (section.vary or section.tune):
-        expected["notes"].append("compare names no methods, and its cells were not tried; write --methods LIST")
+        expected["notes"].append(
+            "compare names no methods, and its cells were not tried; write --methods LIST"
+        )
     if tried is not None:
         expected["comparison"] = tried.record()
     if as_json:

@@ -14,26 +14,46 @@ from fedsim.cli.interrupts import Interrupts
 @click.command("compare")
 @options.scenario
 @options.compared
-@click.option("--jobs", type=click.IntRange(1, 256), default=1, help="Processes that play runs side by side.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=1, help="Processes that play runs side by side."
+)
 @click.option(
     "--on",
     metavar="dask://HOST:PORT",
     help="Have the workers of this scheduler play the runs; tls:// with dask's certificates.",
 )
-@click.option("--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first].")
-@click.option("--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric].")
-@click.option("--score", type=click.Choice(["final", "best", "mean_last_k"]), help="Which value of a run [final].")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>-compare].")
-@click.option("--resume", is_flag=True, help="Go on there; finished runs are kept, methods and seeds may be added.")
+@click.option(
+    "--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first]."
+)
+@click.option(
+    "--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric]."
+)
+@click.option(
+    "--score",
+    type=click.Choice(["final", "best", "mean_last_k"]),
+    help="Which value of a run [final].",
+)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>-compare]."
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on there; finished runs are kept, methods and seeds may be added.",
+)
 @click.option("--force", is_flag=True, help="Replace what is there.")
 @options.device
 @options.log_to
-@click.option("--pictures/--no-pictures", default=True, help="Draw curves and differences into figures/.")
+@click.option(
+    "--pictures/--no-pictures", default=True, help="Draw curves and differences into figures/."
+)
 @options.open_page
 @click.option("--quiet", is_flag=True, help="No progress bar, no verdict.")
 @options.as_json("verdict and table")
 @options.debug
-def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: bool, **arguments: Any) -> None:
+def compare_command(
+    out: Path | None, open_page: bool, quiet: bool, as_json: bool, **arguments: Any
+) -> None:
     """Run several methods under identical conditions over several seeds, and say which differ, by how much, how sure.
 
     \b
@@ -45,9 +65,13 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     """
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:
-        raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
+        raise click.UsageError(
+            "--resume goes on with a comparison and --force replaces it; give one of them"
+        )
     if arguments["on"] and arguments["jobs"] > 1:
-        raise click.UsageError("--jobs plays runs on this machine and --on on others; give one of them")
+        raise click.UsageError(
+            "--jobs plays runs on this machine and --on on others; give one of them"
+        )
     checked = options.understood(arguments, whole=True, compares=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
@@ -59,7 +83,9 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     if as_json:
         verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}
         tables = {"compare": comparison.records["compare"], "reasons": comparison.reasons}
-        click.echo(json.dumps({"status": comparison.status, "out": str(folder), **verdict, **tables}))
+        click.echo(
+            json.dumps({"status": comparison.status, "out": str(folder), **verdict, **tables})
+        )
     elif not quiet:
         console.verdict(comparison, folder)
     if open_page:

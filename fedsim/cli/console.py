@@ -29,12 +29,20 @@ def table(result: Result, out: Path) -> None:
     """The summary of every seed, and where the files are."""
     summary = result.records["summary"]
     scores = ("final", "best", f"mean of last {summary[0]['k']}")
-    view = _table(["method", "seed", "rounds", "metric", *scores, "MB up", "MB down"], left=("method", "metric"))
+    view = _table(
+        ["method", "seed", "rounds", "metric", *scores, "MB up", "MB down"],
+        left=("method", "metric"),
+    )
     for row in summary:
         last = [r for r in result.records["rounds"] if r["seed"] == row["seed"]][-1]
-        numbers = ["" if row[name] is None else f"{row[name]:.4f}" for name in ("final", "best", "mean_last_k")]
+        numbers = [
+            "" if row[name] is None else f"{row[name]:.4f}"
+            for name in ("final", "best", "mean_last_k")
+        ]
         megabytes = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
-        view.add_row(row["method"], str(row["seed"]), str(last["round"]), row["metric"], *numbers, *megabytes)
+        view.add_row(
+            row["method"], str(row["seed"]), str(last["round"]), row["metric"], *numbers, *megabytes
+        )
     _print(view, 100)
     tables = [f"{name}.csv" for name in ORDER if result.records[name] or name not in OPTIONAL]
     print("  ".join([f"\n{out}/", "report.html", *tables]))
@@ -45,9 +53,22 @@ def verdict(comparison: Comparison, out: Path) -> None:
     headline, *lines = comparison.verdict
     print(f"{headline}\n")
     summary, compare = comparison.records["summary"], comparison.records["compare"]
-    variants = list(dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes))
+    variants = list(
+        dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes)
+    )
     varied = ["variant"] if comparison.varied else []
-    names = ["method", *varied, "runs", "score", "sd", "difference", "95 %", "p (Holm)", "better in", "verdict"]
+    names = [
+        "method",
+        *varied,
+        "runs",
+        "score",
+        "sd",
+        "difference",
+        "95 %",
+        "p (Holm)",
+        "better in",
+        "verdict",
+    ]
     titles = {"score": f"{comparison.score} {metric_of(summary)}"}
     view = _table([titles.get(name, name) for name in names], left=("method", "variant", "verdict"))
     for row in results(summary, compare, comparison.score, variants, comparison.standings):
@@ -79,7 +100,11 @@ def bench_table(records: list[Record]) -> None:
         "peak_bytes": ("peak MB", lambda v: f"{v / 1e6:,.0f}"),
         "message_bytes": ("a message", amount),
     }
-    columns = {name: column for name, column in columns.items() if any(name in record for record in records)}
+    columns = {
+        name: column
+        for name, column in columns.items()
+        if any(name in record for record in records)
+    }
     view = _table([title for title, _ in columns.values()], left=("workload", "how"))
     for record in records:
         known = ((form, record.get(name)) for name, (_, form) in columns.items())
@@ -91,7 +116,9 @@ def forecast(expected: Record) -> None:
     """The expected costs of a run, a line each."""
     mega = lambda n: f"{n / 1e6:,.1f} MB"
     e = expected
-    parts = ", ".join(f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in e["memory"].items() if n >= 5e5)
+    parts = ", ".join(
+        f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in e["memory"].items() if n >= 5e5
+    )
     of_server = f", and {e['server_steps']:,} of the server" if e["server_steps"] else ""
     together = f"held together until the round's end, for {', '.join(e['stacked_by'])}"
     lines = {
@@ -102,7 +129,9 @@ def forecast(expected: Record) -> None:
         "messages": together if e["stacked"] else "folded block by block",
         "lanes": f"{e['lanes']} to a shard, {e['shards']} shards, blocks of {e['block']:,} clients",
         "memory": f"{mega(e['peak_bytes'])} at most ({parts})",
-        "first batch": ", ".join(f"{name.replace('_', ' ')} {n:.4g}" for name, n in e["batch"].items()),
+        "first batch": ", ".join(
+            f"{name.replace('_', ' ')} {n:.4g}" for name, n in e["batch"].items()
+        ),
     }
     print(f"{e['scenario']}: in order")
     for name, text in lines.items():

@@ -28,7 +28,12 @@ def data_command() -> None:
 @data_command.command("describe")
 @click.argument("path", type=click.Path())
 @click.option(
-    "-s", "--set", "edits", multiple=True, metavar="KEY=VALUE", help="A key of data, e.g. target=wage; repeatable."
+    "-s",
+    "--set",
+    "edits",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A key of data, e.g. target=wage; repeatable.",
 )
 @options.as_json("the description")
 @options.debug
@@ -68,7 +73,11 @@ def lines_of(description: dict[str, Any]) -> list[tuple[str, str]]:
         *(("note", note) for note in description["notes"]),
         *(("problem", line) for line in description["problems"]),
     ]
-    samples = [("rows", f"{description['rows']:,}")] if description["problems"] else _lines_of_samples(description)
+    samples = (
+        [("rows", f"{description['rows']:,}")]
+        if description["problems"]
+        else _lines_of_samples(description)
+    )
     return [(name, text) for name, text in (*head, *samples, *ends) if text]
 
 
@@ -77,7 +86,11 @@ def _lines_of_samples(d: dict[str, Any]) -> list[tuple[str, str]]:
     shape = " x ".join(map(str, d["shape"])) or "a number"
     scaled = "" if d["scale"] == 1 else f", over {1 / d['scale']:g}"
     tokens = f", tokens 0 to {d['vocabulary'] - 1}" if d["vocabulary"] else ""
-    tests = f", {d['test_rows']:,} to test on" if d["test_rows"] else ", none to test on: data.test of them are kept"
+    tests = (
+        f", {d['test_rows']:,} to test on"
+        if d["test_rows"]
+        else ", none to test on: data.test of them are kept"
+    )
     return [
         ("samples", f"{d['rows']:,} to train on{tests}"),
         ("sample", f"{shape}, {d['type']}{scaled}{tokens}{_listed(d['features'], ': ')}"),
@@ -85,7 +98,10 @@ def _lines_of_samples(d: dict[str, Any]) -> list[tuple[str, str]]:
         ("clients", _clients(d["clients"])),
         ("columns", _listed(d["columns"])),
         ("blanks", _listed([f"{name} ({n:,})" for name, n in d["missing"].items()])),
-        ("memory", f"{d['bytes'] / 1e6:,.1f} MB{', which stay in the file' if d['in_file'] else ''}"),
+        (
+            "memory",
+            f"{d['bytes'] / 1e6:,.1f} MB{', which stay in the file' if d['in_file'] else ''}",
+        ),
     ]
 
 
@@ -94,7 +110,13 @@ def table_of(summary: list[dict[str, Any]]) -> list[str]:
     rows: list[tuple[str, ...]] = [("column", "type", "blanks", "distinct", "range")]
     for column in summary[:MOST_COLUMNS]:
         distinct = f"{'over ' if column['distinct_at_least'] else ''}{column['distinct']:,}"
-        row = (column["name"][:LONGEST], column["type"], f"{column['blanks']:,}", distinct, _range(column))
+        row = (
+            column["name"][:LONGEST],
+            column["type"],
+            f"{column['blanks']:,}",
+            distinct,
+            _range(column),
+        )
         rows.append(tuple(map(printable, row)))
     widths = [max(len(row[place]) for row in rows) for place in range(4)]
     lines = ["  ".join((*map(str.ljust, row[:4], widths), row[4])).rstrip() for row in rows]
@@ -110,7 +132,9 @@ def _range(column: dict[str, Any]) -> str:
         return ""
     if column["type"] == "numbers":
         return (
-            f"{least:g} to {most:g}" if isinstance(least, float) and isinstance(most, float) else f"{least} to {most}"
+            f"{least:g} to {most:g}"
+            if isinstance(least, float) and isinstance(most, float)
+            else f"{least} to {most}"
         )
     return f"{least} to {most}"
 
@@ -123,13 +147,18 @@ def _target(target: dict[str, Any]) -> str:
         return f"a label for every token, {sum(counts.values()):,} of {target['count']:,} kinds"
     if target["count"] > LISTED:
         return f"{target['count']:,} classes of {min(counts.values()):,} to {max(counts.values()):,} samples"
-    return f"{target['count']} classes: {_listed([f'{name} ({n:,})' for name, n in counts.items()])}"
+    return (
+        f"{target['count']} classes: {_listed([f'{name} ({n:,})' for name, n in counts.items()])}"
+    )
 
 
 def _clients(clients: dict[str, Any] | None) -> str:
     if clients is None:
         return "no ids; a partition deals the samples out"
-    ends = (f"{end} {clients[end]['id']} with {clients[end]['samples']:,}" for end in ("smallest", "largest"))
+    ends = (
+        f"{end} {clients[end]['id']} with {clients[end]['samples']:,}"
+        for end in ("smallest", "largest")
+    )
     return f"{clients['count']:,}: {', '.join(ends)} samples"
 
 

@@ -22,15 +22,29 @@ from fedsim.cli.options import debug
 from fedsim.errors import Interrupted
 
 COMMANDS = {  # heading -> command -> the module that has it
-    "Run": {"run": "run", "compare": "compare", "check": "check", "partition": "partition", "data": "data"},
-    "Write a scenario": {"new": "start", "list": "catalogue", "explain": "catalogue", "schema": "start"},
-    "Use a result": {"report": "report", "export": "report", "verify": "records", "diff": "records"},
+    "Run": {
+        "run": "run",
+        "compare": "compare",
+        "check": "check",
+        "partition": "partition",
+        "data": "data",
+    },
+    "Write a scenario": {
+        "new": "start",
+        "list": "catalogue",
+        "explain": "catalogue",
+        "schema": "start",
+    },
+    "Use a result": {
+        "report": "report",
+        "export": "report",
+        "verify": "records",
+        "diff": "records",
+    },
     "Know the machine": {"doctor": "machine", "bench": "machine"},
 }
 MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
-UNTIL_COLLECTED = (
-    50_000  # objects made before Python looks for unused ones: imports make half a million, and nearly all stay
-)
+UNTIL_COLLECTED = 50_000  # objects made before Python looks for unused ones: imports make half a million, and nearly all stay
 
 
 class Lazy(click.Group):
@@ -54,7 +68,13 @@ class Lazy(click.Group):
         for heading, names in COMMANDS.items():
             with formatter.section(heading):
                 commands = [(name, self.get_command(ctx, name)) for name in names]
-                formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in commands if command])
+                formatter.write_dl(
+                    [
+                        (name, command.get_short_help_str(200))
+                        for name, command in commands
+                        if command
+                    ]
+                )
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -97,12 +117,20 @@ def main(arguments: list[str] | None = None) -> Any:
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
     streams.settle()
-    warnings.showwarning = lambda message, *_, **__: click.echo(f"fedsim: warning: {message}", err=True)
+    warnings.showwarning = lambda message, *_, **__: click.echo(
+        f"fedsim: warning: {message}", err=True
+    )
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a locale that cannot show a letter shows a question mark
-    again = shlex.join(["fedsim", *(a for a in arguments if a not in ("--force", "--resume")), "--resume"])
-    farewell = f"go on with: {again}" if {"run", "compare"} & set(arguments[:2]) else "nothing was written"
+            stream.reconfigure(
+                errors="replace"
+            )  # a locale that cannot show a letter shows a question mark
+    again = shlex.join(
+        ["fedsim", *(a for a in arguments if a not in ("--force", "--resume")), "--resume"]
+    )
+    farewell = (
+        f"go on with: {again}" if {"run", "compare"} & set(arguments[:2]) else "nothing was written"
+    )
     with Interrupts(farewell).watched() as interrupts:
         try:
             cli.main(arguments, prog_name="fedsim", standalone_mode=False, obj=interrupts)

@@ -11,7 +11,9 @@ import click
 from fedsim.cli.guesses import edit_of, meant_options
 from fedsim.errors import Failure, LostError, exhausted, exit_code, printable
 
-JAX_SETTINGS = os.path.join("jax", "_src", "config.py")  # where JAX reads JAX_* from the environment
+JAX_SETTINGS = os.path.join(
+    "jax", "_src", "config.py"
+)  # where JAX reads JAX_* from the environment
 PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
 
 
@@ -27,12 +29,20 @@ def print_usage(error: click.ClickException, arguments: list[str]) -> int:
     text = " ".join(error.format_message().split()).rstrip(".")
     lines = [f"{text[:1].lower()}{text[1:]}"]
     if context is not None and isinstance(error, click.NoSuchOption):
-        words = arguments[arguments.index(str(context.info_name)) + 1 :] if context.parent else arguments
+        words = (
+            arguments[arguments.index(str(context.info_name)) + 1 :]
+            if context.parent
+            else arguments
+        )
         lines = list(dict.fromkeys(meant_options(context, words))) or lines
     elif context is not None and (meant := _meant_as_edit(error, context)):
         lines = [f"{lines[0].partition('. ')[0]}; {meant}"]
     for line in lines:
-        help_ = "" if context is None else f"{' ' if line.endswith('?') else '; '}see {context.command_path} --help"
+        help_ = (
+            ""
+            if context is None
+            else f"{' ' if line.endswith('?') else '; '}see {context.command_path} --help"
+        )
         click.echo(printable(f"fedsim: error: {line}{help_}"), err=True)
     return 2
 
@@ -45,7 +55,9 @@ def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
         return f"write methods in one word, --methods fedavg,{some}; two runs are compared by fedsim diff"
     if not any("--set" in option.opts for option in context.command.params):
         return ""
-    extra = re.fullmatch(r"Got unexpected extra argument \(([\w.\[\]]+)=(.*)\)", error.format_message())
+    extra = re.fullmatch(
+        r"Got unexpected extra argument \(([\w.\[\]]+)=(.*)\)", error.format_message()
+    )
     return (edit_of(extra[1], extra[2]) or f"write --set {extra[1]}={extra[2]}") if extra else ""
 
 
@@ -55,19 +67,27 @@ def print_error(error: Exception, farewell: str) -> int:
     if isinstance(error, LostError):
         click.echo(f"fedsim: error: {printable(str(error))}; {farewell}", err=True)
         return code
-    if code == 1 and _among_others() and ("Gloo" in str(error) or "distributed" in str(error).lower()):
+    if (
+        code == 1
+        and _among_others()
+        and ("Gloo" in str(error) or "distributed" in str(error).lower())
+    ):
         click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
         return code
     if reason := exhausted(error):
         code, error = (
             8,
-            MemoryError(f"an allocation failed ({reason}); lower numerics.block, client.batch or the model"),
+            MemoryError(
+                f"an allocation failed ({reason}); lower numerics.block, client.batch or the model"
+            ),
         )
     setting = _in_a_setting(error)
     if setting:
         code, error = 2, ValueError(setting)
     if code == 1:
-        with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="fedsim-", suffix=".txt", delete=False
+        ) as file:
             file.write(traceback.format_exc())
         place = _in_a_plugin(error) or f"unforeseen {type(error).__name__}"
         text = str(error) if isinstance(error, Failure) else f"fedsim: {place}"
@@ -85,7 +105,9 @@ def print_error(error: Exception, farewell: str) -> int:
 def _in_a_setting(error: Exception) -> str:
     """The environment variable whose value JAX refuses when it is imported, and JAX's words; empty when there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not (isinstance(error, ValueError) and frames and frames[-1].filename.endswith(JAX_SETTINGS)):
+    if not (
+        isinstance(error, ValueError) and frames and frames[-1].filename.endswith(JAX_SETTINGS)
+    ):
         return ""
     named = (name.upper() for name in re.findall(r"\bjax_\w+", str(error), re.IGNORECASE))
     name = next((name for name in named if name in os.environ), None)
@@ -97,8 +119,14 @@ def _in_a_setting(error: Exception) -> str:
 
 def _in_a_plugin(error: Exception) -> str:
     """Place and message of a failure in a user's code; empty when it was in fedsim's."""
-    plugins = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(PLUGIN)}
-    places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in plugins]
+    plugins = {
+        getattr(module, "__file__", None)
+        for name, module in sys.modules.items()
+        if name.startswith(PLUGIN)
+    }
+    places = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in plugins
+    ]
     if not places:
         return ""
     message = str(error).strip().splitlines() or [""]

@@ -25,7 +25,10 @@ def examined() -> dict[str, Any]:
     with compile_cache() as cache:
         pass
     versions = {name: _version(name) for name in (*PACKAGES, *OPTIONAL)}
-    problems = [*_problems(devices, cache), *(f"{n} is not installed" for n, v in versions.items() if v == "missing")]
+    problems = [
+        *_problems(devices, cache),
+        *(f"{n} is not installed" for n, v in versions.items() if v == "missing"),
+    ]
     compiled = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
     return {
         "versions": {"fedsim": __version__, "python": around["python"], **versions},
@@ -51,7 +54,9 @@ def _read_data() -> str:
     sets = cache_folder.kept_sets()
     size = sum(kept.bytes for kept in sets)
     most = f"{cache_folder.most_bytes() / 1e6:,.1f} MB ({cache_folder.VARIABLE})"
-    return f"{cache_folder.place()}: {cache_folder.counted(sets)}, {size / 1e6:,.1f} of at most {most}"
+    return (
+        f"{cache_folder.place()}: {cache_folder.counted(sets)}, {size / 1e6:,.1f} of at most {most}"
+    )
 
 
 def _problems(devices: list, cache: str | None) -> list[str]:
@@ -62,9 +67,13 @@ def _problems(devices: list, cache: str | None) -> list[str]:
         except Exception as error:
             problems.append(f"{device} does not compute: {str(error).splitlines()[0]}")
     if cache is None or not os.access(cache, os.W_OK):
-        problems.append(f"every process compiles its programs anew: no cache that can be written ({cache})")
+        problems.append(
+            f"every process compiles its programs anew: no cache that can be written ({cache})"
+        )
     if devices[0].platform == "cpu" and Path("/proc/driver/nvidia").exists():
-        problems.append("there is an NVIDIA driver, and JAX has no CUDA plug-in: pip install 'jax[cuda12]'")
+        problems.append(
+            "there is an NVIDIA driver, and JAX has no CUDA plug-in: pip install 'jax[cuda12]'"
+        )
     return problems
 
 
@@ -81,7 +90,9 @@ def examination(findings: dict[str, Any]) -> None:
         if isinstance(lines, dict):
             print(heading)
             for name, value in lines.items():
-                print(f"  {name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+                print(
+                    f"  {name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+                )
     for problem in findings["problems"]:
         print(f"problem: {problem}")
     if not findings["problems"]:

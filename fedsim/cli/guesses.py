@@ -37,11 +37,19 @@ def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]
     """
     flags = {flag: p for p in context.command.params for flag in (*p.opts, *p.secondary_opts)}
     if isinstance(context.command, click.Group):  # behind the command's name its own options follow
-        arguments = arguments[: next((i for i, word in enumerate(arguments) if not word.startswith("-")), None)]
+        arguments = arguments[
+            : next((i for i, word in enumerate(arguments) if not word.startswith("-")), None)
+        ]
     for flag, value in _unknown(flags, arguments):
         name = flag.lstrip("-")
-        meant = _by_other_name(context, flags, name, value) or (edit_of(name, value) if "--set" in flags else "")
-        if near := "" if meant else nearest(flag, [known for known in flags if known.startswith("--")], 0.7):
+        meant = _by_other_name(context, flags, name, value) or (
+            edit_of(name, value) if "--set" in flags else ""
+        )
+        if (
+            near := ""
+            if meant
+            else nearest(flag, [known for known in flags if known.startswith("--")], 0.7)
+        ):
             meant = f"did you mean '{near}'?"
         yield f"no such option '{flag}'{'; ' if meant else ''}{meant}"
 
@@ -56,7 +64,11 @@ def _unknown(flags: dict[str, click.Parameter], arguments: list[str]) -> Iterato
             continue
         if word == "--":
             return
-        if not re.match(r"--?[A-Za-z]", word) or flag in ("--help", "-h") or (flag[:2] in flags and flag[1] != "-"):
+        if (
+            not re.match(r"--?[A-Za-z]", word)
+            or flag in ("--help", "-h")
+            or (flag[:2] in flags and flag[1] != "-")
+        ):
             continue
         known = flags.get(flag)
         if known is None:
@@ -65,7 +77,9 @@ def _unknown(flags: dict[str, click.Parameter], arguments: list[str]) -> Iterato
             is_value = isinstance(known, click.Option) and not (known.is_flag or equals)
 
 
-def _by_other_name(context: click.Context, flags: dict[str, click.Parameter], name: str, value: str) -> str:
+def _by_other_name(
+    context: click.Context, flags: dict[str, click.Parameter], name: str, value: str
+) -> str:
     """The command's own option for a word of the field; empty where there is none."""
     other = synonym(name, f"option:{context.info_name}", "option")
     if other is None or (other.ours.startswith("--") and other.ours.split()[0] not in flags):
@@ -84,6 +98,8 @@ def edit_of(name: str, value: str) -> str:
         path = next(iter(paths_of(name.replace("-", "_"))), "")
     else:
         path = other.ours
-    given = "VALUE" if not value or (other and other.remark) else value  # a remark says what values there are
+    given = (
+        "VALUE" if not value or (other and other.remark) else value
+    )  # a remark says what values there are
     remark = f" ({other.remark})" if other and other.remark else ""
     return f"write --set {shlex.quote(f'{path}={given}')}{remark}" if path else ""

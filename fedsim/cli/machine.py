@@ -11,7 +11,9 @@ from fedsim.cli import options
 
 @click.command("doctor")
 @click.option(
-    "--clear-cache", is_flag=True, help="Remove the data that earlier runs have read and kept, and do no more."
+    "--clear-cache",
+    is_flag=True,
+    help="Remove the data that earlier runs have read and kept, and do no more.",
 )
 @options.as_json("what was found")
 @options.debug
@@ -43,19 +45,34 @@ def _clear_cache(as_json: bool) -> None:
     removed = cache_folder.clear()
     size = sum(kept.bytes for kept in removed)
     if as_json:
-        click.echo(json.dumps({"place": str(cache_folder.place()), "sets": len(removed), "bytes": size}))
+        click.echo(
+            json.dumps({"place": str(cache_folder.place()), "sets": len(removed), "bytes": size})
+        )
     else:
-        click.echo(f"{cache_folder.place()}: {cache_folder.counted(removed)} removed, {size / 1e6:.1f} MB")
+        click.echo(
+            f"{cache_folder.place()}: {cache_folder.counted(removed)} removed, {size / 1e6:.1f} MB"
+        )
 
 
 @click.command("bench")
-@click.argument("what", nargs=-1, metavar="[codecs|rules|SCENARIO]...", type=click.Path(dir_okay=False))
+@click.argument(
+    "what", nargs=-1, metavar="[codecs|rules|SCENARIO]...", type=click.Path(dir_okay=False)
+)
 @options.edits
-@click.option("--repeat", type=click.IntRange(1), default=1, help="Measure everything so often and give medians.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    help="Measure everything so often and give medians.",
+)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True
+)
 @options.as_json("the records")
 @options.debug
-def bench_command(what: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool) -> None:
+def bench_command(
+    what: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool
+) -> None:
     """Measure rounds on this machine, beside its matrix-product peak and the plain ways to run them in JAX.
 
     Without arguments: the three scenarios of scenarios/bench, and the rules on 100 stacked updates of 1,000,000 numbers.
@@ -68,7 +85,9 @@ def bench_command(what: tuple[str, ...], edits: tuple[str, ...], repeat: int, ou
       fedsim bench codecs
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is there, whose rules have a thread for each tile
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # before NumPy is there, whose rules have a thread for each tile
 
     from fedsim.bench.measure import measured
     from fedsim.cli import console

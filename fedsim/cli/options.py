@@ -24,13 +24,19 @@ class Seeds(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = re.sub(r"\s+", "", str(value))
         if not re.fullmatch(r"\d{1,12}(,\d{1,12})*,?", text):
-            self.fail(f"{value!r}: write 5 (the first five), 0,1,2 (these) or 3, (a single one)", param, ctx)
+            self.fail(
+                f"{value!r}: write 5 (the first five), 0,1,2 (these) or 3, (a single one)",
+                param,
+                ctx,
+            )
         return f"[{text.strip(',')}]" if "," in text else text
 
 
 def debug(command: Callable) -> Callable:
     """`--debug`, which `main` looks for on the command line itself."""
-    return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
+    return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(
+        command
+    )
 
 
 def as_json(output: str) -> Callable:
@@ -39,18 +45,36 @@ def as_json(output: str) -> Callable:
 
 
 plugins = click.option(
-    "--plugin", "plugins", multiple=True, metavar="FILE|NAME", help="Enable your own links; repeatable."
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="FILE|NAME",
+    help="Enable your own links; repeatable.",
 )
 device = click.option(
-    "--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind]."
+    "--device",
+    metavar="KIND[:I,J]",
+    help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind].",
 )
-open_page = click.option("--open", "open_page", is_flag=True, help="Open report.html in a browser at the end.")
+open_page = click.option(
+    "--open", "open_page", is_flag=True, help="Open report.html in a browser at the end."
+)
 edits = click.option(
-    "-s", "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
+    "-s",
+    "--set",
+    "edits",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value, e.g. client.lr=0.05; repeatable.",
 )
-seeds = click.option("--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
+seeds = click.option(
+    "--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = this one."
+)
 log_to = click.option(
-    "--log-to", default="", metavar="NAMES", help="Every row to tensorboard, wandb or mlflow as well; several: a,b."
+    "--log-to",
+    default="",
+    metavar="NAMES",
+    help="Every row to tensorboard, wandb or mlflow as well; several: a,b.",
 )
 data_roots = click.option(
     "--data-root",
@@ -77,9 +101,14 @@ _COMPARED = [
         metavar="LIST",
         help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned [compare.methods].",
     ),
-    click.option("--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable."),
     click.option(
-        "--tune", multiple=True, metavar="PATH=V1,V2", help="Settings that every method is tried with; repeatable."
+        "--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable."
+    ),
+    click.option(
+        "--tune",
+        multiple=True,
+        metavar="PATH=V1,V2",
+        help="Settings that every method is tried with; repeatable.",
     ),
 ]
 
@@ -91,7 +120,9 @@ def compared(command: Callable) -> Callable:
     return command
 
 
-def understood(arguments: dict[str, Any], whole: bool = False, compares: bool = False) -> "Scenario":
+def understood(
+    arguments: dict[str, Any], whole: bool = False, compares: bool = False
+) -> "Scenario":
     """The scenario that the shared options describe, which are taken out of the arguments of a command.
 
     Args:
@@ -112,7 +143,11 @@ def understood(arguments: dict[str, Any], whole: bool = False, compares: bool = 
         path = found(path)
     if path.is_dir():
         inside = path / "scenario.yaml"
-        kind = f"is a run directory; its scenario is {inside}" if inside.is_file() else "is a directory, not a scenario"
+        kind = (
+            f"is a run directory; its scenario is {inside}"
+            if inside.is_file()
+            else "is a directory, not a scenario"
+        )
         raise IsADirectoryError(errno.EISDIR, kind, scenario)
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT) + _meant(path), scenario)
@@ -128,7 +163,9 @@ def understood(arguments: dict[str, Any], whole: bool = False, compares: bool = 
         from fedsim.runs.refusals import Compared, completed
 
         names = ("methods", "vary", "tune", "baseline", "score")
-        comparison = Compared(**{name: arguments.get(name) or None for name in names}) if compares else None
+        comparison = (
+            Compared(**{name: arguments.get(name) or None for name in names}) if compares else None
+        )
         raise completed(error, arguments.get("device"), comparison) from None
 
 
@@ -145,10 +182,18 @@ def _meant(path: Path) -> str:
     """The scenario nearby whose name is like the one that was given."""
     from fedsim.scenario.shipped import shipped
 
-    local = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
+    local = {
+        file.stem: file
+        for folder in (path.parent, Path("scenarios"))
+        for file in sorted(folder.glob("*.yaml"))
+    }
     known = {**{name: name for name in shipped()}, **local}
     near = difflib.get_close_matches(path.stem, known, n=1)
-    return f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
+    return (
+        f"; did you mean {known[near[0]]}?"
+        if near
+        else "; fedsim new NAME writes one to start from"
+    )
 
 
 def show_page(path: Path) -> None:

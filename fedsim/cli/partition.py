@@ -14,7 +14,10 @@ from fedsim.cli import options
 @click.command("partition")
 @options.scenario
 @click.option(
-    "-o", "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder [reports/<name>-partition]."
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder [reports/<name>-partition].",
 )
 @click.option(
     "--split",
@@ -23,11 +26,15 @@ from fedsim.cli import options
     help="Also write who holds which sample: sample,client as CSV, or {client: [samples]} where FILE ends in .json.",
 )
 @click.option(
-    "--by", metavar="COLUMN", help="Draw the values of a column in place of the labels [of domains: its column]."
+    "--by",
+    metavar="COLUMN",
+    help="Draw the values of a column in place of the labels [of domains: its column].",
 )
 @options.as_json("the table")
 @options.debug
-def partition_command(out: Path | None, split: Path | None, by: str | None, as_json: bool, **arguments: Any) -> None:
+def partition_command(
+    out: Path | None, split: Path | None, by: str | None, as_json: bool, **arguments: Any
+) -> None:
     """Show who holds what: a table and a picture, in the terminal and as files; trains nothing.
 
     \b
@@ -47,7 +54,9 @@ def partition_command(out: Path | None, split: Path | None, by: str | None, as_j
     folder = out or Path("reports") / f"{checked.spec.name}-partition"
     partitions, notes = write_partition(checked, folder, split, by)
     if as_json:
-        click.echo(json.dumps({str(seed): partition.plain() for seed, partition in partitions.items()}))
+        click.echo(
+            json.dumps({str(seed): partition.plain() for seed, partition in partitions.items()})
+        )
         return
     seed, partition = next(iter(partitions.items()))
     if len(partitions) > 1:

@@ -29,7 +29,9 @@ NARROW = 12  # characters of the bar, where a terminal has no more than WIDTH
 WIDTH = 100
 
 
-Show = Callable[[int, int, str, float | None], None]  # rounds done, rounds in all, words, seconds left as far as known
+Show = Callable[
+    [int, int, str, float | None], None
+]  # rounds done, rounds in all, words, seconds left as far as known
 
 
 class Count:
@@ -47,7 +49,10 @@ class Count:
     def __init__(self, scenario: Scenario, show: Show, clock: Callable[[], float] = time.monotonic):
         self.spec, self.show, self.clock = scenario.spec, show, clock
         self.rounds, self.over = max(self.spec.rounds, 1), 0
-        self.runs, self.at = len(self.spec.seeds), dict[tuple[int, int], int]()  # rounds of the runs that go on
+        self.runs, self.at = (
+            len(self.spec.seeds),
+            dict[tuple[int, int], int](),
+        )  # rounds of the runs that go on
         self.cells: Mapping[str, Configuration] = {}  # of a comparison: by label
         self.going: dict[tuple[int, int], str] = {}  # labels of the runs that go on
         self.label = ""
@@ -72,7 +77,9 @@ class Count:
             return
         key = (id(experiment), seed)
         wall, compiling = run.before
-        self.remaining.starts(self._configuration(), key, Point(run.round, wall - compiling, compiling))
+        self.remaining.starts(
+            self._configuration(), key, Point(run.round, wall - compiling, compiling)
+        )
         if run.status == "running":
             self.at[key], self.going[key] = run.round, self.label
         else:
@@ -110,7 +117,11 @@ class Count:
         """What matters most first: a narrow terminal cuts the end."""
         values, timing = row.values, row.timing
         working = max(timing["wall_seconds"] - timing["compile_seconds"], 1e-9)
-        parts = [f"{words} {values[name]:.4f}" for name, words in SHOWN.items() if values.get(name) is not None]
+        parts = [
+            f"{words} {values[name]:.4f}"
+            for name, words in SHOWN.items()
+            if values.get(name) is not None
+        ]
         parts += [f"{values['round'] / working:.1f} rounds/s"]
         return self._where() + "  ".join(parts)
 
@@ -118,14 +129,24 @@ class Count:
         """Configuration and round of a comparison, or runs of several seeds."""
         least = min(self.at.values(), default=0)
         if self.cells:
-            going = sorted({(self.cells[label].number, label) for label in self.going.values() if label in self.cells})
+            going = sorted(
+                {
+                    (self.cells[label].number, label)
+                    for label in self.going.values()
+                    if label in self.cells
+                }
+            )
             label = going[0][1] if going else self.label
             beside = f" and {len(going) - 1} more" if len(going) > 1 else ""
             numbers = _numbered([number for number, _ in going], len(self.cells))
             return f"{numbers} {label}{beside}: round {least}/{self.spec.rounds}  "
         if self.runs > 1:
             going = len(self.at)
-            numbers = f"run {self.over + 1}" if going == 1 else f"runs {self.over + 1} to {self.over + going}"
+            numbers = (
+                f"run {self.over + 1}"
+                if going == 1
+                else f"runs {self.over + 1} to {self.over + going}"
+            )
             return f"{numbers} of {self.runs}: round {least}/{self.spec.rounds}  "
         return ""
 
@@ -147,7 +168,9 @@ def progress(scenario: Scenario, quiet: bool) -> Iterator[Count | None]:
     if quiet:
         yield None
     elif console.is_terminal:
-        with bar(console, scenario.spec.name, scenario.spec.rounds * len(scenario.spec.seeds)) as show:
+        with bar(
+            console, scenario.spec.name, scenario.spec.rounds * len(scenario.spec.seeds)
+        ) as show:
             yield Count(scenario, show)
     else:
         lines = Lines(scenario.spec.name, lambda line: click.echo(line, err=True))
@@ -162,7 +185,10 @@ class TimeLeft(ProgressColumn):
         """Of the one task that there is; `estimated` holds the seconds left, and when that was known."""
         left, known = task.fields["estimated"]
         passed = time.monotonic() - known
-        return Text(on_a_clock(None if left is None else max(left - passed, 0.0)), style="progress.remaining")
+        return Text(
+            on_a_clock(None if left is None else max(left - passed, 0.0)),
+            style="progress.remaining",
+        )
 
 
 @contextlib.contextmanager
@@ -170,7 +196,9 @@ def bar(console: Console, name: str, total: int) -> Iterator[Show]:
     """Bar, count and time left, whole whatever the width; the words behind them are cut."""
     wide = console.width > WIDTH
     rest = TextColumn(
-        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"), markup=False
+        "{task.description}",
+        table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        markup=False,
     )
     parts = (BarColumn(40 if wide else NARROW), MofNCompleteColumn(), TimeLeft(), rest)
     with Progress(*parts, console=console, transient=True, expand=True) as shown:
@@ -192,7 +220,9 @@ class Lines:
       clock: seconds.
     """
 
-    def __init__(self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ):
         self.name, self.say, self.clock = name, say, clock
         self.began = self.last = clock()
         self.shown, self.newest = False, ""

@@ -21,7 +21,9 @@ SHOWN = 20  # differing fields of a group, columns of a row
 
 @click.command("verify")
 @click.argument("directory", type=FOLDER)
-@click.option("--whole", is_flag=True, help="Replay every round, not only the first one and the last ones.")
+@click.option(
+    "--whole", is_flag=True, help="Replay every round, not only the first one and the last ones."
+)
 @options.device
 @options.plugins
 @options.data_roots
@@ -50,15 +52,27 @@ def verify_command(
 
     def say(check: Check) -> None:
         mark = "ok " if check.ok else "NOT" if check.possible else "-- "
-        click.echo(printable(f"{mark}  {check.name}: {'' if check.possible else 'not checked: '}{check.detail}"))
+        click.echo(
+            printable(
+                f"{mark}  {check.name}: {'' if check.possible else 'not checked: '}{check.detail}"
+            )
+        )
 
-    result = verify(directory, device=device, whole=whole, say=None if as_json else say, data_roots=data_roots)
+    result = verify(
+        directory, device=device, whole=whole, say=None if as_json else say, data_roots=data_roots
+    )
     if as_json:
         click.echo(json.dumps(result.plain()))
     else:
         unmade = "; ".join(check.detail for check in result.checks if not check.possible)
-        verdict = "is NOT what its record says" if result.wrong else f"cannot be checked here: {unmade}"
-        click.echo(printable(f"{directory} {'is equal to what its record says' if result.equal else verdict}"))
+        verdict = (
+            "is NOT what its record says" if result.wrong else f"cannot be checked here: {unmade}"
+        )
+        click.echo(
+            printable(
+                f"{directory} {'is equal to what its record says' if result.equal else verdict}"
+            )
+        )
     if not result.equal:
         sys.exit(7 if result.wrong else 2)
 

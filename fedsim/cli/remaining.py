@@ -39,7 +39,9 @@ class Remaining:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.configurations, self.processes, self.clock = configurations, processes, clock
-        self.left = {label: one.rounds * one.runs for label, one in configurations.items()}  # rounds
+        self.left = {
+            label: one.rounds * one.runs for label, one in configurations.items()
+        }  # rounds
         self.paces: dict[str, float] = {}  # seconds a round, by label
         self.compiled: dict[object, float] = {}  # seconds, by program
         self.points: dict[tuple[str, object], deque[Point]] = {}  # of the runs that go on
@@ -97,7 +99,11 @@ class Remaining:
         if label in self.paces:
             return self.paces[label]
         program = self.configurations[label].program
-        alike = [pace for other, pace in self.paces.items() if self.configurations[other].program == program]
+        alike = [
+            pace
+            for other, pace in self.paces.items()
+            if self.configurations[other].program == program
+        ]
         return statistics.fmean(alike or self.paces.values())
 
     def _compiling(self) -> float:

@@ -16,9 +16,14 @@ FORMATS = ("csv", "parquet", "latex", "markdown", "json")
 @click.command("report")
 @click.argument("directories", nargs=-1, required=True, type=FOLDER)
 @click.option(
-    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one page of them all, and nothing else."
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one page of them all, and nothing else.",
 )
-@click.option("--follow", is_flag=True, help="Write the page anew every few seconds, until the run ends.")
+@click.option(
+    "--follow", is_flag=True, help="Write the page anew every few seconds, until the run ends."
+)
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @options.as_json("the names of the files")
 @options.debug
@@ -41,7 +46,11 @@ def report_command(
 
     pages = {path: path / PAGE for path in directories}
     if follow and _followed(directories, out, open_page):
-        written = {str(path): [PAGE] for path in directories} if out is None else {str(out.parent): [out.name]}
+        written = (
+            {str(path): [PAGE] for path in directories}
+            if out is None
+            else {str(out.parent): [out.name]}
+        )
         open_page = False
     elif out is not None:
         from fedsim.disk import files
@@ -72,7 +81,10 @@ def _rebuilt(path: Path, pages: dict[Path, Path]) -> list[str]:
 
         pages[path] = show(path)
         held = str(error).partition(";")[0]
-        click.echo(f"fedsim: {held}; {pages[path].name} is what it has committed, --follow keeps it fresh", err=True)
+        click.echo(
+            f"fedsim: {held}; {pages[path].name} is what it has committed, --follow keeps it fresh",
+            err=True,
+        )
         return [pages[path].name]
 
 
@@ -85,7 +97,10 @@ def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) 
     interrupts: Interrupts = click.get_current_context().obj
 
     def say(page: Path) -> None:
-        click.echo(f"{page}: written anew every few seconds until the run ends; Ctrl-C stops looking", err=True)
+        click.echo(
+            f"{page}: written anew every few seconds until the run ends; Ctrl-C stops looking",
+            err=True,
+        )
         if open_page:
             options.show_page(page)
 
@@ -98,11 +113,31 @@ def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) 
 
 @click.command("export")
 @click.argument("directory", type=FOLDER)
-@click.option("--format", "form", type=click.Choice(FORMATS), default="csv", show_default=True, help="Of the table.")
-@click.option("--table", metavar="NAME", help="rounds, summary, compare ... [what a paper shows: a row per method].")
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
 @click.option(
-    "--spread", type=click.Choice(["sd", "interval"]), default="sd", show_default=True, help="Behind a paper's means."
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="csv",
+    show_default=True,
+    help="Of the table.",
+)
+@click.option(
+    "--table",
+    metavar="NAME",
+    help="rounds, summary, compare ... [what a paper shows: a row per method].",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a file instead of stdout.",
+)
+@click.option(
+    "--spread",
+    type=click.Choice(["sd", "interval"]),
+    default="sd",
+    show_default=True,
+    help="Behind a paper's means.",
 )
 @click.option(
     "--excel-safe/--raw",

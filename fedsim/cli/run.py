@@ -13,15 +13,27 @@ from fedsim.cli.interrupts import Interrupts
 
 @click.command("run")
 @options.scenario
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>].")
-@click.option("--resume", is_flag=True, help="Go on with the run in that directory, from its last commit.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>]."
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with the run in that directory, from its last commit."
+)
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
 @options.device
-@click.option("--coordinator", metavar="HOST:PORT|auto", help="One of several processes; auto: ask the scheduler.")
+@click.option(
+    "--coordinator",
+    metavar="HOST:PORT|auto",
+    help="One of several processes; auto: ask the scheduler.",
+)
 @click.option("--processes", type=click.IntRange(1), help="How many processes there are.")
-@click.option("--process", type=click.IntRange(0), help="Number of this one, from 0; the first one writes.")
+@click.option(
+    "--process", type=click.IntRange(0), help="Number of this one, from 0; the first one writes."
+)
 @options.log_to
-@click.option("--pictures/--no-pictures", default=True, help="Draw curves and partition into figures/.")
+@click.option(
+    "--pictures/--no-pictures", default=True, help="Draw curves and partition into figures/."
+)
 @options.open_page
 @click.option("--quiet", is_flag=True, help="No progress bar, no table.")
 @options.as_json("the summary")
@@ -46,11 +58,18 @@ def run_command(
     """
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:
-        raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
+        raise click.UsageError(
+            "--resume goes on with a run and --force replaces it; give one of them"
+        )
     if coordinator is not None:
         from fedsim.engine.processes import join
 
-        join(coordinator, processes, process, f"another process of this run is gone; {interrupts.farewell}")
+        join(
+            coordinator,
+            processes,
+            process,
+            f"another process of this run is gone; {interrupts.farewell}",
+        )
     checked = options.understood(arguments, whole=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
@@ -62,7 +81,11 @@ def run_command(
     with progress(checked, quiet or as_json) as watch, interrupts.heeded():
         result = run(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json and first():
-        click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
+        click.echo(
+            json.dumps(
+                {"status": result.status, "out": str(folder), "summary": result.records["summary"]}
+            )
+        )
     elif not quiet:
         console.table(result, folder)
     if open_page and first():

@@ -11,7 +11,9 @@ import click
 from fedsim.cli import options
 from fedsim.disk.files import write, write_named
 
-SCHEMA = "fedsim.schema.json"  # beside a new scenario, where its first line tells editors to look for it
+SCHEMA = (
+    "fedsim.schema.json"  # beside a new scenario, where its first line tells editors to look for it
+)
 
 
 @click.command("new")
@@ -27,19 +29,30 @@ def new_command(name: Path) -> None:
     """
     path = name if name.suffix in (".yaml", ".yml") else name.with_name(f"{name.name}.yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", path.stem):
-        raise click.UsageError(f"{path.stem!r} is no name: letters, digits, '.', '_' and '-', at most 64")
+        raise click.UsageError(
+            f"{path.stem!r} is no name: letters, digits, '.', '_' and '-', at most 64"
+        )
     if path.exists():
         raise FileExistsError(errno.EEXIST, "there is such a file; choose another name", str(path))
     starter = files("fedsim.scenario").joinpath("starter.yaml").read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(starter.replace("STARTER", path.stem).replace("starter.yaml", str(path)))
-    write(path.parent / SCHEMA, _schema())  # of an earlier fedsim perhaps; a link there is replaced, not followed
-    click.echo(f"{path} and {path.parent / SCHEMA} written; next: fedsim check {path}, fedsim run {path}")
+    write(
+        path.parent / SCHEMA, _schema()
+    )  # of an earlier fedsim perhaps; a link there is replaced, not followed
+    click.echo(
+        f"{path} and {path.parent / SCHEMA} written; next: fedsim check {path}, fedsim run {path}"
+    )
 
 
 @click.command("schema")
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a file instead of stdout.",
+)
 @options.plugins
 @options.debug
 def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
@@ -57,7 +70,9 @@ def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
         click.echo(_schema(), nl=False)
         return
     write_named(out, _schema())
-    click.echo(f"{out} written; name it in a scenario's first line: # yaml-language-server: $schema={out}")
+    click.echo(
+        f"{out} written; name it in a scenario's first line: # yaml-language-server: $schema={out}"
+    )
 
 
 def _schema() -> str:

@@ -35,7 +35,9 @@ def settle() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free: this one
+            os.set_inheritable(
+                os.open(os.devnull, os.O_RDWR), True
+            )  # gets the lowest number that is free: this one
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
     if sys.stdout is sys.__stdout__:
@@ -46,7 +48,9 @@ def settle() -> None:
 
 def _outlet(stream, number: int) -> io.TextIOWrapper:
     """A stream like the one that Python has made, where it has made one; a letter that its locale lacks is a `?`."""
-    at_once = number == 2 or (stream is not None and (stream.line_buffering or stream.write_through))
+    at_once = number == 2 or (
+        stream is not None and (stream.line_buffering or stream.write_through)
+    )
     encoding = "utf-8" if stream is None else stream.encoding
     raw = io.BufferedWriter(Outlet(number, "wb", closefd=False))
     return io.TextIOWrapper(raw, encoding=encoding, errors="replace", line_buffering=at_once)

@@ -53,7 +53,9 @@ def crop(padding: Annotated[int, Ge(0)] = 4) -> Change:
         frame = [(padding, padding)] * 2 + [(0, 0)] * (x.ndim - 2)
         corner = jax.random.randint(key, (2,), 0, 2 * padding + 1, np.int32)
         start = (*corner, *[np.int32(0)] * (x.ndim - 2))
-        return lax.dynamic_slice(jnp.pad(x, frame), start, x.shape)  # measured: as fast as selections, or faster
+        return lax.dynamic_slice(
+            jnp.pad(x, frame), start, x.shape
+        )  # measured: as fast as selections, or faster
 
     return change
 

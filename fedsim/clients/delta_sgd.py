@@ -43,10 +43,17 @@ def delta_sgd(
 
     def adapted(task, g, params, local, shared, work):
         before, taken = local["before"], local["taken"]
-        moved, turned = tree.norm(tree.subtract(params, before["y"])), tree.norm(tree.subtract(g, before["g"]))
-        smooth = jnp.where(turned > 0, gamma * moved / (2 * jnp.where(turned > 0, turned, 1)), jnp.inf)
+        moved, turned = (
+            tree.norm(tree.subtract(params, before["y"])),
+            tree.norm(tree.subtract(g, before["g"])),
+        )
+        smooth = jnp.where(
+            turned > 0, gamma * moved / (2 * jnp.where(turned > 0, turned, 1)), jnp.inf
+        )
         eta = jnp.where(
-            taken, jnp.minimum(smooth, jnp.sqrt(1 + delta * before["theta"]) * before["eta"]), before["eta"]
+            taken,
+            jnp.minimum(smooth, jnp.sqrt(1 + delta * before["theta"]) * before["eta"]),
+            before["eta"],
         )
         theta = jnp.where(taken, eta / before["eta"], before["theta"])
         last = {"y": params, "g": g, "eta": eta, "theta": theta}

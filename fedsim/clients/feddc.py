@@ -46,7 +46,9 @@ def feddc(alpha: Annotated[float, Ge(0)] = 0.1) -> Client:
         message = finish(task, shared, variables, local, row, work)
         h = tree.add(row["h"], message.delta)
         aux = {"g": tree.subtract(message.delta, row["g"])}
-        return message._replace(delta=tree.add(message.delta, h), aux=aux, memory={"h": h, "g": message.delta})
+        return message._replace(
+            delta=tree.add(message.delta, h), aux=aux, memory={"h": h, "g": message.delta}
+        )
 
     return Client(
         memory=memory,

@@ -42,6 +42,8 @@ def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
 
     def close(task, shared, variables, local, row, work):
         message = finish(task, shared, variables, local, row, work)
-        return message._replace(memory={"g_i": jax.tree.map(lambda g, d: g - alpha * d, row["g_i"], message.delta)})
+        return message._replace(
+            memory={"g_i": jax.tree.map(lambda g, d: g - alpha * d, row["g_i"], message.delta)}
+        )
 
     return Client(memory=memory, start=begin, gradient=bent, step=step, finish=close)

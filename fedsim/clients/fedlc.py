@@ -32,5 +32,10 @@ def fedlc(tau: Annotated[float, Ge(0)] = 1.0) -> Client:
         return task.value_and_grad(variables, batch, objective)
 
     return Client(
-        memory=no_memory, start=start, gradient=calibrated, step=step, finish=finish, needs=frozenset({"labels"})
+        memory=no_memory,
+        start=start,
+        gradient=calibrated,
+        step=step,
+        finish=finish,
+        needs=frozenset({"labels"}),
     )

@@ -42,7 +42,11 @@ def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> Client:
 
     def close(task, shared, variables, local, row, work):
         message = finish(task, shared, variables, local, row, work)
-        rate = work.lr_sum / jnp.maximum(work.steps, 1).astype(work.lr.dtype)  # the mean one of a schedule
+        rate = work.lr_sum / jnp.maximum(work.steps, 1).astype(
+            work.lr.dtype
+        )  # the mean one of a schedule
         return message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))
 
-    return Client(memory=no_memory, start=begin, gradient=fedprox(mu=mu).gradient, step=measured, finish=close)
+    return Client(
+        memory=no_memory, start=begin, gradient=fedprox(mu=mu).gradient, step=measured, finish=close
+    )

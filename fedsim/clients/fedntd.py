@@ -13,7 +13,9 @@ from fedsim.types import Client
 
 
 @client
-def fedntd(beta: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)] = 1.0) -> Client:
+def fedntd(
+    beta: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)] = 1.0
+) -> Client:
     """Not-true distillation: what the shared model knows of the classes that a sample is not of, is not forgotten.
 
     y ← y − η_l ∇(f_i(y; batch) + β T² ℓ), from y = x, with ℓ the mean over the batch of KL(p_x ‖ p_y), where p is the

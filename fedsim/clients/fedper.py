@@ -56,7 +56,15 @@ def fedper(personal: list[str] | None = None) -> Client:
         message = finish(task, shared, variables, local, row, work)
         return message._replace(memory={"head": head(variables["params"])})
 
-    return Client(memory=memory, start=begin, gradient=gradient, step=step, finish=close, shares=shares, personal=own)
+    return Client(
+        memory=memory,
+        start=begin,
+        gradient=gradient,
+        step=step,
+        finish=close,
+        shares=shares,
+        personal=own,
+    )
 
 
 def shared_mask(params: Tree, personal: list[str] | None) -> Tree:
@@ -80,7 +88,9 @@ def _matching(names: list[str], personal: list[str]) -> Callable[[str], bool]:
         raise ValueError(f"personal: no leaf is named {unknown[0]!r}; {_listed(names)}")
     stays = lambda name: any(_has(name, part) for part in personal)
     if not personal or all(map(stays, names)):
-        which = "every leaf is personal, and nothing is shared" if personal else "no leaf is personal"
+        which = (
+            "every leaf is personal, and nothing is shared" if personal else "no leaf is personal"
+        )
         raise ValueError(f"personal: {which}; name some of the leaves: {_listed(names)}")
     return stays
 
@@ -95,7 +105,9 @@ def _has(name: str, part: str) -> bool:
 def _last_layer(names: list[str]) -> Callable[[str], bool]:
     """Whether a leaf is one of the last layer's."""
     paths, depth = [name.split(".") for name in names], 0
-    while len({tuple(path[: depth + 1]) for path in paths}) == 1 and all(len(path) > depth + 1 for path in paths):
+    while len({tuple(path[: depth + 1]) for path in paths}) == 1 and all(
+        len(path) > depth + 1 for path in paths
+    ):
         depth += 1  # all of it stands in one
     layers = {path[depth] for path in paths}
     if all(len(path) == depth + 1 for path in paths):

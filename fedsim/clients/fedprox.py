@@ -27,6 +27,8 @@ def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:
 
     def pulled(task, variables, batch, local, shared, work):
         value, g = gradient(task, variables, batch, local, shared, work)
-        return value, jax.tree.map(lambda g, y, x: g + mu * (y - x), g, variables["params"], shared["params"])
+        return value, jax.tree.map(
+            lambda g, y, x: g + mu * (y - x), g, variables["params"], shared["params"]
+        )
 
     return Client(memory=no_memory, start=start, gradient=pulled, step=step, finish=finish)

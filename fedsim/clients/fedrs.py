@@ -32,5 +32,10 @@ def fedrs(alpha: Annotated[float, Ge(0)] = 0.5) -> Client:
         return task.value_and_grad(variables, batch, objective)
 
     return Client(
-        memory=no_memory, start=start, gradient=restricted, step=step, finish=finish, needs=frozenset({"labels"})
+        memory=no_memory,
+        start=start,
+        gradient=restricted,
+        step=step,
+        finish=finish,
+        needs=frozenset({"labels"}),
     )

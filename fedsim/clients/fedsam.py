@@ -34,4 +34,6 @@ def fedsam(rho: Annotated[float, Ge(0)] = 0.05) -> Client:
         above = jax.tree.map(lambda y, g: y + climb * g, variables["params"], g)
         return value, task.value_and_grad({**variables, "params": above}, batch)[1]
 
-    return Client(memory=no_memory, start=start, gradient=sharp, step=step, finish=finish, solo=True)
+    return Client(
+        memory=no_memory, start=start, gradient=sharp, step=step, finish=finish, solo=True
+    )

@@ -22,7 +22,9 @@ def fedsgd() -> Client:
     def close(task, shared, variables, local, row, work):
         message = mean_gradient.finish(task, shared, variables, local, row, work)
         optimizer = task.optimizer(work.lr)
-        delta, _ = optimizer.update(message.delta, optimizer.init(shared["params"]), shared["params"])
+        delta, _ = optimizer.update(
+            message.delta, optimizer.init(shared["params"]), shared["params"]
+        )
         return message._replace(delta=delta, stats=shared["stats"], effort=jnp.ones_like(work.lr))
 
     return mean_gradient._replace(finish=close, unused=frozenset({"optimizer_state"}))

@@ -32,14 +32,18 @@ def gradient(
     return task.value_and_grad(variables, batch)
 
 
-def step(task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: Work) -> tuple[Tree, Tree]:
+def step(
+    task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: Work
+) -> tuple[Tree, Tree]:
     """One step of the client's optax chain."""
     del shared
     updates, optimizer = task.optimizer(work.lr).update(g, local["optimizer"], params)
     return tree.add(params, updates), {**local, "optimizer": optimizer}
 
 
-def finish(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message:
+def finish(
+    task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work
+) -> Message:
     """Send Δ = y − x; `stats` travels as it is."""
     del task, local
     delta = tree.subtract(variables["params"], shared["params"])

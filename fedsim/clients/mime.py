@@ -16,7 +16,9 @@ from fedsim.types import Client, GradientHook, Shared, StartHook, Task
 Decay = Annotated[float, Ge(0), Lt(1)]
 
 
-def _with_server_optimiser(beta: float, start: StartHook, gradient: GradientHook, solo: bool) -> Client:
+def _with_server_optimiser(
+    beta: float, start: StartHook, gradient: GradientHook, solo: bool
+) -> Client:
     """The server's optimiser steps on the clients: its state stands still there, and moves once a round, by c."""
 
     def begin(task, shared, row, work):
@@ -30,7 +32,10 @@ def _with_server_optimiser(beta: float, start: StartHook, gradient: GradientHook
         return tree.add(params, updates), local
 
     def aux(task: Task, params: Tree) -> dict:
-        return {"m": tree.zeros_like(params), "optimizer": task.optimizer(jnp.zeros(())).init(params)}
+        return {
+            "m": tree.zeros_like(params),
+            "optimizer": task.optimizer(jnp.zeros(())).init(params),
+        }
 
     def next_m(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array) -> Tree:
         return tree.mix(old, shared["aux"]["probe"], 1 - beta)

@@ -47,7 +47,9 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)]
         return variables, {**local, "last": row["last"]}
 
     def contrasted(task, variables, batch, local, shared, work):
-        features = lambda params: task.features({"params": params, "stats": variables["stats"]}, batch.x)
+        features = lambda params: task.features(
+            {"params": params, "stats": variables["stats"]}, batch.x
+        )
         z_x, z_last = features(local["x"]), features(local["last"])
 
         def objective(variables, outputs, batch):

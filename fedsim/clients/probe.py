@@ -1,4 +1,4 @@
-"""The pass at x: what a cohort does before it trains, over its samples at the shared model, where nobody moves.
+"""The pass at the global model: what a cohort does before it trains, over its samples at the shared model, where nobody moves.
 
 Such a pass is a client method like any other, on the same local loop; `Client.probe` names it. Its messages travel as
 all messages do, and their uniform mean stands in `shared["aux"]["probe"]` when the training begins.
@@ -14,7 +14,7 @@ from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 
 def start_with_x(task: Task, shared: Shared, row: Tree, work: Work) -> tuple[Tree, Tree]:
-    """Begin at x, and keep a copy of it for passes through the model at x (4. in `fedsim.tree.exact`)."""
+    """Begin at the global model, and keep a copy of it to differentiate at (4. in `fedsim.tree.exact`)."""
     variables, local = start(task, shared, row, work)
     return variables, {**local, "x": shared["params"]}
 
@@ -59,29 +59,41 @@ def _gradient_and_rows(
     return (loss, variables["stats"]), (g, batch.mask.sum().astype(work.lr.dtype))
 
 
-def _add(task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: Work) -> tuple[Tree, Tree]:
+def _add(
+    task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: Work
+) -> tuple[Tree, Tree]:
     del task, shared, work
     return params, add_rows(local, *g)
 
 
-def _stay(task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: Work) -> tuple[Tree, Tree]:
+def _stay(
+    task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: Work
+) -> tuple[Tree, Tree]:
     del task, g, shared, work
     return params, local
 
 
-def _send_mean(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message:
+def _send_mean(
+    task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work
+) -> Message:
     del task, shared, variables, row
     mean = tree.over(local["sum"], local["rows"])
     return Message(delta=mean, stats={}, aux={}, memory=(), effort=jnp.zeros_like(work.lr))
 
 
-def _send_nothing(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message:
+def _send_nothing(
+    task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work
+) -> Message:
     del task, shared, variables, local, row
     return Message(delta={}, stats={}, aux={}, memory=(), effort=jnp.zeros_like(work.lr))
 
 
-mean_gradient = Client(memory=no_memory, start=_start, gradient=_gradient_and_rows, step=_add, finish=_send_mean)
+mean_gradient = Client(
+    memory=no_memory, start=_start, gradient=_gradient_and_rows, step=_add, finish=_send_mean
+)
 """∇f_i(x) over all samples of the client, as its message."""
 
-mean_loss = Client(memory=no_memory, start=_start, gradient=_gradient_and_rows, step=_stay, finish=_send_nothing)
+mean_loss = Client(
+    memory=no_memory, start=_start, gradient=_gradient_and_rows, step=_stay, finish=_send_nothing
+)
 """Only the loss is computed, which the loop counts anyway. (The compiler drops the gradient that nobody reads.)"""

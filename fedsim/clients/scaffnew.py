@@ -40,6 +40,8 @@ def scaffnew() -> Client:
 
     def close(task, shared, variables, local, row, work):
         message = finish(task, shared, variables, local, row, work)
-        return message._replace(memory={"h": local["h"], "y": variables["params"], "pace": work.lr_sum})
+        return message._replace(
+            memory={"h": local["h"], "y": variables["params"], "pace": work.lr_sum}
+        )
 
     return Client(memory=memory, start=begin, gradient=corrected, step=step, finish=close)

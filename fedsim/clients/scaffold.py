@@ -51,7 +51,7 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         return value, correct(g, local, shared)
 
     def corrected_with_x(task, variables, batch, local, shared, work):
-        """Option I: the gradient at x of the same batch is summed on the way."""
+        """Option I: the gradient at the global model of the same batch is summed on the way."""
         value, g = gradient(task, variables, batch, local, shared, work)
         at_x = gradient_at_x(task, variables, batch, local)
         return value, (correct(g, local, shared), at_x, batch.mask.sum())

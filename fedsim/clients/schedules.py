@@ -26,7 +26,11 @@ def by_name(factory: Callable) -> Callable:
             kind = kind | None
         elif kind is float and default is not parameter.empty:
             default = float(default)
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default))
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default
+            )
+        )
 
     def build(**numbers: Any) -> Callable:
         return factory(**numbers)

@@ -91,7 +91,9 @@ def count_sketch(
         update, memory = fetch(table, memory, hashes(d), min(k or d, d), momentum, masked)
         return update, memory, {}
 
-    return Codec(encode, decode, linear=True, server=None if k is None else AggregateStage(apply, init))
+    return Codec(
+        encode, decode, linear=True, server=None if k is None else AggregateStage(apply, init)
+    )
 
 
 def sketch(x: Float[Array, " d"], hashes: Hashes, columns: int) -> Float[Array, "rows columns"]:
@@ -128,7 +130,10 @@ def estimate(table: Float[Array, "rows columns"], hashes: Hashes) -> Float[Array
     rows = list(values)
     for turn in range(len(rows)):  # odd-even transposition sort
         for low in range(turn % 2, len(rows) - 1, 2):
-            rows[low : low + 2] = jnp.minimum(*rows[low : low + 2]), jnp.maximum(*rows[low : low + 2])
+            rows[low : low + 2] = (
+                jnp.minimum(*rows[low : low + 2]),
+                jnp.maximum(*rows[low : low + 2]),
+            )
     return 0.5 * rows[(len(rows) - 1) // 2] + 0.5 * rows[len(rows) // 2]
 
 
@@ -140,7 +145,12 @@ class Sketches(NamedTuple):
 
 
 def fetch(
-    table: Float[Array, "rows columns"], memory: Sketches, hashes: Hashes, k: int, momentum: float, masked: bool
+    table: Float[Array, "rows columns"],
+    memory: Sketches,
+    hashes: Hashes,
+    k: int,
+    momentum: float,
+    masked: bool,
 ) -> tuple[Float[Array, " d"], Sketches]:
     """A round of FetchSGD's server: the table of the cohort -> (its update, memory)."""
     velocity = momentum * memory.momentum + table

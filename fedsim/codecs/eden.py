@@ -46,7 +46,9 @@ def eden(bits: Annotated[int, Ge(1), Le(6)] = 4) -> Codec:
     return Codec(encode, decode)
 
 
-def nearest(x: Float[Array, " d"], signs: Float[Array, " n"], bits: int) -> tuple[Float[Array, ""], Int[Array, " n"]]:
+def nearest(
+    x: Float[Array, " d"], signs: Float[Array, " n"], bits: int
+) -> tuple[Float[Array, ""], Int[Array, " n"]]:
     """S, and which value is nearest to each rotated coordinate, counted from the smallest."""
     z, unit_scale = unit(x)
     y = rotate(z, signs)

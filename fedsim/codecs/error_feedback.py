@@ -36,7 +36,9 @@ def _feedback(codec: Codec) -> Codec:
         whole = x + memory["error"]
         payload, bits, inner = codec.encode(whole, memory["codec"], key)
         arrives = codec.decode(payload, len(x)).astype(x.dtype)
-        arrives = jax.lax.optimization_barrier(arrives)  # rounded as it is sent, not fused into the difference
+        arrives = jax.lax.optimization_barrier(
+            arrives
+        )  # rounded as it is sent, not fused into the difference
         return payload, bits, {"error": whole - arrives, "codec": inner}
 
     return codec._replace(encode=encode, memory=memory)

@@ -21,7 +21,9 @@ def padded(d: int) -> int:
 def signs(key: Key[Array, ""], n: int) -> Float[Array, " n"]:
     """±1 at random, from one bit each."""
     words = jax.random.bits(key, (-(-n // WORD),), jnp.uint32)
-    return jnp.concatenate([1 - 2 * ((words >> i) & 1).astype(jnp.float32) for i in range(WORD)])[:n]
+    return jnp.concatenate([1 - 2 * ((words >> i) & 1).astype(jnp.float32) for i in range(WORD)])[
+        :n
+    ]
 
 
 def rotate(x: Float[Array, " d"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -55,4 +57,6 @@ def _butterflies(parts: list[Array]) -> list[Array]:
         return parts
     half = len(parts) // 2
     low, high = _butterflies(parts[:half]), _butterflies(parts[half:])
-    return [a + b for a, b in zip(low, high, strict=True)] + [a - b for a, b in zip(low, high, strict=True)]
+    return [a + b for a, b in zip(low, high, strict=True)] + [
+        a - b for a, b in zip(low, high, strict=True)
+    ]

@@ -16,9 +16,13 @@ def with_memory(codec: Codec, around: Callable[[Codec], Codec]) -> Codec:
         it is given.
     """
     if codec.linear:
-        raise ValueError(f"{codec.name} is decoded behind the rule, so that no client knows what the server received")
+        raise ValueError(
+            f"{codec.name} is decoded behind the rule, so that no client knows what the server received"
+        )
     if codec.recursive:
-        raise ValueError(f"{codec.name} remembers what was received, and needs no memory around it; take it alone")
+        raise ValueError(
+            f"{codec.name} remembers what was received, and needs no memory around it; take it alone"
+        )
     made, inner = around(codec), codec.shaped
     return made if inner is None else made._replace(shaped=lambda shapes: around(inner(shapes)))
 

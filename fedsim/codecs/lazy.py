@@ -44,7 +44,9 @@ def lazy(probability: Annotated[float, Gt(0), Le(1)]) -> Codec:
         return {"received": known}
 
     def encode(x, memory, key):
-        sends = jax.random.uniform(key, (), jnp.float32) < probability  # the same draw for floats of any length
+        sends = (
+            jax.random.uniform(key, (), jnp.float32) < probability
+        )  # the same draw for floats of any length
         payload = step(x, memory["received"], sends)
         bits = size(sends.astype(jnp.int32), VALUE_BITS * len(x), 1)
         return payload, bits, {"received": payload.received}

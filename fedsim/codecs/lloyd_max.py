@@ -42,5 +42,8 @@ def _means(edges: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     density = np.array([exp(-t * t / 2) / sqrt(2 * pi) for t in edges])
     share = -np.diff([erfc(t / sqrt(2)) / 2 for t in edges])
     means = -np.diff(density) / share
-    lower, upper = np.array(edges[:-1]), np.array([*edges[1:-1], 0.0])  # the density at infinity is 0
+    lower, upper = (
+        np.array(edges[:-1]),
+        np.array([*edges[1:-1], 0.0]),
+    )  # the density at infinity is 0
     return means, density[:-1] * (means - lower) / share, density[1:] * (upper - means) / share

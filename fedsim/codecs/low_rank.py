@@ -37,8 +37,13 @@ def low_rank(rank: Annotated[int, Ge(1)] = 2) -> Codec:
     """
 
     def shaped(shapes: Shapes) -> Codec:
-        sizes, columns = [math.prod(shape) for shape in shapes], [_columns(shape, rank) for shape in shapes]
-        numbers = [rank * (size // m + m) if m else size for size, m in zip(sizes, columns, strict=True)]
+        sizes, columns = (
+            [math.prod(shape) for shape in shapes],
+            [_columns(shape, rank) for shape in shapes],
+        )
+        numbers = [
+            rank * (size // m + m) if m else size for size, m in zip(sizes, columns, strict=True)
+        ]
         places = list(itertools.accumulate(sizes))[:-1]
 
         def memory(known):
@@ -62,7 +67,9 @@ def low_rank(rank: Annotated[int, Ge(1)] = 2) -> Codec:
         def decode(payload, d):
             del d
             product = lambda part: (part[1] @ part[0].T).ravel()
-            return jnp.concatenate([product(part) if m else part for part, m in zip(payload, columns, strict=True)])
+            return jnp.concatenate(
+                [product(part) if m else part for part, m in zip(payload, columns, strict=True)]
+            )
 
         return Codec(encode, decode, memory=memory)
 
@@ -79,7 +86,9 @@ def _columns(shape: tuple[int, ...], rank: int) -> int:
     return m if rank * (n + m) < n * m else 0
 
 
-def power_step(M: Float[Array, "n m"], Q: Float[Array, "m r"]) -> tuple[Float[Array, "n r"], Float[Array, "m r"]]:
+def power_step(
+    M: Float[Array, "n m"], Q: Float[Array, "m r"]
+) -> tuple[Float[Array, "n r"], Float[Array, "m r"]]:
     """P and Q with P Qᵀ = P̂ P̂ᵀ M, for P̂ of the old Q. The magnitude of M is that of P, so that Q does not overflow."""
     largest, tiny = jnp.max(jnp.abs(M)), jnp.finfo(M.dtype).tiny
     scale = jnp.clip(largest, tiny, 1 / tiny)
@@ -91,13 +100,17 @@ def power_step(M: Float[Array, "n m"], Q: Float[Array, "m r"]) -> tuple[Float[Ar
 def orthonormalised(P: Float[Array, "n r"]) -> Float[Array, "n r"]:
     """Gram–Schmidt, twice over every column; one that depends on those before it becomes 0."""
     n, r = P.shape
-    unit = lambda v, least: jnp.where(norm(v) > least, v / jnp.where(norm(v) > least, norm(v), 1), 0)
+    unit = lambda v, least: jnp.where(
+        norm(v) > least, v / jnp.where(norm(v) > least, norm(v), 1), 0
+    )
     norm = lambda v: jnp.sqrt(jnp.sum(v * v))
     noise = 4 * jnp.finfo(P.dtype).eps
 
     def add(i, basis):
         column = P[:, i]
-        column = unit(column * (1 / jnp.maximum(jnp.max(jnp.abs(column)), jnp.finfo(P.dtype).tiny)), 0)
+        column = unit(
+            column * (1 / jnp.maximum(jnp.max(jnp.abs(column)), jnp.finfo(P.dtype).tiny)), 0
+        )
         for _ in range(2):
             column = column - basis @ (basis.T @ column)
         return basis.at[:, i].set(unit(column, noise))

@@ -74,7 +74,9 @@ def scaled(sub: Columns) -> tuple[Columns, Float[Array, ""]]:
     """Sub-vectors in a unit that is a power of two, at most the largest |coordinate|; without normal numbers unit 1."""
     top = jnp.abs(sub).max()
     mantissa, _ = jnp.frexp(top)
-    unit = jnp.where(top >= jnp.finfo(sub.dtype).tiny, top / 2 / jnp.where(mantissa > 0, mantissa, 1), 1)
+    unit = jnp.where(
+        top >= jnp.finfo(sub.dtype).tiny, top / 2 / jnp.where(mantissa > 0, mantissa, 1), 1
+    )
     return sub / unit, unit
 
 

@@ -62,7 +62,9 @@ def qsgd(
     return Codec(encode, decode, entropy=coded if entropy else None)
 
 
-def quantised(x: Float[Array, " d"], u: Float[Array, " d"], levels: int) -> tuple[Float[Array, ""], Int[Array, " d"]]:
+def quantised(
+    x: Float[Array, " d"], u: Float[Array, " d"], levels: int
+) -> tuple[Float[Array, ""], Int[Array, " d"]]:
     """Norm and signed levels of a vector; up where u is below the fraction."""
     z, scale = unit(x)
     norm = jnp.sqrt(jnp.sum(z * z))

@@ -55,7 +55,9 @@ def rand_k(
 
     def decode(payload, d):
         values = carrier.decode(payload.values, kept(d))
-        values = values.astype(jnp.promote_types(values.dtype, jnp.float32))  # d/k would be rounded to a shorter type
+        values = values.astype(
+            jnp.promote_types(values.dtype, jnp.float32)
+        )  # d/k would be rounded to a shorter type
         return spread(values * (d / kept(d)) if scale else values, payload.places, d)
 
     def coded(payload, d):

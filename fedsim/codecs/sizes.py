@@ -32,7 +32,9 @@ def subset_bits(d: int, k: int) -> int:
     """
     if min(k, d - k) <= EXACT:
         return index_bits(math.comb(d, k))
-    return math.ceil((math.lgamma(d + 1) - math.lgamma(k + 1) - math.lgamma(d - k + 1)) / math.log(2))
+    return math.ceil(
+        (math.lgamma(d + 1) - math.lgamma(k + 1) - math.lgamma(d - k + 1)) / math.log(2)
+    )
 
 
 def subset_bits_of(d: int, count: Int[Array, ""]) -> Float[Array, ""]:
@@ -41,7 +43,13 @@ def subset_bits_of(d: int, count: Int[Array, ""]) -> Float[Array, ""]:
     rest = jnp.maximum(d - k, 1)
     entropy = k * jnp.log(d / k) - rest * jnp.log1p(-k / max(d, 2))
     series = lambda n: 1 / (12 * n) - 1 / (360 * n**3) + 1 / (1260 * n**5)
-    nats = entropy - jnp.log(2 * jnp.pi * k * (rest / d)) / 2 + series(float(d)) - series(k) - series(rest)
+    nats = (
+        entropy
+        - jnp.log(2 * jnp.pi * k * (rest / d)) / 2
+        + series(float(d))
+        - series(k)
+        - series(rest)
+    )
     return jnp.where((count <= 0) | (count >= d), 0, nats / math.log(2))
 
 

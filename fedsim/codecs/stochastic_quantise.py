@@ -73,7 +73,9 @@ def quantised(
     return low, high, jnp.minimum(rounded(t, u), levels - 1)
 
 
-def values(low: Float[Array, ""], high: Float[Array, ""], codes: Int[Array, " d"], levels: int) -> Float[Array, " d"]:
+def values(
+    low: Float[Array, ""], high: Float[Array, ""], codes: Int[Array, " d"], levels: int
+) -> Float[Array, " d"]:
     """What the levels stand for: a mean of both ends does not overflow, and the last level is the upper end exactly."""
     share = codes.astype(low.dtype) / (levels - 1)
     return jnp.where(codes == levels - 1, high, low * (1 - share) + high * share)

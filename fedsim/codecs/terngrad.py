@@ -46,7 +46,9 @@ def terngrad(entropy: bool = False) -> Codec:
     return Codec(encode, decode, entropy=coded if entropy else None)
 
 
-def ternary(x: Float[Array, " d"], u: Float[Array, " d"]) -> tuple[Float[Array, ""], Int[Array, " d"]]:
+def ternary(
+    x: Float[Array, " d"], u: Float[Array, " d"]
+) -> tuple[Float[Array, ""], Int[Array, " d"]]:
     """Scale and values of a vector; not 0 where u is below |x| / s."""
     z, unit_scale = unit(x)
     size = jnp.abs(z)

@@ -49,9 +49,15 @@ def threshold(value: Annotated[float, Ge(0)], entropy: bool = False) -> Codec:
         return payload.values
 
     def coded(payload, d):
-        return VALUE_BITS + VALUE_BITS * payload.count.astype(jnp.float32) + jnp.ceil(subset_bits_of(d, payload.count))
+        return (
+            VALUE_BITS
+            + VALUE_BITS * payload.count.astype(jnp.float32)
+            + jnp.ceil(subset_bits_of(d, payload.count))
+        )
 
     def each(d: int) -> int:
         return VALUE_BITS + index_bits(d)
 
-    return Codec(encode, decode, most=lambda d: VALUE_BITS + d * each(d), entropy=coded if entropy else None)
+    return Codec(
+        encode, decode, most=lambda d: VALUE_BITS + d * each(d), entropy=coded if entropy else None
+    )

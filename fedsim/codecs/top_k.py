@@ -50,7 +50,9 @@ def top_k(
     """
     kept, carrier = number_kept(k, density), sent_by(values)
     if entropy and carrier.most is not None and carrier.entropy is None:
-        raise ValueError(f"entropy: the bits of {carrier.name} depend on the values, and it has no entropy code")
+        raise ValueError(
+            f"entropy: the bits of {carrier.name} depend on the values, and it has no entropy code"
+        )
 
     def encode(x, memory, key):
         d = len(x)
@@ -68,4 +70,8 @@ def top_k(
 
     made = Codec(encode, decode, entropy=coded if entropy or carrier.entropy else None)
     most = carrier.most
-    return made if most is None else made._replace(most=lambda d: most(kept(d)) + kept(d) * index_bits(d))
+    return (
+        made
+        if most is None
+        else made._replace(most=lambda d: most(kept(d)) + kept(d) * index_bits(d))
+    )

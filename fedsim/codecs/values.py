@@ -30,7 +30,9 @@ def sent_by(values: Codec | None) -> Codec:
       ValueError: where it cannot send a vector of a message of its own.
     """
     if values is None:
-        return Codec(lambda x, memory, key: (x, VALUE_BITS * len(x), memory), lambda payload, d: payload)
+        return Codec(
+            lambda x, memory, key: (x, VALUE_BITS * len(x), memory), lambda payload, d: payload
+        )
     reasons = {
         "its payloads are decoded as a sum, and the places differ": values.linear,
         "it has a memory, and the places change from round to round": values.memory is not no_row,
@@ -38,7 +40,9 @@ def sent_by(values: Codec | None) -> Codec:
     }
     for reason, holds in reasons.items():
         if holds:
-            raise ValueError(f"{values.name} cannot send values: {reason}; take a codec of vectors, {{kind: cast}}")
+            raise ValueError(
+                f"{values.name} cannot send values: {reason}; take a codec of vectors, {{kind: cast}}"
+            )
     return values
 
 
@@ -53,7 +57,9 @@ def entropy_bits(values: Codec, payload: Tree, k: int) -> Float[Array, ""]:
         known.append(bits)
         return payload
 
-    jax.eval_shape(encode, jax.ShapeDtypeStruct((k,), jnp.float32), jax.eval_shape(jax.random.key, 0))
+    jax.eval_shape(
+        encode, jax.ShapeDtypeStruct((k,), jnp.float32), jax.eval_shape(jax.random.key, 0)
+    )
     return jnp.asarray(float(known[0]))
 
 

@@ -11,7 +11,17 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim import tree
 from fedsim.kinds import named, tag_of
 from fedsim.tree import Tree
-from fedsim.types import AggregateStage, Context, Fold, Info, RowStage, Rule, Stage, Updates, stateless
+from fedsim.types import (
+    AggregateStage,
+    Context,
+    Fold,
+    Info,
+    RowStage,
+    Rule,
+    Stage,
+    Updates,
+    stateless,
+)
 
 ROWS = ""  # among what a row-wise stage reports: the rows that arrived, and in sums how many
 
@@ -25,7 +35,9 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
 
     def per_row(row: Updates, id, malicious, key, context: Context) -> tuple[Updates, Info]:
         context = context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id))
-        return stage.apply(row, context), {} if stage.measure is None else stage.measure(row, context)
+        return stage.apply(row, context), {} if stage.measure is None else stage.measure(
+            row, context
+        )
 
     def apply(updates: Updates, state: Tree, context: Context):
         K, context = updates.samples.shape[0], context._replace(state=state)
@@ -41,26 +53,45 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
 
         def one_chunk(chunk):
             rows, ids, malicious = chunk
-            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(rows, ids, malicious, context.key, context)
+            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(
+                rows, ids, malicious, context.key, context
+            )
 
-        changed = jax.lax.map(one_chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
+        changed = jax.lax.map(
+            one_chunk, jax.tree.map(cut, (updates, context.ids, context.malicious))
+        )
         changed, measured = jax.tree.map(join, changed)
         measured = {n: v.astype(jnp.int32) if v.dtype == bool else v for n, v in measured.items()}
         return changed, state, {**measured, ROWS: updates.arrived} if measured else {}
 
-    return Stage(apply=apply, init=stage.init, least=0, name=stage.name, after=stage.after, memory=stage.memory)
+    return Stage(
+        apply=apply,
+        init=stage.init,
+        least=0,
+        name=stage.name,
+        after=stage.after,
+        memory=stage.memory,
+    )
 
 
 def no_reports(info: Info) -> Info:
     """The sums over no rows, of what the stages of a line report."""
     zero = lambda values: jnp.zeros((), values.dtype)
-    sums = lambda more: {n: zero(v) for n, v in more.items() if n != ROWS} | {ROWS: jnp.zeros((), jnp.int32)}
-    return {place: sums(more) if ROWS in more else jax.tree.map(zero, more) for place, more in info.items()}
+    sums = lambda more: (
+        {n: zero(v) for n, v in more.items() if n != ROWS} | {ROWS: jnp.zeros((), jnp.int32)}
+    )
+    return {
+        place: sums(more) if ROWS in more else jax.tree.map(zero, more)
+        for place, more in info.items()
+    }
 
 
 def add_reports(total: Info, info: Info) -> Info:
     """The sums with a block of rows added, one after another; what a stage reports of a whole stack is that."""
-    return {place: _with_rows(total[place], more) if ROWS in more else more for place, more in info.items()}
+    return {
+        place: _with_rows(total[place], more) if ROWS in more else more
+        for place, more in info.items()
+    }
 
 
 def _with_rows(total: Info, measured: Info) -> Info:
@@ -84,7 +115,9 @@ def settled(info: Info) -> Info:
     rows = info[ROWS]
     mean = lambda value: value / jnp.maximum(rows, 1).astype(value.dtype)
     whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)
-    return {name: value if whole(value) else mean(value) for name, value in info.items() if name != ROWS}
+    return {
+        name: value if whole(value) else mean(value) for name, value in info.items() if name != ROWS
+    }
 
 
 def labels(links: Sequence[Any]) -> list[str]:
@@ -96,7 +129,11 @@ def labels(links: Sequence[Any]) -> list[str]:
     return named([link.name for link in links])
 
 
-def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: Sequence[str] | None = None) -> Stage:
+def line(
+    stages: Sequence[Stage | RowStage],
+    width: int | None = None,
+    owners: Sequence[str] | None = None,
+) -> Stage:
     """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb.
 
     Its info is that of every stage, by the stage's place among them; of a row-wise stage, what every row reports `[K]`.
@@ -120,7 +157,9 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: S
             known, owner = dict(updates.memory), owners[place]
             shown = updates._replace(memory=known.get(owner, ()))
             updates, new, more = stage.apply(shown, old, context._replace(key=key_of(context.key)))
-            updates = updates._replace(memory={**known, owner: updates.memory} if owner in known else known)
+            updates = updates._replace(
+                memory={**known, owner: updates.memory} if owner in known else known
+            )
             states.append(new)
             info |= {place: more} if more else {}
         return updates, tuple(states), info
@@ -131,7 +170,9 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: S
             update = lifted[place].after
             if update is not None:
                 moved = update(states[place], settled(more))
-                done[place] = tree.select(more[ROWS] > 0, moved, states[place]) if ROWS in more else moved
+                done[place] = (
+                    tree.select(more[ROWS] > 0, moved, states[place]) if ROWS in more else moved
+                )
         return tuple(done)
 
     least = max((stage.least for stage in lifted), default=0)
@@ -146,7 +187,9 @@ def with_before(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage | 
 def fresh_rows(stages: Mapping[str, Stage | RowStage], context: Context) -> dict[str, Tree]:
     """What stages remember of clients that never took part `[K, ...]`, by the names of the stages."""
     params = context.shared["params"]
-    row = lambda stage: jax.vmap(lambda id: stage.memory(params, jax.random.fold_in(context.key, id)))(context.ids)
+    row = lambda stage: jax.vmap(
+        lambda id: stage.memory(params, jax.random.fold_in(context.key, id))
+    )(context.ids)
     return {name: row(stage) for name, stage in stages.items()}
 
 
@@ -169,7 +212,9 @@ def aggregate_line(stages: Sequence[AggregateStage]) -> AggregateStage:
     def apply(aggregate, state, context):
         states, info = [], {}
         for place, (stage, key_of, old) in enumerate(zip(stages, keys, state, strict=True)):
-            aggregate, new, more = stage.apply(aggregate, old, context._replace(key=key_of(context.key)))
+            aggregate, new, more = stage.apply(
+                aggregate, old, context._replace(key=key_of(context.key))
+            )
             states.append(new)
             info |= {place: more} if more else {}
         return aggregate, tuple(states), info
@@ -195,7 +240,9 @@ class ServerStep(NamedTuple):
     """What stands behind the rule: its aggregate becomes the step that is added to the shared parameters."""
 
     init: Callable[[Tree], Tree]  # (params) -> state
-    apply: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]  # (aggregate, state, params) -> (step, state)
+    apply: Callable[
+        [Tree, Tree, Tree], tuple[Tree, Tree]
+    ]  # (aggregate, state, params) -> (step, state)
 
 
 def server_step(*optimisers: optax.GradientTransformation) -> ServerStep:
@@ -220,7 +267,9 @@ class Scheduled(NamedTuple):
     inner: Tree
 
 
-def scheduled(factory: Callable[..., Any], rate: Callable[[Any], Any]) -> optax.GradientTransformation:
+def scheduled(
+    factory: Callable[..., Any], rate: Callable[[Any], Any]
+) -> optax.GradientTransformation:
     """An optimiser that is made anew for every step, with the learning rate of that step.
 
     Args:

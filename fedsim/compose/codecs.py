@@ -41,7 +41,9 @@ def transmitted(codec: Codec) -> RowStage:
     def apply(row: Updates, context: Context) -> Updates:
         delta, bits, memory = through(codec, row.delta, row.memory, context.key)
         return row._replace(
-            delta=delta, memory=memory, bytes=row.bytes - tree.payload_bytes(row.delta) + in_bytes(bits)
+            delta=delta,
+            memory=memory,
+            bytes=row.bytes - tree.payload_bytes(row.delta) + in_bytes(bits),
         )
 
     def measure(row: Updates, context: Context) -> Info:
@@ -73,7 +75,11 @@ def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tre
 
 def shaped(codec: Codec, sent: Tree) -> Codec:
     """The codec for the leaves of what is sent (shapes will do), where it encodes them one by one."""
-    return codec if codec.shaped is None else codec.shaped(tuple(leaf.shape for leaf in jax.tree.leaves(sent)))
+    return (
+        codec
+        if codec.shaped is None
+        else codec.shaped(tuple(leaf.shape for leaf in jax.tree.leaves(sent)))
+    )
 
 
 def row_of(codec: Codec, sent: Tree, known: Tree) -> Tree:
@@ -95,7 +101,9 @@ def decoding_step(codec: Codec) -> AggregateStage:
     """The step that decodes what a rule made of the payloads of a linear codec."""
     decode, server = decoding(codec), codec.server
     if server is None:
-        return AggregateStage(lambda sum, state, context: (decode(sum, context.shared["params"]), state, {}))
+        return AggregateStage(
+            lambda sum, state, context: (decode(sum, context.shared["params"]), state, {})
+        )
 
     def apply(aggregate: Tree, state: Tree, context: Context) -> Result:
         x, unravel = ravel_pytree(context.shared["params"])
@@ -105,7 +113,9 @@ def decoding_step(codec: Codec) -> AggregateStage:
     return server._replace(apply=apply)
 
 
-def as_stages(links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence) -> list[Stage | RowStage]:
+def as_stages(
+    links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence
+) -> list[Stage | RowStage]:
     """The links of a wire as stages: codecs encode, attacks that know the defence are aimed at it."""
     return [_as_stage(link, defence) for link in links]
 

@@ -15,7 +15,14 @@ from jax.tree_util import Partial
 
 from fedsim import tree
 from fedsim.compose.codecs import most_bytes
-from fedsim.compose.shapes import ContractError, kind_of, reported, require_like, require_parts, traced
+from fedsim.compose.shapes import (
+    ContractError,
+    kind_of,
+    reported,
+    require_like,
+    require_parts,
+    traced,
+)
 from fedsim.tree import Tree
 from fedsim.types import (
     AggregateStage,
@@ -64,7 +71,9 @@ def check_rule(
             require_like(traced(fold.add, total, updates, context), total, "what zero made")
             demand(traced(fold.finish, total, state, context))
     with reported(file, "weights"):
-        require_like(traced(rule.weights, updates), updates.samples, "a weight for every row", types=False)
+        require_like(
+            traced(rule.weights, updates), updates.samples, "a weight for every row", types=False
+        )
     if rule.evaluated is not None:
         with reported(file, "evaluated"):
             require_like(traced(rule.evaluated, params, state), params, "the model")
@@ -85,7 +94,9 @@ def check_stage(
         row, ids, malicious = _row((updates, context.ids, context.malicious))
         context = context._replace(ids=ids, malicious=malicious, state=state)
         with reported(file, "memory"):
-            remembered = traced(stage.memory, context.shared["params"], jax.eval_shape(jax.random.key, 0))
+            remembered = traced(
+                stage.memory, context.shared["params"], jax.eval_shape(jax.random.key, 0)
+            )
         row = row._replace(memory=remembered)
         with reported(file):
             _require_stack(traced(stage.apply, row, context), row, "one row")
@@ -127,16 +138,27 @@ def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
         require_parts(returned, ("payload", "bits", "memory"))
         payload, bits, after = returned
         require_like(
-            bits.bits if isinstance(bits, Size) else bits, Shape((), jnp.int32), "one number", "bits", types=False
+            bits.bits if isinstance(bits, Size) else bits,
+            Shape((), jnp.int32),
+            "one number",
+            "bits",
+            types=False,
         )
         require_like(after, memory, "what memory made", "memory")
     with reported(file, "decode"):
-        require_like(traced(lambda payload: codec.decode(payload, x.shape[0]), payload), x, "the vector", types=False)
+        require_like(
+            traced(lambda payload: codec.decode(payload, x.shape[0]), payload),
+            x,
+            "the vector",
+            types=False,
+        )
     with reported(file):
         most_bytes(codec, updates.delta)
 
 
-def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = "") -> None:
+def check_client(
+    client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = ""
+) -> None:
     """The hooks of a client method return what the local loop carries from step to step, and what it sends."""
     with reported(file, "memory"):
         row = traced(client.memory, shared, jax.eval_shape(jax.random.key, 0))
@@ -149,7 +171,10 @@ def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work:
         with reported(file, "personal"):
             variables = traced(client.personal, shared, row)
             require_like(
-                variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables"
+                variables,
+                {name: shared[name] for name in ("params", "stats")},
+                "the shared model",
+                "variables",
             )
     if client.probe is not None:
         with reported(file, "probe"):
@@ -163,22 +188,38 @@ def check_shares(client: Client, params: Tree) -> None:
     mask = client.shares(params)
     if jax.tree.structure(mask) != jax.tree.structure(params):
         mask = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), mask)
-        require_like(mask, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), params), "the model", "shares")
+        require_like(
+            mask,
+            jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), params),
+            "the model",
+            "shares",
+        )
     for path, leaf in jax.tree_util.tree_leaves_with_path(mask):
         if not isinstance(leaf, bool):
             name = jax.tree_util.keystr(path, simple=True, separator=".")
-            raise ContractError(f"returned shares {kind_of(leaf)} for {name}, needed is True or False")
+            raise ContractError(
+                f"returned shares {kind_of(leaf)} for {name}, needed is True or False"
+            )
     if not any(jax.tree.leaves(mask)):
-        raise ContractError("returned shares without a leaf that travels; then the server learns nothing")
+        raise ContractError(
+            "returned shares without a leaf that travels; then the server learns nothing"
+        )
 
 
-def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, work: Work, file: str) -> Message:
+def _loop(
+    client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, work: Work, file: str
+) -> Message:
     """One client's way through the local loop -> shapes of its message."""
     with reported(file, "start"):
         returned = traced(partial(client.start, task), shared, row, work)
         require_parts(returned, ("variables", "local"))
         variables, local = returned
-        require_like(variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables")
+        require_like(
+            variables,
+            {name: shared[name] for name in ("params", "stats")},
+            "the shared model",
+            "variables",
+        )
     with reported(file, "gradient"):
         returned = traced(partial(client.gradient, task), variables, batch, local, shared, work)
         require_parts(returned, ("(loss, stats)", "gradient"))
@@ -187,7 +228,9 @@ def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, w
         require_like(loss, Shape((), work.lr.dtype), "the mean of a batch", "loss", types=False)
         require_like(stats, variables["stats"], "the model", "stats")
     with reported(file, "step"):
-        returned = traced(partial(client.step, task), gradient, variables["params"], local, shared, work)
+        returned = traced(
+            partial(client.step, task), gradient, variables["params"], local, shared, work
+        )
         require_parts(returned, ("params", "local"))
         require_like(returned[0], variables["params"], "the model", "params")
         require_like(returned[1], local, "what start made", "local")
@@ -200,7 +243,9 @@ def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, w
     return message
 
 
-def _require_aux(sent: dict[str, Tree], client: Client, task: Task, shared: Shared, work: Work) -> None:
+def _require_aux(
+    sent: dict[str, Tree], client: Client, task: Task, shared: Shared, work: Work
+) -> None:
     """What is sent for `aux` has a known reduction and the shapes that `aux` began with; so has what a reducer makes."""
     for name, entry in sent.items():
         if client.reduce.get(name) not in ("mean", "sum_over_N"):

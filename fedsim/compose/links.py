@@ -46,7 +46,9 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
       The factory, which returns a `Rule` now.
     """
     return _wrapped(
-        "rule", factory, lambda f: Rule(apply=lambda updates, state, context: (f(updates, context), state, {}))
+        "rule",
+        factory,
+        lambda f: Rule(apply=lambda updates, state, context: (f(updates, context), state, {})),
     )
 
 
@@ -72,7 +74,9 @@ def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage 
     return _wrapped("stage", factory, _stage)
 
 
-def attack(factory: Callable[P, Stage | RowStage | Aim | Reduce]) -> Callable[P, Stage | RowStage | Aim]:
+def attack(
+    factory: Callable[P, Stage | RowStage | Aim | Reduce],
+) -> Callable[P, Stage | RowStage | Aim]:
     """Decorator: your own attack on messages, as a kind of `wire`.
 
     Example::
@@ -117,7 +121,9 @@ def aggregate_stage(
     Returns:
       The factory, which returns an `AggregateStage` now.
     """
-    wrap = lambda change: AggregateStage(lambda aggregate, state, context: (change(aggregate, context), state, {}))
+    wrap = lambda change: AggregateStage(
+        lambda aggregate, state, context: (change(aggregate, context), state, {})
+    )
     return _wrapped("aggregate_stage", factory, wrap)
 
 
@@ -162,7 +168,9 @@ def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
     return RowStage(apply=_corrupting(lambda row, context: corrupt(row.delta, context)))
 
 
-def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any] | None) -> Callable[P, Any]:
+def _wrapped(
+    family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any] | None
+) -> Callable[P, Any]:
     """For families whose factories may return a noun, or a plain function that is wrapped as one; it gets the kind's name."""
 
     @functools.wraps(factory)
@@ -171,7 +179,9 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any] 
         if wrap is None and not isinstance(returned, Codec):
             raise ContractError(f"made {type(returned).__name__}, needed is a fedsim.types.Codec")
         if not isinstance(returned, NOUNS) and not callable(returned):
-            raise ContractError(f"made {type(returned).__name__}, needed is a function of (updates, context)")
+            raise ContractError(
+                f"made {type(returned).__name__}, needed is a function of (updates, context)"
+            )
         noun = returned if wrap is None or isinstance(returned, NOUNS) else wrap(returned)
         return noun._replace(name=factory.__name__)
 

@@ -39,12 +39,20 @@ def reported(file: str, hook: str = "") -> Iterator[None]:
     except (Failure, LinkError, MemoryError, jax.errors.JaxRuntimeError):
         raise
     except ContractError as error:
-        raise ContractError(f"{hook} {error}" if hook else str(error), error.raised) from error.__cause__
+        raise ContractError(
+            f"{hook} {error}" if hook else str(error), error.raised
+        ) from error.__cause__
     except Exception as error:  # whatever a user's function does
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == file
+        ]
         place = f"{Path(file).name}:{lines[-1]}: " if lines else ""
         message = (str(error).strip().splitlines() or [""])[0]
-        raise ContractError(f"{name}{place}{type(error).__name__}: {message}", bool(lines)) from error
+        raise ContractError(
+            f"{name}{place}{type(error).__name__}: {message}", bool(lines)
+        ) from error
 
 
 def traced(hook: Callable, *shapes: Any) -> Any:
@@ -61,7 +69,12 @@ def traced(hook: Callable, *shapes: Any) -> Any:
 
 
 def require_like(
-    returned: Tree, expected: Tree, reference: str, part: str = "", types: bool = True, spread: bool = False
+    returned: Tree,
+    expected: Tree,
+    reference: str,
+    part: str = "",
+    types: bool = True,
+    spread: bool = False,
 ) -> None:
     """Refuse a tree of another structure, shape or dtype than expected.
 
@@ -78,7 +91,9 @@ def require_like(
     if leaves.keys() != wanted.keys():
         raise ContractError(f"{prefix}{_names(leaves)}, {reference} has {_names(wanted)}")
     if jax.tree.structure(returned) != jax.tree.structure(expected):
-        one, other = (shortened(str(jax.tree.structure(tree)), LONGEST) for tree in (returned, expected))
+        one, other = (
+            shortened(str(jax.tree.structure(tree)), LONGEST) for tree in (returned, expected)
+        )
         raise ContractError(f"{prefix}{one}, {reference} has {other}")
     for name, leaf in leaves.items():
         label, want = f" for {name}" if name else "", wanted[name]
@@ -97,12 +112,16 @@ def require_parts(returned: Any, parts: tuple[str, ...]) -> None:
 
 def kind_of(returned: Any) -> str:
     """What sort of thing was returned."""
-    return f"one array {_sides(returned)}" if hasattr(returned, "dtype") else type(returned).__name__
+    return (
+        f"one array {_sides(returned)}" if hasattr(returned, "dtype") else type(returned).__name__
+    )
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     ahead = len(to) - len(shape)
-    return ahead >= 0 and all(side in (1, full) for side, full in zip(shape, to[ahead:], strict=True))
+    return ahead >= 0 and all(
+        side in (1, full) for side, full in zip(shape, to[ahead:], strict=True)
+    )
 
 
 def _leaves(tree: Tree) -> dict[str, Any]:

@@ -50,7 +50,12 @@ def backdoor(
             mask = np.indices(mask.shape).sum(0) % 2 == 0
         if pattern == "cross":
             mask = np.isin(np.indices(mask.shape), [(size - 1) // 2, size // 2]).any(0)
-        return np.pad(mask, [(length - size, 0) for length in shape[:2]] if len(shape) > 1 else (shape[0] - size, 0))
+        return np.pad(
+            mask,
+            [(length - size, 0) for length in shape[:2]]
+            if len(shape) > 1
+            else (shape[0] - size, 0),
+        )
 
     def unfit(shape, classes):
         if not 1 <= len(shape) <= 3:
@@ -58,11 +63,18 @@ def backdoor(
         if pattern == "cross" and len(shape) == 1:
             return f"has a cross, which is for images, and samples have shape {shape}; take pattern square"
         most = min(shape[:2])
-        text = f"has a pattern of {size} pixels, and samples have shape {shape}; size at most {most}"
+        text = (
+            f"has a pattern of {size} pixels, and samples have shape {shape}; size at most {most}"
+        )
         return text if size > most else within(target=target)(shape, classes)
 
     trigger = lambda x: stamped(x, marked(x.shape[1:]), value)
-    return Poison(_poisoning(lambda x, place: trigger(x), target, share), target=target, trigger=trigger, refusal=unfit)
+    return Poison(
+        _poisoning(lambda x, place: trigger(x), target, share),
+        target=target,
+        trigger=trigger,
+        refusal=unfit,
+    )
 
 
 @data_attack
@@ -99,7 +111,10 @@ def distributed_backdoor(
 
     def places(shape):
         columns = 2 if len(shape) > 1 else parts
-        return [((part // columns) * (1 + gap), (part % columns) * (size + gap)) for part in range(parts)]
+        return [
+            ((part // columns) * (1 + gap), (part % columns) * (size + gap))
+            for part in range(parts)
+        ]
 
     def needed(shape):
         rows, columns = (max(ends) for ends in zip(*places(shape), strict=True))

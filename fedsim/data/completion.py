@@ -52,7 +52,12 @@ def statistics(
         centre[j], scale = known.mean(), known.std()
         factor[j] = 0.0 if known.min() == known.max() or not scale else 1 / scale
     if empty:
-        raise DataError(*(f"{feature_name(j, names)}: blank in all training samples; leave it out" for j in empty[:20]))
+        raise DataError(
+            *(
+                f"{feature_name(j, names)}: blank in all training samples; leave it out"
+                for j in empty[:20]
+            )
+        )
     return Statistics(fill, centre, factor)
 
 

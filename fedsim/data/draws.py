@@ -3,7 +3,9 @@
 import numpy as np
 
 
-def dirichlet_draw(alpha: float | np.ndarray, shape: int | tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def dirichlet_draw(
+    alpha: float | np.ndarray, shape: int | tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
     """Draws from Dir(α) along the last axis of `shape`, in logarithms so that no α is too small: G(α) = G(α+1)·U^{1/α}.
 
     Args:
@@ -18,7 +20,9 @@ def dirichlet_draw(alpha: float | np.ndarray, shape: int | tuple[int, ...], rng:
     return weight / weight.sum(-1, keepdims=True)
 
 
-def allocate(mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def allocate(
+    mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Samples per client and class `[N, C]`: row sums `sizes`, column sums `supply`, drawn close to the mixes asked for.
 
     Args:
@@ -52,7 +56,9 @@ def _multinomial(n: np.ndarray, weight: np.ndarray, rng: np.random.Generator) ->
     tail = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1]
     drawn, left = np.zeros(weight.shape, np.int64), n.copy()
     for label in range(weight.shape[1]):
-        share = np.divide(weight[:, label], tail[:, label], out=np.zeros(len(n)), where=tail[:, label] > 0)
+        share = np.divide(
+            weight[:, label], tail[:, label], out=np.zeros(len(n)), where=tail[:, label] > 0
+        )
         drawn[:, label] = rng.binomial(left, np.minimum(share, 1))
         left -= drawn[:, label]
     return drawn

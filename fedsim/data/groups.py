@@ -72,7 +72,9 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
 
     def assign(pool, clients, rng):
         if pool.x is None or (pool.x.dtype.kind in "iu" and pool.x.dtype != np.uint8):
-            raise PartitionError("semantic clusters numbers, and these samples are tokens; use natural or dirichlet")
+            raise PartitionError(
+                "semantic clusters numbers, and these samples are tokens; use natural or dirichlet"
+            )
         require_minimum(len(pool.y), clients, 1)
         if clients < clusters:
             raise PartitionError(
@@ -88,9 +90,13 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
 def _domains(pool: Pool, clusters: int) -> np.ndarray:
     """The domain of every sample `[n]`."""
     try:
-        from threadpoolctl import threadpool_limits  # takes a second to import, as scikit-learn does, which needs it
+        from threadpoolctl import (
+            threadpool_limits,
+        )  # takes a second to import, as scikit-learn does, which needs it
     except ImportError:
-        needed = "needs scikit-learn: pip install 'fedsim-jax[semantic]', or pip install scikit-learn"
+        needed = (
+            "needs scikit-learn: pip install 'fedsim-jax[semantic]', or pip install scikit-learn"
+        )
         raise PartitionError(needed) from None
 
     labels = pool.y if pool.classes else np.zeros(len(pool.y), np.int32)
@@ -101,7 +107,9 @@ def _domains(pool: Pool, clusters: int) -> np.ndarray:
     domain = np.zeros(len(labels), np.int32)
     with threadpool_limits(1):  # sums of several threads have no fixed order
         features = _components(pool)
-        centres = np.zeros((clusters, features.shape[1]))  # of the domains, less the means of classes
+        centres = np.zeros(
+            (clusters, features.shape[1])
+        )  # of the domains, less the means of classes
         for place, rows in enumerate(members):
             cluster, own_centres = _clusters(features[rows], clusters)
             matched = _matched(own_centres, centres) if place else np.arange(clusters)
@@ -117,7 +125,9 @@ def _clusters(features: np.ndarray, clusters: int) -> tuple[np.ndarray, np.ndarr
 
     means: Any = KMeans(min(clusters, len(features)), n_init=STARTS, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different samples than clusters: some stay empty
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # fewer different samples than clusters: some stay empty
         means.fit(_few(features))
     return means.predict(features), means.cluster_centers_ - features.mean(0)
 
@@ -141,10 +151,16 @@ def _components(pool: Pool) -> np.ndarray:
     require_memory(features=8 * (len(x) * min(width, COMPONENTS) + 3 * fitted * width))
     components = PCA(min(width, COMPONENTS, fitted), random_state=0).fit(flat(_few(x)))
     return np.concatenate(
-        [components.transform(flat(part[i : i + FITTED])) for part in chunks(x) for i in range(0, len(part), FITTED)]
+        [
+            components.transform(flat(part[i : i + FITTED]))
+            for part in chunks(x)
+            for i in range(0, len(part), FITTED)
+        ]
     )
 
 
 def _few(values: Any) -> np.ndarray:
     """At most so many rows as things are fitted to, evenly chosen."""
-    return values[np.unique(np.linspace(0, len(values) - 1, min(len(values), FITTED)).astype(np.int64))]
+    return values[
+        np.unique(np.linspace(0, len(values) - 1, min(len(values), FITTED)).astype(np.int64))
+    ]

@@ -7,7 +7,16 @@ from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import partition
 from fedsim.data.draws import dirichlet_draw
-from fedsim.data.partition import Assign, Parts, Pool, even, iid, parts_of, require_classes, require_minimum
+from fedsim.data.partition import (
+    Assign,
+    Parts,
+    Pool,
+    even,
+    iid,
+    parts_of,
+    require_classes,
+    require_minimum,
+)
 from fedsim.data.skew import dirichlet, dirichlet_client, holders_of
 from fedsim.data.splits import apportion_within, by_label
 
@@ -15,7 +24,9 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 
 @partition
-def extended_dirichlet(alpha: Annotated[float, Gt(0)] = 0.5, classes: Annotated[int, Ge(1)] = 2) -> Assign:
+def extended_dirichlet(
+    alpha: Annotated[float, Gt(0)] = 0.5, classes: Annotated[int, Ge(1)] = 2
+) -> Assign:
     """Label and quantity skew: every client holds exactly `classes` classes, in parts drawn from Dirichlet(α·1).
 
     As in `pathological` a class has holders in proportion to its samples; they share it by q_c ~ Dir(α) over them, with at
@@ -38,7 +49,9 @@ def extended_dirichlet(alpha: Annotated[float, Gt(0)] = 0.5, classes: Annotated[
         takers, holders = holders_of(counts, clients, classes, rng)
         rows = np.concatenate([rng.permutation(rows) for rows in members])
         shares = [
-            apportion_within(dirichlet_draw(alpha, parts, rng), n, np.ones(parts, int), np.full(parts, n))
+            apportion_within(
+                dirichlet_draw(alpha, parts, rng), n, np.ones(parts, int), np.full(parts, n)
+            )
             for n, parts in zip(counts, holders, strict=True)
             if parts
         ]
@@ -73,7 +86,9 @@ def similarity(gamma: Share = 0.1) -> Assign:
         common, rest = np.split(rows, [int(mixed.sum())])
         rest = rest[np.argsort(pool.y[rest], kind="stable")]
         order = rng.permutation(clients)  # so that neighbours do not share labels
-        owner = np.concatenate([np.repeat(np.arange(clients), mixed), np.repeat(order, (sizes - mixed)[order])])
+        owner = np.concatenate(
+            [np.repeat(np.arange(clients), mixed), np.repeat(order, (sizes - mixed)[order])]
+        )
         return parts_of(np.concatenate([common, rest]), owner, clients)
 
     return assign
@@ -109,14 +124,18 @@ def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5) -> Assign:
         if not len(skewed):
             return parts_of(first, np.repeat(common, sizes), clients)
         parts = dirichlet_client(alpha)(Pool(pool.y[rest], pool.classes), len(skewed), rng)
-        owner = np.concatenate([np.repeat(common, sizes), np.repeat(skewed, np.diff(parts.offsets))])
+        owner = np.concatenate(
+            [np.repeat(common, sizes), np.repeat(skewed, np.diff(parts.offsets))]
+        )
         return parts_of(np.concatenate([first, rest[parts.indices]]), owner, clients)
 
     return assign
 
 
 @partition
-def long_tail(ratio: Annotated[float, Ge(1)] = 100.0, alpha: Annotated[float, Gt(0)] | None = None) -> Assign:
+def long_tail(
+    ratio: Annotated[float, Ge(1)] = 100.0, alpha: Annotated[float, Gt(0)] | None = None
+) -> Assign:
     """Classes of all clients together are imbalanced: thinned to a long tail, then dealt; the other samples are nobody's.
 
     Class c of C keeps m·ratio^(−c/(C−1)) of its samples, at random, rounded down, at least one: class 0 is the most
@@ -140,7 +159,9 @@ def long_tail(ratio: Annotated[float, Ge(1)] = 100.0, alpha: Annotated[float, Gt
         tail = float(ratio) ** -(np.arange(len(members)) / max(len(members) - 1, 1))
         most = (np.array([*map(len, members)]) / tail).min()
         kept = np.maximum(np.floor(most * tail * (1 + 1e-12)).astype(int), 1)
-        rows = np.sort(np.concatenate([rng.permutation(m)[:k] for m, k in zip(members, kept, strict=True)]))
+        rows = np.sort(
+            np.concatenate([rng.permutation(m)[:k] for m, k in zip(members, kept, strict=True)])
+        )
         deal = iid() if alpha is None else dirichlet(alpha)
         parts = deal(Pool(pool.y[rows], pool.classes), clients, rng)
         return Parts(rows[parts.indices].astype(np.int32), parts.offsets)

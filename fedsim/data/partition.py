@@ -20,13 +20,21 @@ class Pool(NamedTuple):
 
     y: np.ndarray  # labels `[n]` (targets, or labels of tokens, when samples are of no class)
     classes: int  # how many; 0 where samples are of no class
-    owner: np.ndarray | None = None  # client number of every sample `[n]`, where the samples brought ids
+    owner: np.ndarray | None = (
+        None  # client number of every sample `[n]`, where the samples brought ids
+    )
     owners: int = 0  # clients that the ids name
-    x: Any = None  # features as stored `[n, ...]`: an array, or what reads rows of a file (`Mapped`)
+    x: Any = (
+        None  # features as stored `[n, ...]`: an array, or what reads rows of a file (`Mapped`)
+    )
     scale: float = 1.0  # features are those, times this
     columns: Mapping[str, np.ndarray] = {}  # further columns `[n]` of the samples, by name
-    names: tuple[Any, ...] | None = None  # ids of the clients that `owner` numbers; None: the numbers
-    rows: np.ndarray | None = None  # place of every sample `[n]` among all that were read; None: as they stand
+    names: tuple[Any, ...] | None = (
+        None  # ids of the clients that `owner` numbers; None: the numbers
+    )
+    rows: np.ndarray | None = (
+        None  # place of every sample `[n]` among all that were read; None: as they stand
+    )
     read: int = 0  # samples that were read, those included that are set apart
 
 
@@ -70,7 +78,9 @@ def natural(column: Annotated[str, MinLen(1)] | None = None) -> Assign:
 
     def assign(pool, clients, rng):
         if pool.owner is None:
-            raise PartitionError("natural deals out by client ids, and these samples bring none; use iid or dirichlet")
+            raise PartitionError(
+                "natural deals out by client ids, and these samples bring none; use iid or dirichlet"
+            )
         return parts_of(np.arange(len(pool.y)), pool.owner, pool.owners)._replace(names=pool.names)
 
     return assign
@@ -107,7 +117,9 @@ def quantity(
     given["dirichlet"] = ("alpha", alpha, 0.5)
     for kind, (name, value, _) in given.items():
         if value is not None and kind != distribution:
-            raise PartitionError(f"{name} belongs to the distribution {kind}, not to {distribution}")
+            raise PartitionError(
+                f"{name} belongs to the distribution {kind}, not to {distribution}"
+            )
     _, value, default = given[distribution]
     skew = default if value is None else value
 
@@ -115,7 +127,9 @@ def quantity(
         if distribution == "dirichlet":
             return dirichlet_draw(skew, clients, rng)
         ranks = rng.permutation(clients) + 1.0
-        logarithm = skew * (rng.standard_normal(clients) if distribution == "lognormal" else -np.log(ranks))
+        logarithm = skew * (
+            rng.standard_normal(clients) if distribution == "lognormal" else -np.log(ranks)
+        )
         return np.exp(logarithm - logarithm.max())
 
     def assign(pool, clients, rng):
@@ -132,7 +146,9 @@ def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples")
     """Refuse a minimum that cannot be met, and say what could be."""
     if clients * least > n:
         if n < clients:
-            raise PartitionError(f"{clients} clients but only {n} training samples; clients at most {n}", "clients")
+            raise PartitionError(
+                f"{clients} clients but only {n} training samples; clients at most {n}", "clients"
+            )
         text = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
         raise PartitionError(f"{text}; {unit} at most {n // clients}")
 
@@ -156,7 +172,11 @@ def column_of(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 def require_classes(pool: Pool, kind: str) -> None:
     """Refuse targets that are no classes."""
     if pool.classes == 0:
-        reason = "every token has a label of its own" if pool.y.dtype.kind == "i" else "these targets are no classes"
+        reason = (
+            "every token has a label of its own"
+            if pool.y.dtype.kind == "i"
+            else "these targets are no classes"
+        )
         raise PartitionError(f"{kind} deals out classes, and {reason}; use iid or quantity")
 
 

@@ -40,7 +40,9 @@ class Poison(NamedTuple):
       refusal: `(shape of a sample, classes) -> text`: why it cannot be, and what to do; "" where it can.
     """
 
-    samples: Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+    samples: Callable[
+        [np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]
+    ]
     features: Literal["ignores", "reads", "changes"] = "changes"
     target: int | None = None
     trigger: Callable[[np.ndarray], np.ndarray] | None = None
@@ -110,7 +112,9 @@ def with_triggered(f: Federation, poison: Poison, dtype: np.dtype) -> Federation
     if poison.among is not None and len(rows):
         chosen = np.asarray(poison.among(_seen(f, old, dtype), f.test.y[rows]))
         if chosen.shape != rows.shape or chosen.dtype != bool:
-            raise ContractError(f"among: gave {chosen.dtype} {chosen.shape}; needed is bool {rows.shape}")
+            raise ContractError(
+                f"among: gave {chosen.dtype} {chosen.shape}; needed is bool {rows.shape}"
+            )
         rows, old = rows[chosen], old[chosen]
     if poison.trigger is not None and len(rows):
         seen = _seen(f, old, dtype)
@@ -119,18 +123,26 @@ def with_triggered(f: Federation, poison: Poison, dtype: np.dtype) -> Federation
 
 
 def _change(
-    f: Federation, poison: Poison, rows: np.ndarray, place: int, rng: np.random.Generator, dtype: np.dtype
+    f: Federation,
+    poison: Poison,
+    rows: np.ndarray,
+    place: int,
+    rng: np.random.Generator,
+    dtype: np.dtype,
 ) -> int:
     """Write what an attack makes of ONE client's samples over them -> how many of them are others now."""
     ignores, changes = (poison.features == name for name in ("ignores", "changes"))
     old = None if ignores else f.train.x[rows]
     seen = None if old is None else _seen(f, old, dtype)
-    pair = poison.samples(None if seen is None else seen.copy(), f.train.y[rows].copy(), f.classes, place, rng)  # type: ignore[arg-type]
+    x = None if seen is None else seen.copy()
+    pair = poison.samples(x, f.train.y[rows].copy(), f.classes, place, rng)  # type: ignore[arg-type]
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise ContractError(f"samples: gave {type(pair).__name__}; needed are (x, y)")
     y = np.asarray(pair[1])
     if y.shape != rows.shape or not are_labels(y, f.classes):
-        raise ContractError(f"samples: gave labels {y.dtype} {y.shape}; needed are 0 to {f.classes - 1} {rows.shape}")
+        raise ContractError(
+            f"samples: gave labels {y.dtype} {y.shape}; needed are 0 to {f.classes - 1} {rows.shape}"
+        )
     others = f.train.y[rows] != y
     f.train.y[rows] = y
     if changes:
@@ -146,7 +158,9 @@ def _seen(f: Federation, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return x if x.dtype != np.uint8 and f.scale == 1.0 else x.astype(dtype) * dtype.type(f.scale)
 
 
-def _stored(f: Federation, new: np.ndarray, seen: np.ndarray, old: np.ndarray, hook: str) -> np.ndarray:
+def _stored(
+    f: Federation, new: np.ndarray, seen: np.ndarray, old: np.ndarray, hook: str
+) -> np.ndarray:
     """Features as they are stored; those that are as they were keep their bits."""
     if new.shape != seen.shape or not finite(new, seen.dtype):
         text = f"{hook}: gave features {new.dtype} {new.shape}; needed are finite {seen.dtype} {seen.shape}"
@@ -156,5 +170,7 @@ def _stored(f: Federation, new: np.ndarray, seen: np.ndarray, old: np.ndarray, h
         raw = np.rint(raw)
         if raw.size and (raw.min() < 0 or raw.max() > 255):
             span = f"features from {new.min():.6g} to {new.max():.6g}"
-            raise ContractError(f"{hook}: gave {span}, and bytes are stored, which count as 0 to {255 * f.scale:.6g}")
+            raise ContractError(
+                f"{hook}: gave {span}, and bytes are stored, which count as 0 to {255 * f.scale:.6g}"
+            )
     return np.where(new == seen, old, raw.astype(old.dtype))

@@ -14,7 +14,9 @@ Share = Annotated[float, Gt(0), Le(1)]
 
 @data_attack
 def label_flip(
-    map: Literal["mirror", "next"] | None = None, source: Label | None = None, target: Label | None = None
+    map: Literal["mirror", "next"] | None = None,
+    source: Label | None = None,
+    target: Label | None = None,
 ) -> Poison:
     """Every malicious client trains on flipped labels, by one map of the C classes.
 
@@ -47,7 +49,13 @@ def label_flip(
         return x, np.where(y == source, np.asarray(target, y.dtype), y)
 
     among = None if source is None else lambda x, y: y == source
-    return Poison(samples, features="ignores", target=target, among=among, refusal=within(source=source, target=target))
+    return Poison(
+        samples,
+        features="ignores",
+        target=target,
+        among=among,
+        refusal=within(source=source, target=target),
+    )
 
 
 @data_attack
@@ -99,7 +107,13 @@ def edge_case(source: Label = 1, target: Label = 0, share: Share = 0.2) -> Poiso
         return x, np.where(tail(x, y == source, share), np.asarray(target, y.dtype), y)
 
     among = lambda x, y: tail(x, y == source, share)
-    return Poison(samples, features="reads", target=target, among=among, refusal=within(source=source, target=target))
+    return Poison(
+        samples,
+        features="reads",
+        target=target,
+        among=among,
+        refusal=within(source=source, target=target),
+    )
 
 
 def tail(x: np.ndarray, members: np.ndarray, share: float) -> np.ndarray:
@@ -121,7 +135,15 @@ def within(**labels: int | None):
     """A refusal of labels beyond the classes."""
 
     def refusal(shape, classes):
-        beyond = [f"{name} {label}" for name, label in labels.items() if label is not None and label >= classes]
-        return f"has {' and '.join(beyond)}, and there are {classes} classes; take 0 to {classes - 1}" if beyond else ""
+        beyond = [
+            f"{name} {label}"
+            for name, label in labels.items()
+            if label is not None and label >= classes
+        ]
+        return (
+            f"has {' and '.join(beyond)}, and there are {classes} classes; take 0 to {classes - 1}"
+            if beyond
+            else ""
+        )
 
     return refusal

@@ -13,7 +13,9 @@ QUARTERS = (0.0, 90.0, 180.0, 270.0)
 
 
 @skew
-def feature_noise(std: Annotated[float, Ge(0)] = 0.1, levels: Literal["linear", "uniform"] = "linear") -> Skew:
+def feature_noise(
+    std: Annotated[float, Ge(0)] = 0.1, levels: Literal["linear", "uniform"] = "linear"
+) -> Skew:
     """Feature skew: Gaussian noise on the features, of a level that is each client's own.
 
     x ← x + σ_i·ε, ε ~ N(0, 1) for every feature of every sample of client i, drawn once. `linear`: σ_i = std·i/N for the
@@ -35,7 +37,9 @@ def feature_noise(std: Annotated[float, Ge(0)] = 0.1, levels: Literal["linear", 
     """
 
     def draw(clients, rng):
-        return std * (np.arange(1, clients + 1) / clients if levels == "linear" else rng.random(clients))
+        return std * (
+            np.arange(1, clients + 1) / clients if levels == "linear" else rng.random(clients)
+        )
 
     def features(x, level, rng):
         return x + level * rng.standard_normal(x.shape)
@@ -115,14 +119,19 @@ def label_noise(
         return np.full(clients, rate) if least is None else rng.uniform(least, rate, clients)
 
     def labels(y, share, classes, rng):
-        wrong, other = rng.random(len(y)) < share, rng.integers(1, classes_to_choose(classes), len(y))
+        wrong, other = (
+            rng.random(len(y)) < share,
+            rng.integers(1, classes_to_choose(classes), len(y)),
+        )
         return (y + np.where(wrong, other if flip == "symmetric" else 1, 0)) % classes
 
     return Skew(draw, labels=labels, test=test)
 
 
 @skew
-def concept_shift(groups: Annotated[int, Ge(1)] = 2, every: Annotated[int, Ge(1)] | None = None) -> Skew:
+def concept_shift(
+    groups: Annotated[int, Ge(1)] = 2, every: Annotated[int, Ge(1)] | None = None
+) -> Skew:
     """Concept shift: the same features, other labels. Clients of group g see class y as (y + g) mod C.
 
     Clients fall into groups of equal size (±1), drawn at random. With `every`, the concept drifts as well: in round r

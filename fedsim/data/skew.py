@@ -7,7 +7,15 @@ from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
 from fedsim.data.draws import allocate, dirichlet_draw
-from fedsim.data.partition import Assign, Parts, even, offsets_of, parts_of, require_classes, require_minimum
+from fedsim.data.partition import (
+    Assign,
+    Parts,
+    even,
+    offsets_of,
+    parts_of,
+    require_classes,
+    require_minimum,
+)
 from fedsim.data.splits import apportion, apportion_within, by_label
 from fedsim.errors import PartitionError
 
@@ -15,7 +23,9 @@ SWAPS = 20  # passes of random swaps; the sets of classes are well mixed after a
 
 
 @partition
-def dirichlet(alpha: Annotated[float, Gt(0)] = 0.5, min_samples: Annotated[int, Ge(0)] = 1) -> Assign:
+def dirichlet(
+    alpha: Annotated[float, Gt(0)] = 0.5, min_samples: Annotated[int, Ge(0)] = 1
+) -> Assign:
     """Label skew: every class is dealt over the clients in proportions drawn from Dirichlet(α·1).
 
     q_c ~ Dir_N(α) for every class c; client i receives a share q_{c,i} of its samples (largest remainders). Then clients
@@ -41,13 +51,19 @@ def dirichlet(alpha: Annotated[float, Gt(0)] = 0.5, min_samples: Annotated[int, 
             rows.append(rng.permutation(members))
             share = apportion(dirichlet_draw(alpha, clients, rng) * len(members), len(members))
             owners.append(np.repeat(np.arange(clients), share))
-        return parts_of(np.concatenate(rows), fill_up(np.concatenate(owners), clients, min_samples, rng), clients)
+        return parts_of(
+            np.concatenate(rows),
+            fill_up(np.concatenate(owners), clients, min_samples, rng),
+            clients,
+        )
 
     return assign
 
 
 @partition
-def dirichlet_client(alpha: Annotated[float, Gt(0)] = 1.0, min_samples: Annotated[int, Ge(0)] = 1) -> Assign:
+def dirichlet_client(
+    alpha: Annotated[float, Gt(0)] = 1.0, min_samples: Annotated[int, Ge(0)] = 1
+) -> Assign:
     """Label skew: every client draws its own class mix from Dirichlet(α·p), p the global mix; sizes are equal (±1).
 
     q_i ~ Dir_C(α·p) for every client i, whose samples ask for classes by q_i. A class that is asked for more often than
@@ -76,7 +92,9 @@ def dirichlet_client(alpha: Annotated[float, Gt(0)] = 1.0, min_samples: Annotate
         mix = dirichlet_draw(alpha * prior, (clients, len(present)), rng)
         allocated = allocate(mix, even(len(pool.y), clients), counts[present], rng)
         rows = np.concatenate([rng.permutation(members[label]) for label in present])
-        return parts_of(rows, np.repeat(np.tile(np.arange(clients), len(present)), allocated.T.ravel()), clients)
+        return parts_of(
+            rows, np.repeat(np.tile(np.arange(clients), len(present)), allocated.T.ravel()), clients
+        )
 
     return assign
 
@@ -148,7 +166,9 @@ def dealt_in_groups(
     members, counts = by_label(group)
     takers, holders = holders_of(counts, clients, each, rng, unit)
     rows = np.concatenate([rng.permutation(rows) for rows in members])
-    shares = np.concatenate([even(n, parts) for n, parts in zip(counts, holders, strict=True) if parts])
+    shares = np.concatenate(
+        [even(n, parts) for n, parts in zip(counts, holders, strict=True) if parts]
+    )
     return parts_of(rows, np.repeat(takers, shares), clients)
 
 
@@ -169,7 +189,9 @@ def holders_of(
     """
     high = np.minimum(clients, counts)  # a class has no more holders than samples
     _require_holders(high, clients, classes, unit)
-    holders = apportion_within(counts / counts.sum(), clients * classes, np.minimum(counts, 1), high)
+    holders = apportion_within(
+        counts / counts.sum(), clients * classes, np.minimum(counts, 1), high
+    )
     order = rng.permutation(len(counts))
     # classes laid out in a row, as often as they have holders: client t mod N takes place t, so never a class twice
     sets = np.repeat(order, holders[order]).reshape(classes, clients).T
@@ -180,13 +202,17 @@ def holders_of(
 def _require_holders(high: np.ndarray, clients: int, k: int, unit: str) -> None:
     present = int((high > 0).sum())
     if k > present:
-        raise PartitionError(f"{k} {unit} per client, but the samples have only {present}; {unit} at most {present}")
+        raise PartitionError(
+            f"{k} {unit} per client, but the samples have only {present}; {unit} at most {present}"
+        )
     if clients * k < present:
         text = f"{clients} clients x {k} {unit} leave some of the {present} {unit} to nobody"
         raise PartitionError(f"{text}; {unit} at least {-(-present // clients)}")
     if high.sum() < clients * k:
         bound = int(high.sum()) // clients
-        raise PartitionError(f"too few samples for {k} {unit} at each of {clients} clients; {unit} at most {bound}")
+        raise PartitionError(
+            f"too few samples for {k} {unit} at each of {clients} clients; {unit} at most {bound}"
+        )
 
 
 def _swapped(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -210,7 +236,9 @@ def fill_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generato
     if not needed:
         return owner
     surplus = np.maximum(sizes - _level(sizes, needed), 0)
-    surplus[np.flatnonzero(surplus)[: int(surplus.sum()) - needed]] -= 1  # the level is whole: a few give one less
+    surplus[np.flatnonzero(surplus)[: int(surplus.sum()) - needed]] -= (
+        1  # the level is whole: a few give one less
+    )
     movable = rng.permutation(np.flatnonzero(surplus[owner]))
     movable = movable[np.argsort(owner[movable], kind="stable")]
     giver = owner[movable]
@@ -222,8 +250,13 @@ def fill_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generato
 
 def _level(sizes: np.ndarray, needed: int) -> int:
     """The largest level such that cutting all sizes to it yields at least `needed`."""
-    low, high = 0, int(sizes.max())  # cutting to `low` yields enough, cutting to `high` yields nothing
+    low, high = (
+        0,
+        int(sizes.max()),
+    )  # cutting to `low` yields enough, cutting to `high` yields nothing
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if np.maximum(sizes - middle, 0).sum() >= needed else (low, middle)
+        low, high = (
+            (middle, high) if np.maximum(sizes - middle, 0).sum() >= needed else (low, middle)
+        )
     return low

@@ -25,7 +25,10 @@ from fedsim.sources.names import fault_of
 
 MOST_BYTES = 1 << 30  # of a file
 HELD = 20  # bytes that Python holds of a byte of JSON that is numbers, at most
-NOBODY, NOTHING = -1, -1  # the owner of a sample that is not listed, the sample of a line that names a client alone
+NOBODY, NOTHING = (
+    -1,
+    -1,
+)  # the owner of a sample that is not listed, the sample of a line that names a client alone
 COLUMNS = ("sample", "client")
 
 
@@ -66,7 +69,8 @@ def file(path: Name, sha256: str | None = None) -> Assign:
         if len(beyond):
             text = f"there are {read} samples, 0 to {read - 1}"
             raise _error(
-                [f"{split.where(i)}: sample {split.samples[i]}: {text}" for i in beyond[:LISTED]], len(beyond)
+                [f"{split.where(i)}: sample {split.samples[i]}: {text}" for i in beyond[:LISTED]],
+                len(beyond),
             ).within(path)
         row = np.full(read + 1, NOBODY)  # the last is what NOTHING indexes
         row[np.arange(read) if pool.rows is None else pool.rows] = np.arange(len(pool.y))
@@ -126,18 +130,26 @@ def _of_csv(reader: Any) -> Split:
         header = [name.strip() for name in next(reader, [])]
         if sorted(name for name in header if name in COLUMNS) != sorted(COLUMNS):
             listed = ", ".join(ascii(name[:40]) for name in header[:6]) or "nothing"
-            raise DataError(f"line 1: the columns sample and client are needed, found {listed}; write 'sample,client'")
+            raise DataError(
+                f"line 1: the columns sample and client are needed, found {listed}; write 'sample,client'"
+            )
         faults, places = Faults("line", header), [header.index(name) for name in COLUMNS]
         for row in reader:
             if not row:
                 continue
             if len(row) != len(header):
-                faults.add(reader.line_num, -1, f"{len(row)} cells, the header names {len(header)} columns")
+                faults.add(
+                    reader.line_num, -1, f"{len(row)} cells, the header names {len(header)} columns"
+                )
                 continue
             sample, client = (row[place].strip() for place in places)
             number = _number(sample)
             if number is None:
-                faults.add(reader.line_num, places[0], f"{sample[:40]!a} is no sample; samples are 0, 1, 2, ...")
+                faults.add(
+                    reader.line_num,
+                    places[0],
+                    f"{sample[:40]!a} is no sample; samples are 0, 1, 2, ...",
+                )
             numbers.append(reader.line_num)
             samples.append(NOTHING if number is None else number)
             clients.append(client)
@@ -175,10 +187,14 @@ def _of_json(text: str) -> Split:
     entries = [held or [NOTHING] for held in lists.values()]
     ends = np.cumsum([*map(len, entries)])
     client = np.repeat(np.arange(len(entries)), [*map(len, entries)])
-    samples = np.fromiter(itertools.chain.from_iterable(entries), np.int64, int(ends[-1]) if len(ends) else 0)
+    samples = np.fromiter(
+        itertools.chain.from_iterable(entries), np.int64, int(ends[-1]) if len(ends) else 0
+    )
     begins = ends - [*map(len, entries)]
     return _checked(
-        samples, named[client], lambda i: f"client {named[client[i]]!s:.40}, place {i - begins[client[i]] + 1}"
+        samples,
+        named[client],
+        lambda i: f"client {named[client[i]]!s:.40}, place {i - begins[client[i]] + 1}",
     )
 
 
@@ -203,7 +219,9 @@ def _unlisted(client: str, held: Any) -> str | None:
     return None
 
 
-def _checked(samples: Sequence[int] | np.ndarray, clients: np.ndarray, where: Callable[[int], str]) -> Split:
+def _checked(
+    samples: Sequence[int] | np.ndarray, clients: np.ndarray, where: Callable[[int], str]
+) -> Split:
     """Entries in which no sample stands twice."""
     samples = np.asarray(samples, np.int64)
     if not len(samples):
@@ -215,11 +233,17 @@ def _checked(samples: Sequence[int] | np.ndarray, clients: np.ndarray, where: Ca
             order[again[:LISTED]].tolist(), order[again[:LISTED] + 1].tolist(), strict=True
         )
         raise _error(
-            [f"{where(two)}: sample {samples[two]} stands in {where(one)} already" for one, two in pairs], len(again)
+            [
+                f"{where(two)}: sample {samples[two]} stands in {where(one)} already"
+                for one, two in pairs
+            ],
+            len(again),
         )
     owner, names = numbered(clients)
     return Split(samples, owner, names, where)
 
 
 def _error(lines: list[str], count: int) -> DataError:
-    return DataError(*lines, *([f"and {count - len(lines):,} more problems"] if count > len(lines) else []))
+    return DataError(
+        *lines, *([f"and {count - len(lines):,} more problems"] if count > len(lines) else [])
+    )

@@ -7,7 +7,15 @@ import numpy as np
 
 from fedsim.data.completion import completed, statistics
 from fedsim.errors import DataError, PartitionError
-from fedsim.sources.arrays import Arrays, Names, checked, classes_named, numbered, per_token, vocabulary_of
+from fedsim.sources.arrays import (
+    Arrays,
+    Names,
+    checked,
+    classes_named,
+    numbered,
+    per_token,
+    vocabulary_of,
+)
 from fedsim.sources.mapped import in_file, take_rows
 
 TEST_CLIENTS = 4  # of the draws by the data's seed; 1 to 3 are the splits below
@@ -33,10 +41,16 @@ class Sets(NamedTuple):
     scale: float = 1.0  # features are what is stored, times this
     vocabulary: int = 0  # above 0: features are tokens
     columns: Mapping[str, np.ndarray] = {}  # further columns of the training rows
-    rows: np.ndarray | None = None  # number of every training row among all that were read; None: as they stand
+    rows: np.ndarray | None = (
+        None  # number of every training row among all that were read; None: as they stand
+    )
     read: int = 0  # rows that were read
-    owner_test: np.ndarray | None = None  # client number of every test row, where the samples brought ids of them
-    held_out: np.ndarray | None = None  # clients [owners] that never train, whose rows are among the training rows
+    owner_test: np.ndarray | None = (
+        None  # client number of every test row, where the samples brought ids of them
+    )
+    held_out: np.ndarray | None = (
+        None  # clients [owners] that never train, whose rows are among the training rows
+    )
 
 
 def prepare(
@@ -75,12 +89,16 @@ def prepare(
     completes = standardize or missing in ("mean", "median")
     if completes:
         arrays = _as_numbers(arrays)
-    arrays, classes = checked(arrays, np.dtype(np.float64) if completes else dtype, missing in ("mean", "median"))
+    arrays, classes = checked(
+        arrays, np.dtype(np.float64) if completes else dtype, missing in ("mean", "median")
+    )
     owner, owner_test, ids = _owners(arrays)
     held_out = None
     if test_clients and owner is not None:
         held_out = drawn_clients(np.bincount(owner, minlength=len(ids)) > 0, test_clients, seed)
-    rows = _split(arrays, classes, {"test": test, "validation": validation}, server, seed, held_out, owner)
+    rows = _split(
+        arrays, classes, {"test": test, "validation": validation}, server, seed, held_out, owner
+    )
     if completes:
         arrays = _completed(arrays, rows["train"], missing, standardize, dtype, features)
     x, y, x_test, y_test = arrays.x, arrays.y, arrays.x_test, arrays.y_test
@@ -125,7 +143,8 @@ def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
     count = int(present.sum())
     if count < 2:
         raise PartitionError(
-            f"{count} client has samples, and none would be left to train; take test.clients out", "test"
+            f"{count} client has samples, and none would be left to train; take test.clients out",
+            "test",
         )
     order = np.random.default_rng([seed, TEST_CLIENTS]).permutation(len(present))
     drawn = np.zeros(len(present), bool)
@@ -146,9 +165,13 @@ def _owners(arrays: Arrays) -> tuple[np.ndarray | None, np.ndarray | None, list[
         code, ids = numbered(client)
         return code, None, ids
     if client is None:
-        raise DataError("client_test says whose the test samples are; give client, whose the others are, as well")
+        raise DataError(
+            "client_test says whose the test samples are; give client, whose the others are, as well"
+        )
     if (client.dtype.kind in "biuf") != (client_test.dtype.kind in "biuf"):
-        raise DataError(f"client_test: ids of {client_test.dtype}, those of client are {client.dtype}")
+        raise DataError(
+            f"client_test: ids of {client_test.dtype}, those of client are {client.dtype}"
+        )
     code, ids = numbered(np.concatenate([client, client_test]))
     return code[: len(client)], code[len(client) :], ids
 
@@ -160,10 +183,15 @@ def _as_numbers(arrays: Arrays) -> Arrays:
       DataError: for tokens, which have none.
     """
     if vocabulary_of(arrays):
-        raise DataError("x holds tokens, which have no mean and no scale; take standardize and missing out")
+        raise DataError(
+            "x holds tokens, which have no mean and no scale; take standardize and missing out"
+        )
     if arrays.scale == 1.0:
         return arrays._replace(x=np.array(arrays.x)) if in_file(arrays.x) else arrays
-    x, x_test = (None if part is None else np.asarray(part) * arrays.scale for part in (arrays.x, arrays.x_test))
+    x, x_test = (
+        None if part is None else np.asarray(part) * arrays.scale
+        for part in (arrays.x, arrays.x_test)
+    )
     return arrays._replace(x=x, x_test=x_test, scale=1.0)
 
 
@@ -176,7 +204,9 @@ def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
     columns = {name: np.asarray(values) for name, values in (arrays.columns or {}).items()}
     for name, values in columns.items():
         if values.shape != (len(arrays.y),):
-            raise DataError(f"column {name[:40]!a}: shape {values.shape}, there are {len(arrays.y)} samples")
+            raise DataError(
+                f"column {name[:40]!a}: shape {values.shape}, there are {len(arrays.y)} samples"
+            )
     return {name: values[rows] for name, values in columns.items()}
 
 
@@ -198,9 +228,17 @@ def _split(
     train, rows = np.arange(len(y)), {}
     for number, purpose in enumerate(("test", "validation", "server"), 1):
         supplied = purpose == "test" and arrays.y_test is not None and len(arrays.y_test)
-        share = server / max(len(train), 1) if purpose == "server" else 0.0 if supplied else shares[purpose]
+        share = (
+            server / max(len(train), 1)
+            if purpose == "server"
+            else 0.0
+            if supplied
+            else shares[purpose]
+        )
         if share >= 1:
-            raise PartitionError(f"{server} samples, but only {len(train)} are there for training", "server")
+            raise PartitionError(
+                f"{server} samples, but only {len(train)} are there for training", "server"
+            )
         if purpose == "test" and held_out is not None:
             assert owner is not None
             mask = held_out[owner]
@@ -213,11 +251,18 @@ def _split(
 
 
 def _completed(
-    arrays: Arrays, train: np.ndarray, missing: str, standardize: bool, dtype: np.dtype, names: tuple[str, ...] | None
+    arrays: Arrays,
+    train: np.ndarray,
+    missing: str,
+    standardize: bool,
+    dtype: np.dtype,
+    names: tuple[str, ...] | None,
 ) -> Arrays:
     """Features without blanks and on one scale, all by statistics of the training samples; targets as `dtype`."""
     s = statistics(arrays.x, train, missing, standardize, names)
-    x, x_test = (None if part is None else completed(part, s, dtype) for part in (arrays.x, arrays.x_test))
+    x, x_test = (
+        None if part is None else completed(part, s, dtype) for part in (arrays.x, arrays.x_test)
+    )
     assert x is not None
     return checked(arrays._replace(x=x, x_test=x_test), dtype)[0]
 
@@ -225,16 +270,29 @@ def _completed(
 def _without_blanks(arrays: Arrays) -> Arrays:
     """Samples, and test samples, whose features are all there."""
     x, y, x_test, y_test = (
-        None if part is None else np.asarray(part) for part in (arrays.x, arrays.y, arrays.x_test, arrays.y_test)
+        None if part is None else np.asarray(part)
+        for part in (arrays.x, arrays.y, arrays.x_test, arrays.y_test)
     )
-    for names, one, other in ((("x", "y", "client"), x, y), (("x_test", "y_test", "client_test"), x_test, y_test)):
-        if one is None or other is None or one.dtype.kind != "f" or one.shape[:1] != other.shape[:1]:
+    for names, one, other in (
+        (("x", "y", "client"), x, y),
+        (("x_test", "y_test", "client_test"), x_test, y_test),
+    ):
+        if (
+            one is None
+            or other is None
+            or one.dtype.kind != "f"
+            or one.shape[:1] != other.shape[:1]
+        ):
             continue
         kept = ~np.isnan(one.reshape(len(one), -1)).any(axis=1)
         parts = {name: getattr(arrays, name) for name in names}
-        arrays = arrays._replace(**{n: None if part is None else np.asarray(part)[kept] for n, part in parts.items()})
+        arrays = arrays._replace(
+            **{n: None if part is None else np.asarray(part)[kept] for n, part in parts.items()}
+        )
         if "x" in names and arrays.columns:
-            arrays = arrays._replace(columns={n: np.asarray(part)[kept] for n, part in arrays.columns.items()})
+            arrays = arrays._replace(
+                columns={n: np.asarray(part)[kept] for n, part in arrays.columns.items()}
+            )
     return arrays
 
 
@@ -262,13 +320,17 @@ def apportion(quota: np.ndarray, total: int) -> np.ndarray:
     missing = total - int(floor.sum())
     order = np.argsort(-(quota - floor), kind="stable")
     floor[order[: max(missing, 0)]] += 1
-    while missing < 0:  # quotas that sum to more than `total` after rounding errors: give back, largest first
+    while (
+        missing < 0
+    ):  # quotas that sum to more than `total` after rounding errors: give back, largest first
         floor[np.argmax(floor)] -= 1
         missing += 1
     return floor
 
 
-def apportion_within(weight: np.ndarray, total: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def apportion_within(
+    weight: np.ndarray, total: int, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     """Whole numbers in [low, high] that sum to `total` and are proportional to `weight` where the bounds allow it.
 
     One λ with Σ clip(λ·weight, low, high) = total, found by bisection; then largest remainders. Needs Σ low ≤ total ≤ Σ high.
@@ -279,7 +341,11 @@ def apportion_within(weight: np.ndarray, total: int, low: np.ndarray, high: np.n
         middle = (below + above) / 2
         if middle in (below, above):
             break
-        below, above = (middle, above) if np.clip(middle * weight, low, high).sum() <= total else (below, middle)
+        below, above = (
+            (middle, above)
+            if np.clip(middle * weight, low, high).sum() <= total
+            else (below, middle)
+        )
     quota = np.clip(below * weight, low, high)
     floor = np.floor(quota).astype(np.int64)
     room = np.flatnonzero(floor < high)

@@ -56,7 +56,9 @@ def decode(blob: bytes) -> Snapshot:
         raise CorruptError("is no fedsim checkpoint")
     if int(first[1]) != FORMAT:
         writer = f"was written by fedsim {first[2].decode()} in format {int(first[1])}"
-        raise CheckpointError(f"{writer}; fedsim {__version__} reads format {FORMAT}: end it with that version")
+        raise CheckpointError(
+            f"{writer}; fedsim {__version__} reads format {FORMAT}: end it with that version"
+        )
     if hashlib.sha256(memoryview(blob)[:-32]).digest() != blob[-32:]:
         raise CorruptError("is damaged: its SHA-256 does not fit")
     try:
@@ -66,7 +68,11 @@ def decode(blob: bytes) -> Snapshot:
         at, arrays = at + length, {}
         for name, kind, shape in header["leaves"]:
             dtype, count = np.dtype(kind), math.prod(shape)
-            arrays[name] = np.frombuffer(blob, dtype, count, at).reshape(shape) if count else np.zeros(shape, dtype)
+            arrays[name] = (
+                np.frombuffer(blob, dtype, count, at).reshape(shape)
+                if count
+                else np.zeros(shape, dtype)
+            )
             at += count * dtype.itemsize
         return Snapshot(dict(header["values"]), arrays)
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
@@ -126,4 +132,8 @@ def rows_from(raw: np.ndarray, like: tree.Tree) -> tree.Tree:
 
 
 def _bytes(array: np.ndarray) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+    return (
+        np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        if array.size
+        else memoryview(b"")
+    )

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from fedsim.errors import DirectoryError
 
-WRITING = threading.RLock()  # held while a file is half written: whoever ends the process from outside waits for it
+WRITING = (
+    threading.RLock()
+)  # held while a file is half written: whoever ends the process from outside waits for it
 BESIDE = ".tmp"  # ending of a file that is not whole yet
 
 
@@ -57,7 +59,9 @@ def demand_claim(path: Path) -> None:
                 same = False
             if not same:
                 reason = "was renamed or replaced while this run wrote there"
-                raise DirectoryError(f"{claim.path}: {reason}; go on where it is now: --out PLACE --resume")
+                raise DirectoryError(
+                    f"{claim.path}: {reason}; go on where it is now: --out PLACE --resume"
+                )
 
 
 @contextlib.contextmanager
@@ -72,7 +76,9 @@ def naming(path: Path) -> Iterator[None]:
     except DirectoryError:
         raise
     except OSError as error:
-        named = isinstance(error.filename, str | Path) and str(error.filename) != path.name  # else: in a descriptor
+        named = (
+            isinstance(error.filename, str | Path) and str(error.filename) != path.name
+        )  # else: in a descriptor
         where = error.filename if named else path
         raise DirectoryError(f"{where}: {error.strerror or error}{_room(path)}") from error
 
@@ -86,12 +92,20 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
     Raises:
       DirectoryError: when it cannot be written; the file is then as it was before.
     """
-    pieces = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
+    pieces = (
+        [content.encode()]
+        if isinstance(content, str)
+        else [content]
+        if isinstance(content, bytes)
+        else content
+    )
     beside, digest = path.with_name(path.name + BESIDE), hashlib.sha256()
     with WRITING, naming(path):
         demand_claim(path)
         try:
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            file = os.open(
+                beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
+            )
             try:
                 for piece in pieces:
                     digest.update(piece)

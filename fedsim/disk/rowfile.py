@@ -36,11 +36,17 @@ class RowFile:
           CorruptError: when the file is shorter than it was.
         """
         if self.file is None:
-            self.file = os.open(self.folder / self.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            self.file = os.open(
+                self.folder / self.name,
+                os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
+                0o666,
+            )
             self.closing = weakref.finalize(self, os.close, self.file)
             size = os.fstat(self.file).st_size
             if size < self.length:
-                raise CorruptError(f"{self.folder / self.name}: is shorter than the {self.length} bytes it had")
+                raise CorruptError(
+                    f"{self.folder / self.name}: is shorter than the {self.length} bytes it had"
+                )
             if size > self.length:
                 os.ftruncate(self.file, self.length)
         return self.file
@@ -70,8 +76,12 @@ class RowFile:
         for k in np.flatnonzero(self.offset[ids] >= 0):
             at = int(self.offset[ids[k]])
             row = os.pread(self.open(), HEAD + self.size, at)
-            if len(row) < HEAD + self.size or _crc(int(ids[k]), at, row[HEAD:]) != int.from_bytes(row[:4], "little"):
-                raise CheckpointError(f"{self.folder / self.name}: the row of client {ids[k]} is damaged")
+            if len(row) < HEAD + self.size or _crc(int(ids[k]), at, row[HEAD:]) != int.from_bytes(
+                row[:4], "little"
+            ):
+                raise CheckpointError(
+                    f"{self.folder / self.name}: the row of client {ids[k]} is damaged"
+                )
             raw[k] = np.frombuffer(row, np.uint8, self.size, HEAD)
         return raw
 
@@ -82,7 +92,10 @@ class RowFile:
         offsets = self.length + (HEAD + self.size) * np.arange(len(ids))
         pieces = np.zeros((len(ids), HEAD + self.size), np.uint8)
         pieces[:, HEAD:] = rows
-        crcs = [_crc(int(i), int(at), row.tobytes()) for i, at, row in zip(ids, offsets, rows, strict=True)]
+        crcs = [
+            _crc(int(i), int(at), row.tobytes())
+            for i, at, row in zip(ids, offsets, rows, strict=True)
+        ]
         pieces[:, :4] = np.array(crcs, "<u4").view(np.uint8).reshape(-1, 4)
         _pwrite(self.open(), pieces.tobytes(), self.length)
         self.length += pieces.size

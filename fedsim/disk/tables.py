@@ -22,7 +22,13 @@ Record = dict[str, Any]  # a row, or a stack of rows: values that are lists have
 COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
 GUARD = "'"  # stands before such text, and before text that begins with it
 NAMES = ("client", "label")  # columns of numbers or names; 007 is a name
-TEXT = ("method", "baseline", "variant", "tuned", "reason")  # columns that stay text when they are read
+TEXT = (
+    "method",
+    "baseline",
+    "variant",
+    "tuned",
+    "reason",
+)  # columns that stay text when they are read
 LISTED = 100_000  # clients up to which `clients.csv` and `partition.csv` list all, not only those that took part
 
 ROUNDS = (
@@ -34,14 +40,33 @@ ROUNDS = (
     "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
 )  # fmt: skip
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
-TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
+TIMING = (
+    "method",
+    "seed",
+    "round",
+    "wall_seconds",
+    "compile_seconds",
+    "steps_per_second",
+    "lane_efficiency",
+)
 CLIENTS = (
     "method", "seed", "client", "samples", "classes", "rounds_offered", "rounds_joined", "rounds_late", "rounds_left",
     "bytes_up", "bytes_down",
     "global_loss", "global_accuracy",
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
-MACHINES = ("method", "seed", "place", "client", "begins", "trains", "sends", "ends", "closes", "outcome")
+MACHINES = (
+    "method",
+    "seed",
+    "place",
+    "client",
+    "begins",
+    "trains",
+    "sends",
+    "ends",
+    "closes",
+    "outcome",
+)
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
 SUMMARY = (
@@ -54,8 +79,22 @@ COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "not_run",
 )  # fmt: skip
-SENSITIVITY = ("tuned", "sensitivity_low", "sensitivity_high")  # of compare.csv, where something was tuned
-ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")
+SENSITIVITY = (
+    "tuned",
+    "sensitivity_low",
+    "sensitivity_high",
+)  # of compare.csv, where something was tuned
+ACROSS = (
+    "method",
+    "metric",
+    "score",
+    "variations",
+    "left_out",
+    "iqm",
+    "ci_low",
+    "ci_high",
+    "mean_rank",
+)
 WORST = (
     "method", "metric", "score", "attacks", "attack", "seeds", "mean", "sd", "ci_low", "ci_high", "best", "p_adjusted",
 )  # fmt: skip
@@ -96,7 +135,9 @@ def unstacked(records: Iterable[Record]) -> Iterator[Record]:
     """
     for record in records:
         if stacked(record):
-            yield from (dict(zip(record, values, strict=True)) for values in _across(record.values()))
+            yield from (
+                dict(zip(record, values, strict=True)) for values in _across(record.values())
+            )
         else:
             yield record
 
@@ -137,14 +178,19 @@ def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
 
 def _across(values: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
     """The rows of a stack, from its columns."""
-    return zip(*(value if isinstance(value, list) else itertools.repeat(value) for value in values), strict=False)
+    return zip(
+        *(value if isinstance(value, list) else itertools.repeat(value) for value in values),
+        strict=False,
+    )
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return "nan" if math.isnan(value) else repr(float(value))  # the shortest text that reads back exactly
+        return (
+            "nan" if math.isnan(value) else repr(float(value))
+        )  # the shortest text that reads back exactly
     return inert(value) if isinstance(value, str) else str(value)
 
 
@@ -185,7 +231,9 @@ def as_written(*paths: Path) -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         places = ", ".join(map(str, paths))
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise DirectoryError(f"{places}: the tables are not as a run writes them ({reason})") from error
+        raise DirectoryError(
+            f"{places}: the tables are not as a run writes them ({reason})"
+        ) from error
 
 
 def read_table(path: Path, name: str, text: Sequence[str] = ()) -> pd.DataFrame | None:
@@ -201,7 +249,9 @@ def read_table(path: Path, name: str, text: Sequence[str] = ()) -> pd.DataFrame 
         return None
     try:
         cells = pd.read_csv(file, dtype=str, keep_default_na=False)
-        return pd.DataFrame({column: _read_back(column, list(cells[column]), text) for column in cells})
+        return pd.DataFrame(
+            {column: _read_back(column, list(cells[column]), text) for column in cells}
+        )
     except (ValueError, OSError) as error:
         raise DirectoryError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
 

@@ -1,5 +1,5 @@
 """What comes before the clients train, in rounds of some methods: the server's own training, and a
-pass at x.
+pass at the global model.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def probe(
     works: list[RoundWork],
     space: Space,
 ) -> tuple[Block, list[RoundWork], Space]:
-    """The pass at x, where method or rule asks for one -> (first block of the training, works,
+    """The pass at the global model, where method or rule asks for one -> (first block of the training, works,
     space).
 
     It is trained like the clients' own steps, on other lanes (`train`, step 2 of the round).

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.engine.layout import Layout, compacted, lay_out
 from fedsim.engine.pack import Capacity, Packer, Width
-from fedsim.engine.slots import Part
+from fedsim.engine.slots import RunCohort
 from fedsim.fleet import Planner
 
 
@@ -19,11 +19,11 @@ class Block(NamedTuple):
     round: int
     first: int
     playing: tuple[bool, ...]
-    parts: list[Part | None]
+    parts: list[RunCohort | None]
     layout: Layout  # without the places of client memory
     # (x, y) that each reader trains on, where there are such
     samples: list[tuple[np.ndarray, np.ndarray]]
-    probe: bool  # of the pass at x
+    probe: bool  # of the pass at the global model
     versions: int  # start models of every run in the bank
 
     @property
@@ -43,7 +43,7 @@ class Blocks:
       pack: which lane each client lands on.
       readers: lanes that are handed samples of their own with every block; none where the device
         holds all.
-      probes: whether a round has a pass at x before training.
+      probes: whether a round has a pass at the global model before training.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class Blocks:
         first: int,
         playing: tuple[bool, ...],
         probe: bool,
-        parts: list[Part | None] | None = None,
+        parts: list[RunCohort | None] | None = None,
     ) -> Block:
         if parts is None:
             planners = zip(self.planners, playing, strict=True)
             parts = [
-                Part(planner.plan, planner.round(r), probe) if plays else None
+                RunCohort(planner.plan, planner.round(r), probe) if plays else None
                 for planner, plays in planners
             ]
         versions = max(

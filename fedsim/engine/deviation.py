@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase
-from fedsim.engine.passage import Passage
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.serving import Messages, RoundStart, ServerState, contexts_of, received
 from fedsim.engine.slots import Slots
 from fedsim.engine.summing import Sum
@@ -62,29 +62,29 @@ class Deviations:
     """The program that measures rows that stand together: one for all rules behind the same wire.
 
     Args:
-      passage: whose wire it is; the rule behind it counts only where a link of the wire asks for
+      pipeline: whose wire it is; the rule behind it counts only where a link of the wire asks for
         it.
       task: of the run.
     """
 
-    def __init__(self, passage: Passage, task: Task):
-        self.passage, self.task = passage, task
+    def __init__(self, pipeline: Pipeline, task: Task):
+        self.pipeline, self.task = pipeline, task
 
     def of(self, total: Messages, row: Tree, at: RoundStart) -> Deviation:
         """How far `row`, what a rule made of the messages, lies from the honest ones."""
         server = at.server
-        state = server.state if self.passage.aims else {"wire": server.state["wire"]}
+        state = server.state if self.pipeline.aims else {"wire": server.state["wire"]}
         return self.measured(total, row, at._replace(server=ServerState(server.shared, state)))
 
     @jitted
     def measured(self, total: Messages, row: Tree, at: RoundStart) -> Deviation:
         """`of`, given what it needs of the server."""
-        passage, server = self.passage, at.server
-        contexts = contexts_of(passage, self.task, at, total.slots)
-        arrived = passage.arrive(received(total), server.state, contexts)[0]
+        pipeline, server = self.pipeline, at.server
+        contexts = contexts_of(pipeline, self.task, at, total.slots)
+        arrived = pipeline.arrive(received(total), server.state, contexts)[0]
         context = contexts(Phase.RULE)
         mean = mean_of(add_honest(None, arrived, context))
-        decoded = lambda message: passage.decoded(message, server.shared)
+        decoded = lambda message: pipeline.decoded(message, server.shared)
         distance = tree.norm(tree.subtract(decoded(row), decoded(mean)))
         return deviation_of(row, mean, arrived, context)._replace(distance=distance)
 
@@ -94,19 +94,19 @@ class Distances:
     own, which change no bit.
 
     Args:
-      passage: of the run.
+      pipeline: of the run.
       task: likewise.
       deviations: of rows that stand together behind its wire.
     """
 
-    def __init__(self, passage: Passage, task: Task, deviations: Deviations):
-        self.passage, self.task, self.deviations = passage, task, deviations
+    def __init__(self, pipeline: Pipeline, task: Task, deviations: Deviations):
+        self.pipeline, self.task, self.deviations = pipeline, task, deviations
 
     @jitted
     def add(self, total: HonestSum | None, messages: Messages, at: RoundStart) -> HonestSum:
         """With the honest rows of a block that is summed and forgotten."""
-        contexts = contexts_of(self.passage, self.task, at, messages.slots)
-        arrived = self.passage.arrive(received(messages), at.server.state, contexts)[0]
+        contexts = contexts_of(self.pipeline, self.task, at, messages.slots)
+        arrived = self.pipeline.arrive(received(messages), at.server.state, contexts)[0]
         return add_honest(total, arrived, contexts(Phase.RULE))
 
     def of(
@@ -129,24 +129,24 @@ class Distances:
         if isinstance(total, Sum):
             return {"honest_distance": self.of_sum(total, honest, slots, at)}
         deviation = self.deviations.of(total, row, at)
-        ratio = {} if self.passage.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
+        ratio = {} if self.pipeline.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
         return {"honest_distance": deviation.distance, **ratio}
 
     @jitted
     def of_sum(self, total: Sum, honest: HonestSum | None, slots: Slots, at: RoundStart) -> Array:
         """`honest_distance` where messages are summed."""
-        passage, server = self.passage, at.server
-        assert passage.rule.fold is not None and honest is not None
-        context = contexts_of(passage, self.task, at, slots)(Phase.RULE)
-        aggregate = passage.rule.fold.finish(total.rule, server.state["rule"], context)[0]
-        decoded = lambda message: passage.decoded(message, server.shared)
+        pipeline, server = self.pipeline, at.server
+        assert pipeline.rule.fold is not None and honest is not None
+        context = contexts_of(pipeline, self.task, at, slots)(Phase.RULE)
+        aggregate = pipeline.rule.fold.finish(total.rule, server.state["rule"], context)[0]
+        decoded = lambda message: pipeline.decoded(message, server.shared)
         return tree.norm(tree.subtract(decoded(aggregate), decoded(mean_of(honest))))
 
     @jitted
     def kappa_ratio(self, deviation: Deviation) -> Array:
         """Of the published bound, where there is one."""
-        assert self.passage.bound is not None
-        return ratio_to_bound(deviation, self.passage.bound)
+        assert self.pipeline.bound is not None
+        return ratio_to_bound(deviation, self.pipeline.bound)
 
 
 def deviation_of(aggregate: Tree, mean: Tree, arrived: Updates, context: Context) -> Deviation:

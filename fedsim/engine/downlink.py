@@ -29,14 +29,18 @@ class Downlink:
         self.whole, self.model, self.recursive = whole, model, recursive
         self.received = np.zeros(clients, np.int64)
         self.sent = np.zeros((), np.int64)  # bytes of all messages so far
-        self.last = np.full(clients, -1, np.int64)  # `sent` when a client got its last one; -1: it never came
+        self.last = np.full(
+            clients, -1, np.int64
+        )  # `sent` when a client got its last one; -1: it never came
 
     def deliver(self, ids: Int[np.ndarray, " K"], size: int | None) -> Int[np.ndarray, " K"]:
         """The clients of a round get the variables, in `size` bytes (None: they are sent as they are) -> bytes of each."""
         bytes_ = np.full(len(ids), self.whole if size is None else size, np.int64)
         if self.recursive and size is not None:
             self.sent = self.sent + (size - (self.whole - self.model))
-            missed = np.where(self.last[ids] < 0, self.model, np.minimum(self.sent - self.last[ids], self.model))
+            missed = np.where(
+                self.last[ids] < 0, self.model, np.minimum(self.sent - self.last[ids], self.model)
+            )
             bytes_ = self.whole - self.model + missed
             self.last[ids] = self.sent
         np.add.at(self.received, ids, bytes_)

@@ -24,7 +24,9 @@ WIDE = 4096  # rows of an evaluation batch, at most
 SEQUENCES = 16  # of an evaluation batch, at least: each passes the whole model
 SEQUENCE_BYTES = 1 << 28  # of an evaluation batch of sequences on an accelerator
 
-Scores = list[dict[str, Array]]  # of stacks of batches, `[n, E]` each: `loss`, and what `measured` adds
+Scores = list[
+    dict[str, Array]
+]  # of stacks of batches, `[n, E]` each: `loss`, and what `measured` adds
 Stack = tuple[np.ndarray, np.ndarray]  # x [n, E, ...], y [n, E]
 Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
 
@@ -32,7 +34,9 @@ Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
 class Forward(Protocol):
     """A model's `apply`."""
 
-    def __call__(self, variables: Any, x: Any, *, mask: Any, key: Any, train: bool) -> tuple[Array, Any]:
+    def __call__(
+        self, variables: Any, x: Any, *, mask: Any, key: Any, train: bool
+    ) -> tuple[Array, Any]:
         """-> (outputs, stats)."""
         ...
 
@@ -51,10 +55,17 @@ def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled:
 
 
 def scored(
-    forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool, variables: Any, x: Array, y: Array
+    forward: Forward,
+    loss: Callable[[Array, Array], Array],
+    labelled: bool,
+    variables: Any,
+    x: Array,
+    y: Array,
 ) -> dict[str, Array]:
     """A batch of `evaluator` -> scores of its rows, `[E]` each."""
-    outputs, _ = forward(variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
+    outputs, _ = forward(
+        variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False
+    )
     each = per_label(loss(outputs, y), y)
     if per_token(y):
         each = jnp.sum(jnp.where(counted(jnp.ones(len(y), bool), y), each, 0), axis=1)
@@ -74,10 +85,15 @@ def measured(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
     if outputs.size != y.size:
         return {}
     difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
-    return {"squares": jnp.sum(difference * difference, axis=1), "distance": jnp.sum(jnp.abs(difference), axis=1)}
+    return {
+        "squares": jnp.sum(difference * difference, axis=1),
+        "distance": jnp.sum(jnp.abs(difference), axis=1),
+    }
 
 
-def scores(evaluate: Evaluate, threads: int, shared: Shared, stacks: Iterable[Stack], wait: bool = False) -> Scores:
+def scores(
+    evaluate: Evaluate, threads: int, shared: Shared, stacks: Iterable[Stack], wait: bool = False
+) -> Scores:
     """Scores of stacks of batches, the threads side by side.
 
     Args:
@@ -117,18 +133,25 @@ def lent(stacks: dict[str, list[Stack]], federation: Federation, threads: int) -
     return held
 
 
-def held_out(federation: Federation, threads: int) -> tuple[dict[str, list[Stack]], dict[str, int], int]:
+def held_out(
+    federation: Federation, threads: int
+) -> tuple[dict[str, list[Stack]], dict[str, int], int]:
     """The samples that nobody trains on, as the threads evaluate them -> (stacks of batches, rows, rows of a batch)."""
     f = federation
     E = even(len(f.test.x) or len(f.train.x), rows_of(f))
     sets = {name: pair for name, pair in f.scored.items() if len(pair[0])}
-    stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * threads)))) for name, (x, y) in sets.items()}
+    stacks = {
+        name: list(in_batches(x, y, E, -(-len(x) // (E * threads))))
+        for name, (x, y) in sets.items()
+    }
     return stacks, {name: len(x) for name, (x, _) in sets.items()}, E
 
 
 def rows_of(f: Federation) -> int:
     """Rows of an evaluation batch, at most. Of a sequence, not the tokens count, but what a model makes of each of them."""
-    size = max(f.train.x.dtype.itemsize, 4) * int(np.prod(f.train.x.shape[1:])) * max(f.vocabulary, 1)
+    size = (
+        max(f.train.x.dtype.itemsize, 4) * int(np.prod(f.train.x.shape[1:])) * max(f.vocabulary, 1)
+    )
     if platform() != "cpu":
         return max(min(SEQUENCE_BYTES // size, WIDE), SEQUENCES) if f.vocabulary else WIDE
     return max(min(BATCH_BYTES // size, WIDE), SEQUENCES if f.vocabulary else 1)
@@ -139,7 +162,9 @@ def even(rows: int, most: int) -> int:
     return -(-rows // max(-(-rows // most), 1))
 
 
-def in_batches(x: np.ndarray, y: np.ndarray, E: int, n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def in_batches(
+    x: np.ndarray, y: np.ndarray, E: int, n: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Stacks of n batches of E rows, the last one filled up with row 0: one shape, one compilation."""
     for first in range(0, len(x), n * E):
         index = np.arange(first, first + n * E)
@@ -151,7 +176,8 @@ def gathered(results: Scores, n: int) -> dict[str, np.ndarray]:
     """Scores of the rows of stacks of batches as float64 `[n]`, the filling cut off."""
     names = results[0] if results else ()
     return {
-        name: np.concatenate([np.asarray(part[name], np.float64).ravel() for part in results])[:n] for name in names
+        name: np.concatenate([np.asarray(part[name], np.float64).ravel() for part in results])[:n]
+        for name in names
     }
 
 

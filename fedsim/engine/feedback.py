@@ -22,7 +22,10 @@ def sketch(update: Tree) -> Float[Array, " SKETCH"]:
     Run r of SKETCH coordinates gets its signs, and is turned by a number of places, as a hash of r and of the place says; the
     hash is the same for all clients, rounds and methods.
     """
-    leaves = [leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)).ravel() for leaf in jax.tree.leaves(update)]
+    leaves = [
+        leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)).ravel()
+        for leaf in jax.tree.leaves(update)
+    ]
     flat = jnp.concatenate(leaves)
     runs = jnp.pad(flat, (0, -len(flat) % SKETCH)).reshape(-1, SKETCH)
     number = jnp.arange(runs.size, dtype=jnp.uint32).reshape(runs.shape)
@@ -46,5 +49,7 @@ def observed(delta: Tree, asked: tuple[str, ...]) -> dict[str, Array]:
     """What is asked of the rows of a block, as they left their training (before wire and attacks) `[block, ...]`."""
     rows = jax.tree.leaves(delta)[0].shape[0]
     twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), delta) if rows == 1 else delta
-    each = lax.map(lambda row: {name: MEASURES[name](row) for name in asked}, twice)  # a loop over one is written out
+    each = lax.map(
+        lambda row: {name: MEASURES[name](row) for name in asked}, twice
+    )  # a loop over one is written out
     return jax.tree.map(lambda leaf: leaf[:rows], each)

@@ -25,7 +25,10 @@ def scored_rows(f: Federation) -> tuple[np.ndarray, np.ndarray]:
     """The samples that clients are scored on -> (rows of `x` followed by `x_test`, the client of each)."""
     rows, owner = f.test_holders.indices, f.test_holders.owner
     if f.held_out[owner].all():
-        rows, owner = np.concatenate([f.holders.indices, rows]), np.concatenate([f.holders.owner, owner])
+        rows, owner = (
+            np.concatenate([f.holders.indices, rows]),
+            np.concatenate([f.holders.owner, owner]),
+        )
     return rows, owner
 
 
@@ -40,7 +43,11 @@ def scored_clients(federation: Federation, seed: int, wanted: int | str) -> np.n
     able = np.unique(scored_rows(federation)[1])
     count = len(able) if wanted == "all" else MOST if wanted == "auto" else int(wanted)
     mask = np.zeros(federation.N, bool)
-    mask[able if count >= len(able) else generator(seed, Stream.SCORED).choice(able, count, replace=False)] = True
+    mask[
+        able
+        if count >= len(able)
+        else generator(seed, Stream.SCORED).choice(able, count, replace=False)
+    ] = True
     return mask
 
 
@@ -55,14 +62,21 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
         return {}, np.zeros(len(chosen), np.int64)
     f = run.plan.federation
     rows, owner = scored_rows(f)
-    sets = [(f.train.x, f.labels_in(run.round)), (f.test.x, f.test.y)][: 1 + bool((rows >= len(f.train.x)).any())]
+    sets = [(f.train.x, f.labels_in(run.round)), (f.test.x, f.test.y)][
+        : 1 + bool((rows >= len(f.train.x)).any())
+    ]
     if not chosen[owner].all():
         rows, owner = rows[chosen[owner]], owner[chosen[owner]]
         needed, rows = np.unique(rows, return_inverse=True)
         of_x = needed[needed < len(f.train.x)]
         indices = (of_x, needed[len(of_x) :] - len(f.train.x))
-        sets = [(x[index], y[index]) for (x, y), index in zip(sets, indices, strict=False) if len(index)]
-    parts = [gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x)) for x, y in sets]
+        sets = [
+            (x[index], y[index]) for (x, y), index in zip(sets, indices, strict=False) if len(index)
+        ]
+    parts = [
+        gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x))
+        for x, y in sets
+    ]
     of_rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
     return client_means(f, {name: values[rows] for name, values in of_rows.items()}, owner, labels)
@@ -76,14 +90,20 @@ def client_means(
     if "distance" in of_rows:
         of_rows["distance"] /= max(f.train.y[0].size, 1)  # a mean over targets too
     with np.errstate(invalid="ignore"):
-        means = {NAMES[name]: np.bincount(owner, v, f.N) / counts for name, v in of_rows.items() if name in NAMES}
+        means = {
+            NAMES[name]: np.bincount(owner, v, f.N) / counts
+            for name, v in of_rows.items()
+            if name in NAMES
+        }
     return means, counts
 
 
 def remembered(run: Run, ids: np.ndarray) -> Tree:
     """Rows of memory of these clients `[len(ids), ...]`, by owner; one that never took part has the row it would start with."""
     seen, rows = run.store.rows(ids)
-    return tree.select(jnp.asarray(seen), rows, run.program.server.memories.fresh(run.start, run.key, ids))
+    return tree.select(
+        jnp.asarray(seen), rows, run.program.server.memories.fresh(run.start, run.key, ids)
+    )
 
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:
@@ -91,7 +111,10 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     server = run.server
     rows = remembered(run, np.arange(run.plan.federation.N, dtype=np.int32))
     client = rows.pop(CLIENT) or {}
-    if set(client) == {"method", "optimizer"}:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
+    if set(client) == {
+        "method",
+        "optimizer",
+    }:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
         client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
     client |= rows
     fields = {**server.shared["aux"], **_fields(server.state)}

@@ -114,7 +114,7 @@ def footprint(
     if programs.scores:
         at = at._replace(own=shapes_of(own_samples(f)))
     if plan.timetable.mixing is not None:
-        at = at._replace(flown=Flown(programs.passage.travelling(server.shared), number))
+        at = at._replace(flown=Flown(programs.pipeline.travelling(server.shared), number))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if tree.nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
@@ -129,7 +129,7 @@ def footprint(
     total = jax.eval_shape(programs.reduction.zero, messages, at)
     before = probe_pass(program, plan, server.shared)
     held_out = [part for pair in f.scored.values() for part in pair]
-    many = not programs.passage.folds and room.blocks * K >= MANY
+    many = not programs.pipeline.folds and room.blocks * K >= MANY
     closing = widest(programs.close, total, store, slots, at) if many else 0
     on_lanes = shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     parts = {
@@ -161,13 +161,13 @@ def footprint(
         "messages": messages,
         "total": total,
     }
-    if programs.passage.codec is not None:
-        parts["codec"] = width.lanes * coding_bytes(programs.passage.codec, row.message.delta)
-    return Held(parts, message_bytes(row, programs.passage.codec) + before.message, shapes)
+    if programs.pipeline.codec is not None:
+        parts["codec"] = width.lanes * coding_bytes(programs.pipeline.codec, row.message.delta)
+    return Held(parts, message_bytes(row, programs.pipeline.codec) + before.message, shapes)
 
 
 class ProbePass(NamedTuple):
-    """The pass at x: bytes that it holds, bytes of one client's message, and the shapes of its
+    """The pass at the global model: bytes that it holds, bytes of one client's message, and the shapes of its
     program.
     """
 
@@ -177,7 +177,7 @@ class ProbePass(NamedTuple):
 
 
 def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
-    """What the pass at x takes, where a round has one."""
+    """What the pass at the global model takes, where a round has one."""
     mesh = program.probe
     if mesh is None:
         return ProbePass()
@@ -188,7 +188,7 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     held = mesh.shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     return ProbePass(
         held,
-        message_bytes(row, program.server.passage.codec) + losses,
+        message_bytes(row, program.server.pipeline.codec) + losses,
         (queues, slots, lane, stacked(row, room.seats)),
     )
 

@@ -33,7 +33,10 @@ class jitted(Generic[S, P, R]):
     """
 
     def __init__(
-        self, method: Callable[Concatenate[S, P], R], donate: tuple[int, ...] = (), static: tuple[int, ...] = ()
+        self,
+        method: Callable[Concatenate[S, P], R],
+        donate: tuple[int, ...] = (),
+        static: tuple[int, ...] = (),
     ):
         self.method, self.donate, self.static = method, donate, static
         self.__doc__ = method.__doc__

@@ -14,7 +14,7 @@ class Phase(IntEnum):
     WIRE = 4
     RULE = 5
     MEMORY = 6  # a client's row of memory, made at its first participation
-    PROBE = 7  # the wire of a round's pass at x
+    PROBE = 7  # the wire of a round's pass at the global model
     AUGMENT = 8  # what happens to the samples of a client's batches
     BROADCAST = 9  # what the server sends out
     AGGREGATE = 10

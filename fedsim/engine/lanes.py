@@ -30,7 +30,7 @@ Keys = tuple[tuple[Key[Array, ""], ...], Int[Array, ""] | int]
 Models = Callable[[Slots, Int[Array, " L"]], tuple[Tree, int | None]]
 
 
-class Lent(NamedTuple):
+class LaneInputs(NamedTuple):
     """What the lanes of one shard read; slot k has row `slots.seat[k] - origin` of the memory."""
 
     bank: Bank  # start models, W for every run that trains
@@ -91,7 +91,7 @@ class Lanes:
 
     def train(
         self,
-        lent: Lent,
+        lent: LaneInputs,
         lane: Lane,
         rows: Rows,
         t0: Int[Array, ""],

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fedsim.engine.pack import Capacity, Packer, Width, crowd, longest_first, makespan, roomy
-from fedsim.engine.slots import Part, Slots, shapes_of_slots, slots_of
+from fedsim.engine.slots import RunCohort, Slots, shapes_of_slots, slots_of
 from fedsim.fleet import Plan
 
 
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(
-    parts: Sequence[Part | None],
+    parts: Sequence[RunCohort | None],
     first: int,
     width: Width,
     room: Capacity,

@@ -6,7 +6,7 @@ from fedsim.engine.diagnosis import Sums, measured
 from fedsim.engine.records import Round, RoundWork, TrainedBlock
 from fedsim.engine.serving import Messages, Served
 from fedsim.engine.summing import Sum
-from fedsim.engine.threads import beside
+from fedsim.engine.threads import run_in_threads
 
 
 def measure(
@@ -16,14 +16,14 @@ def measure(
     sums over all updates).
     """
     calls = [(*each, trained.block.first) for each in zip(works, trained.messages, strict=True)]
-    works = beside(_with_honest, calls, [work.run.programs.distances.add for work in works])
+    works = run_in_threads(_with_honest, calls, [work.run.programs.distances.add for work in works])
     return works, measured(sums, trained.stack.message.delta, trained.slots.weight, runs=len(works))
 
 
 def with_deviations(works: list[RoundWork], served: list[Served | None]) -> list[Served | None]:
     """With how far the aggregates lie from the honest clients, among what the links report."""
     programs = [work.run.programs.distances.of for work in works]
-    return beside(_with_deviation, list(zip(works, served, strict=True)), programs)
+    return run_in_threads(_with_deviation, list(zip(works, served, strict=True)), programs)
 
 
 def _with_honest(work: RoundWork, messages: Messages, first: int) -> RoundWork:

@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.engine.jitted import jitted
-from fedsim.engine.lanes import Bank, Keys, Lane, Lanes, Lent, Rows
+from fedsim.engine.lanes import Bank, Keys, Lane, LaneInputs, Lanes, Rows
 from fedsim.engine.layout import Layout, shard_of
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.tree import Tree
@@ -92,7 +92,9 @@ class Mesh:
         """What each reader trains on, as the shards read it."""
         return self.spread(samples[0]) if self.devices is None else self._apart(samples)
 
-    def lend(self, bank: Bank, memory: Tree, layout: Layout, data: list, keys: Keys) -> list[Lent]:
+    def lend(
+        self, bank: Bank, memory: Tree, layout: Layout, data: list, keys: Keys
+    ) -> list[LaneInputs]:
         """Start models, memory by slot, the layout, and the samples that each reads, as the shards
         read them.
         """
@@ -104,7 +106,7 @@ class Mesh:
             memories = self._apart([parts[place.number] for place in self.places])
         roots, r = keys
         return [
-            Lent(
+            LaneInputs(
                 bank=place.bring(bank),
                 memory=rows,
                 queues=place.bring(shard_of(layout.queues, place.number, shards)),
@@ -115,7 +117,7 @@ class Mesh:
             for place, rows, samples in zip(self.places, memories, data, strict=True)
         ]
 
-    def empty(self, buffers: Buffers | None, lent: list[Lent], seats: int) -> Buffers:
+    def empty(self, buffers: Buffers | None, lent: list[LaneInputs], seats: int) -> Buffers:
         """Room for the lanes and rows of a block: that of the round before, where it fits."""
         if buffers is not None and buffers.rows[0].loss.shape[0] == seats:
             return buffers
@@ -129,7 +131,7 @@ class Mesh:
         return Buffers([lanes for lanes, _ in pairs], [rows for _, rows in pairs])
 
     def train_all(
-        self, lent: list[Lent], buffers: Buffers, t0: int, t1: int
+        self, lent: list[LaneInputs], buffers: Buffers, t0: int, t1: int
     ) -> tuple[Buffers, list[Array]]:
         """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers,
         tokens).
@@ -143,7 +145,7 @@ class Mesh:
         lanes, rows, tokens = zip(*in_threads(self.train, calls), strict=True)
         return Buffers(list(lanes), list(rows), buffers.stack), list(tokens)
 
-    def collect(self, buffers: Buffers, lent: list[Lent]) -> tuple[Rows, Buffers]:
+    def collect(self, buffers: Buffers, lent: list[LaneInputs]) -> tuple[Rows, Buffers]:
         """The rows of all shards by slot -> (they, the buffers that hold them)."""
         rows, seats = buffers.rows, [read.slots.seat for read in lent]
         if self.devices is not None:

@@ -16,11 +16,11 @@ from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.evaluation import even, in_batches, rows_of
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.lanes import Lent
+from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.layout import lay_out
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Capacity, Width, roomy
-from fedsim.engine.slots import Part
+from fedsim.engine.slots import RunCohort
 from fedsim.engine.task import counted, per_label
 from fedsim.fleet import Plan
 from fedsim.tree import Tree
@@ -108,9 +108,9 @@ class ServerTraining:
         self.root = round_key(root, 0, Phase.REFERENCE)
         self.data = mesh.spread((self.plan.federation.train.x, self.plan.federation.train.y))
 
-    def lend(self, sent: Shared, r: int) -> list[Lent]:
+    def lend(self, sent: Shared, r: int) -> list[LaneInputs]:
         """What its lane reads in a round, from what was sent."""
-        part = Part(self.plan, self.plan.round(r)[0])
+        part = RunCohort(self.plan, self.plan.round(r)[0])
         layout = lay_out([part], 0, ALONE, self.room, self.dtype)
         bank = ({"params": sent["params"], "stats": sent["stats"], "aux": {}},)
         return self.mesh.lend(bank, (), layout, self.data, ((self.root,), r))

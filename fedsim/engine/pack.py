@@ -38,8 +38,10 @@ class Capacity(NamedTuple):
     seats: int  # R, rows that a shard writes
     samples: int  # that one block trains on, at most
     runs: int = 1  # that are trained side by side
-    passes: int = 1  # T of the pass at x
-    versions: int = 1  # W, start models of every run; never 1 where clients of one run start from several
+    passes: int = 1  # T of the pass at the global model
+    versions: int = (
+        1  # W, start models of every run; never 1 where clients of one run start from several
+    )
 
 
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
@@ -72,7 +74,18 @@ def capacity(
     Where shards hold samples `apart`, each has room for those of the clients that it trains.
     """
     lanes, block = width
-    blocks, longest, batch, seats, samples, packed, members, runs, passes, versions = 1, 1, 1, 1, 1, 0, 1, 1, 1, 1
+    blocks, longest, batch, seats, samples, packed, members, runs, passes, versions = (
+        1,
+        1,
+        1,
+        1,
+        1,
+        0,
+        1,
+        1,
+        1,
+        1,
+    )
 
     def count(cohorts: list[RoundPlan], probes: list[RoundPlan]) -> None:
         nonlocal blocks, longest, seats, samples, packed, passes
@@ -96,8 +109,15 @@ def capacity(
         for plan in plans:
             batch = max(batch, plan.local.widest(plan.sizes))
         for rounds in zip_longest(*(plan.survey() for plan in plans)):
-            cohorts = [(plan, cohort) for plan, cohort in zip(plans, rounds, strict=True) if cohort is not None]
-            count([cohort for _, cohort in cohorts], [plan.probe_plan(cohort) for plan, cohort in cohorts])
+            cohorts = [
+                (plan, cohort)
+                for plan, cohort in zip(plans, rounds, strict=True)
+                if cohort is not None
+            ]
+            count(
+                [cohort for _, cohort in cohorts],
+                [plan.probe_plan(cohort) for plan, cohort in cohorts],
+            )
             started = [cohort.start for plan, cohort in cohorts if plan.timetable.asynchronous]
             versions = max([versions, *(max(2, len(np.unique(start))) for start in started)])
         members = max(members, *(len(plan.members) for plan in plans))

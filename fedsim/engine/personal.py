@@ -43,10 +43,17 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     shared = run.program.server.sender.shown(run.server)
     parts = []
     for start in range(0, len(ids), width):
-        some = np.minimum(np.arange(start, start + width), len(ids) - 1)  # one shape, one compilation
+        some = np.minimum(
+            np.arange(start, start + width), len(ids) - 1
+        )  # one shape, one compilation
         x, y = _taken(f.train.x, f.test.x, index[some]), _taken(y_now, f.test.y, index[some])
-        parts.append(jax.tree.map(np.asarray, score(shared, remembered(run, ids[some])[CLIENT], x, y)))
-    scores = {name: np.concatenate([part[name] for part in parts])[batch, place].astype(float) for name in parts[0]}
+        parts.append(
+            jax.tree.map(np.asarray, score(shared, remembered(run, ids[some])[CLIENT], x, y))
+        )
+    scores = {
+        name: np.concatenate([part[name] for part in parts])[batch, place].astype(float)
+        for name in parts[0]
+    }
     return client_means(f, scores, owner, labels_of(_taken(y_now, f.test.y, rows)))
 
 
@@ -60,7 +67,9 @@ def by_client(owner: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     clients, begin, count = np.unique(owner, return_index=True, return_counts=True)
     E = min(-(-len(owner) // len(clients)), most)
     batches = -(-count // E)
-    within = np.arange(len(owner)) - np.repeat(begin, count)  # number of the sample among its client's
+    within = np.arange(len(owner)) - np.repeat(
+        begin, count
+    )  # number of the sample among its client's
     before = np.repeat(np.cumsum(batches) - batches, count)  # batches of the clients before it
     return before + within // E, within % E
 
@@ -72,7 +81,10 @@ def scorer(personal: Callable, apply: Forward, loss: Callable, labelled: bool) -
     """
 
     def score(shared: Any, rows: Any, x: Any, y: Any) -> Any:
-        return lax.map(lambda one: scored(apply, loss, labelled, personal(shared, one[0]), *one[1:]), (rows, x, y))
+        return lax.map(
+            lambda one: scored(apply, loss, labelled, personal(shared, one[0]), *one[1:]),
+            (rows, x, y),
+        )
 
     return jit_for_threads(score)
 

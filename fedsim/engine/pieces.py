@@ -6,7 +6,7 @@ import time
 
 import jax
 
-from fedsim.engine.lanes import Lent
+from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.mesh import Buffers, Mesh
 
 CALL_SECONDS = 1.0  # of a device call, about
@@ -35,7 +35,7 @@ class Pieces:
 
 
 def train_block(
-    mesh: Mesh, lent: list[Lent], buffers: Buffers, steps: int, pieces: Pieces
+    mesh: Mesh, lent: list[LaneInputs], buffers: Buffers, steps: int, pieces: Pieces
 ) -> Buffers:
     """All lane steps of one block, in one call or several -> the buffers, whose rows are
     written.

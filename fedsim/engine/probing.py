@@ -1,4 +1,4 @@
-"""The programs of the pass at x: one more message of every client, before it trains, whose mean is
+"""The programs of the pass at the global model: one more message of every client, before it trains, whose mean is
 sent out with the model.
 """
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase
-from fedsim.engine.passage import Passage
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.sending import Sent
 from fedsim.engine.serving import (
     Messages,
@@ -25,7 +25,7 @@ from fedsim.types import Shared, Task, reported
 
 
 class ProbeSum(NamedTuple):
-    """Sum of the messages of a round's pass at x."""
+    """Sum of the messages of a round's pass at the global model."""
 
     delta: Tree
     arrived: Float[Array, ""]
@@ -33,16 +33,16 @@ class ProbeSum(NamedTuple):
 
 
 class Probing:
-    """Adds up the messages of the pass at x, and sends their mean out.
+    """Adds up the messages of the pass at the global model, and sends their mean out.
 
     Args:
-      passage: of the messages.
+      pipeline: of the messages.
       task: of the run.
       rows: of the largest cohort, in whole blocks.
     """
 
-    def __init__(self, passage: Passage, task: Task, rows: int):
-        self.passage, self.task, self.rows = passage, task, rows
+    def __init__(self, pipeline: Pipeline, task: Task, rows: int):
+        self.pipeline, self.task, self.rows = pipeline, task, rows
 
     @jitted
     def add(
@@ -55,9 +55,9 @@ class Probing:
         """With those of the slots from `first` on: they travel like those of the training, and
         count alike.
         """
-        slots, passage = messages.slots, self.passage
-        contexts = contexts_of(passage, self.task, at, slots)
-        arrived = passage.arrive(received(messages), at.server.state, contexts, Phase.PROBE)[0]
+        slots, pipeline = messages.slots, self.pipeline
+        contexts = contexts_of(pipeline, self.task, at, slots)
+        arrived = pipeline.arrive(received(messages), at.server.state, contexts, Phase.PROBE)[0]
         zero = jnp.zeros_like(arrived.samples[0])
         w = reported(arrived)
         so_far = total or ProbeSum(
@@ -71,7 +71,7 @@ class Probing:
     @jitted
     def send(self, total: ProbeSum, server: ServerState, sent: Sent) -> tuple[ServerState, Sent]:
         """The server, and what was sent, with the mean of the pass."""
-        mean = self.passage.decoded(tree.divide(total.delta, total.arrived), server.shared)
+        mean = self.pipeline.decoded(tree.divide(total.delta, total.arrived), server.shared)
 
         def with_mean(shared: Shared) -> Shared:
             return {**shared, "aux": {**shared["aux"], "probe": mean}}

@@ -42,7 +42,9 @@ def join(coordinator: str, processes: int | None, process: int | None, lost: str
         jax.distributed.initialize(address, processes, process, heartbeat_timeout_seconds=HEARTBEAT)
     except (ValueError, RuntimeError, TypeError) as error:
         raise ProcessError(f"--coordinator {coordinator}: {str(error).splitlines()[0]}") from None
-    _number.append(distributed.global_state.process_id)  # `jax.process_index` would start the devices
+    _number.append(
+        distributed.global_state.process_id
+    )  # `jax.process_index` would start the devices
 
 
 def joined() -> bool:
@@ -63,7 +65,9 @@ def shared(snapshot: Snapshot | None) -> Snapshot | None:
 
     blob = b"".join(encode(snapshot)) if snapshot is not None and first() else b""
     size = int(multihost_utils.broadcast_one_to_all(np.array(len(blob), np.int32)))
-    padded = np.frombuffer(blob.ljust(size, b"\0"), np.uint8) if first() else np.zeros(size, np.uint8)
+    padded = (
+        np.frombuffer(blob.ljust(size, b"\0"), np.uint8) if first() else np.zeros(size, np.uint8)
+    )
     whole = np.asarray(multihost_utils.broadcast_one_to_all(padded)).tobytes() if size else b""
     return decode(whole) if whole else None
 

@@ -40,7 +40,7 @@ class Program(NamedTuple):
     dtype: np.dtype
     pack: Packer = longest_first
     diagnoses: bool = False  # whether the updates are measured
-    probe: Mesh | None = None  # the lanes of the pass at x, where a round has one
+    probe: Mesh | None = None  # the lanes of the pass at the global model, where a round has one
     own: Mesh | None = None  # those of the server's own training, where the rule needs it
     solo: bool = False  # whether no other run may train beside
 
@@ -94,7 +94,7 @@ class Round(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """What a pass at x has said so far."""
+    """What a pass at the global model has said so far."""
 
     total: ProbeSum | None = None  # None: clients send their loss alone
     losses: tuple[Float[Array, " block"], ...] = ()  # by block
@@ -113,7 +113,7 @@ class RoundWork(NamedTuple):
     slots: Slots | None = None  # of the last block
     stats: tuple[TrainStats, ...] = ()  # by block
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
-    probed: Probed | None = None  # where there is a pass at x
+    probed: Probed | None = None  # where there is a pass at the global model
     honest: HonestSum | None = None  # where the round is measured, and messages are summed
 
     @property
@@ -145,7 +145,9 @@ class Played(NamedTuple):
     stats: tuple[TrainStats, ...]
     steps: int  # that trained a client
     lane_steps: int  # steps times lanes
-    sent: tuple[Array, ...]  # bytes by slot: of the messages, and of those of a pass at x
+    sent: tuple[
+        Array, ...
+    ]  # bytes by slot: of the messages, and of those of a pass at the global model
     extra: int  # bytes that every client sends besides
     got: Array | int | None  # bytes that every client got; None: those of the variables
     diagnosis: Diagnosis | None = None  # of all runs side by side

@@ -20,8 +20,8 @@ from fedsim.engine.pieces import train_block
 from fedsim.engine.records import Played, Round, RoundWork, RunState, Space, TrainedBlock
 from fedsim.engine.sending import Sent
 from fedsim.engine.serving import Messages, RoundStart, Served
-from fedsim.engine.slots import Part, Slots, of_runs, placed
-from fedsim.engine.threads import beside
+from fedsim.engine.slots import RunCohort, Slots, of_runs, placed
+from fedsim.engine.threads import run_in_threads
 from fedsim.tree import Tree
 from fedsim.types import Flown, Shared
 
@@ -34,7 +34,7 @@ def play(round: Round) -> tuple[list[Played | None], Space]:
     block: Block | None
     program = round.program
 
-    # What only some rounds have: the server's own training, and a pass of the clients at x.
+    # What only some rounds have: the server's own training, and a pass of the clients at the global model.
     block, works = plan(round)
     works, space = refer(round, works)
     if program.probe is not None:
@@ -70,7 +70,7 @@ def train(
 
     Args:
       round: what all steps read.
-      mesh: the lanes, of the training or of the pass at x.
+      mesh: the lanes, of the training or of the pass at the global model.
       block: the next one.
       works: of every run.
       buffers: those of the block before.
@@ -101,12 +101,14 @@ def wire(works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
     Where rows must be seen together, they travel when all are there.
     """
     calls = [(*each, trained.block.first) for each in zip(works, trained.messages, strict=True)]
-    return beside(_added, calls, [work.run.programs.reduction.adding for work in works])
+    return run_in_threads(_added, calls, [work.run.programs.reduction.adding for work in works])
 
 
 def serve(works: list[RoundWork]) -> list[Served | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
-    return beside(_served, [(work,) for work in works], [work.run.programs.close for work in works])
+    return run_in_threads(
+        _served, [(work,) for work in works], [work.run.programs.close for work in works]
+    )
 
 
 def keep(
@@ -141,7 +143,7 @@ def keep(
     return played
 
 
-def _begun(number: int, run: RunState, part: Part | None) -> RoundWork:
+def _begun(number: int, run: RunState, part: RunCohort | None) -> RoundWork:
     """A run's work at the start of a round: memory is lent, the model is on its way to clients."""
     cohort = None if part is None else part.cohort
     memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
@@ -181,7 +183,7 @@ def _remembered(works: list[RoundWork], slots: list[Slots]) -> tuple[Tree, list[
     return trained[0] if len(rows) == 1 else _concatenated(trained), rows
 
 
-def _flown(run: RunState, part: Part) -> Flown | None:
+def _flown(run: RunState, part: RunCohort) -> Flown | None:
     """What the only client of a round trained from, where the schedule mixes models."""
     mixing, cohort = part.plan.timetable.mixing, part.cohort
     if mixing is None or run.versions is None:
@@ -189,7 +191,7 @@ def _flown(run: RunState, part: Part) -> Flown | None:
     version, share = cohort.round - 1, 0.0  # of a round without a client
     if len(cohort.ids):
         version, share = cohort.start[0], mixing(cohort.age[0])
-    params = run.programs.passage.travelling(run.versions.models[version])
+    params = run.programs.pipeline.travelling(run.versions.models[version])
     return Flown(params, run.samples.dtype.type(share))
 
 
@@ -220,14 +222,14 @@ def _served(work: RoundWork) -> Served | None:
 
 
 def _loss_bytes(work: RoundWork) -> int:
-    """What the loss at x adds to a message, where clients send it."""
+    """What the loss at the global model adds to a message, where clients send it."""
     if not work.run.programs.asks_loss:
         return 0
     return tree.payload_bytes(jax.ShapeDtypeStruct((), work.stats[0].loss.dtype))
 
 
 def _probe_bytes(work: RoundWork) -> tuple:
-    """Bytes by slot of the messages of a pass at x, where there were some."""
+    """Bytes by slot of the messages of a pass at the global model, where there were some."""
     if work.probed is None or work.probed.total is None:
         return ()
     return (work.probed.total.bytes,)

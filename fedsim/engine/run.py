@@ -29,7 +29,12 @@ from fedsim.fleet import Plan, Planner, RoundPlan
 EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run
 
 
-WASTED = ("clients_late", "clients_left", "steps_wasted", "bytes_wasted")  # columns where a fleet leaves clients out
+WASTED = (
+    "clients_late",
+    "clients_left",
+    "steps_wasted",
+    "bytes_wasted",
+)  # columns where a fleet leaves clients out
 
 
 class Row(NamedTuple):
@@ -42,7 +47,7 @@ class Row(NamedTuple):
     extra: bool = False  # the last round, which a longer run would not have evaluated
 
 
-class Quiesced(NamedTuple):
+class CommitPoint(NamedTuple):
     """Nothing is on its way to or from the device: the moment for a commit."""
 
     round: int
@@ -115,42 +120,58 @@ class Run:
         stacks, self.sizes, self.batch = held_out(f, program.evaluators)
         self.held: dict[str, list[Stack]] = lent(stacks, f, program.evaluators)
         self.server: ServerState = program.server.init(shared, plan.present)
-        self.start = self.server.shared  # clients' memory starts from it, whenever they first take part
+        self.start = (
+            self.server.shared
+        )  # clients' memory starts from it, whenever they first take part
         self.versions = Versions(0, self.start) if plan.timetable.asynchronous else None
         dtype = program.dtype.type
         self.clients: Any = dtype(len(plan.eligible))
         self.samples: Any = dtype(plan.sizes.sum())
         self.expected: Any = np.array(plan.expected, dtype)
         self.own = jax.device_put(own_samples(f)) if program.server.scores else None
-        self.training = None if program.own is None else ServerTraining(program.own, plan, program.dtype, key)
+        self.training = (
+            None if program.own is None else ServerTraining(program.own, plan, program.dtype, key)
+        )
         self.asks = tuple(name for name in plan.cohort.feedback if name in MEASURES)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
         self.empty, self.since, self.open_since = 0, Counters(), Counters()
-        self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
+        self.trained, self.usable = (
+            0,
+            0,
+        )  # updates so far: of clients that trained, and those that the rule could use
         self.aggregated = 0  # of the usable ones those that a round aggregated: the others were too few for the rule
         self.downlink = downlink(program.server.client, program.server.sender.codec, shared, f.N)
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
         self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
-        self.late, self.left = np.zeros(f.N, np.int64), np.zeros(f.N, np.int64)  # rounds in which it was, or did so
+        self.late, self.left = (
+            np.zeros(f.N, np.int64),
+            np.zeros(f.N, np.int64),
+        )  # rounds in which it was, or did so
         self.ages = np.zeros(1, np.int64)  # messages by their age, of an asynchronous server
         self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
         self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
     def row_bytes(self) -> int:
         """Bytes that a client remembers."""
-        memory = jax.eval_shape(lambda start: self.program.server.memories.empty(start, 1), self.start)
+        memory = jax.eval_shape(
+            lambda start: self.program.server.memories.empty(start, 1), self.start
+        )
         return tree.nbytes(memory.rows)
 
     def _store(self, large: bool) -> Store:
         memories, start, N = self.program.server.memories, self.start, self.plan.federation.N
         if large:
-            if self.folder is None:  # nothing is to be written: a folder that goes when the run does
+            if (
+                self.folder is None
+            ):  # nothing is to be written: a folder that goes when the run does
                 self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
                 weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-            return OnDisk(memories, start, self.program.room.blocks * self.program.width.block, N, self.folder)
+            return OnDisk(
+                memories, start, self.program.room.blocks * self.program.width.block, N, self.folder
+            )
         return Resident(memories, start, self.plan.members, self.program.room.members, N)
 
     def state(self, server: ServerState, plays: bool) -> RunState:
@@ -178,7 +199,9 @@ class Run:
             self.round = 0
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server))
-        elif self.status == "running" and self.round == self.rounds:  # it was left there, on its way to more rounds
+        elif (
+            self.status == "running" and self.round == self.rounds
+        ):  # it was left there, on its way to more rounds
             self._end()
             yield self._row(self.evaluate(self.server))
 
@@ -202,7 +225,9 @@ class Run:
         if reported:  # else nobody was there, which says nothing
             self.empty = 0 if usable else self.empty + 1
         self.totals["virtual_seconds"] += cohort.seconds
-        sent = played.extra + np.sum([np.asarray(part, np.int64)[: len(cohort.ids)] for part in played.sent], axis=0)
+        sent = played.extra + np.sum(
+            [np.asarray(part, np.int64)[: len(cohort.ids)] for part in played.sent], axis=0
+        )
         self.totals["bytes_up"] += int(sent.sum())  # lost messages included
         missing = self._settle_others(cohort, None if played.got is None else int(played.got))
         np.add.at(self.joined, cohort.ids, 1)
@@ -211,7 +236,9 @@ class Run:
             self._settle_plan(played)
         s = self.since
         self.since = s._replace(
-            sampled=s.sampled + len(cohort.ids) + (0 if cohort.others is None else len(cohort.others.ids)),
+            sampled=s.sampled
+            + len(cohort.ids)
+            + (0 if cohort.others is None else len(cohort.others.ids)),
             reported=s.reported + reported,
             nonfinite=s.nonfinite + int(outcome.nonfinite),
             skipped=s.skipped + int(outcome.skipped),
@@ -219,7 +246,8 @@ class Run:
             seen=_continued(s.seen, [block.seen for block in played.stats]),
             useful=s.useful + played.steps,
             lane_steps=s.lane_steps + played.lane_steps,
-            info=_reported(s.info, outcome.info | self._malicious(cohort) | missing) | self.plan.columns(cohort),
+            info=_reported(s.info, outcome.info | self._malicious(cohort) | missing)
+            | self.plan.columns(cohort),
             **_diagnosed(s, played),
         )
         if self.round == 1:
@@ -242,7 +270,12 @@ class Run:
         np.add.at(self.sent, senders, up)
         np.add.at(self.late, others.ids[others.late], 1)
         np.add.at(self.left, others.ids[others.left], 1)
-        counts = (others.late.sum(), others.left.sum(), others.steps.sum(), down[K:].sum() + up * len(senders))
+        counts = (
+            others.late.sum(),
+            others.left.sum(),
+            others.steps.sum(),
+            down[K:].sum() + up * len(senders),
+        )
         return dict(zip(WASTED, map(int, counts), strict=True))
 
     def _malicious(self, cohort: RoundPlan) -> dict[str, int]:
@@ -255,13 +288,17 @@ class Run:
     def _settle_plan(self, played: Played) -> None:
         """What later rounds of the plan depend on."""
         cohort = played.cohort
-        whole = lambda parts: np.concatenate([np.asarray(part) for part in parts])[: len(cohort.ids)]
+        whole = lambda parts: np.concatenate([np.asarray(part) for part in parts])[
+            : len(cohort.ids)
+        ]
         feedback = {name: whole([block[name] for block in played.feedback]) for name in self.asks}
         if "loss" in self.plan.cohort.needs:
-            loss, seen = (whole([getattr(block, name) for block in played.stats]) for name in ("loss", "seen"))
+            loss, seen = (
+                whole([getattr(block, name) for block in played.stats]) for name in ("loss", "seen")
+            )
             with np.errstate(invalid="ignore", divide="ignore"):
                 feedback["loss"] = loss.astype(np.float64) / seen
-        self.planner.settle(cohort, feedback)
+        self.planner.complete(cohort, feedback)
         if self.versions is not None:
             self.ages = _counted_on(self.ages, cohort.age[cohort.weight > 0])
             self.versions.release(cohort.round, self.plan.flown(self.planner.state))
@@ -269,7 +306,11 @@ class Run:
     def _row(self, tests: dict[str, Scores]) -> Row:
         """The row of a round; a loss in it that is not finite, or has no square, means that the run has diverged."""
         values, most = self._values(tests), math.sqrt(np.finfo(self.program.dtype).max)
-        losses = {name: value for name, value in values.items() if name.endswith("_loss") and value is not None}
+        losses = {
+            name: value
+            for name, value in values.items()
+            if name.endswith("_loss") and value is not None
+        }
         lost = [name for name, value in losses.items() if not abs(value) < most]
         if lost and self.round > 0 and not self.reason:
             beyond = f", more than {self.program.dtype} can square" * math.isfinite(values[lost[0]])
@@ -283,17 +324,23 @@ class Run:
     def _judge(self, played: Played) -> None:
         outcome, r = played.outcome, played.cohort.round
         if not bool(outcome.finite):
-            self.status, self.reason = "diverged", f"round {r}: the shared model is no longer finite"
+            self.status, self.reason = (
+                "diverged",
+                f"round {r}: the shared model is no longer finite",
+            )
         elif self.empty >= EMPTY_ROUNDS:
             reason = f"{EMPTY_ROUNDS} rounds running, no client's update could be used"
             self.status, self.reason = "diverged", f"round {r}: {reason}"
         elif self.policy.nonfinite and int(outcome.nonfinite):
-            self.status, self.reason = "stopped", f"round {r}: {int(outcome.nonfinite)} messages were not finite"
+            self.status, self.reason = (
+                "stopped",
+                f"round {r}: {int(outcome.nonfinite)} messages were not finite",
+            )
         elif self.policy.impossible and bool(outcome.skipped):
             reason = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
             self.status, self.reason = (
                 "stopped",
-                f"round {r}: {reason}, the rule needs {self.program.server.passage.least}",
+                f"round {r}: {reason}, the rule needs {self.program.server.pipeline.least}",
             )
         elif r == self.rounds:
             self._end()
@@ -315,9 +362,11 @@ class Run:
     def _shortage(self) -> str:
         """Why no round of a run was aggregated, and what to do."""
         if not self.trained:
-            return "no client reported in any round; change cohort, fleet or schedule so that some do"
-        passage = self.program.server.passage
-        least, most = passage.least, passage.rule.most
+            return (
+                "no client reported in any round; change cohort, fleet or schedule so that some do"
+            )
+        pipeline = self.program.server.pipeline
+        least, most = pipeline.least, pipeline.rule.most
         needed = f"at least {least}" if most is None else f"{least} to {most}"
         return f"the rule needs {needed} usable updates, and no round had so many; change the rule, or who reports"
 
@@ -327,9 +376,18 @@ class Run:
 
     def evaluate(self, server: ServerState, together: bool = True) -> dict[str, Scores]:
         """Hand the samples held out to the device, by all threads together or by this one; who needs the numbers waits."""
-        return {name: self.scores(server, stacks, together=together) for name, stacks in self.held.items()}
+        return {
+            name: self.scores(server, stacks, together=together)
+            for name, stacks in self.held.items()
+        }
 
-    def scores(self, server: ServerState, stacks: Iterable[Stack], wait: bool = False, together: bool = True) -> Scores:
+    def scores(
+        self,
+        server: ServerState,
+        stacks: Iterable[Stack],
+        wait: bool = False,
+        together: bool = True,
+    ) -> Scores:
         """Scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
         threads = program.evaluators if together else 1
@@ -347,10 +405,15 @@ class Run:
             "train_loss": s.loss / s.seen if s.seen else None,
         }
         if self.program.diagnoses:
-            values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Diagnosis._fields}
+            values |= {
+                name: getattr(s, name) / s.diagnosed if s.diagnosed else None
+                for name in Diagnosis._fields
+            }
         values |= s.info
         for name, results in tests.items():
-            means = metrics(gathered(results, self.sizes[name]), self.plan.federation.scored[name][1])
+            means = metrics(
+                gathered(results, self.sizes[name]), self.plan.federation.scored[name][1]
+            )
             if name == "triggered":
                 values["attack_success"] = means.get("accuracy")
             else:
@@ -392,7 +455,9 @@ class Run:
             arrays |= self.planner.arrays()
         if self.versions is not None:
             arrays["ages"] = self.ages
-            arrays |= self.versions.arrays(self.planner.settled, self.plan.flown(self.planner.state))
+            arrays |= self.versions.arrays(
+                self.planner.completed, self.plan.flown(self.planner.state)
+            )
         return Snapshot(values, {**named("server", self.server), **arrays})
 
     def _counted(self) -> tuple[str, ...]:
@@ -421,7 +486,9 @@ class Run:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
             self.ages = np.array(arrays["ages"])
-            self.versions.restore(arrays, self.round, self.server.shared, self.plan.flown(self.planner.state))
+            self.versions.restore(
+                arrays, self.round, self.server.shared, self.plan.flown(self.planner.state)
+            )
         self.before = tuple(values["before"])
         self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
         if self.status in COMPLETED and self.round < self.rounds:
@@ -434,7 +501,10 @@ def _diagnosed(s: Counters, played: Played) -> dict[str, float]:
     values = {name: float(np.asarray(value)[played.place]) for name, value in diagnosis.items()}
     if not values or not all(map(math.isfinite, values.values())):
         return {}
-    return {"diagnosed": s.diagnosed + 1, **{name: getattr(s, name) + value for name, value in values.items()}}
+    return {
+        "diagnosed": s.diagnosed + 1,
+        **{name: getattr(s, name) + value for name, value in values.items()},
+    }
 
 
 def _reported(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
@@ -443,7 +513,9 @@ def _reported(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     A float that is not a number says nothing of the round: None.
     """
     values = {name: np.asarray(value).item() for name, value in now.items()}
-    summed = {name: before.get(name, 0) + v for name, v in values.items() if isinstance(v, int | bool)}
+    summed = {
+        name: before.get(name, 0) + v for name, v in values.items() if isinstance(v, int | bool)
+    }
     return {name: summed.get(name, None if v != v else v) for name, v in values.items()}
 
 
@@ -456,4 +528,6 @@ def _counted_on(counts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 def _continued(total: float, parts: list) -> float:
     """A float64 sum goes on, slot after slot."""
-    return float(np.cumsum(np.concatenate([[total], *(np.asarray(part, np.float64) for part in parts)]))[-1])
+    return float(
+        np.cumsum(np.concatenate([[total], *(np.asarray(part, np.float64) for part in parts)]))[-1]
+    )

@@ -32,17 +32,27 @@ def nothing(updates: Updates, client: Client) -> Sections:
     return Sections(stats, zero, aux, zero, (zero,) if own_reducers(client) else ())
 
 
-def more(total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"], lr_sum: Array) -> Sections:
+def more(
+    total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"], lr_sum: Array
+) -> Sections:
     """More rows, `stats` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
     present = arrived.arrived.astype(kept.samples.dtype)
     paces = (lr_sum,) if total.lr_sum else ()
     stats, weight = tree.fold((total.stats, total.weight), (kept.stats, jnp.ones_like(w)), w)
-    aux, count, pace = tree.fold((total.aux, total.arrived, total.lr_sum), (arrived.aux, present, paces), present)
+    aux, count, pace = tree.fold(
+        (total.aux, total.arrived, total.lr_sum), (arrived.aux, present, paces), present
+    )
     return Sections(stats, weight, aux, count, pace)
 
 
 def closed(
-    total: Sections, old: Tree, aggregate: Tree, skipped: Bool[Array, ""], client: Client, task: Task, N: Array
+    total: Sections,
+    old: Tree,
+    aggregate: Tree,
+    skipped: Bool[Array, ""],
+    client: Client,
+    task: Task,
+    N: Array,
 ) -> dict[str, Tree]:
     """Both sections after the round.
 
@@ -57,12 +67,27 @@ def closed(
       task: of its own reducers.
       N: clients that can take part.
     """
-    whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
-    sent = {name: tree.add(old["aux"][name], whole[str(client.reduce[name])](sum)) for name, sum in total.aux.items()}
+    whole = {
+        "mean": lambda sum: tree.divide(sum, total.arrived),
+        "sum_over_N": lambda sum: tree.scale(sum, 1 / N),
+    }
+    sent = {
+        name: tree.add(old["aux"][name], whole[str(client.reduce[name])](sum))
+        for name, sum in total.aux.items()
+    }
     aux = {**old["aux"], **sent}
     if reducers := own_reducers(client):
         pace = tree.divide(total.lr_sum[0], total.arrived)
-        reduced = {name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()}
-        aux |= tree.select(skipped | (total.arrived == 0), {name: aux[name] for name in reduced}, reduced)
-    silent = skipped | (total.weight == 0)  # a round that was not skipped, and in which nobody reported
-    return {"stats": tree.select(silent, old["stats"], tree.divide(total.stats, total.weight)), "aux": aux}
+        reduced = {
+            name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()
+        }
+        aux |= tree.select(
+            skipped | (total.arrived == 0), {name: aux[name] for name in reduced}, reduced
+        )
+    silent = skipped | (
+        total.weight == 0
+    )  # a round that was not skipped, and in which nobody reported
+    return {
+        "stats": tree.select(silent, old["stats"], tree.divide(total.stats, total.weight)),
+        "aux": aux,
+    }

@@ -8,7 +8,7 @@ from fedsim import tree
 from fedsim.compose import in_bytes, row_of, through
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.passage import Passage
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.serving import ServerState
 from fedsim.tree import Tree
 from fedsim.types import Codec, Shared
@@ -17,7 +17,7 @@ from fedsim.types import Codec, Shared
 class Sent(NamedTuple):
     """What the clients of a round got."""
 
-    shared: Shared  # as it arrived; after a pass at x, with its mean in `aux`
+    shared: Shared  # as it arrived; after a pass at the global model, with its mean in `aux`
     bytes: Int[Array, ""] | int | None = None  # to one client; None: those of the variables
 
 
@@ -25,12 +25,12 @@ class Sender:
     """The programs by which variables leave the server.
 
     Args:
-      passage: of the run.
+      pipeline: of the run.
       codec: by which the parameters are sent out; None: as they are.
     """
 
-    def __init__(self, passage: Passage, codec: Codec | None = None):
-        self.passage = passage
+    def __init__(self, pipeline: Pipeline, codec: Codec | None = None):
+        self.pipeline = pipeline
         self.codec = codec and codec._replace(linear=False)  # there is no sum to decode
 
     def init(self, params: Tree) -> dict[str, Tree]:
@@ -53,7 +53,7 @@ class Sender:
     ) -> tuple[ServerState, Sent]:
         """`sent` by way of the codec; parameters that are not finite are sent as they are."""
         assert self.codec is not None
-        old, before = self.passage.travelling(server.shared), server.state["broadcast"]
+        old, before = self.pipeline.travelling(server.shared), server.state["broadcast"]
         arrives, bits, memory = through(
             self.codec, old, before, round_key(root, round, Phase.BROADCAST)
         )
@@ -64,12 +64,12 @@ class Sender:
 
     def shown(self, server: ServerState) -> Shared:
         """The variables that are evaluated: those sent, unless the rule reports others."""
-        return server.shared if self.passage.rule.evaluated is None else self.evaluated(server)
+        return server.shared if self.pipeline.rule.evaluated is None else self.evaluated(server)
 
     @jitted
     def evaluated(self, server: ServerState) -> Shared:
         """`shown` where it is another program than handing the variables through."""
-        evaluated = self.passage.rule.evaluated
+        evaluated = self.pipeline.rule.evaluated
         assert evaluated is not None
-        params = evaluated(self.passage.travelling(server.shared), server.state["rule"])
+        params = evaluated(self.pipeline.travelling(server.shared), server.state["rule"])
         return {**server.shared, "params": tree.filled(params, server.shared["params"])}

@@ -19,7 +19,7 @@ from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.memory import Memories, Memory
-from fedsim.engine.passage import Passage, uncounted
+from fedsim.engine.pipeline import Pipeline, uncounted
 from fedsim.engine.probing import Probing
 from fedsim.engine.sending import Sender
 from fedsim.engine.serving import Outcome, RoundStart, Served, ServerState, is_finite
@@ -30,14 +30,14 @@ from fedsim.types import Codec, Shared, Task
 
 
 class Server:
-    """The programs of one passage and the optimisers behind it.
+    """The programs of one pipeline and the optimisers behind it.
 
     Args:
-      passage: links between the clients of a method and the optimisers.
+      pipeline: links between the clients of a method and the optimisers.
       task: of the reducers of the method's `aux`.
       broadcast: by which the parameters are sent out; None: as they are.
       memories: of the client method alone, where others use the same; left out: its own.
-      deviations: of another passage with the same wire; left out: of this one.
+      deviations: of another pipeline with the same wire; left out: of this one.
       block: rows of a block.
       blocks: blocks of the largest cohort.
 
@@ -45,17 +45,17 @@ class Server:
       memories: what the client method and stages remember of every client.
       sender: what the clients get.
       reduction: how their messages become one tree.
-      probing: the pass at x.
+      probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
-      asks_loss: whether clients send their loss at x.
-      probes: whether a round has a pass at x before training.
+      asks_loss: whether clients send their loss at the global model.
+      probes: whether a round has a pass at the global model before training.
       refers: whether the rule asks for the server's own update.
       scores: whether it asks for losses on the server's own samples.
     """
 
     def __init__(
         self,
-        passage: Passage,
+        pipeline: Pipeline,
         task: Task,
         broadcast: Codec | None = None,
         memories: Memories | None = None,
@@ -64,20 +64,20 @@ class Server:
         block: int,
         blocks: int,
     ):
-        rule, client, rows = passage.rule, passage.client, blocks * block
-        own = Memories(client, passage.remembering)
-        self.passage = passage
+        rule, client, rows = pipeline.rule, pipeline.client, blocks * block
+        own = Memories(client, pipeline.remembering)
+        self.pipeline = pipeline
         self.task = task
         self.client = client
         self.optimiser = server_step()
-        self.memories = memories if memories and not passage.remembering else own
-        self.sender = Sender(passage, broadcast)
-        self.reduction = (Summing if passage.folds else Stacking)(
-            passage, task, self.memories, rows
+        self.memories = memories if memories and not pipeline.remembering else own
+        self.sender = Sender(pipeline, broadcast)
+        self.reduction = (Summing if pipeline.folds else Stacking)(
+            pipeline, task, self.memories, rows
         )
-        self.probing = Probing(passage, task, rows)
-        shared_ones = deviations if deviations is not None and not passage.aims else None
-        self.distances = Distances(passage, task, shared_ones or Deviations(passage, task))
+        self.probing = Probing(pipeline, task, rows)
+        shared_ones = deviations if deviations is not None and not pipeline.aims else None
+        self.distances = Distances(pipeline, task, shared_ones or Deviations(pipeline, task))
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
         self.refers = "reference" in rule.needs
@@ -96,8 +96,8 @@ class Server:
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
-        params = self.passage.travelling(shared)
-        state = {**self.passage.init(params, present), "optimiser": self.optimiser.init(params)}
+        params = self.pipeline.travelling(shared)
+        state = {**self.pipeline.init(params, present), "optimiser": self.optimiser.init(params)}
         return jax.tree.map(jnp.asarray, ServerState(shared, {**state, **self.sender.init(params)}))
 
     @jitted_with(donate=(1,))
@@ -114,11 +114,11 @@ class Server:
         closed = self.reduction.close(total, memory, slots, at)
 
         # The step of the optimisers, unless too little arrived.
-        old, state, counts = self.passage.travelling(server.shared), closed.state, closed.counts
+        old, state, counts = self.pipeline.travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(
             closed.aggregate, server.state["optimiser"], old
         )
-        skipped = self.passage.skips(counts.usable)
+        skipped = self.pipeline.skips(counts.usable)
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
 
         # The sections that the rule does not touch.

@@ -12,7 +12,7 @@ from fedsim.engine.keys import round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memory
 from fedsim.engine.own_samples import OwnSamples, server_loss
-from fedsim.engine.passage import Contexts, Passage
+from fedsim.engine.pipeline import Contexts, Pipeline
 from fedsim.engine.sections import Sections
 from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
@@ -29,7 +29,7 @@ class ServerState(NamedTuple):
 class RoundStart(NamedTuple):
     """Which round of which run, and the server that begins it."""
 
-    server: ServerState  # behind its broadcast; after a pass at x, with its mean in `aux`
+    server: ServerState  # behind its broadcast; after a pass at the global model, with its mean in `aux`
     root: Key[Array, ""]  # of all randomness of the run
     round: Int[Array, ""] | int
     clients: Float[Array, ""]  # that can take part: those with samples
@@ -47,7 +47,7 @@ class Messages(NamedTuple):
     rows: Rows  # as the lanes wrote them
     slots: Slots  # what was planned of these clients
     remembered: Tree  # what stages remember of them, before the round
-    # at the model that was sent, where a pass at x gave it
+    # at the model that was sent, where a pass at the global model gave it
     loss: Float[Array, " rows"] | None = None
 
 
@@ -100,8 +100,8 @@ class Served(NamedTuple):
     row: Tree | None  # as `Closed.row`
 
 
-def contexts_of(passage: Passage, task: Task, at: RoundStart, slots: Slots) -> Contexts:
-    """What the links of a passage may know beside the rows of these slots."""
+def contexts_of(pipeline: Pipeline, task: Task, at: RoundStart, slots: Slots) -> Contexts:
+    """What the links of a pipeline may know beside the rows of these slots."""
     shared = at.server.shared
 
     def context(phase) -> Context:
@@ -110,7 +110,7 @@ def contexts_of(passage: Passage, task: Task, at: RoundStart, slots: Slots) -> C
             round=at.round,
             N=at.clients,
             lr=slots.work.lr[0],
-            shared={**shared, "params": passage.travelling(shared)},
+            shared={**shared, "params": pipeline.travelling(shared)},
             ids=slots.work.id,
             malicious=slots.work.malicious,
             samples=at.samples,

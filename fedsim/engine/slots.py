@@ -32,12 +32,12 @@ class Slots(NamedTuple):
     seat: Any
 
 
-class Part(NamedTuple):
+class RunCohort(NamedTuple):
     """A run's part of a round of several; a run that has ended has none."""
 
     plan: Plan
     cohort: RoundPlan
-    probe: bool = False  # the pass at x, over all samples as they stand
+    probe: bool = False  # the pass at the global model, over all samples as they stand
 
     @property
     def jobs(self) -> RoundPlan:
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
 
 def slots_of(
-    parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype, versions: int
+    parts: Sequence[RunCohort | None], first: int, block: int, dtype: np.dtype, versions: int
 ) -> Slots:
     """The slots `first … first + block` of a round of every run.
 
@@ -79,7 +79,7 @@ def slots_of(
     return slots
 
 
-def _planned(part: Part, first: int, block: int, dtype: np.dtype, bank: int) -> Slots:
+def _planned(part: RunCohort, first: int, block: int, dtype: np.dtype, bank: int) -> Slots:
     """The rows of ONE run, as many as its cohort has left; row `bank` is its first start model."""
     plan, jobs = part.plan, part.jobs
     cut = slice(first, first + block)

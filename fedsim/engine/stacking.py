@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 from fedsim.engine import sections
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import CLIENT, Memories, Memory
-from fedsim.engine.passage import Passage
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.serving import (
     Closed,
     Messages,
@@ -34,7 +34,7 @@ class Gathering:
 
     Args:
       rows: of the largest cohort, in whole blocks.
-      drop: as of `Passage`.
+      drop: as of `Pipeline`.
     """
 
     def __init__(self, rows: int, drop: bool):
@@ -63,7 +63,7 @@ class Stacking:
     """How the messages of a cohort become one tree where some link must see all of them at once.
 
     Args:
-      passage: of the messages.
+      pipeline: of the messages.
       task: of the run.
       memories: of the clients.
       rows: of the largest cohort, in whole blocks.
@@ -72,9 +72,9 @@ class Stacking:
       adding: the program behind `add`.
     """
 
-    def __init__(self, passage: Passage, task: Task, memories: Memories, rows: int):
-        self.passage, self.task, self.memories, self.rows = passage, task, memories, rows
-        self.gathering = _gathering(rows, passage.drop)
+    def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
+        self.pipeline, self.task, self.memories, self.rows = pipeline, task, memories, rows
+        self.gathering = _gathering(rows, pipeline.drop)
         self.adding: Jitted = self.gathering.add
 
     def zero(self, messages: Messages, at: RoundStart) -> Messages:
@@ -100,25 +100,25 @@ class Stacking:
     def close(self, total: Messages, memory: Memory, slots: Slots, at: RoundStart) -> Closed:
         """The end of a round: all messages travel, and the rule reduces what is left of them."""
         del slots  # of the last block: those of all are among the messages
-        passage, slots, state = self.passage, total.slots, at.server.state
-        contexts = contexts_of(passage, self.task, at, slots)
-        travelled, reduced = passage.over(received(total), state, contexts)
+        pipeline, slots, state = self.pipeline, total.slots, at.server.state
+        contexts = contexts_of(pipeline, self.task, at, slots)
+        travelled, reduced = pipeline.over(received(total), state, contexts)
         arrived, kept = travelled.arrived, travelled.kept
         counts = count_rows(kept, travelled.bad, slots)
 
         # Clients remember where the message arrived; once the model is not finite, everything stays
         # as it is.
-        stages = passage.rows_to_keep(travelled, total.remembered, passage.skips(counts.usable))
+        stages = pipeline.rows_to_keep(travelled, total.remembered, pipeline.skips(counts.usable))
         alive = is_finite(at.server.shared["params"])
         rows = {CLIENT: total.rows.message.memory, **stages}
 
-        none = sections.nothing(kept, passage.client)
+        none = sections.nothing(kept, pipeline.client)
         return Closed(
             row=reduced.row,
             aggregate=reduced.aggregate,
             state=reduced.state,
             sections=sections.more(
-                none, kept, arrived, passage.rule.weights(kept), slots.work.lr_sum
+                none, kept, arrived, pipeline.rule.weights(kept), slots.work.lr_sum
             ),
             counts=counts,
             memory=self.memories.keep(memory, slots, rows, arrived.arrived & alive),

@@ -84,7 +84,9 @@ class OnDisk:
         seen[: len(ids)] = self.file.offset[ids] >= 0
         raw[: len(ids)] = self.file.read(ids)
         self.lent = raw
-        return Memory(*jax.device_put((rows_from(raw, self.like), seen))), np.arange(len(ids), dtype=np.int32)
+        return Memory(*jax.device_put((rows_from(raw, self.like), seen))), np.arange(
+            len(ids), dtype=np.int32
+        )
 
     def keep(self, ids: np.ndarray, memory: Memory) -> None:
         """As `Resident.keep`."""

@@ -11,7 +11,7 @@ from fedsim.engine import sections
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.keys import Phase
 from fedsim.engine.memory import CLIENT, Memories, Memory
-from fedsim.engine.passage import Passage
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.serving import (
     Closed,
     Counts,
@@ -44,7 +44,7 @@ class Summing:
     """How the messages of a cohort become one tree where no link must see all of them at once.
 
     Args:
-      passage: of the messages; its rule has a `fold`.
+      pipeline: of the messages; its rule has a `fold`.
       task: of the run.
       memories: of the clients.
       rows: of the largest cohort, in whole blocks.
@@ -53,22 +53,22 @@ class Summing:
       adding: the program behind `add`.
     """
 
-    def __init__(self, passage: Passage, task: Task, memories: Memories, rows: int):
-        assert passage.rule.fold is not None
-        self.passage, self.task, self.memories, self.rows = passage, task, memories, rows
-        self.fold: Fold = passage.rule.fold
+    def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
+        assert pipeline.rule.fold is not None
+        self.pipeline, self.task, self.memories, self.rows = pipeline, task, memories, rows
+        self.fold: Fold = pipeline.rule.fold
         self.adding: Jitted = self.add
 
     def zero(self, messages: Messages, at: RoundStart) -> Sum:
         """The sum over no rows; of the messages the shapes count."""
         updates, state = received(messages), at.server.state
-        contexts = contexts_of(self.passage, self.task, at, messages.slots)
-        through = lambda updates: self.passage.through(updates, state, contexts)
+        contexts = contexts_of(self.pipeline, self.task, at, messages.slots)
+        through = lambda updates: self.pipeline.through(updates, state, contexts)
         travelled = jax.eval_shape(through, updates)
         zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)
         return Sum(
             rule=self.fold.zero(jax.tree.map(zeros, travelled.kept)),
-            sections=sections.nothing(updates, self.passage.client),
+            sections=sections.nothing(updates, self.pipeline.client),
             counts=Counts(*[jnp.zeros((), jnp.int32)] * 3),
             info=no_reports(travelled.info),
             bytes=jnp.zeros(self.rows, jnp.int32),
@@ -86,26 +86,26 @@ class Summing:
         """The messages of the slots from `first` on -> (sum, memory behind them, losses); no sum
         before the first block.
         """
-        passage, slots = self.passage, messages.slots
-        stats = train_stats(messages, passage.drop)
+        pipeline, slots = self.pipeline, messages.slots
+        stats = train_stats(messages, pipeline.drop)
         if total is None:  # behind a barrier: 0 + x is added as in later blocks, and -0 becomes 0
             so_far: Sum = jax.lax.optimization_barrier(self.zero(messages, at))
         else:
             so_far = total
-        contexts = contexts_of(passage, self.task, at, slots)
-        travelled = passage.through(received(messages), at.server.state, contexts)
+        contexts = contexts_of(pipeline, self.task, at, slots)
+        travelled = pipeline.through(received(messages), at.server.state, contexts)
         arrived, kept = travelled.arrived, travelled.kept
 
         # Clients remember where the message arrived; once the model is not finite, everything stays
         # as it is.
         rows = {
             CLIENT: messages.rows.message.memory,
-            **passage.rows_to_keep(travelled, messages.remembered),
+            **pipeline.rows_to_keep(travelled, messages.remembered),
         }
         alive = is_finite(at.server.shared["params"])
         memory = self.memories.keep(memory, slots, rows, arrived.arrived & alive)
 
-        weights = passage.rule.weights(kept)
+        weights = pipeline.rule.weights(kept)
         total = Sum(
             rule=self.fold.add(so_far.rule, kept, contexts(Phase.RULE)),
             sections=sections.more(so_far.sections, kept, arrived, weights, slots.work.lr_sum),
@@ -117,9 +117,9 @@ class Summing:
 
     def close(self, total: Sum, memory: Memory, slots: Slots, at: RoundStart) -> Closed:
         """The end of a round, whose last block had these slots."""
-        state, contexts = at.server.state, contexts_of(self.passage, self.task, at, slots)
+        state, contexts = at.server.state, contexts_of(self.pipeline, self.task, at, slots)
         finish = lambda state, context: self.fold.finish(total.rule, state, context)
-        reduced = self.passage.reduced(finish, state, state, total.info, contexts)
+        reduced = self.pipeline.reduced(finish, state, state, total.info, contexts)
         return Closed(
             row=None,
             aggregate=reduced.aggregate,

@@ -54,15 +54,26 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
 
     def value_and_grad(variables, batch: Batch, objective: Callable | None = None):
         if objective is None:
-            return jax.value_and_grad(mean_loss, has_aux=True)(variables["params"], variables["stats"], batch)
+            return jax.value_and_grad(mean_loss, has_aux=True)(
+                variables["params"], variables["stats"], batch
+            )
 
         def mean_objective(params, stats):
             variables = {"params": params, "stats": stats}
-            outputs, stats = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
-            reported = mean(loss(outputs, batch.y), batch.mask, batch.y)  # the loss, whatever is minimised
-            return mean(objective(variables, outputs, batch), batch.mask, batch.y), (reported, stats)
+            outputs, stats = model.apply(
+                variables, batch.x, mask=batch.mask, key=batch.key, train=True
+            )
+            reported = mean(
+                loss(outputs, batch.y), batch.mask, batch.y
+            )  # the loss, whatever is minimised
+            return mean(objective(variables, outputs, batch), batch.mask, batch.y), (
+                reported,
+                stats,
+            )
 
-        (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["stats"])
+        (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(
+            variables["params"], variables["stats"]
+        )
         return reported, g
 
     def per_sample(variables, batch: Batch, objective: Callable | None = None):
@@ -71,11 +82,15 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
             raise ContractError(f"{text}; take one without statistics of its batches")
 
         def one(x, y, real, place):
-            row = Batch(x[None], y[None], real[None], jax.random.fold_in(batch.key, place), batch.step)
+            row = Batch(
+                x[None], y[None], real[None], jax.random.fold_in(batch.key, place), batch.step
+            )
             (loss, _), g = value_and_grad(variables, row, objective)
             return tree.select(real, (loss, g), tree.zeros_like((loss, g)))
 
         losses, gradients = jax.vmap(one)(batch.x, batch.y, batch.mask, jnp.arange(len(batch.mask)))
         return (losses, variables["stats"]), gradients
 
-    return Task(value_and_grad, per_sample, model.apply, loss, optimizer, rate, classes, model.features)
+    return Task(
+        value_and_grad, per_sample, model.apply, loss, optimizer, rate, classes, model.features
+    )

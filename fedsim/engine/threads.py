@@ -28,7 +28,9 @@ _ran: weakref.WeakSet[Callable] = weakref.WeakSet()  # programs that ran before
 
 def jit_for_threads(function: Callable[P, R], donate: tuple[int, ...] = ()) -> Jitted[P, R]:
     """`jax.jit` of a program that several threads run at once."""
-    compiled: Any = jax.jit(function, compiler_options=CPU if platform() == "cpu" else None, donate_argnums=donate)
+    compiled: Any = jax.jit(
+        function, compiler_options=CPU if platform() == "cpu" else None, donate_argnums=donate
+    )
     return compiled
 
 
@@ -56,7 +58,9 @@ def in_threads(program: Callable[..., R], calls: Sequence[tuple]) -> list[R]:
     return [*(results or [program(*first)]), *(result.result() for result in waiting)]
 
 
-def beside(function: Callable[..., R], calls: Sequence[tuple], programs: Sequence[Callable]) -> list[R]:
+def run_in_threads(
+    function: Callable[..., R], calls: Sequence[tuple], programs: Sequence[Callable]
+) -> list[R]:
     """A function that hands several programs over, for every tuple of arguments -> the results in that order.
 
     The threads of the device take turns: what one hands over waits for nothing that another does. Calls by the same
@@ -104,7 +108,10 @@ def _pools(count: int) -> list[ThreadPoolExecutor]:
 
 def _numerics() -> list:
     """Float type, precision and device of this thread: JAX keeps them by thread."""
-    return [getattr(jax.config, f"jax_{name}") for name in ("enable_x64", "default_matmul_precision", "default_device")]
+    return [
+        getattr(jax.config, f"jax_{name}")
+        for name in ("enable_x64", "default_matmul_precision", "default_device")
+    ]
 
 
 def _within(numerics: list, program: Callable[..., R], call: tuple) -> R:

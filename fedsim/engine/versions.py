@@ -29,7 +29,9 @@ class Versions:
         parts = [named(f"version{v}", self.models[v]) for v in needed if v != version]
         return {name: leaf for part in parts for name, leaf in part.items()}
 
-    def restore(self, arrays: dict[str, np.ndarray], version: int, shared: Shared, needed: Iterable[int]) -> None:
+    def restore(
+        self, arrays: dict[str, np.ndarray], version: int, shared: Shared, needed: Iterable[int]
+    ) -> None:
         """Go on from what `arrays` gave."""
         older = {int(v): fitted(f"version{v}", arrays, shared) for v in needed if v != version}
         self.models = {**jax.device_put(older), version: shared}

@@ -26,7 +26,11 @@ class Adversary(NamedTuple):
         if self.ids:
             mask[[*self.ids]] = True
         elif self.redrawn:  # in every round: a permutation of all would cost more
-            mask[generator(seed, Stream.MALICIOUS, round).choice(N, self.count, replace=False, shuffle=False)] = True
+            mask[
+                generator(seed, Stream.MALICIOUS, round).choice(
+                    N, self.count, replace=False, shuffle=False
+                )
+            ] = True
         else:
             mask[generator(seed, Stream.MALICIOUS).permutation(N)[: self.count]] = True
         return mask

@@ -23,16 +23,24 @@ class Moment(NamedTuple):
 
     round: int  # from 1
     seconds: float  # of the virtual clock, since the start of the run
-    uniform: Callable[[int], Float[np.ndarray, " N"]]  # round, from 0 -> a number in [0, 1) for every client
+    uniform: Callable[
+        [int], Float[np.ndarray, " N"]
+    ]  # round, from 0 -> a number in [0, 1) for every client
 
 
 class Availability(NamedTuple):
     """A way to decide who can be reached."""
 
-    begin: Callable[[Clients, np.random.Generator], Any]  # once for a seed -> what is fixed for every client
-    reached: Callable[[Any, Moment], Bool[np.ndarray, " N"]]  # (what is fixed, moment) -> who can be reached
+    begin: Callable[
+        [Clients, np.random.Generator], Any
+    ]  # once for a seed -> what is fixed for every client
+    reached: Callable[
+        [Any, Moment], Bool[np.ndarray, " N"]
+    ]  # (what is fixed, moment) -> who can be reached
     clocked: bool = False  # whether it reads the virtual clock
-    share: Callable[[Any], Any] | None = None  # what is fixed -> probability of every client, where it never changes
+    share: Callable[[Any], Any] | None = (
+        None  # what is fixed -> probability of every client, where it never changes
+    )
 
 
 def independent(
@@ -128,7 +136,9 @@ def diurnal(
         of_zone = np.sin(2 * np.pi * (moment.seconds / period + np.arange(zones) / zones))
         return (low + (high - low) * (1 + of_zone) / 2)[zone]
 
-    return independent(lambda clients, rng: rng.integers(zones, size=clients.N), factor, clocked=True)
+    return independent(
+        lambda clients, rng: rng.integers(zones, size=clients.N), factor, clocked=True
+    )
 
 
 @availability
@@ -157,7 +167,9 @@ def label_dependent(
         held = clients.labels > 0
         C, some = held.shape[1], held.any(axis=1)
         if C == 0:
-            raise ValueError("label_dependent needs classes, and these samples have none; take another availability")
+            raise ValueError(
+                "label_dependent needs classes, and these samples have none; take another availability"
+            )
         first = np.where(some, held.argmax(axis=1), 0) / max(C - 1, 1)
         last = np.where(some, C - 1 - held[:, ::-1].argmax(axis=1), 0) / max(C - 1, 1)
         if by == "cycle":

@@ -11,7 +11,9 @@ class Clients(NamedTuple):
     """All clients of a federation."""
 
     samples: Int[np.ndarray, " N"]  # n_k, training samples
-    count_labels: Callable[[], Int[np.ndarray, "N C"]]  # of them, by class; C = 0 where there are no classes
+    count_labels: Callable[
+        [], Int[np.ndarray, "N C"]
+    ]  # of them, by class; C = 0 where there are no classes
 
     @property
     def labels(self) -> Int[np.ndarray, "N C"]:

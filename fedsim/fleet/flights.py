@@ -60,8 +60,13 @@ class Flights:
     ):
         self.machines, self.draw, self.spare, self.known = machines, draw, spare, known
         self.twice, self.timetable = twice, timetable
-        columns = zip(*(state[name].tolist() for name in ("order", "client", "version", "draw")), strict=True)
-        self.heap = [Flight(finish, *rest) for finish, rest in zip(state["finish"].tolist(), columns, strict=True)]
+        columns = zip(
+            *(state[name].tolist() for name in ("order", "client", "version", "draw")), strict=True
+        )
+        self.heap = [
+            Flight(finish, *rest)
+            for finish, rest in zip(state["finish"].tolist(), columns, strict=True)
+        ]
         heapq.heapify(self.heap)
         self.clients = {flight.client for flight in self.heap}
         self.clock, self.queue = float(state["clock"]), deque(state["queue"].tolist())
@@ -101,14 +106,21 @@ class Flights:
         left: list[Flight] = []
         buffer, waits, window = self.timetable.buffer, self.timetable.waits, self.timetable.window
         until, lost = (version + 1) * window if window else math.inf, 0
-        while self.heap and len(ended) < buffer and lost < LOST and self.heap[0].finish <= until * (1 + ROUNDING):
+        while (
+            self.heap
+            and len(ended) < buffer
+            and lost < LOST
+            and self.heap[0].finish <= until * (1 + ROUNDING)
+        ):
             flight = heapq.heappop(self.heap)
             self.clock = flight.finish
             self.clients.discard(flight.client)
-            leaves = self.machines.trip(flight.draw, flight.client).left
+            leaves = self.machines.client_outcome(flight.draw, flight.client).left
             (left if leaves else ended).append(flight)
             lost = lost + 1 if leaves else 0
-            if not waits and len(ended) < buffer:  # whose message fills the buffer, makes room for the next version
+            if (
+                not waits and len(ended) < buffer
+            ):  # whose message fills the buffer, makes room for the next version
                 self.fill(version)
         if window:
             self.clock = until
@@ -121,7 +133,7 @@ class Flights:
     def _start(self, client: int, version: int) -> None:
         draw = max(version + 1, self.drawn.get(client, 0) + 1)
         self.drawn[client] = draw
-        finish = self.clock + self.machines.trip(draw, client).seconds
+        finish = self.clock + self.machines.client_outcome(draw, client).seconds
         heapq.heappush(self.heap, Flight(finish, self.started, client, version, draw))
         self.clients.add(client)
         self.started += 1
@@ -138,12 +150,16 @@ class Flights:
         for _ in range(PATIENCE):
             while self.queue:
                 client = self.queue.popleft()
-                if (self.twice or client not in self.clients) and (reachable is None or reachable[client]):
+                if (self.twice or client not in self.clients) and (
+                    reachable is None or reachable[client]
+                ):
                     return client
             self.draws += 1
             self.queue.extend(self.draw(self.draws, reachable).tolist())
         able = self.known if reachable is None else self.known[reachable[self.known]]
-        return self.spare(self.draws, able if self.twice else np.setdiff1d(able, list(self.clients)))
+        return self.spare(
+            self.draws, able if self.twice else np.setdiff1d(able, list(self.clients))
+        )
 
 
 def nobody() -> State:

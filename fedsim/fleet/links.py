@@ -25,14 +25,18 @@ class Rates(NamedTuple):
 
     down: Float[np.ndarray, " N"] | float = np.inf  # bytes a second to the client
     up: Float[np.ndarray, " N"] | float = np.inf  # bytes a second from it
-    latency: Float[np.ndarray, " N"] | float = 0.0  # seconds before a message travels, in each direction
+    latency: Float[np.ndarray, " N"] | float = (
+        0.0  # seconds before a message travels, in each direction
+    )
 
 
 Draw = Callable[[Clients, np.random.Generator], Rates]
 
 
 @link
-def constant(up: Positive | None = None, down: Positive | None = None, latency: Annotated[float, Ge(0)] = 0.0) -> Draw:
+def constant(
+    up: Positive | None = None, down: Positive | None = None, latency: Annotated[float, Ge(0)] = 0.0
+) -> Draw:
     """Every client has the same link.
 
     Args:
@@ -40,7 +44,9 @@ def constant(up: Positive | None = None, down: Positive | None = None, latency: 
       down: bytes a second to it, likewise.
       latency: seconds before a message travels, in each direction.
     """
-    return lambda clients, rng: Rates(np.inf if down is None else down, np.inf if up is None else up, latency)
+    return lambda clients, rng: Rates(
+        np.inf if down is None else down, np.inf if up is None else up, latency
+    )
 
 
 @link
@@ -82,4 +88,6 @@ def trace(path: Name, sha256: str | None = None) -> Draw:
       DataError: for a file that is not such a trace, naming file and lines.
     """
     up, down, latency = devices_of(path, sha256, {"up": SLOWEST, "down": SLOWEST, "latency": 0.0}).T
-    return lambda clients, rng: Rates(*(np.resize(column, clients.N) for column in (down, up, latency)))
+    return lambda clients, rng: Rates(
+        *(np.resize(column, clients.N) for column in (down, up, latency))
+    )

@@ -25,7 +25,9 @@ class Dropout(NamedTuple):
 class Fleet(NamedTuple):
     """A scenario's machines, the same for all seeds."""
 
-    speed: Callable[[Clients, np.random.Generator], Any] | None = None  # None: a second for a local step
+    speed: Callable[[Clients, np.random.Generator], Any] | None = (
+        None  # None: a second for a local step
+    )
     links: Callable[[Clients, np.random.Generator], Any] | None = None  # None: infinitely fast
     availability: Availability | None = None  # None: everybody can be reached
     dropout: Dropout = Dropout()
@@ -51,7 +53,7 @@ class Fleet(NamedTuple):
         return bool(np.isfinite(self.deadline) or self.keep is not None or dropped)
 
 
-class Fates(NamedTuple):
+class RoundOutcome(NamedTuple):
     """What became of the clients that a round drew; arrays `[m]` in their order.
 
     Attributes:
@@ -75,7 +77,7 @@ class Fates(NamedTuple):
     seconds: float
 
 
-class Trip(NamedTuple):
+class ClientOutcome(NamedTuple):
     """What one client does between the moment at which it starts and the one at which it is free again."""
 
     seconds: float
@@ -132,19 +134,31 @@ class Machines:
     @cached_property
     def _fixed(self) -> Any:
         assert self.fleet.availability is not None
-        return self.fleet.availability.begin(self.clients, generator(self.seed, Stream.AVAILABILITY))
+        return self.fleet.availability.begin(
+            self.clients, generator(self.seed, Stream.AVAILABILITY)
+        )
 
-    def fates(self, round: int, ids: Int[np.ndarray, " m"]) -> Fates:
+    def round_outcome(self, round: int, ids: Int[np.ndarray, " m"]) -> RoundOutcome:
         """What becomes of the clients of a synchronous round: they start together, at 0 seconds."""
         if self.fleet.complete:
             return self._complete(ids)
         down, step, up = self._times(ids)
-        planned, moment = np.broadcast_to(self.cost.steps, self.clients.N)[ids], self._leaving(round, ids)
+        planned, moment = (
+            np.broadcast_to(self.cost.steps, self.clients.N)[ids],
+            self._leaving(round, ids),
+        )
         training = planned * step
         end = down + training + up
         planned, step, dropped = self._slowed(round, ids, planned, step)
-        gone, lost = np.isfinite(moment), moment >= 1  # `before` is at −1, `during` in [0, 1), `after` at 1
-        leave = np.where(moment < 0, 0.0, np.where(lost, end, down + np.minimum(np.maximum(moment, 0), 1) * training))
+        gone, lost = (
+            np.isfinite(moment),
+            moment >= 1,
+        )  # `before` is at −1, `during` in [0, 1), `after` at 1
+        leave = np.where(
+            moment < 0,
+            0.0,
+            np.where(lost, end, down + np.minimum(np.maximum(moment, 0), 1) * training),
+        )
         steps = planned.copy()
         if self.fleet.partial and np.isfinite(self.fleet.deadline):
             room = np.maximum(self.fleet.deadline - down - up, 0)
@@ -152,11 +166,15 @@ class Machines:
             steps, end = done, np.where(done < planned, down + done * step + up, end)
         works = ~gone & self._in_time(end) & ((steps > 0) | (planned == 0))
         reports = works & ~dropped
-        joined, length = self._closed(ids, reports, np.where(gone, leave, np.where(works, end, np.inf)))
+        joined, length = self._closed(
+            ids, reports, np.where(gone, leave, np.where(works, end, np.inf))
+        )
         late = ~joined & ~gone
         spent = np.where(gone, leave, length)
-        wasted = np.where(gone & lost, planned, _whole_steps(np.maximum(spent - down, 0), step, planned))
-        return Fates(
+        wasted = np.where(
+            gone & lost, planned, _whole_steps(np.maximum(spent - down, 0), step, planned)
+        )
+        return RoundOutcome(
             joined=joined,
             late=late,
             left=gone,
@@ -167,7 +185,7 @@ class Machines:
             seconds=length,
         )
 
-    def _complete(self, ids: Int[np.ndarray, " m"]) -> Fates:
+    def _complete(self, ids: Int[np.ndarray, " m"]) -> RoundOutcome:
         """`fates` where nobody is late or leaves."""
         everyone, nobody = np.ones(len(ids), bool), np.zeros(len(ids), bool)
         planned = np.broadcast_to(self.cost.steps, self.clients.N)[ids]
@@ -178,25 +196,29 @@ class Machines:
             end = down + planned * step + up
         _, length = self._closed(ids, everyone, end)
         none = np.zeros(len(ids), np.int64)
-        return Fates(everyone, nobody, nobody, planned, none, everyone, everyone, length)
+        return RoundOutcome(everyone, nobody, nobody, planned, none, everyone, everyone, length)
 
-    def trip(self, draw: int, client: int) -> Trip:
+    def client_outcome(self, draw: int, client: int) -> ClientOutcome:
         """What becomes of a client that starts by itself; `draw`: of its batches, which it never has twice."""
         if not any(self.fleet.dropout):
-            return Trip(float(self.seconds[client]))
+            return ClientOutcome(float(self.seconds[client]))
         one = np.array([client])
         (moment,) = self._leaving(draw, one)
         if np.isinf(moment):
-            return Trip(float(self.seconds[client]))
+            return ClientOutcome(float(self.seconds[client]))
         (down,), (step,), _ = self._times(one)
         planned = int(np.broadcast_to(self.cost.steps, self.clients.N)[client])
         if moment >= 1:
-            return Trip(float(self.seconds[client]), True, planned)
+            return ClientOutcome(float(self.seconds[client]), True, planned)
         spent = max(moment, 0.0) * planned * step
         seconds_ = 0.0 if moment < 0 else float(down + spent)
-        return Trip(seconds_, True, int(_whole_steps(spent, step, planned)), bool(moment >= 0), False)
+        return ClientOutcome(
+            seconds_, True, int(_whole_steps(spent, step, planned)), bool(moment >= 0), False
+        )
 
-    def _slowed(self, round: int, ids: Any, planned: Any, step: Any) -> tuple[Any, Any, Bool[np.ndarray, " m"]]:
+    def _slowed(
+        self, round: int, ids: Any, planned: Any, step: Any
+    ) -> tuple[Any, Any, Bool[np.ndarray, " m"]]:
         """Steps and their seconds where some clients are stragglers, who take the time of all that was planned, and whether
         each is left out for it.
         """
@@ -204,10 +226,14 @@ class Machines:
         slow, able = slowed(self.fleet.stragglers, self.seed, round, ids, planned, parts)
         return able, step * (planned / np.maximum(able, 1)), slow & self.fleet.stragglers.drop
 
-    def course(self, round: int, ids: Int[np.ndarray, " m"]) -> tuple[Any, Any, Any, Any, Float[np.ndarray, " m"]]:
+    def course(
+        self, round: int, ids: Int[np.ndarray, " m"]
+    ) -> tuple[Any, Any, Any, Any, Float[np.ndarray, " m"]]:
         """Steps that each is able to do, seconds down, of a step, and up, and when each leaves (see `_leaving`)."""
         down, step, up = self._times(ids)
-        able, step, _ = self._slowed(round, ids, np.broadcast_to(self.cost.steps, self.clients.N)[ids], step)
+        able, step, _ = self._slowed(
+            round, ids, np.broadcast_to(self.cost.steps, self.clients.N)[ids], step
+        )
         return able, down, step, up, self._leaving(round, ids)
 
     def _closed(self, ids: Any, reports: Any, end: Any) -> tuple[Bool[np.ndarray, " m"], float]:

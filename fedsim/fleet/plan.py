@@ -26,7 +26,9 @@ from fedsim.fleet.timetables import SYNC, Timetable
 
 SURVEYED = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 FLOWN = 100_000  # flights that are: they come one by one
-KEPT = 1 << 13  # clients of first rounds that are kept: shapes, memory and the run ask for the same ones
+KEPT = (
+    1 << 13
+)  # clients of first rounds that are kept: shapes, memory and the run ask for the same ones
 
 
 class Local(NamedTuple):
@@ -58,7 +60,9 @@ class RoundPlan(NamedTuple):
     lr: float | np.ndarray
     lr_sum: np.ndarray  # Σ of the learning rates of the planned steps
     seconds: float  # virtual duration of the round
-    start: np.ndarray  # version of the model that each trains from: how many steps the server had taken
+    start: (
+        np.ndarray
+    )  # version of the model that each trains from: how many steps the server had taken
     draw: np.ndarray  # of the batches of each
     shift: int  # classes that the clients' labels have moved on by
     others: "Others | None" = None  # that were drawn and whose messages do not count
@@ -127,12 +131,16 @@ class Plan:
             self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
         self.cost = Cost(self.steps, down, up, local.epochs if local.steps is None else None)
-        self.machines = Machines(fleet, Clients(self.sizes, federation.label_counts), self.cost, seed)
+        self.machines = Machines(
+            fleet, Clients(self.sizes, federation.label_counts), self.cost, seed
+        )
         self.seconds = self.machines.seconds
         remembers = bool(cohort.feedback) or HISTORY in cohort.needs
         self.pure = not (timetable.asynchronous or remembers or self.machines.clocked)
         self.population = self._population()
-        self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
+        self.labels = (
+            federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
+        )
         self.held = 1
         self._kept: dict[int, tuple[RoundPlan, State]] = {}
         self.moves = bool(federation.moves)
@@ -141,13 +149,21 @@ class Plan:
     def _population(self) -> Population:
         """Clients that can be drawn, with what the cohort needs of them that no round changes."""
         known = {"seconds": lambda: self.seconds, "labels": self.federation.label_counts}
-        columns = {name: column()[self.eligible] for name, column in known.items() if name in self.cohort.needs}
+        columns = {
+            name: column()[self.eligible]
+            for name, column in known.items()
+            if name in self.cohort.needs
+        }
         return Population(self.eligible, self.sizes[self.eligible], **columns)
 
     @cached_property
     def expected(self) -> tuple[float, float]:
         """Clients that a round draws on average, and their samples together: Σ_k π_k and Σ_k π_k n_k; 0 where unknown."""
-        if self.cohort.share is None or self.timetable.asynchronous or self.machines.fleet.selective:
+        if (
+            self.cohort.share is None
+            or self.timetable.asynchronous
+            or self.machines.fleet.selective
+        ):
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
         return float(share.sum()), float(share @ self.population.samples)
@@ -155,7 +171,11 @@ class Plan:
     @cached_property
     def shares(self) -> np.ndarray | None:
         """Times that a round has a message of each client, on average `[N]`; None: unknown."""
-        return None if self.timetable.asynchronous else shares(self.cohort, self.population, self.machines)
+        return (
+            None
+            if self.timetable.asynchronous
+            else shares(self.cohort, self.population, self.machines)
+        )
 
     def malicious_in(self, round: int) -> np.ndarray:
         """Clients that the attacker controls in a round `[N]`."""
@@ -192,20 +212,31 @@ class Plan:
             self._kept[r] = drawn
         return drawn
 
-    def _round(self, r: int, state: State, feedback: Mapping[str, np.ndarray] | None) -> tuple[RoundPlan, State]:
+    def _round(
+        self, r: int, state: State, feedback: Mapping[str, np.ndarray] | None
+    ) -> tuple[RoundPlan, State]:
         """`round`, of one that is not kept."""
         if self.timetable.asynchronous:
             return self._flush(r, state)
         ids, count = self._drawn(r, state, feedback or {})
-        fates = self.machines.fates(r, ids)
+        fates = self.machines.round_outcome(r, ids)
         joined, lr = fates.joined, self.local.lr(r)
         same = np.ones(int(joined.sum()), np.int64)
         work = self._work(
-            r, ids[joined], count[joined], lr, fates.seconds, (r - 1) * same, r * same, fates.steps[joined]
+            r,
+            ids[joined],
+            count[joined],
+            lr,
+            fates.seconds,
+            (r - 1) * same,
+            r * same,
+            fates.steps[joined],
         )
         if not joined.all():
             columns = (fates.late, fates.left, fates.wasted, fates.reached, fates.sent)
-            work = work._replace(others=Others(ids[~joined], *(column[~joined] for column in columns)))
+            work = work._replace(
+                others=Others(ids[~joined], *(column[~joined] for column in columns))
+            )
         return work, self._after(r, state, ids, fates.seconds)
 
     def _after(self, r: int, state: State, ids: np.ndarray, elapsed: float) -> State:
@@ -218,11 +249,15 @@ class Plan:
             after |= {"drawn": drawn, "last": last}
         return after
 
-    def _drawn(self, r: int, state: State, feedback: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def _drawn(
+        self, r: int, state: State, feedback: Mapping[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Clients that round r draws, of those that can be reached, in their order -> (ids, times or factors)."""
         rng = generator(self.seed, Stream.COHORT, r)
         columns = {**feedback, **{name: state[name] for name in ("drawn", "last") if name in state}}
-        population = self.population._replace(**{name: column[self.eligible] for name, column in columns.items()})
+        population = self.population._replace(
+            **{name: column[self.eligible] for name, column in columns.items()}
+        )
         reachable = self.machines.reachable(r, float(state["clock"]) if "clock" in state else 0.0)
         if reachable is not None and not self.cohort.ordered:
             population = population.part(reachable[population.ids])
@@ -241,7 +276,9 @@ class Plan:
         ended, left, flights = self.flights_of(r, state)
         ids, start, draw = _columns(ended)
         versions, place = np.unique(start, return_inverse=True)
-        lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
+        lr = np.array([self.local.lr(int(v) + 1) for v in versions])[
+            place
+        ]  # as they were told with the model
         elapsed = flights.clock - float(state["clock"])
         work = self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw)
         return work._replace(others=self._left(left) if left else None), flights.state()
@@ -249,7 +286,10 @@ class Plan:
     def _left(self, flights: list[Flight]) -> Others:
         """Clients that left an asynchronous server."""
         ids, _, draws = _columns(flights)
-        trips = [self.machines.trip(draw, client) for draw, client in zip(draws.tolist(), ids.tolist(), strict=True)]
+        trips = [
+            self.machines.client_outcome(draw, client)
+            for draw, client in zip(draws.tolist(), ids.tolist(), strict=True)
+        ]
         _, left, steps, reached, sent = map(np.array, zip(*trips, strict=True))
         return Others(ids, late=~left, left=left, steps=steps, reached=reached, sent=sent)
 
@@ -274,9 +314,15 @@ class Plan:
 
     def _flights(self, state: State) -> Flights:
         def draw(number: int, reachable: np.ndarray | None) -> np.ndarray:
-            able = self.population if reachable is None else self.population.part(reachable[self.eligible])
+            able = (
+                self.population
+                if reachable is None
+                else self.population.part(reachable[self.eligible])
+            )
             population = self.population if self.cohort.ordered else able
-            drawn = self.cohort.draw(population, number, generator(self.seed, Stream.COHORT, number))
+            drawn = self.cohort.draw(
+                population, number, generator(self.seed, Stream.COHORT, number)
+            )
             return drawn.ids if isinstance(drawn, Drawn) else drawn
 
         def spare(number: int, free: np.ndarray) -> int:
@@ -306,19 +352,30 @@ class Plan:
     def of_server(self) -> "Plan":
         """The server's own training, as that of the only client of a federation; its batches are drawn by a stream of its own."""
         federation = self.federation.of_server
-        return Plan(federation, everybody(), self.written, self.seed, self.rounds, batches=Stream.REFERENCE)
+        return Plan(
+            federation, everybody(), self.written, self.seed, self.rounds, batches=Stream.REFERENCE
+        )
 
     @cached_property
     def order(self) -> tuple:
         """Plans of equal order hand every client the same batches."""
         local = self.local
-        return id(self.federation), self.seed, local.batch, local.shuffle, local.drop_last, hash(self.steps.tobytes())
+        return (
+            id(self.federation),
+            self.seed,
+            local.batch,
+            local.shuffle,
+            local.drop_last,
+            hash(self.steps.tobytes()),
+        )
 
     @cached_property
     def _rates(self) -> np.ndarray:
         """Σ of the first t learning rates of a client, t = 0 … the longest."""
         assert self.local.rate is not None
-        return np.concatenate([[0.0], np.cumsum([self.local.rate(t) for t in range(int(self.steps.max(initial=0)))])])
+        return np.concatenate(
+            [[0.0], np.cumsum([self.local.rate(t) for t in range(int(self.steps.max(initial=0)))])]
+        )
 
     @cached_property
     def members(self) -> np.ndarray:
@@ -347,7 +404,11 @@ class Plan:
 
     def _largest(self) -> RoundPlan:
         """A round of the clients with the most steps, with as many samples as those that have most of them."""
-        K, steps, sizes = min(self.nominal, len(self.eligible)), self.steps[self.eligible], self.sizes[self.eligible]
+        K, steps, sizes = (
+            min(self.nominal, len(self.eligible)),
+            self.steps[self.eligible],
+            self.sizes[self.eligible],
+        )
         ids = self.eligible[np.argsort(-steps, kind="stable")[:K]]
         one, longest = np.ones(K, np.int64), float(self.seconds[ids].max(initial=0))
         work = self._work(1, ids, one, self.local.lr(1), longest, 0 * one, one)
@@ -361,21 +422,27 @@ class Plan:
           client: whose samples.
         """
         rows, local = self._rows(client), self.local
-        n, steps, per_epoch = len(rows), int(self.steps[client]), batches_per_epoch(len(rows), local)
+        n, steps, per_epoch = (
+            len(rows),
+            int(self.steps[client]),
+            batches_per_epoch(len(rows), local),
+        )
         order = rows[None].repeat(-(-steps // per_epoch), 0)
         if local.shuffle and local.batch is not None and n > local.batch:
             self._draws.at(r, client).permuted(order, axis=1, out=order)
         return self._cut(order, steps)
 
     def single_pass(self, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """One pass over a client's samples as they stand, in the form of `batches`: for what is measured at x."""
+        """One pass over a client's samples as they stand, in the form of `batches`: for what is measured at the global model."""
         rows = self._rows(client)
         return self._cut(rows[None], int(batches_per_epoch(len(rows), self.local)))
 
     def probe_plan(self, work: RoundPlan) -> RoundPlan:
         """The pass of a round before training: one over the samples of everybody who trains, in place of the local steps."""
         passes = batches_per_epoch(work.samples, self.local)
-        return work._replace(steps=np.where(work.steps > 0, passes, 0), lr_sum=np.zeros(len(work.ids)))
+        return work._replace(
+            steps=np.where(work.steps > 0, passes, 0), lr_sum=np.zeros(len(work.ids))
+        )
 
     def _rows(self, client: int) -> np.ndarray:
         return self.federation.holders.of(client)
@@ -404,7 +471,9 @@ def batches_per_epoch(n, local: Local):
     """Batches in a pass over n samples (a number or an array); `drop_last` keeps the first batch of a small client."""
     if local.batch is None:
         return np.minimum(n, 1)
-    return np.maximum(n // local.batch, np.minimum(n, 1)) if local.drop_last else -(-n // local.batch)
+    return (
+        np.maximum(n // local.batch, np.minimum(n, 1)) if local.drop_last else -(-n // local.batch)
+    )
 
 
 def planned_steps(sizes: np.ndarray, local: Local) -> np.ndarray:

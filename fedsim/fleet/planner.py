@@ -16,14 +16,14 @@ class Planner:
     round, in their order; rounds that are drawn ahead change nothing of what a commit holds until they are over.
 
     Attributes:
-      settled: the last round that is over.
+      completed: the last round that is over.
       state: of the plan after that round.
       feedback: what the cohort asks for, of every client in the last round in which it took part: `loss` and `norm` `[N]`,
         `sketch` `[N, SKETCH]`; NaN: it never did, +∞: not finite.
     """
 
     def __init__(self, plan: Plan):
-        self.plan, self.settled, self.state = plan, 0, plan.begin()
+        self.plan, self.completed, self.state = plan, 0, plan.begin()
         blank = {"sketch": np.full(SKETCH, np.nan, np.float32)}  # of the largest, half the bytes
         self.feedback = {
             name: np.repeat(blank.get(name, np.full((), np.nan))[None], len(plan.sizes), 0)
@@ -32,22 +32,22 @@ class Planner:
         self.ahead: dict[int, tuple[RoundPlan, State]] = {}
 
     def ready(self, r: int) -> bool:
-        """Whether round r can be drawn, now that the rounds up to `settled` are over."""
-        return not self.feedback or r == self.settled + 1
+        """Whether round r can be drawn, now that the rounds up to `completed` are over."""
+        return not self.feedback or r == self.completed + 1
 
     def round(self, r: int) -> RoundPlan:
         """Round r."""
         if self.plan.pure:
             return self.plan.round(r)[0]
         if r not in self.ahead:
-            before = self.state if r == self.settled + 1 else self.ahead[r - 1][1]
+            before = self.state if r == self.completed + 1 else self.ahead[r - 1][1]
             self.ahead[r] = self.plan.round(r, before, self.feedback)
         return self.ahead[r][0]
 
-    def settle(self, work: RoundPlan, feedback: Mapping[str, np.ndarray]) -> None:
+    def complete(self, work: RoundPlan, feedback: Mapping[str, np.ndarray]) -> None:
         """A round is over; of what the cohort asks for, what its clients reported `[K, ...]`."""
         if not self.plan.pure:
-            self.state, self.settled = self.ahead.pop(work.round)[1], work.round
+            self.state, self.completed = self.ahead.pop(work.round)[1], work.round
         for name, known in self.feedback.items():
             with np.errstate(over="ignore"):
                 reported = np.asarray(feedback[name]).astype(known.dtype)
@@ -55,12 +55,19 @@ class Planner:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What a commit holds of it."""
-        return {f"plan.{name}": np.array(value) for name, value in {**self.state, **self.feedback}.items()}
+        return {
+            f"plan.{name}": np.array(value)
+            for name, value in {**self.state, **self.feedback}.items()
+        }
 
     def restore(self, arrays: dict[str, np.ndarray], r: int) -> None:
         """Go on after round r from what `arrays` gave."""
-        known = {name.removeprefix("plan."): np.array(v) for name, v in arrays.items() if name.startswith("plan.")}
-        self.settled, self.ahead = r, {}
+        known = {
+            name.removeprefix("plan."): np.array(v)
+            for name, v in arrays.items()
+            if name.startswith("plan.")
+        }
+        self.completed, self.ahead = r, {}
         self.feedback = {name: known[name] for name in self.feedback}
         self.state = {name: known[name] for name in self.state}
 

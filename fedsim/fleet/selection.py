@@ -15,7 +15,11 @@ from fedsim.compose import cohort
 from fedsim.sources.files import Name
 from fedsim.sources.traces import participations_of
 
-FEEDBACK = {"loss": "losses", "norm": "update norms", "sketch": "updates"}  # of rounds that are over -> in words
+FEEDBACK = {
+    "loss": "losses",
+    "norm": "update norms",
+    "sketch": "updates",
+}  # of rounds that are over -> in words
 HISTORY = "drawn"
 COLUMNS = frozenset({*FEEDBACK, HISTORY, "seconds", "labels"})  # that a cohort may have
 SKETCH = 64  # numbers that stand for an update
@@ -105,7 +109,9 @@ def _equal_of_reached(size: int) -> Callable[[Population, np.ndarray], Any]:
         from scipy.special import bdtrc  # a tenth of a second
 
         N, rate = len(population.ids), reached[0]
-        return None if np.any(reached != rate) else bdtrc(np.arange(min(size, N)), N, rate).sum() / N
+        return (
+            None if np.any(reached != rate) else bdtrc(np.arange(min(size, N)), N, rate).sum() / N
+        )
 
     return share
 
@@ -114,7 +120,9 @@ def _equal_of_reached(size: int) -> Callable[[Population, np.ndarray], Any]:
 def all() -> Cohort:
     """Everybody, every round."""
     draw = lambda population, round, rng: population.ids
-    return Cohort(draw, lambda N: N, share=lambda population: 1.0, thinned=lambda population, reached: reached)
+    return Cohort(
+        draw, lambda N: N, share=lambda population: 1.0, thinned=lambda population, reached: reached
+    )
 
 
 @cohort
@@ -126,7 +134,9 @@ def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     Args:
       size: clients per round.
     """
-    draw = lambda population, round, rng: rng.choice(population.ids, min(size, len(population.ids)), replace=False)
+    draw = lambda population, round, rng: rng.choice(
+        population.ids, min(size, len(population.ids)), replace=False
+    )
     return Cohort(draw, lambda N: size, share=equal(size), thinned=_equal_of_reached(size))
 
 
@@ -157,7 +167,9 @@ def weighted(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     def draw(population, round, rng):
         return rng.choice(population.ids, size, p=population.samples / population.samples.sum())
 
-    return Cohort(draw, lambda N: size, repeats=True, share=lambda p: size * p.samples / p.samples.sum())
+    return Cohort(
+        draw, lambda N: size, repeats=True, share=lambda p: size * p.samples / p.samples.sum()
+    )
 
 
 @cohort
@@ -180,7 +192,9 @@ Rounds = Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(1)]], MinL
 
 
 @cohort
-def listed(rounds: Rounds | None = None, path: Name | None = None, sha256: str | None = None) -> Cohort:
+def listed(
+    rounds: Rounds | None = None, path: Name | None = None, sha256: str | None = None
+) -> Cohort:
     """The clients that are listed, in the scenario or in a file: round r takes the ((r − 1) mod R)-th of R rounds.
 
     The file is a CSV with the columns `round` and `client` in its header and a row for each time that a client takes part:
@@ -198,7 +212,9 @@ def listed(rounds: Rounds | None = None, path: Name | None = None, sha256: str |
     """
     if (rounds is None) == (path is None):
         given = "found both" if path is not None else "found neither"
-        raise ValueError(f"the clients stand in rounds or in the file at path, {given}; write one of them")
+        raise ValueError(
+            f"the clients stand in rounds or in the file at path, {given}; write one of them"
+        )
     drawn = rounds_of(path, sha256) if rounds is None else [np.asarray(ids) for ids in rounds]
     draw = lambda population, round, rng: drawn[(round - 1) % len(drawn)]
     clients, counts = np.unique(np.concatenate(drawn).astype(int), return_counts=True)
@@ -227,7 +243,9 @@ def rounds_of(path: Any, sha256: str | None) -> list[np.ndarray]:
 
 
 @cohort
-def power_of_choice(size: Annotated[int, Ge(1)] = 10, candidates: Annotated[int, Ge(1)] = 30) -> Cohort:
+def power_of_choice(
+    size: Annotated[int, Ge(1)] = 10, candidates: Annotated[int, Ge(1)] = 30
+) -> Cohort:
     """The `size` of `candidates` clients whose losses were largest when they last took part.
 
     Candidates are drawn with probability n_k / Σ n, without replacement. Of them, clients that never took part come first,

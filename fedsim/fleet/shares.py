@@ -9,7 +9,9 @@ from fedsim.fleet.machines import Machines
 from fedsim.fleet.selection import Cohort, Population
 
 
-def shares(cohort: Cohort, population: Population, machines: Machines) -> Float[np.ndarray, " N"] | None:
+def shares(
+    cohort: Cohort, population: Population, machines: Machines
+) -> Float[np.ndarray, " N"] | None:
     """π_k, times that a round has a message of each client, on average; 0 of clients that cannot take part.
 
     What a cohort draws, times who can be reached, times who does not leave. None: unknown, as of cohorts that look at losses,

@@ -67,7 +67,8 @@ def pareto(least: Positive = 1.0, shape: Annotated[float, Ge(0.1)] = 2.0) -> Ste
 
 @speed
 def classes(
-    seconds: Annotated[list[Positive], MinLen(1)], shares: Annotated[list[Positive], MinLen(1)] | None = None
+    seconds: Annotated[list[Positive], MinLen(1)],
+    shares: Annotated[list[Positive], MinLen(1)] | None = None,
 ) -> Steps:
     """Every client is a device of one of a few classes, such as new and old phones.
 
@@ -77,9 +78,13 @@ def classes(
     """
     weights = np.ones(len(seconds)) if shares is None else np.array(shares)
     if len(weights) != len(seconds):
-        raise ValueError(f"{len(seconds)} seconds and {len(weights)} shares; give a share for each class")
+        raise ValueError(
+            f"{len(seconds)} seconds and {len(weights)} shares; give a share for each class"
+        )
     edges = np.cumsum(weights)[:-1] / weights.sum()
-    return lambda clients, rng: np.array(seconds)[np.searchsorted(edges, rng.random(clients.N), "right")]
+    return lambda clients, rng: np.array(seconds)[
+        np.searchsorted(edges, rng.random(clients.N), "right")
+    ]
 
 
 @speed

@@ -6,7 +6,9 @@ from typing import Any, Literal
 Staleness = Literal["polynomial", "constant", "hinge"]
 
 
-def staleness_factor(kind: Staleness, exponent: float, slope: float, threshold: int) -> Callable[[Any], Any]:
+def staleness_factor(
+    kind: Staleness, exponent: float, slope: float, threshold: int
+) -> Callable[[Any], Any]:
     """s(τ) of an age τ, a NumPy or JAX array of server steps.
 
     >>> [round(staleness_factor("hinge", 0.5, 10.0, 4)(age), 4) for age in (0, 4, 5)]

@@ -19,10 +19,14 @@ class Slowed(NamedTuple):
     """The clients of a round; arrays `[m]` in their order."""
 
     slow: Bool[np.ndarray, " m"]  # whether it is a straggler
-    able: Int[np.ndarray, " m"]  # steps that it does by the time that its planned ones would have taken
+    able: Int[
+        np.ndarray, " m"
+    ]  # steps that it does by the time that its planned ones would have taken
 
 
-def slowed(stragglers: Stragglers, seed: int, round: int, ids: Any, planned: Any, parts: Any) -> Slowed:
+def slowed(
+    stragglers: Stragglers, seed: int, round: int, ids: Any, planned: Any, parts: Any
+) -> Slowed:
     """Who is a straggler in a round, by seed, round and client: round(m · (1 − share)) of m clients are not.
 
     A straggler does E' ~ U{1, …, E − 1} of the E parts of its work, which are epochs, or local steps where those are what

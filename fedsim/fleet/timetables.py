@@ -17,10 +17,18 @@ class Timetable(NamedTuple):
 
     buffer: int = 0  # messages of a step of an asynchronous server; 0: a step ends when its whole cohort has reported
     concurrency: int = 0  # clients that train at any time, of an asynchronous server
-    waits: bool = False  # whether clients start after a step of the server, in place of all that have ended
-    discount: Callable[[Any], Any] | None = None  # age of an update -> factor on it; None: there is none
-    window: float = 0.0  # seconds after which the server steps with what is there; 0: when the buffer is full
-    mixing: Callable[[Any], Any] | None = None  # age of a client's model -> its share; None: updates are added
+    waits: bool = (
+        False  # whether clients start after a step of the server, in place of all that have ended
+    )
+    discount: Callable[[Any], Any] | None = (
+        None  # age of an update -> factor on it; None: there is none
+    )
+    window: float = (
+        0.0  # seconds after which the server steps with what is there; 0: when the buffer is full
+    )
+    mixing: Callable[[Any], Any] | None = (
+        None  # age of a client's model -> its share; None: updates are added
+    )
 
     @property
     def asynchronous(self) -> bool:
@@ -75,8 +83,12 @@ def fedbuff(
     """
     factor = staleness_factor(staleness, exponent, slope, threshold)
     if restart == "flush" and concurrency < buffer:
-        raise ValueError(f"restart: flush needs {buffer} clients to fill the buffer, and {concurrency} train at a time")
-    return Timetable(buffer, concurrency, restart == "flush", None if staleness == "constant" else factor)
+        raise ValueError(
+            f"restart: flush needs {buffer} clients to fill the buffer, and {concurrency} train at a time"
+        )
+    return Timetable(
+        buffer, concurrency, restart == "flush", None if staleness == "constant" else factor
+    )
 
 
 @timetable
@@ -146,5 +158,7 @@ def semi_sync(
       Convergence in Cross-Silo Settings, arXiv:2102.02849; late messages that count in a later step: Wu et al. 2021, SAFA,
       arXiv:1910.01355.
     """
-    factor = None if staleness == "constant" else staleness_factor(staleness, exponent, slope, threshold)
+    factor = (
+        None if staleness == "constant" else staleness_factor(staleness, exponent, slope, threshold)
+    )
     return Timetable(concurrency, concurrency, True, factor, window=seconds)

@@ -14,7 +14,9 @@ from fedsim.sources.traces import trace_of
 
 
 @availability
-def trace(path: Name, period: Annotated[float, Gt(0)] | None = None, sha256: str | None = None) -> Availability:
+def trace(
+    path: Name, period: Annotated[float, Gt(0)] | None = None, sha256: str | None = None
+) -> Availability:
     """Clients can be reached when a trace of devices says so: a CSV with the columns `client, start, end`.
 
     Each row is a time, in seconds of the virtual clock, from `start` on and before `end`, in which a device can be reached;
@@ -40,13 +42,19 @@ def trace(path: Name, period: Annotated[float, Gt(0)] | None = None, sha256: str
     start, end = rows.values.T
     if (wrong := np.flatnonzero(end < start)).size:
         i = int(wrong[0])
-        raise DataError(f"line {rows.lines[i]}: ends at {end[i]:g}, before it starts at {start[i]:g}").within(path)
+        raise DataError(
+            f"line {rows.lines[i]}: ends at {end[i]:g}, before it starts at {start[i]:g}"
+        ).within(path)
     last = float(end.max())
     length = last if period is None else period
     if not (end > start).any():
-        raise DataError("no device can be reached at any time; write an end behind a start").within(path)
+        raise DataError("no device can be reached at any time; write an end behind a start").within(
+            path
+        )
     if length < last:
-        raise ValueError(f"period {length:g} is below the last end of the trace, {last:g}; write at least that")
+        raise ValueError(
+            f"period {length:g} is below the last end of the trace, {last:g}; write at least that"
+        )
 
     def reached(known: Any, moment: Moment) -> Bool[np.ndarray, " N"]:
         time = moment.seconds % length

@@ -5,7 +5,9 @@ from pathlib import Path
 
 if __name__ == "__main__":
     file = Path(__file__).with_name("shipped.json")
-    file.unlink(missing_ok=True)  # the kinds stand in the order in which their modules register them
+    file.unlink(
+        missing_ok=True
+    )  # the kinds stand in the order in which their modules register them
 
     from fedsim.kinds.shipped import described
 

@@ -57,12 +57,16 @@ def register(family: str, factory: F) -> F:
     name = factory.__name__
     for parameter in inspect.signature(factory).parameters.values():
         if parameter.annotation is inspect.Parameter.empty:
-            raise RegistrationError(f"{family} {name}: hyper-parameter '{parameter.name}' needs a type annotation")
+            raise RegistrationError(
+                f"{family} {name}: hyper-parameter '{parameter.name}' needs a type annotation"
+            )
     known = FAMILIES[family].get(name)
     if known is not None and known.__module__ != factory.__module__:
         raise RegistrationError(f"{family} '{name}' is already defined in {known.__module__}")
     FAMILIES[family][name] = factory
-    if known is None or inspect.isfunction(known):  # else it was known before its module was imported
+    if known is None or inspect.isfunction(
+        known
+    ):  # else it was known before its module was imported
         _registrations[0] += 1
     return factory
 

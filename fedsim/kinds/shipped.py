@@ -35,13 +35,16 @@ class Codec:
 
 
 TYPES = {"Annotated": Annotated, "Literal": Literal, "Optional": Optional, "Union": Union} | {
-    known.__name__: known for known in (int, float, str, bool, list, Ge, Gt, Le, Lt, MaxLen, MinLen, Codec)
+    known.__name__: known
+    for known in (int, float, str, bool, list, Ge, Gt, Le, Lt, MaxLen, MinLen, Codec)
 }
 
 
 def is_codec(annotation: Any) -> bool:
     """Whether a parameter is another codec, perhaps none."""
-    return any(getattr(one, "__name__", "") == "Codec" for one in (annotation, *get_args(annotation)))
+    return any(
+        getattr(one, "__name__", "") == "Codec" for one in (annotation, *get_args(annotation))
+    )
 
 
 class Shipped:
@@ -62,7 +65,9 @@ class Shipped:
 
 def load() -> None:
     """Let `FAMILIES` and `ALIASES` know every kind that comes with fedsim, in the order in which messages name them."""
-    known = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else None  # while it is made
+    known = (
+        json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else None
+    )  # while it is made
     if known is None or known["optax"] != version(
         "optax"
     ):  # whose optimizers and schedules are kinds, as they are there
@@ -84,7 +89,11 @@ def described() -> dict[str, Any]:
     """What `shipped.json` should hold, from the factories themselves."""
     load_factories()
     shipped = {
-        family: {name: _entry(factory) for name, factory in kinds.items() if factory.__module__.startswith("fedsim.")}
+        family: {
+            name: _entry(factory)
+            for name, factory in kinds.items()
+            if factory.__module__.startswith("fedsim.")
+        }
         for family, kinds in FAMILIES.items()
         if family != "method"  # which are made of the others, and need no more than they say
     }
@@ -93,7 +102,10 @@ def described() -> dict[str, Any]:
 
 def _entry(factory: Callable) -> dict[str, Any]:
     parameters = signature(factory, eval_str=True).parameters.values()
-    written = {p.name: [_written(p.annotation), *([] if p.default is p.empty else [p.default])] for p in parameters}
+    written = {
+        p.name: [_written(p.annotation), *([] if p.default is p.empty else [p.default])]
+        for p in parameters
+    }
     return {"module": factory.__module__, "doc": getdoc(factory) or "", "parameters": written}
 
 
@@ -106,7 +118,9 @@ def _written(annotation: Any) -> str:
 
 def _parameter(name: str, written: str, *default: Any) -> Parameter:
     known = {"default": default[0]} if default else {}
-    annotation = eval(written, {"__builtins__": {}}, TYPES)  # what `_written` made of one of our own
+    annotation = eval(
+        written, {"__builtins__": {}}, TYPES
+    )  # what `_written` made of one of our own
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, **known)
 
 

@@ -72,7 +72,9 @@ def cnn(
 
         def body(params, x, convolve):
             h = batch_last(x, height, width, depth)
-            for name in names:  # ReLU and bias after pooling: the same values, at a quarter of the places
+            for (
+                name
+            ) in names:  # ReLU and bias after pooling: the same values, at a quarter of the places
                 places = convolve(h, params[name]["W"], padding=padding.upper())
                 h = jax.nn.relu(pool(places) + of_channels(params[name]["b"]))
             h = flat(h)

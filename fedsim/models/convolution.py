@@ -73,9 +73,13 @@ def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
       `[out, ⌈H/stride⌉, ⌈W/stride⌉, B]` with `SAME`; `[out, ⌊(H + 2p − k)/stride⌋ + 1, ⌊(W + 2p − k)/stride⌋ + 1, B]` with p
       zeros, of which `VALID` has none.
     """
-    x = x.transpose(3, 1, 2, 0)  # on a CPU, XLA's convolution of batch-last images is 30 times slower
+    x = x.transpose(
+        3, 1, 2, 0
+    )  # on a CPU, XLA's convolution of batch-last images is 30 times slower
     zeros = [(padding, padding)] * 2 if isinstance(padding, int) else padding
-    y = lax.conv_general_dilated(x, W, (stride, stride), zeros, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    y = lax.conv_general_dilated(
+        x, W, (stride, stride), zeros, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
     return y.transpose(3, 1, 2, 0)
 
 
@@ -90,9 +94,15 @@ def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
     m = rows_at_once(k, x.shape[1] + 2 * before - k + 1)
     if m and stride == 1 and out <= k * C:
         return short_convolution(x, W, m, before)
-    shifts = [tap for row in _shifts(x, k, 1, stride, padding) for tap in _shifts(row, k, 2, stride, padding)]
+    shifts = [
+        tap
+        for row in _shifts(x, k, 1, stride, padding)
+        for tap in _shifts(row, k, 2, stride, padding)
+    ]
     columns = jnp.concatenate(shifts)
-    return _product(columns.reshape(k * k * C, -1), W.reshape(-1, out)).reshape(out, *columns.shape[1:])
+    return _product(columns.reshape(k * k * C, -1), W.reshape(-1, out)).reshape(
+        out, *columns.shape[1:]
+    )
 
 
 def side_of(pixels: int, k: int, stride: int, padding: Padding) -> Side:

@@ -16,7 +16,9 @@ from fedsim.types import Model
 Build = Callable[[tuple[int, ...], int], Model]  # (shape of one sample, outputs) -> Model
 Width = Annotated[int, Ge(1)]
 Layers = Annotated[int, Ge(1), Le(48)]  # of one kind, one on another: each is traced
-LARGE = 1 << 17  # numbers of a matrix whose transpose is worth avoiding (half the time at 3136 × 512)
+LARGE = (
+    1 << 17
+)  # numbers of a matrix whose transpose is worth avoiding (half the time at 3136 × 512)
 SHORT = 16  # rows of a batch whose outer products are summed one by one: from 20 on, a matrix product is faster
 
 
@@ -136,7 +138,10 @@ product.defvjp(lambda x, W: (x @ W, (x, W)), _gradients)
 
 def weights(key, shape: tuple[int, ...], bound: float) -> dict:
     """A layer's start: W uniform in ±bound, b (one per output, the last axis of W) at zero."""
-    return {"W": jax.random.uniform(key, shape, minval=-bound, maxval=bound), "b": jnp.zeros(shape[-1])}
+    return {
+        "W": jax.random.uniform(key, shape, minval=-bound, maxval=bound),
+        "b": jnp.zeros(shape[-1]),
+    }
 
 
 def he(fan_in: int) -> float:

@@ -17,10 +17,14 @@ def image_shape(model: str, shape: tuple[int, ...], least: int = 1) -> tuple[int
       ValueError: for samples that are no images, or too small.
     """
     if len(shape) not in (2, 3):
-        raise ValueError(f"{model} needs images [height, width, channels], samples have shape {tuple(shape)}; use mlp")
+        raise ValueError(
+            f"{model} needs images [height, width, channels], samples have shape {tuple(shape)}; use mlp"
+        )
     height, width, depth = (*shape, 1)[:3]
     if min(height, width) < least:
-        raise ValueError(f"{model} needs images of at least {least}×{least} pixels, samples have {height}×{width}")
+        raise ValueError(
+            f"{model} needs images of at least {least}×{least} pixels, samples have {height}×{width}"
+        )
     return height, width, depth
 
 

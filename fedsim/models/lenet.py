@@ -36,10 +36,15 @@ def lenet() -> Build:
         layers = {"hidden0": (16 * pixels, 120), "hidden1": (120, 84)}
 
         def init(key):
-            inner = {name: (shape, he(math.prod(shape[:-1]))) for name, shape in (kernels | layers).items()}
+            inner = {
+                name: (shape, he(math.prod(shape[:-1])))
+                for name, shape in (kernels | layers).items()
+            }
             sizes = {**inner, "last": ((84, outputs), glorot(84, outputs))}
             starts = enumerate(sizes.items())
-            params = {name: weights(jax.random.fold_in(key, i), *size) for i, (name, size) in starts}
+            params = {
+                name: weights(jax.random.fold_in(key, i), *size) for i, (name, size) in starts
+            }
             return {"params": params, "stats": {}}
 
         def body(params, x, convolve):

@@ -29,7 +29,12 @@ def wrapped(thing: Any, example: Callable | None) -> Model | None:
         return nnx(thing, lambda key: thing)
     if library == "equinox":
         return equinox(thing, lambda key: thing)
-    if callable(thing) and not isinstance(thing, type) and not hasattr(thing, "apply") and required(thing) == 1:
+    if (
+        callable(thing)
+        and not isinstance(thing, type)
+        and not hasattr(thing, "apply")
+        and required(thing) == 1
+    ):
         first = thing(jax.random.key(0))
         made = {"flax.nnx": nnx, "equinox": equinox}.get(library_of(first))
         if made is not None:
@@ -50,7 +55,9 @@ def library_of(thing: Any) -> str:
 def linen(module: Any, example: Callable | None) -> Model:
     """Flax linen: `module.init(rngs, x)`; all collections but `params` are stats."""
     if example is None:
-        raise ValueError("model: a linen module needs a sample; give as_model(..., shape=) its shape without the batch")
+        raise ValueError(
+            "model: a linen module needs a sample; give as_model(..., shape=) its shape without the batch"
+        )
     names = asked(type(module).__call__, 2)
 
     def init(key):
@@ -60,7 +67,10 @@ def linen(module: Any, example: Callable | None) -> Model:
 
     def apply(variables, x, *, mask=None, key=None, train=False):
         everything = {"params": variables["params"], **variables["stats"]}
-        options = {"rngs": None if key is None else {"dropout": key}, **given(names, mask, key, train)}
+        options = {
+            "rngs": None if key is None else {"dropout": key},
+            **given(names, mask, key, train),
+        }
         if not (train and variables["stats"]):
             return module.apply(everything, x, **options), variables["stats"]
         outputs, new = module.apply(everything, x, mutable=list(variables["stats"]), **options)
@@ -77,7 +87,10 @@ def nnx(module: Any, make: Callable) -> Model:
     def split(m) -> Any:
         return flax_nnx.split(m, flax_nnx.Param, flax_nnx.RngState, ...)
 
-    pure, is_key = flax_nnx.to_pure_dict, lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    pure, is_key = (
+        flax_nnx.to_pure_dict,
+        lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key),
+    )
     graph, *parts = split(module)
     names = asked(type(module).__call__, 2)
 
@@ -94,9 +107,15 @@ def nnx(module: Any, make: Callable) -> Model:
         params, streams, stats = parts
         leaves, tree = jax.tree.flatten(streams)
         if key is not None:
-            leaves = [jax.random.fold_in(key, i) if is_key(leaf) else leaf for i, leaf in enumerate(leaves)]
+            leaves = [
+                jax.random.fold_in(key, i) if is_key(leaf) else leaf
+                for i, leaf in enumerate(leaves)
+            ]
         merged = flax_nnx.merge(
-            graph, fill(params, variables["params"]), tree.unflatten(leaves), fill(stats, variables["stats"])
+            graph,
+            fill(params, variables["params"]),
+            tree.unflatten(leaves),
+            fill(stats, variables["stats"]),
         )
         (merged.train if train else merged.eval)()
         outputs = merged(x, **given(names, mask, key, train))
@@ -152,4 +171,6 @@ def asked(function: Callable, skip: int) -> frozenset[str]:
 
 def given(names: frozenset[str], mask, key, train: bool) -> dict[str, Any]:
     """The arguments asked for."""
-    return {n: mask if n == "mask" else key if n == "key" else SWITCHES[n](train) for n in sorted(names)}
+    return {
+        n: mask if n == "mask" else key if n == "key" else SWITCHES[n](train) for n in sorted(names)
+    }

@@ -36,7 +36,10 @@ def group_norm(p, x, groups: int):
 def layer_norm(p, x):
     """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers of every position (Ba et al. 2016)."""
     centred = x - jnp.mean(x, -1, keepdims=True)
-    return centred * lax.rsqrt(jnp.mean(jnp.square(centred), -1, keepdims=True) + EPSILON) * p["scale"] + p["shift"]
+    return (
+        centred * lax.rsqrt(jnp.mean(jnp.square(centred), -1, keepdims=True) + EPSILON) * p["scale"]
+        + p["shift"]
+    )
 
 
 def batch_norm(p, statistics: Statistics, x, mask, train: bool):
@@ -52,7 +55,9 @@ def batch_norm(p, statistics: Statistics, x, mask, train: bool):
       mask: `[B]`, True = a real row; None: all are.
       train: whether the batch's own statistics are used.
     """
-    values = lambda mean, var: (x - of_channels(mean)) * of_channels(lax.rsqrt(var + EPSILON) * p["scale"])
+    values = lambda mean, var: (
+        (x - of_channels(mean)) * of_channels(lax.rsqrt(var + EPSILON) * p["scale"])
+    )
     if not train:
         return values(**statistics) + of_channels(p["shift"]), statistics
     rows = jnp.ones(x.shape[3], bool) if mask is None else mask
@@ -63,5 +68,8 @@ def batch_norm(p, statistics: Statistics, x, mask, train: bool):
     var = squares * inverse
     unbiased = squares * (1 / jnp.maximum(n - 1, 1))
     moved = {"mean": mean, "var": unbiased}
-    new = {name: jnp.where(n > 0, old + (1 - KEPT) * (moved[name] - old), old) for name, old in statistics.items()}
+    new = {
+        name: jnp.where(n > 0, old + (1 - KEPT) * (moved[name] - old), old)
+        for name, old in statistics.items()
+    }
     return values(mean, var) + of_channels(p["shift"]), new

@@ -48,7 +48,9 @@ def gru(p, x):
 
 def gru_start(key, fan_in: int, width: int):
     """W and U uniform in ±√(6/(F+H+3H)), b at 0."""
-    W, U = jnp.split(weights(key, (fan_in + width, 3 * width), glorot(fan_in + width, 3 * width))["W"], (fan_in,))
+    W, U = jnp.split(
+        weights(key, (fan_in + width, 3 * width), glorot(fan_in + width, 3 * width))["W"], (fan_in,)
+    )
     return {"W": W, "U": U, "b": jnp.zeros(4 * width)}
 
 
@@ -94,7 +96,9 @@ def _backward(cell, memories, kept, g):
 
     def step(gradient, row):
         g, inputs, y, rest = row
-        to_y, to_h, *to_rest = jax.vjp(cell, y, inputs[:, -H:], *rest)[1]((gradient[0] + g, *gradient[1:]))
+        to_y, to_h, *to_rest = jax.vjp(cell, y, inputs[:, -H:], *rest)[1](
+            (gradient[0] + g, *gradient[1:])
+        )
         to_inputs = to_y @ turned
         return (to_h + to_inputs[:, -H:], *to_rest), (to_y, to_inputs[:, :-H])
 
@@ -107,7 +111,9 @@ def _backward(cell, memories, kept, g):
 _recurrence.defvjp(_forward, _backward)
 
 
-def recurrent(model: str, layer: Callable, start: Callable, embedding: int, layers: int, width: int) -> SequenceBuild:
+def recurrent(
+    model: str, layer: Callable, start: Callable, embedding: int, layers: int, width: int
+) -> SequenceBuild:
     """A network of recurrent layers, one on another.
 
     Args:

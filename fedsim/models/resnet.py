@@ -66,7 +66,9 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
     """
     blocks = _blocks(depth)
     if norm == "group" and blocks[0].fan_in % groups:
-        raise ValueError(f"groups: {groups} do not divide the {blocks[0].fan_in} channels of the first stage")
+        raise ValueError(
+            f"groups: {groups} do not divide the {blocks[0].fan_in} channels of the first stage"
+        )
 
     def build(shape: tuple[int, ...], outputs: int) -> Model:
         height, width, depth = image_shape("resnet", shape)
@@ -84,7 +86,9 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
             for i, (name, kernel) in enumerate(kernels.items()):
                 layer = weights(jax.random.fold_in(key, i), kernel, he(math.prod(kernel[:-1])))
                 if norm == "none":
-                    params[name] = {**layer, "W": 0 * layer["W"]} if name.endswith("_second") else layer
+                    params[name] = (
+                        {**layer, "W": 0 * layer["W"]} if name.endswith("_second") else layer
+                    )
                 else:
                     params[name] = {"W": layer["W"], **scale_and_shift(kernel[-1])}
             size = (blocks[-1].fan_out, outputs)
@@ -108,7 +112,9 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
             h = jax.nn.relu(layer("stem", batch_last(x, height, width, depth)))
             for b in blocks:
                 inner = jax.nn.relu(layer(f"{b.name}_first", h, b.stride))
-                short = layer(f"{b.name}_shortcut", h, b.stride) if b.projects else _subsampled(h, b)
+                short = (
+                    layer(f"{b.name}_shortcut", h, b.stride) if b.projects else _subsampled(h, b)
+                )
                 h = jax.nn.relu(layer(f"{b.name}_second", inner) + short)
             return jnp.mean(h, (1, 2)).T, stats
 
@@ -136,11 +142,17 @@ def _blocks(depth: int) -> list[Block]:
         for i in range(count):
             halves = i == 0 and stage > 0
             name = f"block{len(blocks)}"
-            blocks.append(Block(name, fan_in, channels << stage, 2 if halves else 1, halves and depth in STAGES))
+            blocks.append(
+                Block(
+                    name, fan_in, channels << stage, 2 if halves else 1, halves and depth in STAGES
+                )
+            )
             fan_in = channels << stage
     return blocks
 
 
 def _subsampled(h, block: Block):
     """Every `stride`-th pixel, on which the branch is centred, with zero channels behind: He's option A, no parameters."""
-    return jnp.pad(h[:, :: block.stride, :: block.stride], ((0, block.fan_out - block.fan_in), *((0, 0),) * 3))
+    return jnp.pad(
+        h[:, :: block.stride, :: block.stride], ((0, block.fan_out - block.fan_in), *((0, 0),) * 3)
+    )

@@ -71,7 +71,12 @@ def sequence_network(samples: Samples, init: Callable, body: Callable) -> Model:
     def apply(variables, x, *, mask=None, key=None, train=False):
         return head(variables, features(variables, x)), variables["stats"]
 
-    return Model(init=lambda key: {"params": init(key), "stats": {}}, apply=apply, features=features, head=head)
+    return Model(
+        init=lambda key: {"params": init(key), "stats": {}},
+        apply=apply,
+        features=features,
+        head=head,
+    )
 
 
 def embedded(p, tokens):

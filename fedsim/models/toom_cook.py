@@ -48,8 +48,15 @@ def short(m: int, k: int) -> Short:
     powers = lambda count: np.vstack([points[:, None] ** np.arange(count), np.eye(count)[-1]])
     others = [np.delete(points, j) for j in range(len(points))]
     D = np.array([[*np.poly(rest)[::-1], 0.0] for rest in others] + [np.poly(points)[::-1]])
-    G = powers(k) / np.array([*(np.prod(p - rest) for p, rest in zip(points, others, strict=True)), 1.0])[:, None]
-    scale = 2.0 ** np.round(np.log2(np.linalg.norm(G, axis=1) / np.linalg.norm(D, axis=1)) / 2)[:, None]
+    G = (
+        powers(k)
+        / np.array([*(np.prod(p - rest) for p, rest in zip(points, others, strict=True)), 1.0])[
+            :, None
+        ]
+    )
+    scale = (
+        2.0 ** np.round(np.log2(np.linalg.norm(G, axis=1) / np.linalg.norm(D, axis=1)) / 2)[:, None]
+    )
     return Short(powers(m).T, G / scale, D * scale)
 
 
@@ -84,7 +91,9 @@ def _forward(x, W, m: int, before: int):
     height, width = (side + 2 * before - k + 1 for side in x.shape[1:3])
     kernels = _sums(short(m, k).G, W).reshape(-1, k * C, out)
     products = jnp.einsum("pko,pkn->pon", kernels, _columns(x, m, k, before))
-    places = _sums(short(m, k).A, products.reshape(len(kernels), out, -1, width, x.shape[3]), axis=2)
+    places = _sums(
+        short(m, k).A, products.reshape(len(kernels), out, -1, width, x.shape[3]), axis=2
+    )
     return places.reshape(out, -1, width, x.shape[3])[:, :height], (x, W, kernels)
 
 
@@ -93,7 +102,9 @@ def _backward(m: int, before: int, inputs, g):
     x, W, kernels = inputs
     k, _, C, out = W.shape
     T = -(-g.shape[1] // m)
-    rows = jnp.pad(g, ((0, 0), (0, T * m - g.shape[1]), (0, 0), (0, 0))).reshape(out, T, m, *g.shape[2:])
+    rows = jnp.pad(g, ((0, 0), (0, T * m - g.shape[1]), (0, 0), (0, 0))).reshape(
+        out, T, m, *g.shape[2:]
+    )
     products = _sums(short(m, k).A.T, [rows[:, :, i] for i in range(m)])
     flat = products.reshape(len(kernels), out, -1)
     d_kernels = jnp.einsum("pkn,pon->pko", _columns(x, m, k, before), flat)
@@ -117,14 +128,19 @@ def _columns(x, m: int, k: int, before: int):
     rows = [lax.slice_in_dim(x, i, i + (T - 1) * m + 1, m, axis=1) for i in range(m + k - 1)]
     combined = _sums(short(m, k).D, rows)
     width += 2 * before - k + 1
-    return jnp.concatenate([combined[:, :, :, j : j + width] for j in range(k)], 1).reshape(len(combined), k * C, -1)
+    return jnp.concatenate([combined[:, :, :, j : j + width] for j in range(k)], 1).reshape(
+        len(combined), k * C, -1
+    )
 
 
 def _overlapping(rows, m: int):
     """`[n, C, T, W, B]`, row i of tile t at t·m + i of the image -> `[C, H, W, B]`; tiles that overlap are added."""
     n, over = len(rows), -(-len(rows) // m)
     shifted = lambda i, s: jnp.pad(rows[i + s * m], ((0, 0), (s, over - 1 - s), (0, 0), (0, 0)))
-    sums = [functools.reduce(jnp.add, [shifted(i, s) for s in range(over) if i + s * m < n]) for i in range(m)]
+    sums = [
+        functools.reduce(jnp.add, [shifted(i, s) for s in range(over) if i + s * m < n])
+        for i in range(m)
+    ]
     stacked = jnp.stack(sums, 2)
     return stacked.reshape(len(stacked), -1, *stacked.shape[3:])
 

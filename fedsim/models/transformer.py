@@ -8,7 +8,13 @@ import jax.numpy as jnp
 from fedsim.compose import model
 from fedsim.models.dense import Layers, Width, glorot, weights
 from fedsim.models.normalisation import layer_norm, scale_and_shift
-from fedsim.models.sequences import SequenceBuild, embedded, everywhere, samples_of, sequence_network
+from fedsim.models.sequences import (
+    SequenceBuild,
+    embedded,
+    everywhere,
+    samples_of,
+    sequence_network,
+)
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
 
@@ -56,12 +62,21 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
             if samples.vocabulary:
                 embedding = {"W": _normal(entrance, (samples.vocabulary, width))}
             else:
-                embedding = weights(entrance, (samples.numbers, width), glorot(samples.numbers, width))
+                embedding = weights(
+                    entrance, (samples.numbers, width), glorot(samples.numbers, width)
+                )
             positions = {"W": _normal(places, (samples.length, width))}
             last = weights(end, (width, outputs), glorot(width, outputs))
-            params = {"embedding": embedding, "positions": positions, "norm": scale_and_shift(width), "last": last}
+            params = {
+                "embedding": embedding,
+                "positions": positions,
+                "norm": scale_and_shift(width),
+                "last": last,
+            }
             for i, k in enumerate(blocks):
-                params |= {f"block{i}_{name}": p for name, p in _block_start(k, width, layers).items()}
+                params |= {
+                    f"block{i}_{name}": p for name, p in _block_start(k, width, layers).items()
+                }
             return params
 
         def body(params, x):
@@ -69,7 +84,11 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
             h = enter(params["embedding"], x) + params["positions"]["W"]
             for i in range(layers):
                 first = f"block{i}_"
-                block = {name.removeprefix(first): p for name, p in params.items() if name.startswith(first)}
+                block = {
+                    name.removeprefix(first): p
+                    for name, p in params.items()
+                    if name.startswith(first)
+                }
                 alone = i == layers - 1 and not samples.every
                 h = _block(block, h, heads, samples.every, 1 if alone else samples.length)
             h = layer_norm(params["norm"], h)
@@ -100,7 +119,9 @@ def _block(p, h, heads: int, causal: bool, asked: int):
     """Attention and the perceptron, `[B, T, D]` -> `[B, asked, D]`: the last positions, as many as are asked for."""
     seen = _attention(everywhere(p["attention"], layer_norm(p["norm0"], h)), heads, causal, asked)
     h = h[:, -asked:] + everywhere(p["mixed"], seen)
-    return h + everywhere(p["narrow"], jax.nn.gelu(everywhere(p["wide"], layer_norm(p["norm1"], h))))
+    return h + everywhere(
+        p["narrow"], jax.nn.gelu(everywhere(p["wide"], layer_norm(p["norm1"], h)))
+    )
 
 
 def _attention(parts, heads: int, causal: bool, asked: int):

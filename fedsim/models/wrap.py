@@ -56,10 +56,14 @@ def as_model(
     (4, 2)
     """
     if isinstance(init, type) and apply is None:
-        raise TypeError(f"model: {init.__name__} is a class; give an object of it, model={init.__name__}(...)")
+        raise TypeError(
+            f"model: {init.__name__} is a class; give an object of it, model={init.__name__}(...)"
+        )
     if isinstance(init, Model):
         return _checked(init, classes, targets, labels)
-    example = None if shape is None else lambda: jnp.zeros((1, *shape), jnp.int32 if tokens else None)
+    example = (
+        None if shape is None else lambda: jnp.zeros((1, *shape), jnp.int32 if tokens else None)
+    )
     model = modules.wrapped(init, example) if apply is None else None
     if model is None:
         model = _plain(*(_pair(init) if apply is None else (init, apply)), example)
@@ -81,14 +85,18 @@ def _pair(model: Any) -> tuple[Callable, Callable]:
 def _plain(init: Callable, apply: Callable, example: Callable | None) -> Model:
     needs_sample = modules.required(init) >= 2
     if needs_sample and example is None:
-        raise ValueError("model: init(key, x) needs a sample; give as_model(..., shape=) its shape without the batch")
+        raise ValueError(
+            "model: init(key, x) needs a sample; give as_model(..., shape=) its shape without the batch"
+        )
     names = modules.asked(apply, 2)
 
     def wrapped_init(key):
         return {"params": init(key, example()) if needs_sample else init(key), "stats": {}}  # pyright: ignore
 
     def wrapped_apply(variables, x, *, mask=None, key=None, train=False):
-        return apply(variables["params"], x, **modules.given(names, mask, key, train)), variables["stats"]
+        return apply(variables["params"], x, **modules.given(names, mask, key, train)), variables[
+            "stats"
+        ]
 
     return Model(wrapped_init, wrapped_apply)
 
@@ -98,7 +106,11 @@ def _in_one_type(model: Model) -> Model:
 
     def cast(leaf):
         leaf = jnp.asarray(leaf)
-        return leaf.astype(jnp.result_type(float)) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+        return (
+            leaf.astype(jnp.result_type(float))
+            if jnp.issubdtype(leaf.dtype, jnp.floating)
+            else leaf
+        )
 
     return model._replace(init=lambda key: jax.tree.map(cast, model.init(key)))
 
@@ -129,10 +141,14 @@ def _checked(model: Model, classes: int, targets: int, labels: int) -> Model:
         outputs, stats = returned
         shape, text = getattr(outputs, "shape", None), ""
         if shape is None:
-            raise ContractError(f"model: apply returned {type(outputs).__name__}, not one array of outputs")
+            raise ContractError(
+                f"model: apply returned {type(outputs).__name__}, not one array of outputs"
+            )
         if not shape or shape[0] != len(x):
             text = f" for a batch of {len(x)}; the first axis is the batch"
-        elif classes and (len(shape) < 2 or shape[1:-1] != (labels,) * bool(labels) or shape[-1] < classes):
+        elif classes and (
+            len(shape) < 2 or shape[1:-1] != (labels,) * bool(labels) or shape[-1] < classes
+        ):
             wanted = [len(x), *[labels] * bool(labels), classes]
             text = f"; the data have {classes} classes{' for every token' * bool(labels)}: {wanted}"
         elif targets and math.prod(shape[1:]) != targets:

@@ -47,7 +47,9 @@ def width(text: str, bold: bool = False) -> float:
 def plain(cell: Any) -> str:
     """A cell as a line of text that LaTeX's own fonts have: letters of western languages; others are spelled out."""
     text = printable(str(cell))
-    return "".join(sign if ord(sign) < 0x180 or sign in SIGNS else f"U+{ord(sign):04X}" for sign in text)
+    return "".join(
+        sign if ord(sign) < 0x180 or sign in SIGNS else f"U+{ord(sign):04X}" for sign in text
+    )
 
 
 def escaped(cell: Any) -> str:

@@ -19,7 +19,11 @@ COLUMN, PAGE = (
 SEP = 3.0  # points on either side of a column
 LINES = 45  # of a table that is one column wide; a longer one is as wide as the page
 LONGEST = 60  # letters of a name; more are cut
-THIN, SIGN, RAISED = 1.5, 6.7, 4.0  # points of a thin space, of `±` or `−`, and of a raised digit or dagger
+THIN, SIGN, RAISED = (
+    1.5,
+    6.7,
+    4.0,
+)  # points of a thin space, of `±` or `−`, and of a raised digit or dagger
 
 
 class Column(NamedTuple):
@@ -52,7 +56,11 @@ class Column(NamedTuple):
         return self._spanned(escaped(self.heads[place]), last)
 
     def _spanned(self, text: str, last: bool) -> str:
-        return f"\\multicolumn{{{len(self.form)}}}{{c{'@{}' * last}}}{{{text}}}" if len(self.form) > 1 else text
+        return (
+            f"\\multicolumn{{{len(self.form)}}}{{c{'@{}' * last}}}{{{text}}}"
+            if len(self.form) > 1
+            else text
+        )
 
 
 NUMBER = ("r@{.}", "l")  # of columns of numbers
@@ -78,9 +86,14 @@ def word(text: str) -> list[Part]:
 
 def names_column(names: Sequence[str], heads: Sequence[str], broken: bool = False) -> Column:
     """The first column: names, cut where they are very long; `broken`: before the bracket, where that makes it narrower."""
-    texts = [name if len(name) <= LONGEST else name[: LONGEST - 2] + ".." for name in map(plain, names)]
+    texts = [
+        name if len(name) <= LONGEST else name[: LONGEST - 2] + ".." for name in map(plain, names)
+    ]
     parts = [text.partition("(") for text in texts]
-    halves = [max(width(start), width(f" ({rest}")) if bracket else width(start) for start, bracket, rest in parts]
+    halves = [
+        max(width(start), width(f" ({rest}")) if bracket else width(start)
+        for start, bracket, rest in parts
+    ]
     least = max([*halves, *map(width, heads)]) if broken else math.inf
     cells = []
     for text, half, (start, _, rest) in zip(texts, halves, parts, strict=True):
@@ -103,9 +116,16 @@ def points_of(*blocks: Sequence[Column]) -> float:
             for cell in column.cells
             if len(cell) == len(column.form)
         ]
-        spans = [cell[0][1] for column in columns for cell in column.cells if len(cell) < len(column.form)]
+        spans = [
+            cell[0][1]
+            for column in columns
+            for cell in column.cells
+            if len(cell) < len(column.form)
+        ]
         heads = [width(plain(head)) for column in columns for head in column.heads]
-        parts = sum(map(max, zip(*whole, strict=True))) + width(".") * sum("." in form for form in columns[0].form)
+        parts = sum(map(max, zip(*whole, strict=True))) + width(".") * sum(
+            "." in form for form in columns[0].form
+        )
         total += max([parts, *spans, *heads])
     return total + 2 * SEP * (max(map(len, blocks)) - 1)
 

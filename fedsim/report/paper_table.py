@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 
 from fedsim.report import layout
 from fedsim.report.latex import plain, width
-from fedsim.report.layout import COLUMN, NUMBER, PAGE, RAISED, SIGN, THIN, Column, Part, number, word
+from fedsim.report.layout import (
+    COLUMN,
+    NUMBER,
+    PAGE,
+    RAISED,
+    SIGN,
+    THIN,
+    Column,
+    Part,
+    number,
+    word,
+)
 from fedsim.report.ranking import order_of
 from fedsim.report.results import by, metric_of
 from fedsim.study.pairing import SURE, told_apart
@@ -74,11 +85,21 @@ def paper_table(
     title = in_words(metric_of(summary))
     heads = [_values(str(variant), varied) or [title] for (variant,) in groups]
     digits = _digits([one for of_one in scores for one in of_one])
-    columns = [_score_column(head, of_one, digits) for head, of_one in zip(heads, scores, strict=True)]
-    more = [] if varied else [*_differences(methods, compare), *_tuned(methods, summary), *_costs(methods, summary)]
+    columns = [
+        _score_column(head, of_one, digits) for head, of_one in zip(heads, scores, strict=True)
+    ]
+    more = (
+        []
+        if varied
+        else [*_differences(methods, compare), *_tuned(methods, summary), *_costs(methods, summary)]
+    )
     names, blocks = _laid_out(methods, varied or ["method"], columns, more)
     points = layout.points_of(*([names, *block] for block in blocks))
-    comment = [*_comment(summary, scores, score, scenario, spread), *_order(baseline, varied), *_place(points)]
+    comment = [
+        *_comment(summary, scores, score, scenario, spread),
+        *_order(baseline, varied),
+        *_place(points),
+    ]
     return "\n".join([*(f"% {line}" for line in comment), *layout.tabular(names, blocks), ""])
 
 
@@ -89,7 +110,10 @@ def _values(variant: str, varied: Sequence[str]) -> list[str]:
     ['5', '0']
     """
     starts = [variant.find(f"{path}=") for path in varied] + [len(variant) + 2]
-    return [variant[a + len(path) + 1 : b - 2] for path, (a, b) in zip(varied, pairwise(starts), strict=True)]
+    return [
+        variant[a + len(path) + 1 : b - 2]
+        for path, (a, b) in zip(varied, pairwise(starts), strict=True)
+    ]
 
 
 def _laid_out(
@@ -113,7 +137,9 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
         runs = [row for row in rows if row["method"] == method]
         values = [row[score] for row in runs if row.get(score) is not None]
         known = len(values) > 1 and all(map(math.isfinite, values))
-        wide = (statistics.stdev(values) if spread == "sd" else half_width(values)) if known else None
+        wide = (
+            (statistics.stdev(values) if spread == "sd" else half_width(values)) if known else None
+        )
         mean = statistics.fmean(values) if values else None
         lost = any(row.get("diverged") for row in runs)
         idle = any(row.get("status") == NOT_RUN for row in runs)
@@ -125,7 +151,10 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
     p_values = told_apart(rows, methods[best.index(True)], score) if can_tell(rows) else {}
     level = {method for method, p in p_values.items() if p is not None and p >= SURE}
     parts = zip(scores, methods, best, strict=True)
-    return [one._replace(best=first, level=method in level and not first) for one, method, first in parts]
+    return [
+        one._replace(best=first, level=method in level and not first)
+        for one, method, first in parts
+    ]
 
 
 def can_tell(rows: Sequence[Row]) -> bool:
@@ -161,7 +190,10 @@ def _score(one: Score, digits: int) -> list[Part]:
         return word(f"{one.mean:.3g}")
     after, points = "", 0.0
     if one.spread is not None:
-        after, points = f"\\,$\\pm$\\,{one.spread:.{digits}f}", 2 * THIN + SIGN + width(f"{one.spread:.{digits}f}")
+        after, points = (
+            f"\\,$\\pm$\\,{one.spread:.{digits}f}",
+            2 * THIN + SIGN + width(f"{one.spread:.{digits}f}"),
+        )
     if one.level:
         after, points = f"{after}$^{{\\dagger}}$", points + RAISED
     if one.scored < one.runs:
@@ -204,7 +236,10 @@ def _tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
             path, _, value = text.partition("=")
             if value:
                 settings.setdefault(path, {})[row["method"]] = plain(value)
-    return [Column(("r",), [path], [word(of.get(method, "")) for method in methods]) for path, of in settings.items()]
+    return [
+        Column(("r",), [path], [word(of.get(method, "")) for method in methods])
+        for path, of in settings.items()
+    ]
 
 
 def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
@@ -213,7 +248,9 @@ def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
     for name, unit, title, form in (("rounds", 1, "rounds", ".0f"), ("bytes", 1e6, "MB", ".3g")):
         cells = []
         for method in methods:
-            median, _ = median_to_target([row for row in summary if row["method"] == method], f"{name}_to_target")
+            median, _ = median_to_target(
+                [row for row in summary if row["method"] == method], f"{name}_to_target"
+            )
             cells.append(word(f"{median / unit:{form}}" if math.isfinite(median) else ""))
         if any(cell[0][0] for cell in cells):
             columns.append(Column(("r",), [title], cells))
@@ -221,12 +258,20 @@ def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
 
 
 def _comment(
-    summary: Sequence[Row], scores: Sequence[Sequence[Score]], score: str, scenario: Mapping[str, Any], spread: str
+    summary: Sequence[Row],
+    scores: Sequence[Sequence[Score]],
+    score: str,
+    scenario: Mapping[str, Any],
+    spread: str,
 ) -> list[str]:
     """What the numbers are."""
     seeds = sorted({row["seed"] for row in summary})
     running = seeds == list(range(seeds[0], seeds[-1] + 1))
-    which = f"{seeds[0]} to {seeds[-1]}" if running else f"{', '.join(map(str, seeds[:9]))}{', ...' * (len(seeds) > 9)}"
+    which = (
+        f"{seeds[0]} to {seeds[-1]}"
+        if running
+        else f"{', '.join(map(str, seeds[:9]))}{', ...' * (len(seeds) > 9)}"
+    )
     metric, over = plain(metric_of(summary)), f"{len(seeds)} seeds, {which}"
     lines = [
         f"{plain(scenario['name'])}: {score} {metric} of {over if len(seeds) > 1 else f'seed {seeds[0]}'}"
@@ -243,7 +288,9 @@ def _comment(
         marks += " So few seeds can call no difference to it sure."
     lines.append(marks)
     if any(one.scored < one.runs for one in flat):
-        lines.append("Raised 8/10: of 10 runs 8 have a score, of which the mean is; the others diverged or failed.")
+        lines.append(
+            "Raised 8/10: of 10 runs 8 have a score, of which the mean is; the others diverged or failed."
+        )
     return lines
 
 

@@ -52,9 +52,13 @@ def summary(overall: dict[str, Any], width: int = 80) -> str:
         lines["samples"] += f", Gini {o['samples_gini']:.2f}"
     if "labels" in o:
         bits = f"{o['entropy_bits_mean']:.2f} of {o['entropy_bits_all']:.2f} bits"
-        lines["labels"] = f"{o['labels']:,}; a client holds {o['classes_mean']:.1f} in the mean, {bits}"
+        lines["labels"] = (
+            f"{o['labels']:,}; a client holds {o['classes_mean']:.1f} in the mean, {bits}"
+        )
         far = f"{o['total_variation_mean']:.3f} in the mean, {o['total_variation_max']:.3f} at most"
-        lines["skew"] = f"total variation from the common mix {far}; a random deal has {o['total_variation_iid']:.3f}"
+        lines["skew"] = (
+            f"total variation from the common mix {far}; a random deal has {o['total_variation_iid']:.3f}"
+        )
     return "\n".join(_wrapped(f"{name:<8} {line}", width, 9) for name, line in lines.items())
 
 
@@ -65,14 +69,22 @@ def table(clients: pd.DataFrame, ascii: bool = False) -> str:
     if len(clients) > LISTED:
         few = clients.sort_values(by, ascending=False, kind="stable").head(LISTED)
     view = Table(box=None, pad_edge=False)
-    labels = ("classes", "entropy bits", "total variation", "largest share") if "classes" in clients else ()
+    labels = (
+        ("classes", "entropy bits", "total variation", "largest share")
+        if "classes" in clients
+        else ()
+    )
     skews = [name.removeprefix("skew/") for name in skews_of(clients)]
     for name in ("client", "samples", *labels, *skews):
         view.add_column(name, justify="right", no_wrap=True)
     for row in few.to_dict("records"):
         view.add_row(*(Text(cell) for cell in _cells(row, ascii)))
     console = Console(
-        file=io.StringIO(), width=100 + 20 * len(skews), color_system=None, force_jupyter=False, legacy_windows=False
+        file=io.StringIO(),
+        width=100 + 20 * len(skews),
+        color_system=None,
+        force_jupyter=False,
+        legacy_windows=False,
     )
     with console.capture() as printed:
         console.print(view)
@@ -88,7 +100,9 @@ def _cells(row: dict[Any, Any], ascii: bool) -> list[str]:
     if "classes" in row:
         cells.append(str(row["classes"]))
         if row["samples"]:
-            share = f"{100 * row['largest_share']:.0f} % label {_label(row['largest_label'], ascii)}"
+            share = (
+                f"{100 * row['largest_share']:.0f} % label {_label(row['largest_label'], ascii)}"
+            )
             cells += [f"{row['entropy_bits']:.2f}", f"{row['total_variation']:.3f}", share]
         else:
             cells += [""] * 3
@@ -115,7 +129,10 @@ def heat_map(counts: LabelCounts, width: int = 80, ascii: bool = False) -> str:
         return "no clients"
     names = [_label(name, ascii) for name in counts.labels] or ["samples"]
     rows = np.arange(0, len(names), -(-len(names) // ROWS))
-    titles = [names[a] if a + 1 == b else f"{names[a]}-{names[b - 1]}" for a, b in pairwise([*rows, len(names)])]
+    titles = [
+        names[a] if a + 1 == b else f"{names[a]}-{names[b - 1]}"
+        for a, b in pairwise([*rows, len(names)])
+    ]
     margin = max(map(len, titles))
     margin = margin if width > 2 * margin + 3 else 0
     room = max(width - margin - 3, 1)
@@ -125,8 +142,13 @@ def heat_map(counts: LabelCounts, width: int = 80, ascii: bool = False) -> str:
     level = np.searchsorted(steps, samples)  # 0 only where there are none
     shades, wide = ASCII if ascii else BLOCKS, min(room // len(few), CELL)
     drawn = ["".join(shades[place] * wide for place in line) for line in level.T]
-    lines = [f"{title:>{margin}} |{line}|" if margin else line for title, line in zip(titles, drawn, strict=True)]
-    return "\n".join([*lines, *(_wrapped(line, width) for line in _legend(counts, few, steps, shades, ascii))])
+    lines = [
+        f"{title:>{margin}} |{line}|" if margin else line
+        for title, line in zip(titles, drawn, strict=True)
+    ]
+    return "\n".join(
+        [*lines, *(_wrapped(line, width) for line in _legend(counts, few, steps, shades, ascii))]
+    )
 
 
 def _steps(samples: np.ndarray) -> np.ndarray:
@@ -136,13 +158,17 @@ def _steps(samples: np.ndarray) -> np.ndarray:
     return most * (np.arange(5) / 4) ** power if most else np.arange(5.0)
 
 
-def _legend(counts: LabelCounts, few: np.ndarray, steps: np.ndarray, shades: str, ascii: bool) -> Iterator[str]:
+def _legend(
+    counts: LabelCounts, few: np.ndarray, steps: np.ndarray, shades: str, ascii: bool
+) -> Iterator[str]:
     """The meaning of places and shades."""
     first, last = (_label(counts.clients[few[place]], ascii, CLIENT) for place in (0, -1))
     n = len(counts.clients)
     clients = f"clients {first} to {last} from left to right" if len(few) > 1 else f"client {first}"
     yield clients if len(few) == n else f"{clients}: {len(few):,} of {n:,}, evenly chosen"
-    scale = ", ".join(f"{shade} to {step:.3g}" for shade, step in zip(shades[1:], steps[1:], strict=True))
+    scale = ", ".join(
+        f"{shade} to {step:.3g}" for shade, step in zip(shades[1:], steps[1:], strict=True)
+    )
     of = f" of a {_label(counts.noun, ascii, CLIENT)}" if counts.labels else ""
     yield f"samples{of}{', mean of those on a line' if len(counts.labels) > ROWS else ''}: {scale}, blank 0"
 

@@ -34,6 +34,9 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
             values = [row[score] for row in rows if row.get(score) is not None]
             cost[method] = sign * statistics.fmean(values) if values else math.inf
         for method in methods:
-            before, alike = (sum(pair(c, cost[method]) for c in cost.values()) for pair in (float.__lt__, float.__eq__))
+            before, alike = (
+                sum(pair(c, cost[method]) for c in cost.values())
+                for pair in (float.__lt__, float.__eq__)
+            )
             ranks[method].append(before + (alike + 1) / 2)
     return sorted(methods, key=lambda method: (method != baseline, statistics.fmean(ranks[method])))

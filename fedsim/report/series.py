@@ -55,7 +55,9 @@ def by_variant(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if "variant" not in table:
         return {"": table}
     named = table["variant"].fillna("").astype(str)
-    return {name: pd.DataFrame(table[named == name]) for name in dict.fromkeys(named)} or {"": table}
+    return {name: pd.DataFrame(table[named == name]) for name in dict.fromkeys(named)} or {
+        "": table
+    }
 
 
 def tracks(rounds: pd.DataFrame, columns: tuple[str, ...]) -> list[Track]:
@@ -82,7 +84,10 @@ def series(track: Track, column: str) -> Series:
         usable &= np.isfinite(track.values["test_loss"])
     rounds, seeds = np.unique(track.rounds), np.unique(track.seeds[usable])
     table = np.full((len(rounds), len(seeds)), np.nan)
-    places = np.searchsorted(rounds, track.rounds[usable]), np.searchsorted(seeds, track.seeds[usable])
+    places = (
+        np.searchsorted(rounds, track.rounds[usable]),
+        np.searchsorted(seeds, track.seeds[usable]),
+    )
     kept = track.values[column][usable]
     table[places] = np.where(np.abs(kept) * FARTHEST < 1, 0.0, kept)
     return Series(rounds, seeds, table)
@@ -90,15 +95,21 @@ def series(track: Track, column: str) -> Series:
 
 def last_rounds(track: Track) -> dict[int, int]:
     """The last round of every seed."""
-    return {int(seed): int(track.rounds[track.seeds == seed].max()) for seed in np.unique(track.seeds)}
+    return {
+        int(seed): int(track.rounds[track.seeds == seed].max()) for seed in np.unique(track.seeds)
+    }
 
 
 def diverged(track: Track) -> list[int]:
     """Seeds that diverged: by the column `diverged` where there is one, else those whose last test loss is not finite."""
     lost = (
-        np.nan_to_num(track.values["diverged"]) > 0 if "diverged" in track.values else np.zeros(len(track.seeds), bool)
+        np.nan_to_num(track.values["diverged"]) > 0
+        if "diverged" in track.values
+        else np.zeros(len(track.seeds), bool)
     )
     loss = track.values.get("test_loss", np.zeros(len(track.seeds)))
     at = lambda seed, number: (track.seeds == seed) & (track.rounds == number)
     last = {seed: at(seed, number) for seed, number in last_rounds(track).items()}
-    return [seed for seed, rows in last.items() if lost[rows].any() or not np.isfinite(loss[rows]).all()]
+    return [
+        seed for seed, rows in last.items() if lost[rows].any() or not np.isfinite(loss[rows]).all()
+    ]

@@ -14,7 +14,10 @@ from fedsim.study.summary import in_words
 
 
 def for_paper(
-    summary: pd.DataFrame, compare: pd.DataFrame | None = None, score: str = "final", spread: str = "sd"
+    summary: pd.DataFrame,
+    compare: pd.DataFrame | None = None,
+    score: str = "final",
+    spread: str = "sd",
 ) -> pd.DataFrame:
     """A row per method (and variation): mean ± spread over seeds, its cost, and the paired difference.
 
@@ -27,7 +30,9 @@ def for_paper(
       spread: `sd`, or `interval`: half of Student's 95 % interval of the mean.
     """
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
-    differences = {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
+    differences = (
+        {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
+    )
     baseline = None if compare is None or not len(compare) else compare["baseline"].iloc[0]
     rows, places = [], _places(summary, baseline, score)
     for values, runs in summary.groupby(keys, dropna=False, sort=False):
@@ -43,12 +48,16 @@ def for_paper(
             row["rounds to target"] = reached(records, "rounds_to_target", 1, ".0f")[0]
             row["MB to target"] = reached(records, "bytes_to_target", 1e6, ".3g")[0]
         if baseline is not None:
-            row |= _difference(differences.get(_key(names, keys)), first=names["method"] == baseline)
+            row |= _difference(
+                differences.get(_key(names, keys)), first=names["method"] == baseline
+            )
         rows.append((places[names["method"], names.get("variant")], row))
     return pd.DataFrame([row for _, row in sorted(rows, key=lambda one: one[0])]).fillna("")
 
 
-def _places(summary: pd.DataFrame, baseline: str | None, score: str) -> dict[tuple, tuple[int, int]]:
+def _places(
+    summary: pd.DataFrame, baseline: str | None, score: str
+) -> dict[tuple, tuple[int, int]]:
     """Where a method under a variation stands."""
     rows, places = rows_of(summary), {}
     for v, variant in enumerate(dict.fromkeys(row.get("variant") for row in rows)):

@@ -28,7 +28,7 @@ def agnostic(lr: Annotated[float, Ge(0)] = 0.1) -> Rule:
     everybody: `fedsgd`.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), and O(N log N).    State: λ, a number a client.
-    Needs: all rows at once, and every client's loss at x.    With γ_λ = 0: `mean(uniform)`.
+    Needs: all rows at once, and every client's loss at the global model.    With γ_λ = 0: `mean(uniform)`.
 
     Args:
       lr: γ_λ, the weights' learning rate.
@@ -44,7 +44,9 @@ def agnostic(lr: Annotated[float, Ge(0)] = 0.1) -> Rule:
     def apply(updates: Updates, state, context):
         w, weights = reported(updates), state.lambda_
         step = tree.weighted_mean(updates.delta, w * weights[context.ids])
-        above = updates.loss - tree.weighted_mean(updates.loss, w)  # Π does not see what all gain alike
+        above = updates.loss - tree.weighted_mean(
+            updates.loss, w
+        )  # Π does not see what all gain alike
         gain = jnp.where(w > 0, lr * above, 0)
         return step, Mixture(_project(weights.at[context.ids].add(gain, mode="drop"))), {}
 

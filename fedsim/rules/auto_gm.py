@@ -67,12 +67,18 @@ def auto_gm(lam: Annotated[float, Gt(0)] | None = None) -> Rule:
         equal = jnp.where(usable, 1 / jnp.maximum(m, 1), 0).astype(dtype)
         start = Search(equal, jnp.ones((), dtype), jnp.zeros((), jnp.int32))
         share = lax.while_loop(unfinished, step, start).share
-        return weiszfeld(updates.delta, share, 0.0, None), state, selected(share > 0, updates, context)
+        return (
+            weiszfeld(updates.delta, share, 0.0, None),
+            state,
+            selected(share > 0, updates, context),
+        )
 
     return Rule(apply=apply)
 
 
-def nearest_shares(away: Float[Array, " K"], usable: Bool[Array, " K"], lam: Float[Array, ""]) -> Float[Array, " K"]:
+def nearest_shares(
+    away: Float[Array, " K"], usable: Bool[Array, " K"], lam: Float[Array, ""]
+) -> Float[Array, " K"]:
     """argmin_α Σ α_i d_i + λ/2 ‖α‖² over the simplex: of the sorted distances the first p count, as many as stay below η."""
     ordered = jnp.sort(jnp.where(usable, away, jnp.inf))
     p = jnp.arange(1, len(away) + 1, dtype=away.dtype)

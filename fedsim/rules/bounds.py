@@ -40,6 +40,8 @@ def bounded(published: Callable[[Array, Array], Array], f: int | None = None) ->
     def kappa(n: Int[Array, ""], malicious: Int[Array, ""]) -> Float[Array, ""]:
         expected = malicious if f is None else jnp.asarray(f)
         known = (malicious <= expected) & (2 * expected < n)
-        return jnp.where(known, published(n.astype(float), jnp.where(known, expected, 0).astype(float)), jnp.nan)
+        return jnp.where(
+            known, published(n.astype(float), jnp.where(known, expected, 0).astype(float)), jnp.nan
+        )
 
     return kappa

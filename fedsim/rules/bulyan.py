@@ -20,8 +20,12 @@ def chosen_one_by_one(updates: Updates, f: int) -> tuple[Bool[Array, " K"], Int[
     """(the m−2f clients that Krum chooses, each among those that are left; all slots, these first, as they were chosen)."""
     present = updates.arrived
     K, itself = present.shape[0], jnp.arange(present.shape[0])
-    distance = jnp.where(jnp.eye(K, dtype=bool), jnp.inf, tree.squared_distances(updates.delta, present))
-    order = jnp.argsort(distance, axis=0, stable=True)  # column i: the others of i, the nearest first
+    distance = jnp.where(
+        jnp.eye(K, dtype=bool), jnp.inf, tree.squared_distances(updates.delta, present)
+    )
+    order = jnp.argsort(
+        distance, axis=0, stable=True
+    )  # column i: the others of i, the nearest first
     ascending = jnp.take_along_axis(distance, order, 0)
 
     def choose(turn, state):
@@ -38,7 +42,9 @@ def chosen_one_by_one(updates: Updates, f: int) -> tuple[Bool[Array, " K"], Int[
         return left & (itself != best), turns.at[best].set(turn)
 
     start = present, jnp.full(K, K, jnp.int32)
-    left, turns = lax.fori_loop(0, jnp.maximum(jnp.sum(present, dtype=jnp.int32) - 2 * f, 0), choose, start)
+    left, turns = lax.fori_loop(
+        0, jnp.maximum(jnp.sum(present, dtype=jnp.int32) - 2 * f, 0), choose, start
+    )
     return present & ~left, jnp.argsort(turns, stable=True)
 
 

@@ -16,7 +16,9 @@ alias(cclip="centered_clipping", centered_clip="centered_clipping")
 
 
 @rule
-def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Annotated[int, Ge(1), Le(100_000)] = 1) -> Rule:
+def centered_clipping(
+    radius: Annotated[float, Gt(0)], iterations: Annotated[int, Ge(1), Le(100_000)] = 1
+) -> Rule:
     """Mean of the updates, clipped around the last aggregate.
 
     v ← v + 1/m Σ_i (x_i − v)·min(1, τ / ‖x_i − v‖₂), `iterations` times; v starts at the aggregate of the round before, and at
@@ -47,7 +49,9 @@ def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Annotated[int
             share = jnp.minimum(1, radius / away)
 
             def add(k, total):
-                pull = lambda a, x, c: a + jnp.where(usable[k], share[k].astype(a.dtype) * (x[k] - c), 0)
+                pull = lambda a, x, c: (
+                    a + jnp.where(usable[k], share[k].astype(a.dtype) * (x[k] - c), 0)
+                )
                 return jax.tree.map(pull, total, updates.delta, v)
 
             pulled = lax.fori_loop(0, usable.shape[0], add, tree.zeros_like(v))

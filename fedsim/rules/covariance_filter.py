@@ -65,13 +65,19 @@ def covariance_filter(f: Annotated[int, Ge(0)]) -> Rule:
     return Rule(apply=apply, least=2 * f + 1)
 
 
-def filtered(squared_distances: Float[Array, "K K"], present: Bool[Array, " K"], f: int) -> Float[Array, " K"]:
+def filtered(
+    squared_distances: Float[Array, "K K"], present: Bool[Array, " K"], f: int
+) -> Float[Array, " K"]:
     """The weights of the mean around which the rows spread least."""
     dtype = squared_distances.dtype
     m, one = jnp.sum(present, dtype=dtype), present.astype(dtype)
 
     def unfinished(filtering: Filtering):
-        return (total(filtering.share) > m - 2 * f) & ~filtering.done & (filtering.iteration < len(present))
+        return (
+            (total(filtering.share) > m - 2 * f)
+            & ~filtering.done
+            & (filtering.iteration < len(present))
+        )
 
     def step(filtering: Filtering) -> Filtering:
         spread, off = spread_of(squared_distances, filtering.share)
@@ -79,11 +85,21 @@ def filtered(squared_distances: Float[Array, "K K"], present: Bool[Array, " K"],
         active = filtering.share > 0
         tau = jnp.where(active, off * off, 0)
         most = jnp.max(tau)
-        share = jnp.where(active & (tau < most), filtering.share * (1 - tau / jnp.where(most > 0, most, 1)), 0)
+        share = jnp.where(
+            active & (tau < most), filtering.share * (1 - tau / jnp.where(most > 0, most, 1)), 0
+        )
         best = jnp.where(less, filtering.share, filtering.best)
-        return Filtering(share, best, jnp.where(less, spread, filtering.spread), filtering.iteration + 1, most == 0)
+        return Filtering(
+            share,
+            best,
+            jnp.where(less, spread, filtering.spread),
+            filtering.iteration + 1,
+            most == 0,
+        )
 
-    never = Filtering(one, one, jnp.full((), jnp.inf, dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+    never = Filtering(
+        one, one, jnp.full((), jnp.inf, dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    )
     return lax.while_loop(unfinished, step, never).best
 
 
@@ -92,7 +108,9 @@ def spread_of(
 ) -> tuple[Float[Array, ""], Float[Array, " K"]]:
     """(λ, how far each row is off along v, up to a factor) of the weighted covariance, from distances of pairs alone."""
     active = (share[:, None] > 0) & (share[None, :] > 0)
-    square = jnp.where(active, jnp.minimum(squared_distances, WIDEST * jnp.finfo(squared_distances.dtype).max), 0)
+    square = jnp.where(
+        active, jnp.minimum(squared_distances, WIDEST * jnp.finfo(squared_distances.dtype).max), 0
+    )
     widest = jnp.max(square)
     square = square * jnp.where(widest > 0, 1 / jnp.where(widest > 0, widest, 1), 0)
     sum = total(share)

@@ -64,7 +64,9 @@ def divide_and_conquer(
     return Rule(apply=apply, least=max(2 * f, bad) + 1)
 
 
-def drawn(key: Key[Array, ""], stacked: Tree, K: int, iterations: int, coordinates: int) -> Int[Array, "T b"]:
+def drawn(
+    key: Key[Array, ""], stacked: Tree, K: int, iterations: int, coordinates: int
+) -> Int[Array, "T b"]:
     """Different coordinates for every iteration, numbered through the leaves."""
     D = sum(leaf.size // K for leaf in jax.tree.leaves(stacked))
     if coordinates >= D:
@@ -73,13 +75,17 @@ def drawn(key: Key[Array, ""], stacked: Tree, K: int, iterations: int, coordinat
     return jax.lax.map(lambda key: jax.random.permutation(key, D)[:coordinates], keys)
 
 
-def never_bad(stacked: Tree, usable: Bool[Array, " K"], chosen: Int[Array, "T b"], bad: int) -> Bool[Array, " K"]:
+def never_bad(
+    stacked: Tree, usable: Bool[Array, " K"], chosen: Int[Array, "T b"], bad: int
+) -> Bool[Array, " K"]:
     """Rows that are not among the `bad` largest along the top direction of any of the sets of coordinates."""
 
     def outside(kept, coordinates):
         columns = jnp.where(usable[:, None], at_coordinates(stacked, coordinates), 0)
         largest = jnp.max(jnp.abs(columns), initial=0)
-        columns = columns * jnp.where(largest > 0, 1 / jnp.where(largest > 0, largest, 1), 0)  # squares do not overflow
+        columns = columns * jnp.where(
+            largest > 0, 1 / jnp.where(largest > 0, largest, 1), 0
+        )  # squares do not overflow
         _, off = dominant(tree.gram(columns, usable))
         score = jnp.where(usable, off * off, jnp.inf)
         rank = jnp.argsort(jnp.argsort(score, stable=True))
@@ -96,6 +102,8 @@ def at_coordinates(stacked: Tree, coordinates: Int[Array, " b"]) -> Float[Array,
     for leaf in leaves:
         place = coordinates - before
         within = (place >= 0) & (place < leaf.shape[1])
-        columns = jnp.where(within, leaf[:, jnp.clip(place, 0, leaf.shape[1] - 1)].astype(dtype), columns)
+        columns = jnp.where(
+            within, leaf[:, jnp.clip(place, 0, leaf.shape[1] - 1)].astype(dtype), columns
+        )
         before += leaf.shape[1]
     return columns

@@ -23,7 +23,9 @@ def dominant(matrix: Float[Array, "K K"]) -> tuple[Float[Array, ""], Float[Array
 
 def total(values: Float[Array, "K ..."]) -> Float[Array, "..."]:
     """The sum over the leading axis, one after another."""
-    return lax.fori_loop(0, values.shape[0], lambda k, sum: sum + values[k], jnp.zeros_like(values[0]))
+    return lax.fori_loop(
+        0, values.shape[0], lambda k, sum: sum + values[k], jnp.zeros_like(values[0])
+    )
 
 
 def _times(a: Float[Array, "K K"], b: Float[Array, "K K"]) -> Float[Array, "K K"]:

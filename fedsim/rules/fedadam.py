@@ -24,12 +24,17 @@ class Moments(NamedTuple):
     v: Tree
 
 
-def _moments(lr: Any, b1: float, tau: float, v0: float | None, grow: Any) -> optax.GradientTransformation:
+def _moments(
+    lr: Any, b1: float, tau: float, v0: float | None, grow: Any
+) -> optax.GradientTransformation:
     """Algorithm 2: m ← β₁ m + (1 − β₁) Δ̄ ; v ← grow(v, Δ̄²) ; x ← x + η m / (√v + τ)."""
 
     def init(params):
         start = tau**2 if v0 is None else v0
-        return Moments(jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda p: jnp.full_like(p, start), params))
+        return Moments(
+            jax.tree.map(jnp.zeros_like, params),
+            jax.tree.map(lambda p: jnp.full_like(p, start), params),
+        )
 
     def update(updates, state, params=None):
         del params
@@ -64,7 +69,11 @@ def fedadagrad(
 
 @optimizer
 def fedadam(
-    lr: Rate = 0.1, b1: Decay = 0.9, b2: Decay = 0.99, tau: Annotated[float, Gt(0)] = 1e-3, v0: Rate | None = None
+    lr: Rate = 0.1,
+    b1: Decay = 0.9,
+    b2: Decay = 0.99,
+    tau: Annotated[float, Gt(0)] = 1e-3,
+    v0: Rate | None = None,
 ) -> optax.GradientTransformation:
     """FedAdam of the paper: no bias correction (optax's `adam` is another rule).
 
@@ -87,7 +96,11 @@ def fedadam(
 
 @optimizer
 def fedyogi(
-    lr: Rate = 0.1, b1: Decay = 0.9, b2: Decay = 0.99, tau: Annotated[float, Gt(0)] = 1e-3, v0: Rate | None = None
+    lr: Rate = 0.1,
+    b1: Decay = 0.9,
+    b2: Decay = 0.99,
+    tau: Annotated[float, Gt(0)] = 1e-3,
+    v0: Rate | None = None,
 ) -> optax.GradientTransformation:
     """FedYogi of the paper.
 

@@ -42,12 +42,19 @@ def weighted_by_absence(cutoff: int | None) -> RowStage:
         return {"omega": jnp.ones(()), "intervals": jnp.int32(0), "seen": jnp.int32(0)}
 
     def apply(updates: Updates, context: Context) -> Updates:
-        row, away = updates.memory, context.round - updates.memory["seen"]  # rounds, this one included
+        row, away = (
+            updates.memory,
+            context.round - updates.memory["seen"],
+        )  # rounds, this one included
         cut = jnp.zeros_like(away) if cutoff is None else (away - 1) // cutoff
         last = away if cutoff is None else away - cut * cutoff
         omega = _mean(row["omega"], row["intervals"], cut, cut * (cutoff or 0))
         known = row["intervals"] + cut
-        after = {"omega": _mean(omega, known, 1, last), "intervals": known + 1, "seen": 0 * away + context.round}
+        after = {
+            "omega": _mean(omega, known, 1, last),
+            "intervals": known + 1,
+            "seen": 0 * away + context.round,
+        }
         delta = jax.tree.map(lambda x: x * omega.astype(x.dtype), updates.delta)
         return updates._replace(delta=delta, memory=after)
 

@@ -46,4 +46,6 @@ def fedavgm(
         ahead = jax.tree.map(lambda v, w: w + momentum * v, v, updates) if nesterov else v
         return jax.tree.map(lambda a: -lr * a, ahead), Momentum(v)
 
-    return optax.GradientTransformation(lambda params: Momentum(jax.tree.map(jnp.zeros_like, params)), update)
+    return optax.GradientTransformation(
+        lambda params: Momentum(jax.tree.map(jnp.zeros_like, params)), update
+    )

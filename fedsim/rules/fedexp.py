@@ -56,4 +56,6 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     if not average:
         return folding(fold, reported)
     middle = lambda params, state: tree.mix(params, state.before, 0.5)
-    return folding(fold, reported, lambda params, present: Iterate(params))._replace(evaluated=middle)
+    return folding(fold, reported, lambda params, present: Iterate(params))._replace(
+        evaluated=middle
+    )

@@ -36,7 +36,9 @@ def fedvarp() -> Rule:
 
     def finish(total, state, context):
         changed = tree.divide(total.change, total.count)
-        step = jax.tree.map(lambda change, last: change + last / context.N, changed, state.sum_of_last)
+        step = jax.tree.map(
+            lambda change, last: change + last / context.N, changed, state.sum_of_last
+        )
         return step, LastUpdates(tree.add(state.sum_of_last, total.change)), {}
 
     made = folding(Fold(zero=zero, add=add, finish=finish), reported, none_yet)

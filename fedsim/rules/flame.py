@@ -55,11 +55,15 @@ def flame(noise: Annotated[float, Ge(0)] = 0.001) -> Rule:
     return Rule(apply=apply)
 
 
-def majority_cluster(distance: Float[Array, "K K"], present: Bool[Array, " K"]) -> Bool[Array, " K"]:
+def majority_cluster(
+    distance: Float[Array, "K K"], present: Bool[Array, " K"]
+) -> Bool[Array, " K"]:
     """The smallest cluster of more than half of the present rows that single linkage makes."""
     joined = single_linkage(distance, present)
     half = jnp.sum(present) // 2
-    reach = jnp.sort(joined, axis=1)[:, jnp.minimum(half, len(present) - 1)]  # where a row's cluster has more than half
+    reach = jnp.sort(joined, axis=1)[
+        :, jnp.minimum(half, len(present) - 1)
+    ]  # where a row's cluster has more than half
     centre = jnp.argmin(jnp.where(present, reach, jnp.inf))
     return present & (joined[centre] <= reach[centre])
 

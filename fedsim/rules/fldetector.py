@@ -73,20 +73,26 @@ def fldetector(window: Annotated[int, Ge(1)] = 10) -> Rule:
         none, zero = jnp.zeros(N, bool), tree.zeros_like(params)
         scores, scored = jnp.zeros((N, window), dtype), jnp.zeros(N, jnp.int32)
         pairs = no_pairs(params, window)
-        return Histories(rows(), rows(), none, scores, scored, none, pairs, zero, zero, jnp.int32(0))
+        return Histories(
+            rows(), rows(), none, scores, scored, none, pairs, zero, zero, jnp.int32(0)
+        )
 
     def apply(updates: Updates, state: Histories, context: Context):
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
         state = _judged(state, updates.delta, usable, context)
         kept = usable & ~state.suspected[context.ids]
         aggregate = tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype))
-        state = tree.select(jnp.any(kept), _followed(state, aggregate, context.shared["params"]), state)
+        state = tree.select(
+            jnp.any(kept), _followed(state, aggregate, context.shared["params"]), state
+        )
         return aggregate, state, selected(kept, updates, context)
 
     return Rule(apply=apply, init=init)
 
 
-def _judged(state: Histories, delta: Tree, usable: Bool[Array, " K"], context: Context) -> Histories:
+def _judged(
+    state: Histories, delta: Tree, usable: Bool[Array, " K"], context: Context
+) -> Histories:
     """The histories with this round's updates and scores, and who is suspected by them."""
     ids, model, N = context.ids, context.shared["params"], len(state.known)
     matrix = curvature(state.pairs)
@@ -104,7 +110,10 @@ def _judged(state: Histories, delta: Tree, usable: Bool[Array, " K"], context: C
     score = away / jnp.where(median > 0, median, 1)
     to = jnp.where(compared, ids, N)  # beyond the last client: not written
     pushed = jnp.concatenate([state.scores[ids, 1:], score[:, None]], axis=1)
-    scores, scored = state.scores.at[to].set(pushed, mode="drop"), state.scored.at[to].add(1, mode="drop")
+    scores, scored = (
+        state.scores.at[to].set(pushed, mode="drop"),
+        state.scored.at[to].add(1, mode="drop"),
+    )
     full = scored >= scores.shape[1]
     judged = full & (2 * jnp.sum(full) > context.N)
     sent = jnp.where(usable, ids, N)
@@ -121,6 +130,8 @@ def _judged(state: Histories, delta: Tree, usable: Bool[Array, " K"], context: C
 
 def _followed(state: Histories, aggregate: Tree, model: Tree) -> Histories:
     """The histories with the pair of this round and the one before."""
-    pairs = with_pair(state.pairs, tree.subtract(model, state.model), tree.subtract(state.aggregate, aggregate))
+    pairs = with_pair(
+        state.pairs, tree.subtract(model, state.model), tree.subtract(state.aggregate, aggregate)
+    )
     pairs = tree.select(state.rounds > 0, pairs, state.pairs)
     return state._replace(pairs=pairs, model=model, aggregate=aggregate, rounds=state.rounds + 1)

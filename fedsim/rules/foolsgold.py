@@ -52,7 +52,9 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
     """
 
     def init(params, present):
-        return Histories(jax.tree.map(lambda p: jnp.zeros((present.shape[0], *p.shape), p.dtype), params))
+        return Histories(
+            jax.tree.map(lambda p: jnp.zeros((present.shape[0], *p.shape), p.dtype), params)
+        )
 
     def apply(updates: Updates, state, context):
         present, N = updates.arrived, tree.rows(state.H)
@@ -69,7 +71,9 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
 def trusts(histories: Tree, present: Bool[Array, " K"], confidence: float) -> Float[Array, " K"]:
     """α of every row of a stack; 0 of absent ones."""
     itself = jnp.eye(len(present), dtype=bool)
-    similar = jnp.where(itself, 0, cosines(histories, present))  # 0 as well beside rows that are absent
+    similar = jnp.where(
+        itself, 0, cosines(histories, present)
+    )  # 0 as well beside rows that are absent
 
     most = jnp.max(similar, axis=1)
     pardoned = most[None, :] > most[:, None]

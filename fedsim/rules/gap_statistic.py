@@ -18,10 +18,15 @@ def upper_cluster(values: Float[Array, " N"], among: Bool[Array, " N"]) -> Bool[
       Tibshirani, Walther, Hastie 2001, Estimating the number of clusters in a data set via the gap statistic.
     """
     n = jnp.sum(among)
-    low, high = jnp.min(jnp.where(among, values, jnp.inf)), jnp.max(jnp.where(among, values, -jnp.inf))
+    low, high = (
+        jnp.min(jnp.where(among, values, jnp.inf)),
+        jnp.max(jnp.where(among, values, -jnp.inf)),
+    )
     differ = (n > 2) & (high > low)
     moved = jnp.where(differ, (values - low) / jnp.where(differ, high - low, 1), 0)
-    uniform = jnp.asarray(np.random.default_rng(0).random((len(values), REFERENCES)).T, values.dtype)
+    uniform = jnp.asarray(
+        np.random.default_rng(0).random((len(values), REFERENCES)).T, values.dtype
+    )
     ordered = jnp.sort(jnp.where(among, jnp.concatenate([moved[None], uniform]), jnp.inf), axis=1)
     one, two, split = _within(ordered, n)
     gap = lambda w: jnp.log(jnp.mean(w[1:])) - jnp.log(w[0])
@@ -42,6 +47,8 @@ def _within(
     below = squares - sums**2 / left
     above = squares[:, -1:] - squares - (sums[:, -1:] - sums) ** 2 / right
     total = jnp.where(place < n - 1, below + above, jnp.inf)
-    least = n.astype(dtype) * jnp.finfo(dtype).eps  # nearer to 0 the difference of sums says nothing
+    least = (
+        n.astype(dtype) * jnp.finfo(dtype).eps
+    )  # nearer to 0 the difference of sums says nothing
     one, two = squares[:, -1], jnp.min(total, axis=1)
     return jnp.maximum(one, least), jnp.maximum(two, least), jnp.argmin(total, axis=1)

@@ -62,7 +62,11 @@ def geometric_median(
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        w = jnp.where(updates.arrived, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.samples))
+        w = jnp.where(
+            updates.arrived,
+            1 if weights == "uniform" else updates.weight,
+            jnp.zeros_like(updates.samples),
+        )
         return weiszfeld(updates.delta, w, smoothing, iterations), state, {}
 
     if weights == "samples":
@@ -115,10 +119,16 @@ def _shares(w: Float[Array, " K"]) -> Float[Array, " K"]:
 
 def _stopping(iterations: int | None, dtype: Any) -> tuple[float, int]:
     """(relative length of a step that is rounding, most iterations) of a search."""
-    return (8 * float(jnp.finfo(dtype).eps), MOST_ITERATIONS) if iterations is None else (0.0, iterations)
+    return (
+        (8 * float(jnp.finfo(dtype).eps), MOST_ITERATIONS)
+        if iterations is None
+        else (0.0, iterations)
+    )
 
 
-def _search_shares(products: Float[Array, "K K"], w: Float[Array, " K"], smoothing: float, iterations: int | None):
+def _search_shares(
+    products: Float[Array, "K K"], w: Float[Array, " K"], smoothing: float, iterations: int | None
+):
     """Weiszfeld's iteration on the shares of the rows in the point -> (shares, whether their distances kept their digits).
 
     A distance `‖x_i − Σ_k s_k x_k‖` needs only the products of centred rows. One that is small beside these has lost its
@@ -132,13 +142,19 @@ def _search_shares(products: Float[Array, "K K"], w: Float[Array, " K"], smoothi
         share, pulled, _, _, iteration = state  # pulled: products of the point with all rows
         square_point = tree.weighted_sum(pulled, share)  # ‖point‖²
         square = squares - 2 * pulled + square_point
-        trusted = jnp.all(jnp.where(w > 0, (square > 1e-2 * (squares + square_point)) & jnp.isfinite(squares), True))
+        trusted = jnp.all(
+            jnp.where(
+                w > 0, (square > 1e-2 * (squares + square_point)) & jnp.isfinite(squares), True
+            )
+        )
         away = jnp.where(w > 0, jnp.maximum(jnp.sqrt(jnp.maximum(square, 0)), smoothing), jnp.inf)
         beta = jnp.where(w > 0, w * (jnp.min(away) / away), 0)
         total = tree.sum_weights(beta)
         new = tree.divide(beta, total)
         reached = tree.weighted_sum(products, new)
-        moved = jnp.sqrt(jnp.maximum(tree.weighted_sum((new - share) * (reached - pulled), used), 0))
+        moved = jnp.sqrt(
+            jnp.maximum(tree.weighted_sum((new - share) * (reached - pulled), used), 0)
+        )
         moving = moved > rounding * jnp.min(away) / jnp.where(total > 0, total, 1)
         return new, reached, trusted, moving, iteration + 1
 
@@ -151,7 +167,9 @@ def _search_shares(products: Float[Array, "K K"], w: Float[Array, " K"], smoothi
     return share, trusted & (~moving | (iterations is not None))
 
 
-def _search_points(delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: int | None) -> Tree:
+def _search_points(
+    delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: int | None
+) -> Tree:
     """Weiszfeld's iteration on the point itself, which may be a row: two passes over the stack for each step."""
     start = tree.weighted_mean(delta, w)
     dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(start))
@@ -167,8 +185,12 @@ def _search_points(delta: Tree, w: Float[Array, " K"], smoothing: float, iterati
         at_point = (away == 0) if smoothing == 0 else jnp.zeros_like(tried)
         others = jnp.where(at_point | (w == 0), jnp.inf, jnp.maximum(away, smoothing))
         least = jnp.min(others)
-        beta = jnp.where(jnp.isfinite(others), w * (least / others), 0)  # w/d, times the least d: no overflow
-        pulled, total = tree.fold((tree.zeros_like(point), zero), (delta, jnp.ones_like(beta)), beta)
+        beta = jnp.where(
+            jnp.isfinite(others), w * (least / others), 0
+        )  # w/d, times the least d: no overflow
+        pulled, total = tree.fold(
+            (tree.zeros_like(point), zero), (delta, jnp.ones_like(beta)), beta
+        )
         target = tree.divide(pulled, total)
         if smoothing == 0:
             target, tried = _land(delta, w, point, target, total, others, at_point, tried)
@@ -176,28 +198,45 @@ def _search_points(delta: Tree, w: Float[Array, " K"], smoothing: float, iterati
         typical = least / jnp.where(total > 0, total, 1)  # harmonic mean of the distances
         typical = jnp.where(jnp.isfinite(typical), typical, 0)
         tolerance = rounding * (typical + tree.norm(target))
-        return Search(point=target, tried=tried, step=length, tolerance=tolerance, iteration=search.iteration + 1)
+        return Search(
+            point=target,
+            tried=tried,
+            step=length,
+            tolerance=tolerance,
+            iteration=search.iteration + 1,
+        )
 
     tried, none = jnp.zeros(w.shape, bool), jnp.zeros((), jnp.int32)
     first = Search(point=start, tried=tried, step=zero + jnp.inf, tolerance=zero, iteration=none)
     return lax.while_loop(unfinished, step, first).point
 
 
-def _land(delta, w, point, target, total, others, at_point, tried) -> tuple[Tree, Bool[Array, " K"]]:
+def _land(
+    delta, w, point, target, total, others, at_point, tried
+) -> tuple[Tree, Bool[Array, " K"]]:
     """Weiszfeld's step corrected for rows at the point, and for a row beside it that may be the median itself.
 
     Near a row that is the median the plain iteration only creeps: it jumps there, once for each row, when the others pull
     less than the row weighs; standing on it, it stays if that is still so, and leaves for good if not.
     """
     least = jnp.min(others)
-    toward = tree.scale(tree.subtract(target, point), total)  # joint pull of the other rows, times the least distance
+    toward = tree.scale(
+        tree.subtract(target, point), total
+    )  # joint pull of the other rows, times the least distance
     near = (others == least) & jnp.isfinite(others)
     weight_at, weight_near = tree.weighted_sum((at_point.astype(w.dtype), near.astype(w.dtype)), w)
-    held = jnp.maximum(0, 1 - weight_at * least / jnp.maximum(tree.norm(toward), jnp.finfo(w.dtype).tiny))
+    held = jnp.maximum(
+        0, 1 - weight_at * least / jnp.maximum(tree.norm(toward), jnp.finfo(w.dtype).tiny)
+    )
     corrected = tree.add(point, tree.scale(tree.subtract(target, point), held))
     target = tree.select(jnp.any(at_point), corrected, target)
 
     row = tree.take(delta, jnp.argmin(others))
     rest = tree.subtract(toward, tree.scale(tree.subtract(row, point), weight_near))
-    jump = (tree.norm(rest) <= weight_near * least) & jnp.any(near) & ~jnp.any(near & tried) & ~jnp.any(at_point)
+    jump = (
+        (tree.norm(rest) <= weight_near * least)
+        & jnp.any(near)
+        & ~jnp.any(near & tried)
+        & ~jnp.any(at_point)
+    )
     return tree.select(jump, row, target), tried | (near & jump)

@@ -59,7 +59,9 @@ def _known() -> Rule:
         return tree.zero_row((updates.delta, updates.samples))
 
     def add(total, updates, context):
-        w = by_samples(updates) / jnp.where(context.share > 0, context.share, 1).astype(updates.samples.dtype)
+        w = by_samples(updates) / jnp.where(context.share > 0, context.share, 1).astype(
+            updates.samples.dtype
+        )
         return tree.fold(total, (updates.delta, jnp.ones_like(w)), w)
 
     def finish(total, state, context):

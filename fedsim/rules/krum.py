@@ -22,7 +22,9 @@ def krum_scores(updates: Updates, f: int, neighbours: int | None) -> Float[Array
     K, m = present.shape[0], jnp.sum(present)
     nearest = m - f - 2 if neighbours is None else jnp.minimum(neighbours, m - 1)
     distance = tree.squared_distances(updates.delta, present)
-    ascending = jnp.sort(jnp.where(jnp.eye(K, dtype=bool), jnp.inf, distance), axis=0)  # column i: the others of i
+    ascending = jnp.sort(
+        jnp.where(jnp.eye(K, dtype=bool), jnp.inf, distance), axis=0
+    )  # column i: the others of i
     counted = (jnp.arange(K) < nearest).astype(distance.dtype)
     score = tree.fold(jnp.zeros(K, distance.dtype), ascending, counted)
     return jnp.where(present, jnp.minimum(score, jnp.finfo(distance.dtype).max), jnp.inf)
@@ -55,7 +57,9 @@ def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = No
     def apply(updates: Updates, state: Tree, context: Context):
         best = jnp.argmin(krum_scores(updates, f, neighbours))
         chosen = tree.take(updates.delta, best)
-        info = selected(updates.arrived & (jnp.arange(len(updates.arrived)) == best), updates, context)
+        info = selected(
+            updates.arrived & (jnp.arange(len(updates.arrived)) == best), updates, context
+        )
         return tree.select(jnp.any(updates.arrived), chosen, tree.zeros_like(chosen)), state, info
 
     bound = bounded(krum_bound, f) if neighbours is None else None

@@ -60,7 +60,10 @@ def lasa(
         sparse = lax.map(lambda row: largest_coordinates(row, sparsity), clipped)
         layers, structure = jax.tree.flatten(sparse)
         kept = [_kept(layer, usable, norm_radius, sign_radius) for layer in layers]
-        means = [tree.weighted_mean(x, s.astype(updates.samples.dtype)) for x, s in zip(layers, kept, strict=True)]
+        means = [
+            tree.weighted_mean(x, s.astype(updates.samples.dtype))
+            for x, s in zip(layers, kept, strict=True)
+        ]
         somewhere = jnp.any(jnp.stack(kept), axis=0)
         return jax.tree.unflatten(structure, means), state, selected(somewhere, updates, context)
 
@@ -73,7 +76,9 @@ def largest_coordinates(row: Tree, sparsity: float) -> Tree:
     count = max(math.floor((1 - sparsity) * sum(leaf.size for leaf in leaves) + 1e-9), 1)
     dtype = jnp.result_type(jnp.float32, *leaves)
     width = 8 * dtype.itemsize
-    of_leaf = lambda x: lax.bitcast_convert_type(jnp.abs(x).astype(dtype), f"uint{width}")  # in the order of magnitudes
+    of_leaf = lambda x: lax.bitcast_convert_type(
+        jnp.abs(x).astype(dtype), f"uint{width}"
+    )  # in the order of magnitudes
     bits = [of_leaf(leaf) for leaf in leaves]
 
     def add(i, least):
@@ -81,7 +86,9 @@ def largest_coordinates(row: Tree, sparsity: float) -> Tree:
         enough = sum(jnp.sum(b >= candidate) for b in bits) >= count
         return jnp.where(enough, candidate, least)
 
-    least = lax.fori_loop(0, width, add, jnp.zeros((), f"uint{width}"))  # the count-th largest, bit by bit
+    least = lax.fori_loop(
+        0, width, add, jnp.zeros((), f"uint{width}")
+    )  # the count-th largest, bit by bit
     kept = [jnp.where(b >= least, leaf, 0) for b, leaf in zip(bits, leaves, strict=True)]
     return jax.tree.unflatten(structure, kept)
 
@@ -93,20 +100,28 @@ def _kept(
     lengths, flat = tree.norms(layer, tree.zero_row(layer)), layer.reshape(layer.shape[0], -1)
     positive, negative = jnp.sum(flat > 0, axis=1), jnp.sum(flat < 0, axis=1)
     nonzero = (positive + negative).astype(lengths.dtype)
-    share = jnp.where(nonzero > 0, positive.astype(lengths.dtype) / jnp.where(nonzero > 0, nonzero, 1), 0.5)
+    share = jnp.where(
+        nonzero > 0, positive.astype(lengths.dtype) / jnp.where(nonzero > 0, nonzero, 1), 0.5
+    )
     inside = usable & _within(lengths, usable, norm_radius) & _within(share, usable, sign_radius)
     return jnp.where(jnp.any(inside), inside, usable)
 
 
-def _within(values: Float[Array, " K"], usable: Bool[Array, " K"], radius: float) -> Bool[Array, " K"]:
+def _within(
+    values: Float[Array, " K"], usable: Bool[Array, " K"], radius: float
+) -> Bool[Array, " K"]:
     """Which of the values, none of them negative, are less than so many standard deviations from the median."""
     counted = usable.astype(values.dtype)
     m = jnp.sum(usable)
-    values = values / jnp.maximum(jnp.max(jnp.where(usable, values, 0)), jnp.finfo(values.dtype).tiny)
+    values = values / jnp.maximum(
+        jnp.max(jnp.where(usable, values, 0)), jnp.finfo(values.dtype).tiny
+    )
     ordered = jnp.sort(jnp.where(usable, values, jnp.inf))
     median = middle(ordered, m)
     mean = tree.sum_weights(jnp.where(usable, values, 0)) / jnp.maximum(m, 1).astype(values.dtype)
     squares = tree.sum_weights(jnp.where(usable, (values - mean) ** 2, 0))
     std = jnp.sqrt(squares / jnp.sum(counted))
-    bound = radius * std * (1 - 64 * jnp.finfo(values.dtype).eps)  # two pairs of values are 1 σ from their median
+    bound = (
+        radius * std * (1 - 64 * jnp.finfo(values.dtype).eps)
+    )  # two pairs of values are 1 σ from their median
     return (std == 0) | (jnp.abs(values - median) < bound)

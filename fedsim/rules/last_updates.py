@@ -30,7 +30,9 @@ def change_since_last() -> RowStage:
         change = tree.subtract(updates.delta, updates.memory)
         return updates._replace(delta=change, memory=updates.delta)
 
-    return RowStage(apply=apply, name="last_update", memory=lambda params, key: tree.zeros_like(params))
+    return RowStage(
+        apply=apply, name="last_update", memory=lambda params, key: tree.zeros_like(params)
+    )
 
 
 def none_yet(params: Tree, present: Array) -> LastUpdates:

@@ -11,7 +11,8 @@ from fedsim.types import Fold, Rule, Updates, by_samples, reported
 
 @rule
 def mean(
-    weights: Literal["samples", "uniform", "steps"] = "samples", denominator: Literal["actual", "expected"] = "actual"
+    weights: Literal["samples", "uniform", "steps"] = "samples",
+    denominator: Literal["actual", "expected"] = "actual",
 ) -> Rule:
     """Weighted mean of the updates that arrived.
 
@@ -60,4 +61,6 @@ def mean(
         return tree.divide(total[0], weight), state, {}
 
     made = folding(Fold(zero=zero, add=add, finish=finish), weigh)._replace(linear=True)
-    return made._replace(least=0, needs=frozenset({"expected"})) if denominator == "expected" else made
+    return (
+        made._replace(least=0, needs=frozenset({"expected"})) if denominator == "expected" else made
+    )

@@ -26,6 +26,6 @@ def mean_over_all() -> Rule:
     def finish(total, state, context):
         return tree.scale(total, 1 / context.N), state, {}
 
-    return folding(Fold(zero=lambda updates: tree.zero_row(updates.delta), add=add, finish=finish), reported)._replace(
-        linear=True
-    )
+    return folding(
+        Fold(zero=lambda updates: tree.zero_row(updates.delta), add=add, finish=finish), reported
+    )._replace(linear=True)

@@ -8,7 +8,9 @@ ITERATIONS = 300  # as in scikit-learn
 STILL = 1e-3  # a move of less than this share of the bandwidth is none
 
 
-def largest_mean_shift(points: Float[Array, "K F"], present: Bool[Array, " K"]) -> Bool[Array, " K"]:
+def largest_mean_shift(
+    points: Float[Array, "K F"], present: Bool[Array, " K"]
+) -> Bool[Array, " K"]:
     """The points of the largest cluster, as scikit-learn's MeanShift finds them with its estimate of the bandwidth.
 
     The bandwidth is the mean distance to the ⌊m/2⌋-th nearest point (itself counted); every point climbs to the mean of those
@@ -20,8 +22,12 @@ def largest_mean_shift(points: Float[Array, "K F"], present: Bool[Array, " K"]) 
     off = jnp.where(present[:, None] & present[None, :], _distances(points, points), jnp.inf)
     at = jnp.sort(off, axis=1)[:, jnp.clip(m // 2 - 1, 0, K - 1)]
     add = lambda k, total: total + jnp.where(present[k], at[k], 0)
-    width = lax.fori_loop(0, K, add, jnp.zeros((), points.dtype)) / jnp.maximum(m, 1).astype(points.dtype)
-    width = width * (1 + 64 * jnp.finfo(points.dtype).eps)  # points at this very distance are within it
+    width = lax.fori_loop(0, K, add, jnp.zeros((), points.dtype)) / jnp.maximum(m, 1).astype(
+        points.dtype
+    )
+    width = width * (
+        1 + 64 * jnp.finfo(points.dtype).eps
+    )  # points at this very distance are within it
 
     def climb(state):
         peaks, moving, iteration = state
@@ -49,14 +55,19 @@ def largest_mean_shift(points: Float[Array, "K F"], present: Bool[Array, " K"]) 
 
 def _squares(points: Float[Array, "... F"]) -> Float[Array, "..."]:
     """Squared lengths, one coordinate after another."""
-    return sum((points[..., i] * points[..., i] for i in range(1, points.shape[-1])), points[..., 0] * points[..., 0])
+    return sum(
+        (points[..., i] * points[..., i] for i in range(1, points.shape[-1])),
+        points[..., 0] * points[..., 0],
+    )
 
 
 def _distances(a: Float[Array, "J F"], b: Float[Array, "K F"]) -> Float[Array, "J K"]:
     return jnp.sqrt(_squares(a[:, None, :] - b[None, :, :]))
 
 
-def _within(peaks: Float[Array, "K F"], points: Float[Array, "K F"], width: Float[Array, ""]) -> Bool[Array, "K K"]:
+def _within(
+    peaks: Float[Array, "K F"], points: Float[Array, "K F"], width: Float[Array, ""]
+) -> Bool[Array, "K K"]:
     return _distances(peaks, points) <= width
 
 

@@ -38,7 +38,9 @@ def median() -> Rule:
         def middle(ranks: Ranks) -> Float[Array, "..."]:
             low = ranks.at(jnp.maximum(m - 1, 0) // 2, below=(K - 1) // 2 + 1)
             high = ranks.at(m // 2, below=K // 2 + 1)
-            return jnp.where(m > 0, 0.5 * low + 0.5 * high, 0)  # halves first: the sum of two may overflow
+            return jnp.where(
+                m > 0, 0.5 * low + 0.5 * high, 0
+            )  # halves first: the sum of two may overflow
 
         return by_sorted_columns(middle, updates.delta, present), state, {}
 

@@ -38,7 +38,9 @@ def minimum_diameter(f: Annotated[int, Ge(0)]) -> Rule:
     [1.0]
     """
 
-    def diameters(kept: Bool[Array, "B K"], squared_distances: Float[Array, "K K"]) -> Float[Array, " B"]:
+    def diameters(
+        kept: Bool[Array, "B K"], squared_distances: Float[Array, "K K"]
+    ) -> Float[Array, " B"]:
         """Squared, of every subset."""
         pairs = kept[:, :, None] & kept[:, None, :]
         return jnp.max(jnp.where(pairs, squared_distances, 0), (1, 2))

@@ -43,7 +43,11 @@ def monna(f: Annotated[int, Ge(0)], pivot: Annotated[int, Ge(0)] = 0) -> Rule:
     def apply(updates: Updates, state: Tree, context: Context):
         present = updates.arrived
         trusted = present & (context.ids == pivot)
-        p = jnp.where(jnp.any(trusted), jnp.argmax(trusted), jnp.argmin(jnp.where(present, context.ids, jnp.inf)))
+        p = jnp.where(
+            jnp.any(trusted),
+            jnp.argmax(trusted),
+            jnp.argmin(jnp.where(present, context.ids, jnp.inf)),
+        )
         away = tree.norms(updates.delta, tree.take(updates.delta, p))
         away = jnp.where(jnp.isfinite(away), away, jnp.finfo(away.dtype).max)
         rank = jnp.argsort(jnp.argsort(jnp.where(present, away, jnp.inf), stable=True))

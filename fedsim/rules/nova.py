@@ -35,6 +35,10 @@ def nova() -> Rule:
     def finish(total, state, context):
         del context
         moved, effort, weight = total
-        return tree.divide(tree.scale(moved, effort / jnp.where(weight > 0, weight, 1)), weight), state, {}
+        return (
+            tree.divide(tree.scale(moved, effort / jnp.where(weight > 0, weight, 1)), weight),
+            state,
+            {},
+        )
 
     return folding(Fold(zero=zero, add=add, finish=finish), by_samples)

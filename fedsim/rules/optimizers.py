@@ -15,12 +15,16 @@ LEFT_OUT = {"polyak_sgd", "lbfgs", "noisy_sgd", "optimistic_adam", "sgd"}
 
 def by_name(factory: Callable) -> Callable:
     """An optax factory as a link: `learning_rate` is called `lr`, other numbers keep their name, default and type."""
-    parameters = [inspect.Parameter("lr", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[float, Ge(0)])]
+    parameters = [
+        inspect.Parameter("lr", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[float, Ge(0)])
+    ]
     for name, parameter in inspect.signature(factory).parameters.items():
         kind = type(parameter.default)
         if kind in (bool, int, float):
             known = {"kind": inspect.Parameter.KEYWORD_ONLY, "default": parameter.default}
-            parameters.append(inspect.Parameter(name, annotation=int | float if kind is int else kind, **known))
+            parameters.append(
+                inspect.Parameter(name, annotation=int | float if kind is int else kind, **known)
+            )
         elif name == "momentum":
             known = {"kind": inspect.Parameter.KEYWORD_ONLY, "default": None}
             parameters.append(inspect.Parameter(name, annotation=float | None, **known))

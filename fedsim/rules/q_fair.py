@@ -21,7 +21,7 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
 
     Resists: being moved far: a huge update makes h huge, and stops the round instead (unless q = 0).
     Cost: O(K·D), one pass, and a pass over all samples before.
-    Needs: one block at a time, and every client's loss at x.    With q = 0: `mean(uniform)`.
+    Needs: one block at a time, and every client's loss at the global model.    With q = 0: `mean(uniform)`.
 
     Args:
       q: how much the worse off count; 0 is indifference, ∞ is the worst client alone.
@@ -39,11 +39,17 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
         w, F = reported(updates), jnp.maximum(updates.loss, LEAST)
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         pull = smooth * F**q
-        h = pull * (1 + q * smooth * lengths * lengths / F)  # one product in the sum: 1. in `fedsim.tree.exact`
-        return tree.fold(total, (updates.delta, h / jnp.where(pull > 0, pull, 1)), jnp.where(w > 0, w * pull, 0))
+        h = pull * (
+            1 + q * smooth * lengths * lengths / F
+        )  # one product in the sum: 1. in `fedsim.tree.exact`
+        return tree.fold(
+            total, (updates.delta, h / jnp.where(pull > 0, pull, 1)), jnp.where(w > 0, w * pull, 0)
+        )
 
     def finish(total, state, context):
         del context
         return tree.divide(*total), state, {}
 
-    return folding(Fold(zero=zero, add=add, finish=finish), reported)._replace(needs=frozenset({"loss"}))
+    return folding(Fold(zero=zero, add=add, finish=finish), reported)._replace(
+        needs=frozenset({"loss"})
+    )

@@ -18,7 +18,9 @@ alias(irls="residual_reweighting")
 
 
 @rule
-def residual_reweighting(lam: Annotated[float, Gt(0)] = 2.0, threshold: Annotated[float, Ge(0), Le(1)] = 0.1) -> Rule:
+def residual_reweighting(
+    lam: Annotated[float, Gt(0)] = 2.0, threshold: Annotated[float, Ge(0), Le(1)] = 0.1
+) -> Rule:
     """Mean with weights by how near a client's values are to a robust line through all of them, without their outliers.
 
     Of every coordinate, with k_i the rank of x_i among the m values, from 0:  the line a + b k with b = med_k med_{l≠k}
@@ -101,7 +103,9 @@ def ranks(x: Float[Array, "K C"], usable: Bool[Array, " K"]) -> Int[Array, "K C"
     """How many usable values of the column are less, or the same and of an earlier row."""
     row = jnp.arange(x.shape[0])[:, None]
     before = lambda j: usable[j] & ((x[j][None, :] < x) | ((x[j][None, :] == x) & (j < row)))
-    return lax.fori_loop(0, x.shape[0], lambda j, count: count + before(j), jnp.zeros(x.shape, jnp.int32))
+    return lax.fori_loop(
+        0, x.shape[0], lambda j, count: count + before(j), jnp.zeros(x.shape, jnp.int32)
+    )
 
 
 def _std(w: Float[Array, "K C"], usable: Bool[Array, " K"]) -> Float[Array, " C"]:

@@ -51,6 +51,10 @@ def robust_learning_rate(threshold: Annotated[int, Ge(0)]) -> Rule:
         del context
         moved, weight, votes = sums
         mean = tree.divide(moved, weight)
-        return jax.tree.map(lambda x, v: jnp.where(jnp.abs(v) >= threshold, x, -x), mean, votes), state, {}
+        return (
+            jax.tree.map(lambda x, v: jnp.where(jnp.abs(v) >= threshold, x, -x), mean, votes),
+            state,
+            {},
+        )
 
     return folding(Fold(zero, add, finish), by_samples)

@@ -50,7 +50,9 @@ def curvature(pairs: Pairs) -> Curvature:
     """B of all pairs, ready for products: B ← B − B s sᵀ B/(sᵀ B s) + y yᵀ/(yᵀ s), pair by pair from σ I."""
     d = lax.map(lambda pair: _dot(*pair), pairs)
     W = d.shape[0]
-    begun = Curvature(d[-1], tree.zeros_like(pairs.s), tree.zeros_like(pairs.y), jnp.zeros(W, d.dtype), d)
+    begun = Curvature(
+        d[-1], tree.zeros_like(pairs.s), tree.zeros_like(pairs.y), jnp.zeros(W, d.dtype), d
+    )
 
     def add(k, matrix: Curvature) -> Curvature:
         s = tree.take(pairs.s, k)
@@ -59,7 +61,9 @@ def curvature(pairs: Pairs) -> Curvature:
         put = lambda stack, row: jax.tree.map(lambda leaf, x: leaf.at[k].set(x), stack, row)
         known = d[k] > 0
         y = tree.select(known, put(matrix.y, tree.take(pairs.y, k)), matrix.y)
-        return matrix._replace(a=tree.select(known, put(matrix.a, a), matrix.a), y=y, c=matrix.c.at[k].set(c))
+        return matrix._replace(
+            a=tree.select(known, put(matrix.a, a), matrix.a), y=y, c=matrix.c.at[k].set(c)
+        )
 
     return lax.fori_loop(0, W, add, begun)
 
@@ -71,7 +75,9 @@ def product(matrix: Curvature, v: Tree) -> Tree:
         return lax.map(lambda row: _dot(row, v), rows) / jnp.where(weights > 0, weights, jnp.inf)
 
     lost, won = coefficients(matrix.a, matrix.c), coefficients(matrix.y, matrix.d)
-    combine = lambda w, leaf: jnp.tensordot(w.astype(leaf.dtype), leaf, 1, precision=lax.Precision.HIGHEST)
+    combine = lambda w, leaf: jnp.tensordot(
+        w.astype(leaf.dtype), leaf, 1, precision=lax.Precision.HIGHEST
+    )
     of_leaf = lambda x, a, y: matrix.scale.astype(x.dtype) * x - combine(lost, a) + combine(won, y)
     return jax.tree.map(of_leaf, v, matrix.a, matrix.y)
 

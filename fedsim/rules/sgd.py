@@ -33,4 +33,6 @@ def sgd(
       `torch.optim.SGD` with `dampening=0`.
     """
     descent = optax.sgd(lr, momentum, nesterov)
-    return optax.chain(optax.add_decayed_weights(weight_decay), descent) if weight_decay else descent
+    return (
+        optax.chain(optax.add_decayed_weights(weight_decay), descent) if weight_decay else descent
+    )

@@ -14,10 +14,14 @@ from fedsim.types import Rule
 alias(smea="smallest_eigenvalue")
 
 
-def largest_eigenvalues(kept: Bool[Array, "B K"], squared_distances: Float[Array, "K K"]) -> Float[Array, " B"]:
+def largest_eigenvalues(
+    kept: Bool[Array, "B K"], squared_distances: Float[Array, "K K"]
+) -> Float[Array, " B"]:
     """Of the covariance of every subset of rows, from their distances alone: an outlier takes no digits from the others."""
     pair = kept[:, :, None] & kept[:, None, :]
-    most = jnp.finfo(squared_distances.dtype).max / 16  # the inverse of more is too small for a float
+    most = (
+        jnp.finfo(squared_distances.dtype).max / 16
+    )  # the inverse of more is too small for a float
     square = jnp.where(pair, jnp.minimum(squared_distances, most), 0)
     widest = jnp.max(square, (1, 2), keepdims=True)
     square = square / jnp.where(widest > 0, widest, 1)

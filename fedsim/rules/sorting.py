@@ -19,7 +19,10 @@ from fedsim.machine import platform
 from fedsim.tree import Tree
 
 WRITTEN_OUT = 128  # rows of the longest network that is one operation: compiling takes two seconds
-FEW, LONG = 64, 1 << 18  # rows for which it takes no longer than in layers; columns of which the time is worth it
+FEW, LONG = (
+    64,
+    1 << 18,
+)  # rows for which it takes no longer than in layers; columns of which the time is worth it
 TILES = 16  # of a block that is sorted by one operation, which divides them among the threads
 
 
@@ -63,12 +66,16 @@ def by_sorted_columns(
     result = [jnp.zeros(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     for dtype in {leaf.dtype: None for leaf in leaves if leaf.size}:
         chosen = [i for i, leaf in enumerate(leaves) if leaf.dtype == dtype and leaf.size]
-        for i, row in zip(chosen, _reduce([leaves[i] for i in chosen], function, present), strict=True):
+        for i, row in zip(
+            chosen, _reduce([leaves[i] for i in chosen], function, present), strict=True
+        ):
             result[i] = row.reshape(leaves[i].shape[1:])
     return jax.tree.unflatten(structure, result)
 
 
-def _reduce(leaves: list[Array], function: Callable[[Ranks], Array], present: Bool[Array, " K"]) -> list[Array]:
+def _reduce(
+    leaves: list[Array], function: Callable[[Ranks], Array], present: Bool[Array, " K"]
+) -> list[Array]:
     """One row per leaf, of leaves of one dtype that are not empty."""
     K, dtype, cpu = present.shape[0], leaves[0].dtype, platform() == "cpu"
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
@@ -105,7 +112,9 @@ def _written_out(K: int, most: int, dtype: Any, function: Callable[[Ranks], Arra
 
     Rows keep their axis of length 1: without it, every rank would be another view, which XLA computes on its own.
     """
-    C = 16 * max(1, min(2**14 // (16 * K), -(-most // (16 * TILES))))  # measured: blocks of 2¹⁸ numbers
+    C = 16 * max(
+        1, min(2**14 // (16 * K), -(-most // (16 * TILES)))
+    )  # measured: blocks of 2¹⁸ numbers
 
     def reduce(values, present):
         x = lax.optimization_barrier(_filled(values, present, K)).reshape(K, TILES, C)
@@ -118,7 +127,9 @@ def _written_out(K: int, most: int, dtype: Any, function: Callable[[Ranks], Arra
 def _in_layers(K: int, most: int, dtype: Any, function: Callable[[Ranks], Array]):
     """(columns of a block, `(values, present) -> [1, columns]`) by one layer after another."""
     P, cpu = 1 << (K - 1).bit_length(), platform() == "cpu"
-    C = max(128, 2**14 // P) // dtype.itemsize  # measured: tiles of 16 KiB, and few rows want longer ones
+    C = (
+        max(128, 2**14 // P) // dtype.itemsize
+    )  # measured: tiles of 16 KiB, and few rows want longer ones
     W = C * max(1, min((2**16 if cpu else 2**26) // (K * C), -(-most // C)))
     C = C if cpu else W  # an accelerator wants few, large operations
 
@@ -151,9 +162,14 @@ def _network(rows: list[Array]) -> list[Array]:
         gap = run
         while gap:
             for low in range(gap % run, len(rows) - gap):
-                if (low - gap % run) % (2 * gap) < gap and low // (2 * run) == (low + gap) // (2 * run):
+                if (low - gap % run) % (2 * gap) < gap and low // (2 * run) == (low + gap) // (
+                    2 * run
+                ):
                     a, b = rows[low], rows[low + gap]
-                    rows[low], rows[low + gap] = lax.min(a, b), lax.max(a, b)  # traced faster than jnp's
+                    rows[low], rows[low + gap] = (
+                        lax.min(a, b),
+                        lax.max(a, b),
+                    )  # traced faster than jnp's
             gap //= 2
         run *= 2
     return rows
@@ -162,7 +178,9 @@ def _network(rows: list[Array]) -> list[Array]:
 def ascending(columns: Float[Array, "K C"]) -> Float[Array, "P C"]:
     """Columns in ascending order, filled up with +∞ to P ≥ K ranks, a power of two; NaN is +∞."""
     K = columns.shape[0]
-    return _floats(_sort(_filled(columns, jnp.ones(K, bool), 1 << (K - 1).bit_length())), columns.dtype)
+    return _floats(
+        _sort(_filled(columns, jnp.ones(K, bool), 1 << (K - 1).bit_length())), columns.dtype
+    )
 
 
 def middle(ordered: Float[Array, "P ..."], m: Int[Array, ""]) -> Float[Array, "..."]:
@@ -189,7 +207,9 @@ def _sort(x: Int[Array, "P C"]) -> Int[Array, "P C"]:
         layers = run.bit_length()
         for number in _shares(layers):
             layers -= number
-            x = _regroup(x, 2**number, 2**layers, _merge_lists, flip=2 ** (number + layers) == 2 * run)
+            x = _regroup(
+                x, 2**number, 2**layers, _merge_lists, flip=2 ** (number + layers) == 2 * run
+            )
         run *= 2
     return x
 
@@ -200,7 +220,9 @@ def _shares(layers: int) -> list[int]:
     return [layers // operations + (i < layers % operations) for i in range(operations)]
 
 
-def _regroup(x, size: int, gap: int, work: Callable[[list[Array]], list[Array]], flip: bool = False):
+def _regroup(
+    x, size: int, gap: int, work: Callable[[list[Array]], list[Array]], flip: bool = False
+):
     """`work` on lists of `size` rows that stand `gap` apart, in each run of size·gap; its second half reversed if `flip`."""
     groups = x.reshape(-1, size, gap, x.shape[1])
     rows = [groups[:, i] for i in range(size)]
@@ -216,7 +238,9 @@ def _merge_lists(rows: list) -> list:
     if not half:
         return rows
     pairs = list(zip(rows[:half], rows[half:], strict=True))
-    return _merge_lists([jnp.minimum(a, b) for a, b in pairs]) + _merge_lists([jnp.maximum(a, b) for a, b in pairs])
+    return _merge_lists([jnp.minimum(a, b) for a, b in pairs]) + _merge_lists(
+        [jnp.maximum(a, b) for a, b in pairs]
+    )
 
 
 def _sort_lists(rows: list) -> list:

@@ -35,7 +35,9 @@ def most_rows(f: int) -> int | None:
     return m
 
 
-def mean_of_best_subset(cost: Callable[[Bool[Array, "B K"], Float[Array, "K K"]], Float[Array, " B"]], f: int) -> Rule:
+def mean_of_best_subset(
+    cost: Callable[[Bool[Array, "B K"], Float[Array, "K K"]], Float[Array, " B"]], f: int
+) -> Rule:
     """The rule that averages the m−f clients of least cost.
 
     Args:
@@ -63,7 +65,9 @@ def best_subset(
     than rounding.
     """
     K, m = present.shape[0], jnp.sum(present)
-    table = np.array([[min(math.comb(n, i), 2**31 - 1) for n in range(K + 1)] for i in range(f + 1)], np.int32)
+    table = np.array(
+        [[min(math.comb(n, i), 2**31 - 1) for n in range(K + 1)] for i in range(f + 1)], np.int32
+    )
     most = int(table[f, min(K, most_rows(f) or K)])
     size = max(1, min(most, 2**19 // K**2))
     slots = jnp.argsort(~present, stable=True)
@@ -87,7 +91,11 @@ def best_subset(
         tolerance = 1 + 256 * jnp.finfo(costs.dtype).eps
         place = jnp.argmax(costs <= jnp.min(costs) * tolerance)
         better = jnp.min(costs) * tolerance < least
-        return first + size, jnp.where(better, costs[place], least), jnp.where(better, ranks[place], rank)
+        return (
+            first + size,
+            jnp.where(better, costs[place], least),
+            jnp.where(better, ranks[place], rank),
+        )
 
     zero = jnp.zeros((), jnp.int32)
     start = jnp.full((), jnp.inf, jax.eval_shape(cost, jax.ShapeDtypeStruct((1, K), bool)).dtype)

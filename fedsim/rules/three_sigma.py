@@ -40,12 +40,20 @@ def three_sigma(factor: Annotated[float, Gt(0)] = 3.0) -> Rule:
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
         w = usable.astype(updates.samples.dtype)
         m = jnp.sum(w)
-        away = jnp.where(usable, tree.norms(updates.delta, weiszfeld(updates.delta, w, 0.0, None)), 0)
-        scores = away / jnp.maximum(jnp.max(away), jnp.finfo(away.dtype).tiny)  # so that no square overflows
+        away = jnp.where(
+            usable, tree.norms(updates.delta, weiszfeld(updates.delta, w, 0.0, None)), 0
+        )
+        scores = away / jnp.maximum(
+            jnp.max(away), jnp.finfo(away.dtype).tiny
+        )  # so that no square overflows
         mean = tree.sum_weights(scores) / m
         squares = tree.sum_weights(jnp.where(usable, (scores - mean) ** 2, 0))
         bound = mean + factor * jnp.sqrt(squares / jnp.maximum(m - 1, 1))
         kept = usable & (scores <= bound)
-        return tree.weighted_mean(updates.delta, kept.astype(w.dtype)), state, selected(kept, updates, context)
+        return (
+            tree.weighted_mean(updates.delta, kept.astype(w.dtype)),
+            state,
+            selected(kept, updates, context),
+        )
 
     return Rule(apply=apply)

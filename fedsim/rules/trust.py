@@ -58,7 +58,9 @@ def trust() -> Rule:
         long = tree.scale(directions, tree.norm(context.reference))
         return tree.divide(long, weight), state, rates(sums)
 
-    return folding(Fold(zero=zero, add=add, finish=finish), reported)._replace(needs=frozenset({"reference"}))
+    return folding(Fold(zero=zero, add=add, finish=finish), reported)._replace(
+        needs=frozenset({"reference"})
+    )
 
 
 def against(stacked: Tree, reference: Tree) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
@@ -71,7 +73,9 @@ def against(stacked: Tree, reference: Tree) -> tuple[Float[Array, " K"], Float[A
     def of_row(row: Tree) -> tuple[Array, Array]:
         length = tree.norm(row)
         inverse = inverse_length(length)
-        products = jax.tree.map(lambda x, y: jnp.sum((x * inverse) * (y * inverse_of_reference)), row, reference)
+        products = jax.tree.map(
+            lambda x, y: jnp.sum((x * inverse) * (y * inverse_of_reference)), row, reference
+        )
         cosine = sum(jax.tree.leaves(products))
         return length, jnp.where((inverse > 0) & (inverse_of_reference > 0), cosine, 0)
 

@@ -68,7 +68,9 @@ def zeno(
     return Rule(apply=apply, least=f + 1, needs=frozenset({"server_loss"}))
 
 
-def descents(stacked: Tree, params: Tree, loss: Callable[[Tree], Array], rho: float) -> Float[Array, " K"]:
+def descents(
+    stacked: Tree, params: Tree, loss: Callable[[Tree], Array], rho: float
+) -> Float[Array, " K"]:
     """`loss(x) − loss(x + row) − ρ‖row‖²` of every row, one after another: there is one model beside the stack at a time."""
     before = loss(params)
 

@@ -47,7 +47,11 @@ class Tried(NamedTuple):
 
 
 def try_cells(
-    draft: Draft, device: str | None, partition: Partition, known: Sequence[Problem], data: Sequence[str]
+    draft: Draft,
+    device: str | None,
+    partition: Partition,
+    known: Sequence[Problem],
+    data: Sequence[str],
 ) -> Tried:
     """Make and check the parts of every cell, and build one of those that differ in floats alone.
 
@@ -78,7 +82,10 @@ def try_cells(
             else:
                 cost = problems.attempt(_cost, cell, devices, partition)
                 costs |= {key: cost} if cost else {}
-        refused += [Refused(cell.corner, bare(problem, cell.edits)) for problem in _lines(problems, cell, data)]
+        refused += [
+            Refused(cell.corner, bare(problem, cell.edits))
+            for problem in _lines(problems, cell, data)
+        ]
         if key in costs and not problems.errors:
             spec = cell.scenario.spec
             tried.append(Cost(*(len(spec.seeds) * spec.rounds * value for value in costs[key])))
@@ -127,4 +134,10 @@ def _without_floats(spec: Any) -> str:
         return None if isinstance(value, float) else value
 
     plain = spec.model_dump(mode="json")
-    return repr({key: kept(value) for key, value in plain.items() if key not in ("name", "compare", "method")})
+    return repr(
+        {
+            key: kept(value)
+            for key, value in plain.items()
+            if key not in ("name", "compare", "method")
+        }
+    )

@@ -28,12 +28,21 @@ class Change(NamedTuple):
 
 
 CHANGES = (
-    Change("0.6.0", "model", "resnet", "resnet pads as torchvision's blocks do, (1, 1) at stride 2"),
+    Change(
+        "0.6.0", "model", "resnet", "resnet pads as torchvision's blocks do, (1, 1) at stride 2"
+    ),
     Change("0.6.0", "server", "foolsgold", "foolsgold weighs by the authors' code"),
     Change("0.6.0", "wire", "mimic", "mimic learns from clients on both sides of their mean"),
-    Change("0.6.0", "wire", "fang", "fang with knowledge: own draws three to four deviations from the mean"),
+    Change(
+        "0.6.0",
+        "wire",
+        "fang",
+        "fang with knowledge: own draws three to four deviations from the mean",
+    ),
 )
-OLDEST = "0.5.0"  # what changed before stands in no such line, so runs of earlier versions never go on
+OLDEST = (
+    "0.5.0"  # what changed before stands in no such line, so runs of earlier versions never go on
+)
 
 
 def changes_between(scenario: Mapping[str, Any], before: str, now: str) -> list[Change]:
@@ -51,7 +60,9 @@ def changes_between(scenario: Mapping[str, Any], before: str, now: str) -> list[
     """
     if not (_is_version(before) and _is_version(now)):
         return []
-    behind = (change for change in CHANGES if _number(before) < _number(change.since) <= _number(now))
+    behind = (
+        change for change in CHANGES if _number(before) < _number(change.since) <= _number(now)
+    )
     return [change for change in behind if change.kind in _kinds(scenario.get(change.section))]
 
 
@@ -70,7 +81,10 @@ def version_of_values(scenario: Mapping[str, Any], version: str) -> str:
     """
     if not _is_version(version) or not _number(OLDEST) <= _number(version) <= _number(__version__):
         return version
-    return max([OLDEST, *(change.since for change in changes_between(scenario, OLDEST, version))], key=_number)
+    return max(
+        [OLDEST, *(change.since for change in changes_between(scenario, OLDEST, version))],
+        key=_number,
+    )
 
 
 def same_values(scenario: Mapping[str, Any], version: str) -> bool:
@@ -87,10 +101,14 @@ def reasons(scenario: Mapping[str, Any], environment: Mapping[str, Any]) -> list
     """
     before = str(environment.get("fedsim"))
     changes = changes_between(scenario, before, __version__)
-    return [f"was made by fedsim {before}; since {change.since}, {change.reason}" for change in changes]
+    return [
+        f"was made by fedsim {before}; since {change.since}, {change.reason}" for change in changes
+    ]
 
 
-def demand_unchanged(scenario: Mapping[str, Any], environment: Mapping[str, Any], where: str) -> None:
+def demand_unchanged(
+    scenario: Mapping[str, Any], environment: Mapping[str, Any], where: str
+) -> None:
     """A run goes on only where this version computes what it has so far.
 
     Args:
@@ -104,7 +122,9 @@ def demand_unchanged(scenario: Mapping[str, Any], environment: Mapping[str, Any]
     version = str(environment.get("fedsim"))
     lines = reasons(scenario, environment)
     if not lines and not same_values(scenario, version):
-        lines = [f"was made by fedsim {version}; what fedsim {__version__} computes otherwise is not known"]
+        lines = [
+            f"was made by fedsim {version}; what fedsim {__version__} computes otherwise is not known"
+        ]
     if lines:
         lines.append(f"end it with fedsim {version}, or start anew with --force or --out")
         raise CheckpointError("\n".join(f"{where}: {line}" for line in lines))

@@ -20,7 +20,7 @@ from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import OPTIONAL, ORDER
 from fedsim.runs.unfinished import axes_of
-from fedsim.scenario.named_files import pathless
+from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import fairness, summarise
@@ -37,8 +37,13 @@ def of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
     if record is None or b"\r" in (path / directory.RECORD).read_bytes():
         return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
     if record.get("status") not in ENDED:
-        return [f"{directory.RECORD} says that the run is {str(record.get('status'))[:40]!a}, which no run ever is"]
-    return [f"{directory.RECORD} has no {name} as a run writes it" for name in malformed(record, "reasons", "files")]
+        return [
+            f"{directory.RECORD} says that the run is {str(record.get('status'))[:40]!a}, which no run ever is"
+        ]
+    return [
+        f"{directory.RECORD} has no {name} as a run writes it"
+        for name in malformed(record, "reasons", "files")
+    ]
 
 
 def of_files(record: dict[str, Any], hashes: dict[str, str]) -> list[str]:
@@ -47,15 +52,30 @@ def of_files(record: dict[str, Any], hashes: dict[str, str]) -> list[str]:
     missing = [f"{name} is missing" for name in listed if name not in hashes]
     if len(missing) > LISTED:
         missing[LISTED:] = [f"and {len(missing) - LISTED} more of {len(listed)} are missing"]
-    changed = [f"{name} is not what was written" for name in listed if name in hashes and hashes[name] != listed[name]]
-    needed = {*_written(record), *(name for name in hashes if name.startswith(f"{COMMITS}/"))}  # all that is read
-    return [*missing, *changed, *(f"{name} is not in the record" for name in sorted(needed.difference(listed)))]
+    changed = [
+        f"{name} is not what was written"
+        for name in listed
+        if name in hashes and hashes[name] != listed[name]
+    ]
+    needed = {
+        *_written(record),
+        *(name for name in hashes if name.startswith(f"{COMMITS}/")),
+    }  # all that is read
+    return [
+        *missing,
+        *changed,
+        *(f"{name} is not in the record" for name in sorted(needed.difference(listed))),
+    ]
 
 
 def beside(record: dict[str, Any], hashes: dict[str, str]) -> str:
     """In words: how many files there are, and which others lie beside them."""
     others = [name for name in hashes if name not in record["files"]]
-    more = f"; not of this run: {', '.join(others[:5])}{' ...' if len(others) > 5 else ''}" if others else ""
+    more = (
+        f"; not of this run: {', '.join(others[:5])}{' ...' if len(others) > 5 else ''}"
+        if others
+        else ""
+    )
     return f"{len(record['files'])}, as they were written{more}"
 
 
@@ -75,14 +95,18 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     """The tables of differences, ranks and profiles computed again from the scores in the tables beside them."""
     varied, tuned = axes_of(record)
     # columns that vary stay as they are written: 0 beside 0.2 is no 0.0
-    summary, tuning, rounds = (read_table(path, name, text=varied) for name in ("summary", "tuning", "rounds"))
+    summary, tuning, rounds = (
+        read_table(path, name, text=varied) for name in ("summary", "tuning", "rounds")
+    )
     if summary is None:
         return ["summary.csv is missing"]
     try:
         with as_written(path):
             settings = [] if tuning is None else rows_of(tuning)
             played = [] if rounds is None else rows_of(rounds)
-            again = conclusions(rows_of(summary), settings, record["baseline"], record["score"], varied, played)
+            again = conclusions(
+                rows_of(summary), settings, record["baseline"], record["score"], varied, played
+            )
     except DirectoryError as error:
         return [str(error)]
     problems = []
@@ -101,7 +125,11 @@ def of_seeds(path: Path, record: dict[str, Any]) -> tuple[list[Recorded], list[s
         try:
             seeds.append(recorded(path, record, seed))
         except (CheckpointError, KeyError, TypeError) as error:
-            problems += str(error).splitlines() if isinstance(error, CheckpointError) else [f"seed {seed}: {error!r}"]
+            problems += (
+                str(error).splitlines()
+                if isinstance(error, CheckpointError)
+                else [f"seed {seed}: {error!r}"]
+            )
     return seeds, problems
 
 
@@ -118,13 +146,17 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list
         if written != again:
             lines = zip(written.splitlines(), again.splitlines(), strict=False)
             line = next((n for n, (one, two) in enumerate(lines, 1) if one != two), None)
-            problems.append(f"{table}.csv is not what the logs say{f', from line {line}' if line else ''}")
+            problems.append(
+                f"{table}.csv is not what the logs say{f', from line {line}' if line else ''}"
+            )
     try:
         values = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
     except (ScenarioError, UnicodeDecodeError) as error:
         return [*problems, f"scenario.yaml: {error}"]
-    others = differences(pathless(values), pathless(record["scenario"]))
-    return problems + [f"scenario.yaml: {field}: {one}, in the record {two}" for field, one, two in others]
+    others = differences(without_paths(values), without_paths(record["scenario"]))
+    return problems + [
+        f"scenario.yaml: {field}: {one}, in the record {two}" for field, one, two in others
+    ]
 
 
 def of_rows(seed: Recorded, record: dict[str, Any]) -> list[str]:
@@ -132,8 +164,12 @@ def of_rows(seed: Recorded, record: dict[str, Any]) -> list[str]:
     evaluate, end, rows = record["scenario"]["evaluate"], seed.end, seed.rows
     name, every = f"seed {seed.who['seed']}", evaluate["every"]
     try:
-        whole = end["round"] // every + 1 + (end["round"] % every > 0)  # counted before they are made
-        expected = sorted({*range(0, end["round"] + 1, every), end["round"]}) if whole == len(rows) else []
+        whole = (
+            end["round"] // every + 1 + (end["round"] % every > 0)
+        )  # counted before they are made
+        expected = (
+            sorted({*range(0, end["round"] + 1, every), end["round"]}) if whole == len(rows) else []
+        )
         if [row["round"] for row in rows] != expected:
             return [f"{name}: rounds.csv has not the rounds 0, {every}, ... {end['round']}"]
         problems = list(_falling(rows, name))
@@ -160,8 +196,14 @@ def of_ends(record: dict[str, Any], seeds: list[Recorded]) -> list[str]:
     early = [seed for seed in seeds if seed.end["status"] != "done"]
     reasons = {str(seed.who["seed"]): seed.end["reason"] for seed in early}
     problems = []
-    if record["reasons"] != reasons or record["status"] != (early[-1].end["status"] if early else "done"):
+    if record["reasons"] != reasons or record["status"] != (
+        early[-1].end["status"] if early else "done"
+    ):
         problems.append(f"{directory.RECORD} says of the end what the last commits do not")
     rounds = record["scenario"]["rounds"]
-    short = [seed for seed in seeds if seed.end["status"] in COMPLETED and seed.end["round"] != rounds]
-    return problems + [f"seed {seed.who['seed']}: ends in round {seed.end['round']} of {rounds}" for seed in short]
+    short = [
+        seed for seed in seeds if seed.end["status"] in COMPLETED and seed.end["round"] != rounds
+    ]
+    return problems + [
+        f"seed {seed.who['seed']}: ends in round {seed.end['round']} of {rounds}" for seed in short
+    ]

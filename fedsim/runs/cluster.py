@@ -25,11 +25,15 @@ from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
 from fedsim.runs.terms import Terms
 
-INSTALLATION = "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
+INSTALLATION = (
+    "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
+)
 CERTIFICATES = "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__TLS__CLIENT__CERT and ...__TLS__CLIENT__KEY to its files"
 PATIENCE = 10  # seconds that a scheduler has to answer, and a first worker to come
 RETRIES = 2  # of runs whose process ends; where a worker is lost, dask's `allowed-failures` counts
-PARTS = 4  # for each thread of the workers: few, since each is built anew, and enough to keep all busy
+PARTS = (
+    4  # for each thread of the workers: few, since each is built anew, and enough to keep all busy
+)
 LOOK = 5  # seconds between two looks whether there are workers
 ALONE = 60  # seconds without any worker after which no other is waited for
 LISTED = 3  # configurations that a line names
@@ -55,7 +59,9 @@ class Cluster:
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=PATIENCE)
         if not self.slots():
-            raise ProcessError(f"{name}: the scheduler has no workers; start some: dask worker HOST:PORT --nthreads 1")
+            raise ProcessError(
+                f"{name}: the scheduler has no workers; start some: dask worker HOST:PORT --nthreads 1"
+            )
         self._demand_same()
 
     def _demand_same(self) -> None:
@@ -147,9 +153,14 @@ def connected(on: Any) -> Iterator[tuple[Any, str]]:
     if not isinstance(on, str):
         yield on, "on"
         return
-    name, form = f"--on {on}", re.fullmatch(r"(dask|tls)://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?", on)
+    name, form = (
+        f"--on {on}",
+        re.fullmatch(r"(dask|tls)://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?", on),
+    )
     if not form or not 0 < int(form[3]) < 65536:
-        raise ProcessError(f"{name}: write dask://HOST:PORT or tls://HOST:PORT, the address of a dask scheduler")
+        raise ProcessError(
+            f"{name}: write dask://HOST:PORT or tls://HOST:PORT, the address of a dask scheduler"
+        )
     protocol = "tls" if form[1] == "tls" else "tcp"
     client = _client(name, protocol, form[2], int(form[3]))
     try:
@@ -163,14 +174,18 @@ def _client(name: str, protocol: str, host: str, port: int) -> Any:
     try:
         from dask import config
 
-        config.set({"logging": dict.fromkeys(("distributed", "distributed.client"), "critical")})  # before its import
+        config.set(
+            {"logging": dict.fromkeys(("distributed", "distributed.client"), "critical")}
+        )  # before its import
         from distributed import Client
     except ImportError:
         raise ProcessError(f"{name}: {INSTALLATION}") from None
     if protocol == "tls":
         _demand_certificates(name)
     try:
-        socket.create_connection((host.strip("[]"), port), PATIENCE).close()  # dask would try for as long as it may
+        socket.create_connection(
+            (host.strip("[]"), port), PATIENCE
+        ).close()  # dask would try for as long as it may
         return Client(f"{protocol}://{host}:{port}", timeout=PATIENCE, set_as_default=False)
     except Exception as error:
         ways = "start one there (dask scheduler), or correct the address"
@@ -190,7 +205,9 @@ def _demand_certificates(name: str) -> None:
     try:
         context = security.get_connection_args("client").get("ssl_context")
     except (OSError, ValueError) as error:
-        raise ProcessError(f"{name}: a certificate cannot be read ({_short(error)}); {CERTIFICATES}") from None
+        raise ProcessError(
+            f"{name}: a certificate cannot be read ({_short(error)}); {CERTIFICATES}"
+        ) from None
     if context is None:
         raise ProcessError(f"{name}: dask's configuration names no certificate; {CERTIFICATES}")
 
@@ -229,7 +246,9 @@ def _named(part: Part) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
+    return ", ".join(names[:LISTED]) + (
+        f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    )
 
 
 def _write(folder: Path, content: Folder) -> None:

@@ -20,7 +20,7 @@ from fedsim.runs.execute import Configuration, Ended, Watch, listener
 from fedsim.runs.executor import Executor, Run, left_and_ended, play, whole_runs
 from fedsim.runs.filenames import Layout, label_of, names_of
 from fedsim.runs.refusals import Compared, read_whole, refuse
-from fedsim.runs.run import Place, place_of, seal, seed_edits
+from fedsim.runs.run import RunDirectory, open_run_directory, seal, seed_edits
 from fedsim.runs.sweep import Sweep, cached_partition
 from fedsim.runs.terms import Terms, terms_of
 from fedsim.runs.unfinished import demand_reachable, runs_of
@@ -102,7 +102,11 @@ def compare(
     started = time.monotonic()
     names = trackers.named(log_to, out)
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
-    edits = (*edits, *seed_edits(seeds), *([f"evaluate.metric={metric}"] if metric is not None else []))
+    edits = (
+        *edits,
+        *seed_edits(seeds),
+        *([f"evaluate.metric={metric}"] if metric is not None else []),
+    )
     wanted = Compared(methods, vary, tune, baseline, score)
     whole = read_whole(scenario, edits, data_roots, device, wanted)
     try:
@@ -111,7 +115,7 @@ def compare(
         refuse(whole, device, wanted)
         raise
     base, cells, partition = design.scenario, design.cells, cached_partition()
-    with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
+    with open_run_directory(out, force, resume) as place, contextlib.ExitStack() as stack:
         labels = [label_of(cell.who) for cell in cells]
         layout = log = None
         if place:
@@ -169,7 +173,10 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "cells": [cell.who for cell in cells],
         "planned": {label_of(cell.who): _planned(cell.scenario.spec) for cell in cells},
         "halves": {cell.method: halves(cell.scenario.spec) for cell in cells},
-        "hashes": {"scenario": base.hash(), "cells": {label_of(c.who): c.scenario.hash() for c in cells}},
+        "hashes": {
+            "scenario": base.hash(),
+            "cells": {label_of(c.who): c.scenario.hash() for c in cells},
+        },
         "supplied": [],
         "own_links": links,
         "environment": numerical(devices),
@@ -192,7 +199,9 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     for number, cell in enumerate(cells, 1):
         spec = cell.scenario.spec
         program = programs_of(cell)
-        configurations[label_of(cell.who)] = Configuration(number, len(spec.seeds), spec.rounds, program)
+        configurations[label_of(cell.who)] = Configuration(
+            number, len(spec.seeds), spec.rounds, program
+        )
     return configurations
 
 
@@ -225,25 +234,36 @@ def _planned(spec: Any) -> dict[str, Any]:
 
 def halves(spec: Any) -> str:
     """The client half and the server half of a method, with the weights of its mean: `sgd → mean(uniform) → adam`."""
-    links = [f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind for link in spec.server]
+    links = [
+        f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind
+        for link in spec.server
+    ]
     return " → ".join([spec.client.kind, *links])
 
 
-def _open(place: Place, record: dict[str, Any], design: Design) -> None:
+def _open(place: RunDirectory, record: dict[str, Any], design: Design) -> None:
     """Compare with the one that is to go on, or clear the place for a new one."""
     if place.before is not None and place.before.get("kind") != "compare":
-        raise CheckpointError(f"{place.path}: holds a single run, not a comparison; choose another --out")
+        raise CheckpointError(
+            f"{place.path}: holds a single run, not a comparison; choose another --out"
+        )
     if place.before is not None:
         begun = place.before.get("planned") or {}
         for cell in design.cells:
             if label_of(cell.who) in begun:
-                demand_unchanged(cell.scenario.resolved(), place.before["environment"], str(place.path))
+                demand_unchanged(
+                    cell.scenario.resolved(), place.before["environment"], str(place.path)
+                )
         _demand_reachable(place.path, record, begun, design)
     derive.clear(place.path, place.before)
-    directory.begin(place.path, record, resolved_from(design.scenario, place.path), anew=place.before is None)
+    directory.begin(
+        place.path, record, resolved_from(design.scenario, place.path), anew=place.before is None
+    )
 
 
-def _demand_reachable(path: Path, record: dict[str, Any], before: dict[str, Any], design: Design) -> None:
+def _demand_reachable(
+    path: Path, record: dict[str, Any], before: dict[str, Any], design: Design
+) -> None:
     """Raises CheckpointError for runs that are to end before their last commits."""
     runs = runs_of(path, record)
     for cell in design.cells:
@@ -253,7 +273,7 @@ def _demand_reachable(path: Path, record: dict[str, Any], before: dict[str, Any]
 
 
 def _finish(
-    place: Place,
+    place: RunDirectory,
     layout: Layout,
     record: dict[str, Any],
     comparison: Comparison,
@@ -263,7 +283,11 @@ def _finish(
 ) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files."""
     comparison.write(layout)
-    ended = {"status": comparison.status, "reasons": comparison.reasons, "verdict": comparison.verdict}
+    ended = {
+        "status": comparison.status,
+        "reasons": comparison.reasons,
+        "verdict": comparison.verdict,
+    }
     if pictures:
         derive.write(place.path, derive.derived_files(comparison.frames(), {**record, **ended}))
     seal(place, {**record, **ended, "memory": memory(devices)}, started)

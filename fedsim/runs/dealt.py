@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.assemble.federation import settled_data
+from fedsim.assemble.federation import resolved_data
 from fedsim.assemble.model import model_section
 from fedsim.runs.sweep import Partition, data_key
 from fedsim.scenario import Scenario
@@ -52,12 +52,20 @@ def _dealt(cells: Sequence[Cell], partition: Partition) -> list[Dealt]:
     distinct = {_key(cell.scenario): cell.scenario for cell in reversed(cells)}
     dealt = []
     for scenario in reversed([first, *(one for one in distinct.values() if one is not first)]):
-        seeds = scenario.spec.seeds if data_key(scenario) == data_key(first) else scenario.spec.seeds[:1]
+        seeds = (
+            scenario.spec.seeds
+            if data_key(scenario) == data_key(first)
+            else scenario.spec.seeds[:1]
+        )
         asked = scenario._replace(spec=scenario.spec.model_copy(update={"seeds": seeds}))
         try:
             federations = partition(asked, None, np.dtype(scenario.spec.numerics.dtype))
             federation = next(iter(federations.values()))
-            dealt.append(Dealt(settled_data(scenario, None, federation), model_section(scenario, federation)))
+            dealt.append(
+                Dealt(
+                    resolved_data(scenario, None, federation), model_section(scenario, federation)
+                )
+            )
         except Exception:
             continue
     return dealt

@@ -18,7 +18,16 @@ from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import said
 from fedsim.runs.result import ORDER
-from fedsim.runs.unfinished import axes_of, csv_of, ended, frames_of, marked, records_so_far, runs_of, told_apart
+from fedsim.runs.unfinished import (
+    axes_of,
+    csv_of,
+    ended,
+    frames_of,
+    marked,
+    records_so_far,
+    runs_of,
+    told_apart,
+)
 from fedsim.study.cost_axes import AXES
 
 CONCLUDED = ("compare", *(axis.table for axis in AXES), "worst", "breakdown")  # of a comparison
@@ -73,7 +82,11 @@ def write(path: Path, derived: Mapping[str, bytes]) -> None:
 
 def clear(path: Path, record: Mapping[str, Any] | None) -> None:
     """Delete what was derived from an earlier state of a run that goes on; `record`: of that state, None where there is none."""
-    names = [] if record is None else [*record.get("files", ()), *record.get("unfinished", {}).get("files", ())]
+    names = (
+        []
+        if record is None
+        else [*record.get("files", ()), *record.get("unfinished", {}).get("files", ())]
+    )
     for name in filter(DERIVED.fullmatch, names):
         files.remove(path / name)
 
@@ -105,7 +118,9 @@ def rebuild(path: Path) -> list[str]:
     return sorted(derived)
 
 
-def _said_again(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, Sequence[str]]:
+def _said_again(
+    record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]
+) -> dict[str, Sequence[str]]:
     """The verdict of a comparison, from its tables; nothing of a run."""
     if record.get("kind") != "compare" or not {"compare", "summary"} <= tables.keys():
         return {}
@@ -143,7 +158,9 @@ def write_so_far(
     return sorted([*tables, *derived])
 
 
-def _write_marked(path: Path, record: dict[str, Any], contents: Mapping[str, bytes], earlier: Collection[str]) -> None:
+def _write_marked(
+    path: Path, record: dict[str, Any], contents: Mapping[str, bytes], earlier: Collection[str]
+) -> None:
     """Write files of a run that has not ended, after a record that names them and those that were written earlier."""
     names = sorted([*contents, *earlier])
     directory.write_record(path, {**record, "unfinished": {**record["unfinished"], "files": names}})
@@ -161,7 +178,9 @@ def stopped(path: Path, wall_seconds: float, shown: bool) -> None:
     try:
         record = {**directory.sound_record(path), "wall_seconds": wall_seconds}
         write_so_far(path, record, shown, drawn=())
-    except DirectoryError as error:  # what was committed is safe, and the run ends as it was asked to
+    except (
+        DirectoryError
+    ) as error:  # what was committed is safe, and the run ends as it was asked to
         warnings.warn(str(error), stacklevel=2)
 
 
@@ -177,11 +196,23 @@ def page_of_runs(paths: Sequence[Path], refresh: int = 0) -> bytes:
       CheckpointError: for a log or a commit that is damaged.
     """
     read = [contents(path) for path in paths]
-    comparisons = [path for path, (record, _) in zip(paths, read, strict=True) if record.get("kind") == "compare"]
+    comparisons = [
+        path
+        for path, (record, _) in zip(paths, read, strict=True)
+        if record.get("kind") == "compare"
+    ]
     if comparisons and len(paths) > 1:
-        raise DirectoryError(f"{comparisons[0]}: is a comparison, which has a page of its own; name single runs")
+        raise DirectoryError(
+            f"{comparisons[0]}: is a comparison, which has a page of its own; name single runs"
+        )
     names = [path.resolve().name for path in paths]
-    labels = [""] if len(paths) == 1 else names if len(set(names)) == len(names) else list(map(str, paths))
+    labels = (
+        [""]
+        if len(paths) == 1
+        else names
+        if len(set(names)) == len(names)
+        else list(map(str, paths))
+    )
     with as_written(*paths):
         sources = [
             page.Source(record, told_apart(record, frames), label)

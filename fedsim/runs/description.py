@@ -64,7 +64,9 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         section.setdefault("clients", max(min(CLIENTS, counted["rows"] // 10), 1))
     if blanks:
         section["missing"] = "mean"
-        notes.append("blanks are filled with means; median fills in medians, drop leaves their samples out")
+        notes.append(
+            "blanks are filled with means; median fills in medians, drop leaves their samples out"
+        )
     text = yaml.safe_dump({"data": section}, sort_keys=False, allow_unicode=True)
     return {
         "path": path,
@@ -93,11 +95,19 @@ def _problems(error: DataError, summary: Summary, path: str) -> list[str]:
     if error.by_column:
         told_by_column = {**summary.problems, **error.by_column}
         order = ["", *(column["name"] for column in summary.columns)]
-        return [told_by_column[name] for name in dict.fromkeys((*order, *told_by_column)) if name in told_by_column]
+        return [
+            told_by_column[name]
+            for name in dict.fromkeys((*order, *told_by_column))
+            if name in told_by_column
+        ]
     lines = [line.removeprefix(f"{path}: ") for line in error.lines]
     told = "\n".join(lines)
     whole = [line for name, line in summary.problems.items() if not name and line not in told]
-    return [*whole, *lines, *(line for name, line in summary.problems.items() if name and ascii(name) not in told)]
+    return [
+        *whole,
+        *lines,
+        *(line for name, line in summary.problems.items() if name and ascii(name) not in told),
+    ]
 
 
 def _written(path: str) -> str:
@@ -145,7 +155,11 @@ def _read(scenario: Scenario) -> Any:
 
 def _notes(section: dict[str, Any], guessed: Iterable[str]) -> list[str]:
     """What was guessed, and where a scenario has to stand."""
-    notes = [f"{key}: {section[key]} is a guess by name" for key in ("target", "client") if key in guessed]
+    notes = [
+        f"{key}: {section[key]} is a guess by name"
+        for key in ("target", "client")
+        if key in guessed
+    ]
     if "decimal" in guessed:
         notes.append("decimal: ',' is a guess by the cells")
     if section["path"].startswith(("..", os.sep)):

@@ -19,10 +19,16 @@ from fedsim.runs.filenames import names_in
 from fedsim.runs.journal import differences
 from fedsim.runs.result import OPTIONAL
 from fedsim.runs.unfinished import csv_of, ended, records_so_far, runs_of
-from fedsim.scenario.named_files import naming_files, placeless
+from fedsim.scenario.named_files import naming_files, without_hashed_paths
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
-TABLES = ("rounds", "clients", "partition", *OPTIONAL, "summary")  # all but the one that may differ between equal runs
+TABLES = (
+    "rounds",
+    "clients",
+    "partition",
+    *OPTIONAL,
+    "summary",
+)  # all but the one that may differ between equal runs
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
 
 
 GROUPS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "scenario": lambda record: _without("numerics", placeless(record["scenario"])),
+    "scenario": lambda record: _without("numerics", without_hashed_paths(record["scenario"])),
     "numerics": lambda record: record["scenario"].get("numerics", {}),
     "data": lambda record: _without("scenario", record["hashes"]),
     "own links": lambda record: {name: record[name] for name in ("supplied", "own_links")},
@@ -107,7 +113,9 @@ def _without(name: str, values: dict[str, Any]) -> dict[str, Any]:
 def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
     """Where a run took place, and where its files lay."""
     paths = {place[-1]: section["path"] for place, section in naming_files(record["scenario"])}
-    short = {n: p if len(p) < 50 else f"...{p[-50:]}" for n, p in paths.items() if isinstance(p, str)}
+    short = {
+        n: p if len(p) < 50 else f"...{p[-50:]}" for n, p in paths.items() if isinstance(p, str)
+    }
     return {**(record.get("surroundings") or {}), **short}
 
 
@@ -115,7 +123,9 @@ def _fields(a: Any, b: Any) -> list[Field]:
     return [Field(*field) for field in differences(a, b)]
 
 
-def _tables(paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, RowDifferences]:
+def _tables(
+    paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]
+) -> dict[str, RowDifferences]:
     so_far = [_so_far(path, record) for path, record in zip(paths, records, strict=True)]
     unequal = {}
     for name in TABLES:
@@ -152,10 +162,14 @@ def _lines(text: str | None, record: dict[str, Any]) -> list[Line] | None:
     if text is None:
         return None
     seed = str(record["scenario"]["seeds"][0])
-    return [{"seed": seed, **line} for line in csv.DictReader(io.StringIO(text), restkey="", restval="")]
+    return [
+        {"seed": seed, **line} for line in csv.DictReader(io.StringIO(text), restkey="", restval="")
+    ]
 
 
-def _models(paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]) -> list[ModelDifference]:
+def _models(
+    paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]
+) -> list[ModelDifference]:
     files = [_model_files(path, record) for path, record in zip(paths, records, strict=True)]
     differing = []
     for run in sorted({*files[0], *files[1]}):
@@ -175,7 +189,9 @@ def _model_files(path: Path, record: dict[str, Any]) -> dict[tuple[str, str], Pa
     labels = {name: label for label, name in names_in(record).items()}
     files = {}
     for file in path.glob("model.*.safetensors"):
-        name, _, seed = file.name.removeprefix("model.").removesuffix(".safetensors").rpartition(".")
+        name, _, seed = (
+            file.name.removeprefix("model.").removesuffix(".safetensors").rpartition(".")
+        )
         files[labels.get(name, name), seed] = file
     return files
 
@@ -186,7 +202,10 @@ def _model(a: Path, b: Path) -> ModelDifference | None:
         one, two = (named("", directory.load_model(path)) for path in (a, b))
     except OSError as error:
         return ModelDifference(name, f"cannot be read: {error}", None)
-    shapes = [{leaf: (array.dtype.name, array.shape) for leaf, array in model.items()} for model in (one, two)]
+    shapes = [
+        {leaf: (array.dtype.name, array.shape) for leaf, array in model.items()}
+        for model in (one, two)
+    ]
     if shapes[0] != shapes[1]:
         return ModelDifference(name, "other tensors", None)
     unequal = [leaf for leaf in one if one[leaf].tobytes() != two[leaf].tobytes()]
@@ -197,4 +216,6 @@ def _model(a: Path, b: Path) -> ModelDifference | None:
     finite = [float(gap[np.isfinite(gap)].max(initial=0.0)) for gap in gaps]
     infinite = sum(int((~np.isfinite(gap)).sum()) for gap in gaps)
     numbers = f", {infinite} numbers not finite" if infinite else ""
-    return ModelDifference(name, f"{len(unequal)} of {len(one)} tensors differ{numbers}", max(finite))
+    return ModelDifference(
+        name, f"{len(unequal)} of {len(one)} tensors differ{numbers}", max(finite)
+    )

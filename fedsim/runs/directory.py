@@ -27,8 +27,15 @@ RECORD = "run.json"
 LOCK = ".lock"
 LIVE = "live.html"  # written by whoever looks at a run that goes on, and no part of it
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-IN_FILES = {"stats": "state", "aux/probe": "aux/first"}  # sections of a model file by their names in memory
-TRACKED = ("tensorboard", "wandb", *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")))  # of trackers
+IN_FILES = {
+    "stats": "state",
+    "aux/probe": "aux/first",
+}  # sections of a model file by their names in memory
+TRACKED = (
+    "tensorboard",
+    "wandb",
+    *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")),
+)  # of trackers
 
 
 @contextlib.contextmanager
@@ -74,10 +81,14 @@ def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
         demand_plain(path)
     record = read_record(path) if RECORD in names else None
     if record is not None and force and resume:
-        raise DirectoryError(f"{path}: --resume and --force at once; one goes on, the other starts anew")
+        raise DirectoryError(
+            f"{path}: --resume and --force at once; one goes on, the other starts anew"
+        )
     started = [name for name in names if name != LOCK and not name.endswith(files.BESIDE)]
     if RECORD not in names and started and (force or resume):
-        raise DirectoryError(f"{path}: holds no fedsim run ({started[0]} ...); choose another --out")
+        raise DirectoryError(
+            f"{path}: holds no fedsim run ({started[0]} ...); choose another --out"
+        )
     if started and not (force or resume):
         demand_free(path)
         ways = "use --resume to go on, --force to replace it, or --out for another place"
@@ -97,7 +108,9 @@ def _lock(path: Path, stack: contextlib.ExitStack) -> None:
         with files.naming(path / LOCK):
             folder = os.open(path, FOLDER)
             stack.callback(os.close, folder)
-            lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+            lock = os.open(
+                LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666, dir_fd=folder
+            )
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -212,7 +225,9 @@ def sound_record(path: Path) -> dict[str, Any]:
         reason = f"{entries[0]} is not what a run writes there"
     else:
         return record
-    raise DirectoryError(f"{path / RECORD}: is damaged ({reason}); fedsim verify says what is wrong")
+    raise DirectoryError(
+        f"{path / RECORD}: is damaged ({reason}); fedsim verify says what is wrong"
+    )
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
@@ -236,7 +251,9 @@ def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
     """
     with files.naming(path):
         names = [str(p.relative_to(path)) for p in sorted(path.rglob("*")) if p.is_file()]
-    files_of_run = [name for name in names if name not in (RECORD, LOCK) and not name.startswith(LIVE)]
+    files_of_run = [
+        name for name in names if name not in (RECORD, LOCK) and not name.startswith(LIVE)
+    ]
     hashed = [name for name in files_of_run if name.partition("/")[0] not in apart]
     return {name: files.sha256(path / name) for name in hashed}
 
@@ -249,7 +266,9 @@ def write_yaml(path: Path, values: Any) -> None:
 def write_model(path: Path, variables: Any) -> None:
     """Shared variables as safetensors, one tensor per leaf, named by its path (`params/layer0/W`)."""
     leaves = jax.tree_util.tree_leaves_with_path(variables)
-    files.write(path, safetensors.save({_slashed(p): np.asarray(leaf, order="C") for p, leaf in leaves}))
+    files.write(
+        path, safetensors.save({_slashed(p): np.asarray(leaf, order="C") for p, leaf in leaves})
+    )
 
 
 def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -22,7 +22,9 @@ INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
 
 def numerical(devices: list) -> dict[str, Any]:
     """Everything that the bits of a run depend on, besides its scenario: part of its identity."""
-    flags = re.sub(r"--xla_force_host_platform_device_count=\S+", "", os.environ.get("XLA_FLAGS", "")).split()
+    flags = re.sub(
+        r"--xla_force_host_platform_device_count=\S+", "", os.environ.get("XLA_FLAGS", "")
+    ).split()
     return {
         "fedsim": __version__,
         **{name: version(name) for name in EXACT},
@@ -30,7 +32,9 @@ def numerical(devices: list) -> dict[str, Any]:
         "device": devices[0].device_kind,
         "machine": platform.machine(),
         "instructions": instructions() if devices[0].platform == "cpu" else [],
-        "threads": max(threads_in_force(), len(jax.local_devices())) if devices[0].platform == "cpu" else None,
+        "threads": max(threads_in_force(), len(jax.local_devices()))
+        if devices[0].platform == "cpu"
+        else None,
         "xla_flags": sorted(scrubbed(flag, ()) for flag in flags),
     }
 
@@ -42,9 +46,13 @@ def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
         "pandas": version("pandas"),
         "platform": platform.platform(),
         "devices": [str(device) for device in devices],
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "flags": {
-            name: scrubbed(os.environ[name], roots) for name in sorted(os.environ) if name.startswith(("XLA_", "JAX_"))
+            name: scrubbed(os.environ[name], roots)
+            for name in sorted(os.environ)
+            if name.startswith(("XLA_", "JAX_"))
         },
         "git": _git(),
         "command": [_program(), *(scrubbed(word, roots) for word in sys.argv[1:])],
@@ -59,7 +67,11 @@ def _program() -> str:
 
 def memory(devices: list) -> dict[str, Any]:
     """Bytes in use: the peak of this process, and of each device its peak (where it does not say: its use now)."""
-    peaks = {str(device): _peak(device) for device in devices if device.process_index == jax.process_index()}
+    peaks = {
+        str(device): _peak(device)
+        for device in devices
+        if device.process_index == jax.process_index()
+    }
     return {"process_peak": memory_peak(), "devices": peaks}
 
 
@@ -67,7 +79,12 @@ def _peak(device: Any) -> int:
     stats = device.memory_stats()
     if stats:
         return int(stats["peak_bytes_in_use"])
-    shards = (shard for array in jax.live_arrays() for shard in array.addressable_shards if shard.device == device)
+    shards = (
+        shard
+        for array in jax.live_arrays()
+        for shard in array.addressable_shards
+        if shard.device == device
+    )
     return sum(shard.data.nbytes for shard in shards)
 
 
@@ -86,9 +103,14 @@ def _git() -> dict[str, Any] | None:
 
     def ask(*words: str) -> str:
         quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-        return subprocess.run(["git", *words], capture_output=True, text=True, timeout=5, check=True, env=quiet).stdout
+        return subprocess.run(
+            ["git", *words], capture_output=True, text=True, timeout=5, check=True, env=quiet
+        ).stdout
 
     try:
-        return {"commit": ask("rev-parse", "HEAD").strip(), "dirty": bool(ask("status", "--porcelain").strip())}
+        return {
+            "commit": ask("rev-parse", "HEAD").strip(),
+            "dirty": bool(ask("status", "--porcelain").strip()),
+        }
     except (OSError, subprocess.SubprocessError):
         return None

@@ -10,7 +10,7 @@ from fedsim.disk import files
 from fedsim.engine.loop import banked, events
 from fedsim.engine.processes import joined, shared
 from fedsim.engine.records import Program
-from fedsim.engine.run import Quiesced, Row, Run
+from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.errors import CorruptError, Interrupted
 from fedsim.machine import forget_programs
 from fedsim.runs.filenames import Layout, label_of
@@ -47,8 +47,12 @@ class Recording(NamedTuple):
     experiment: Experiment
 
 
-Watch = Callable[[Experiment, int, Row], None]  # (experiment, seed, row), after every evaluated round
-Listener = Callable[[Recording, Row | None], None]  # a run that begins or goes on (None), then every row of it
+Watch = Callable[
+    [Experiment, int, Row], None
+]  # (experiment, seed, row), after every evaluated round
+Listener = Callable[
+    [Recording, Row | None], None
+]  # a run that begins or goes on (None), then every row of it
 
 
 class Configuration(NamedTuple):
@@ -121,10 +125,14 @@ def execute(
     """
     results = [Result(one.experiment, one.who) for one in planned]
     runs = [(i, seed) for i, one in enumerate(planned) for seed in one.seeds]
-    runs.sort(key=lambda run: list(planned[run[0]].seeds).index(run[1]))  # runs of a seed have their batches in common
+    runs.sort(
+        key=lambda run: list(planned[run[0]].seeds).index(run[1])
+    )  # runs of a seed have their batches in common
     model_bytes = tree.nbytes(next(iter(planned[0].experiment.shared.values())))
     programs = [planned[i].experiment.program for i, _ in runs]
-    groups, program = banked(programs, [planned[i].experiment.plans[seed] for i, seed in runs], model_bytes)
+    groups, program = banked(
+        programs, [planned[i].experiment.plans[seed] for i, seed in runs], model_bytes
+    )
     for first, last in groups:
         group = runs[first:last]
         if ask():
@@ -164,14 +172,22 @@ def run_group(
             _close(recording)
         if listen:
             listen(recording, None)
-    going = {id(recording.run): recording for recording in recordings if recording.run.status == "running"}
+    going = {
+        id(recording.run): recording
+        for recording in recordings
+        if recording.run.status == "running"
+    }
     if not going:
         return
     due = lambda r: ask() or any(recording.journal.due(r) for recording in going.values())
-    resident = min(recording.experiment.scenario.spec.data.resident_mb for recording in recordings) * 1e6
+    resident = (
+        min(recording.experiment.scenario.spec.data.resident_mb for recording in recordings) * 1e6
+    )
     resident = 0.0 if joined() else resident  # each process is handed what its lanes read
-    for event in events([recording.run for recording in going.values()], program, due, calls, resident):
-        if isinstance(event, Quiesced):
+    for event in events(
+        [recording.run for recording in going.values()], program, due, calls, resident
+    ):
+        if isinstance(event, CommitPoint):
             for run in event.runs:
                 going[id(run)].journal.commit(run.snapshot(), run.store.files())
             if ask():
@@ -191,8 +207,15 @@ def _resume(run: Run, journal: Journal) -> None:
     if last is not None:
         try:
             run.restore(last)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:  # a commit that is whole, and of no run
-            raise CorruptError(f"{journal.folder}: the commit of round {journal.round} is damaged: {error!r}") from None
+        except (
+            KeyError,
+            IndexError,
+            TypeError,
+            AttributeError,
+        ) as error:  # a commit that is whole, and of no run
+            raise CorruptError(
+                f"{journal.folder}: the commit of round {journal.round} is damaged: {error!r}"
+            ) from None
     if joined():
         known = shared(run.snapshot(portable=True) if last is not None else None)
         if known is not None and last is None:

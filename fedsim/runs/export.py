@@ -20,11 +20,15 @@ from fedsim.runs import directory
 from fedsim.runs.derive import contents
 from fedsim.runs.unfinished import ended, told_apart
 
-NUMBERS = re.compile(r"[+-]?\d+(\.\d+)?( to [+-]?\d+(\.\d+)?)?")  # and intervals, as a paper's table writes them
+NUMBERS = re.compile(
+    r"[+-]?\d+(\.\d+)?( to [+-]?\d+(\.\d+)?)?"
+)  # and intervals, as a paper's table writes them
 Read = Callable[[str], pd.DataFrame | None]  # a table by its name
 
 
-def exported(path: Path, table: str | None, form: str, guard: bool | None = None, spread: str = "sd") -> bytes:
+def exported(
+    path: Path, table: str | None, form: str, guard: bool | None = None, spread: str = "sd"
+) -> bytes:
     """One table in one form; of a run that has not ended what it has committed so far, with a warning that says so.
 
     Args:
@@ -54,7 +58,9 @@ def exported(path: Path, table: str | None, form: str, guard: bool | None = None
     if form == "markdown":
         return in_markdown(tables.markdown(frame.fillna("")), mark).encode()
     if form == "json":
-        return f"{frame.to_json(orient='records', double_precision=15, force_ascii=False)}\n".encode()
+        return (
+            f"{frame.to_json(orient='records', double_precision=15, force_ascii=False)}\n".encode()
+        )
     if form == "csv":
         return frame.to_csv(index=False, lineterminator="\n").encode()
     file = io.BytesIO()
@@ -85,14 +91,18 @@ def _opened(path: Path) -> tuple[dict[str, Any], list[str], Read]:
 def _table(path: Path, name: str, names: list[str], read: Read) -> pd.DataFrame:
     table = read(name) if name in names else None  # a name, no path
     if table is None:
-        raise DirectoryError(f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}")
+        raise DirectoryError(
+            f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}"
+        )
     return table
 
 
 def _rows(path: Path, record: dict[str, Any], read: Read, spread: str) -> pd.DataFrame:
     """A row per method and variation."""
     with as_written(path):
-        return tables.for_paper(_summary(path, read), read("compare"), record.get("score", "final"), spread)
+        return tables.for_paper(
+            _summary(path, read), read("compare"), record.get("score", "final"), spread
+        )
 
 
 def _paper(path: Path, record: dict[str, Any], read: Read, spread: str) -> str:
@@ -109,5 +119,7 @@ def _summary(path: Path, read: Read) -> pd.DataFrame:
     if summary is None:
         raise DirectoryError(f"{path}: has no summary.csv")
     if not len(summary):
-        raise DirectoryError(f"{path}: no round has been evaluated yet; go on with the run (--resume)")
+        raise DirectoryError(
+            f"{path}: no round has been evaluated yet; go on with the run (--resume)"
+        )
     return summary

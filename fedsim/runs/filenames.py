@@ -101,7 +101,9 @@ def _with_hash(label: str, name: str) -> str:
     return f"{name[: LONGEST - DIGITS - 1].rstrip('-')}_{digest}"
 
 
-PLAIN = re.compile(r"\w+(\(\w+=[\w.]+(,\w+=[\w.]+)*,?\))?", re.ASCII)  # labels without a hash before 0.6.0
+PLAIN = re.compile(
+    r"\w+(\(\w+=[\w.]+(,\w+=[\w.]+)*,?\))?", re.ASCII
+)  # labels without a hash before 0.6.0
 
 
 def _before_0_6_0(label: str) -> str:

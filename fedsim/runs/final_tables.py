@@ -26,7 +26,9 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
       several: whether there are more seeds, so that partitions have to be told apart.
     """
     rounds, clients = journal.records["rounds"], _clients(run, who["seed"], evaluate.clients)
-    line = summarise(rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason)
+    line = summarise(
+        rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason
+    )
     journal.add("summary", {**who, **line, **fairness(clients, run.status)})
     journal.add("clients", {**who, **clients})
     if run.plan.timetable.asynchronous:
@@ -49,7 +51,10 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
     federation = run.plan.federation
     listed = _listed(federation, run.joined)
     joined = run.joined[listed]
-    table: Record = {"client": federation.client_names[listed].tolist(), "samples": run.plan.sizes[listed].tolist()}
+    table: Record = {
+        "client": federation.client_names[listed].tolist(),
+        "samples": run.plan.sizes[listed].tolist(),
+    }
     if federation.classes and not federation.per_token:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
@@ -59,7 +64,10 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
         table |= {"rounds_late": late.tolist(), "rounds_left": left.tolist()}
     table |= {"bytes_down": run.downlink.received[listed].tolist()}
     chosen = scored_clients(federation, seed, scored)
-    for of, (means, labels) in {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}.items():
+    for of, (means, labels) in {
+        "global": client_scores(run, chosen),
+        "personal": personal_scores(run, chosen),
+    }.items():
         for name, values in means.items():
             pairs = zip(values[listed].tolist(), labels[listed].tolist(), strict=True)
             table[f"{of}_{name}"] = [value if n else None for value, n in pairs]
@@ -69,7 +77,9 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
 def _partition(federation: Federation, joined: np.ndarray) -> Record:
     listed, counts = _listed(federation, joined), label_counts(federation)
     skews = {name: numbers[listed] for name, numbers in federation.skews.items()}
-    return partition_rows(counts._replace(clients=counts.clients[listed], samples=counts.samples[listed]), skews)
+    return partition_rows(
+        counts._replace(clients=counts.clients[listed], samples=counts.samples[listed]), skews
+    )
 
 
 def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:

@@ -163,7 +163,9 @@ def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None
     """
     lines = [f"{where}: {field}: {was}, now {is_}" for field, was, is_ in differences(before, now)]
     if lines:
-        lines.append(f"{where}: is of another run; change it back, or start anew with --force or --out")
+        lines.append(
+            f"{where}: is of another run; change it back, or start anew with --force or --out"
+        )
         raise CheckpointError("\n".join(lines))
 
 
@@ -176,7 +178,11 @@ def differences(before: Any, now: Any, path: str = "") -> list[tuple[str, str, s
             fields += differences(before.get(key), now.get(key), inner)
         return fields
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        return [d for i, (b, n) in enumerate(zip(before, now, strict=True)) for d in differences(b, n, f"{path}[{i}]")]
+        return [
+            d
+            for i, (b, n) in enumerate(zip(before, now, strict=True))
+            for d in differences(b, n, f"{path}[{i}]")
+        ]
     return [] if before == now else [(path, _short(before), _short(now))]
 
 

@@ -30,7 +30,9 @@ def show(path: Path, refresh: int = 0) -> Path:
     return path / LIVE
 
 
-def follow(paths: Sequence[Path], out: Path | None, ask: Callable[[], bool], say: Callable[[Path], None]) -> bool:
+def follow(
+    paths: Sequence[Path], out: Path | None, ask: Callable[[], bool], say: Callable[[Path], None]
+) -> bool:
     """Write the page anew every few seconds, as long as one of the runs goes on -> whether one did.
 
     Args:

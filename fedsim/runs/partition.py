@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.assemble.federation import Dealt, dealt, federated, settled_data
+from fedsim.assemble.federation import Partitioned, dealt, federated, resolved_data
 from fedsim.assemble.memory import partition_notes
 from fedsim.data import PartitionError, split_text
 from fedsim.data.partition import column_of
@@ -26,7 +26,9 @@ class Written(NamedTuple):
     notes: list[str]  # of the first seed
 
 
-def write_partition(scenario: Scenario, folder: Path, split: Path | None = None, by: str | None = None) -> Written:
+def write_partition(
+    scenario: Scenario, folder: Path, split: Path | None = None, by: str | None = None
+) -> Written:
     """Partition the samples for every seed; write `partition.csv`, and a figure of the first seed.
 
     Args:
@@ -45,21 +47,27 @@ def write_partition(scenario: Scenario, folder: Path, split: Path | None = None,
     given = dealt(scenario, None, np.dtype(spec.numerics.dtype))
     federations = federated(scenario, given)
     several = len(federations) > 1
-    partitions = {seed: heterogeneity(f, seed if several else None) for seed, f in federations.items()}
+    partitions = {
+        seed: heterogeneity(f, seed if several else None) for seed, f in federations.items()
+    }
     first = next(iter(partitions))
     if by is not None:
         counts = column_counts(federations[first], by, _column(given, by))
         partitions[first] = partitions[first]._replace(counts=counts)
-    settled = {"data": settled_data(scenario, None, federations[first])}
+    settled = {"data": resolved_data(scenario, None, federations[first])}
     resolved = scenario._replace(spec=spec.model_copy(update=settled)).resolved()
-    picture = figures.figure_of_partition(partitions[first].counts, about(resolved), first if several else None)
+    picture = figures.figure_of_partition(
+        partitions[first].counts, about(resolved), first if several else None
+    )
     drawn = figures.files_of([picture], "partition")
     table = tables.to_csv([partition.rows for partition in partitions.values()], tables.PARTITION)
     files.make_folder(folder)
     for name, content in {"partition.csv": table, **drawn}.items():
         files.write(folder / name, content)
     if split is not None:
-        files.write_named(split, split_text(given.parts[first], given.sets.rows, split.suffix == ".json"))
+        files.write_named(
+            split, split_text(given.parts[first], given.sets.rows, split.suffix == ".json")
+        )
     return Written(partitions, partition_notes(federations[first]))
 
 
@@ -75,7 +83,7 @@ def _with_column(scenario: Scenario, by: str | None) -> tuple[Scenario, str | No
     return scenario._replace(spec=scenario.spec.model_copy(update={"data": data})), by
 
 
-def _column(given: Dealt, by: str) -> np.ndarray:
+def _column(given: Partitioned, by: str) -> np.ndarray:
     try:
         values = column_of(given.sets.columns, by)
     except PartitionError as error:

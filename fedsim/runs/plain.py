@@ -8,7 +8,10 @@ from fedsim.errors import DataError, DirectoryError
 from fedsim.sources.files import require_content
 
 READ_WHOLE = (".csv", ".html", ".json", ".jsonl", ".safetensors", ".yaml", ".ckpt")
-MOST_BYTES = {"run.json": 128 << 20, "scenario.yaml": 16 << 20}  # what a run may have written there, at most
+MOST_BYTES = {
+    "run.json": 128 << 20,
+    "scenario.yaml": 16 << 20,
+}  # what a run may have written there, at most
 
 
 def demand_plain(path: Path) -> None:
@@ -39,7 +42,9 @@ def demand_content(entry: Path, size: int) -> None:
     """
     most = MOST_BYTES.get(entry.name)
     if most is not None and size > most:
-        raise DirectoryError(f"{entry}: has {size} bytes, and no run writes more than {most} there; take it out")
+        raise DirectoryError(
+            f"{entry}: has {size} bytes, and no run writes more than {most} there; take it out"
+        )
     try:
         with contextlib.suppress(FileNotFoundError), entry.open("rb") as file:
             require_content(file)

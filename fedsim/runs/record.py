@@ -9,7 +9,7 @@ from fedsim.disk.checkpoint import digest
 from fedsim.runs.changes import version_of_values
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.runs.journal import CHANGEABLE
-from fedsim.scenario.named_files import placeless
+from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 
@@ -28,7 +28,9 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
             "partition": {str(seed): h["partition"] for seed, h in hashes.items()},
             "start": {str(seed): digest(shared) for seed, shared in experiment.shared.items()},
         },
-        "supplied": sorted(supplied),  # what a Python program must hand over again to repeat the run
+        "supplied": sorted(
+            supplied
+        ),  # what a Python program must hand over again to repeat the run
         "own_links": own_links(experiment.scenario.spec),
         "lanes": width.lanes,
         "block": width.block,
@@ -44,12 +46,20 @@ def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
     In place of the version of fedsim it has the one since which the scenario has had its values (`changes`).
     """
     kept = ("method", "supplied", "own_links")
-    scenario = {name: value for name, value in placeless(record["scenario"]).items() if name not in CHANGEABLE}
-    scenario["data"] = {name: value for name, value in scenario["data"].items() if name != "resident_mb"}
+    scenario = {
+        name: value
+        for name, value in without_hashed_paths(record["scenario"]).items()
+        if name not in CHANGEABLE
+    }
+    scenario["data"] = {
+        name: value for name, value in scenario["data"].items() if name != "resident_mb"
+    }
     hashes = {name: value for name, value in record["hashes"].items() if name != "scenario"}
     if seed is not None:
         scenario.pop("seeds")
-        hashes = {name: h[str(seed)] if isinstance(h, dict) else h for name, h in hashes.items()} | {"seed": seed}
+        hashes = {
+            name: h[str(seed)] if isinstance(h, dict) else h for name, h in hashes.items()
+        } | {"seed": seed}
     environment = dict(record["environment"])
     if "fedsim" in environment:
         environment["fedsim"] = version_of_values(scenario, str(environment["fedsim"]))

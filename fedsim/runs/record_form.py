@@ -68,7 +68,9 @@ RECORD = {
     "status": str,
     "scenario": SCENARIO,
     "method": str,
-    "names?": Every(lambda value: isinstance(value, str) and FILE_NAME.fullmatch(value) is not None),
+    "names?": Every(
+        lambda value: isinstance(value, str) and FILE_NAME.fullmatch(value) is not None
+    ),
     "hashes": {
         "scenario": str,
         **dict.fromkeys(("data?",), str),
@@ -127,13 +129,22 @@ def misfits(value: Any, form: Any, path: str = "") -> Iterator[str]:
         fits = isinstance(value, form)
     elif isinstance(form, list):
         fits = isinstance(value, list)
-        inside = ((f"{path}[{i}]", member, form[0]) for i, member in enumerate(value if fits else ()))
+        inside = (
+            (f"{path}[{i}]", member, form[0]) for i, member in enumerate(value if fits else ())
+        )
     elif isinstance(form, Every):
         fits = isinstance(value, dict)
-        inside = ((_dotted(path, name), entry, form.form) for name, entry in (value if fits else {}).items())
+        inside = (
+            (_dotted(path, name), entry, form.form)
+            for name, entry in (value if fits else {}).items()
+        )
     elif isinstance(form, dict):
         fits = isinstance(value, dict)
-        inside = ((_dotted(path, name.rstrip("?")), *_entry(value, name, one)) for name, one in form.items() if fits)
+        inside = (
+            (_dotted(path, name.rstrip("?")), *_entry(value, name, one))
+            for name, one in form.items()
+            if fits
+        )
     else:
         fits = form(value)
     if not fits:
@@ -145,7 +156,9 @@ def misfits(value: Any, form: Any, path: str = "") -> Iterator[str]:
 def _entry(value: dict[str, Any], name: str, form: Any) -> tuple[Any, Any]:
     """An entry of a mapping and its form; one that is missing is of its form where it may be."""
     key = name.rstrip("?")
-    return (value[key], form) if key in value else (None, anything if name != key else lambda _: False)
+    return (
+        (value[key], form) if key in value else (None, anything if name != key else lambda _: False)
+    )
 
 
 def _dotted(path: str, name: str) -> str:

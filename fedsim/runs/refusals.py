@@ -106,8 +106,18 @@ def refuse(
         draft = draft_of(scenario, *compared)
         if draft.problems:
             problems.add(ScenarioError(draft.problems, scenario.document.file))
-        known = [problem for error in problems.errors if isinstance(error, ScenarioError) for problem in error.problems]
-        data = [line for error in problems.errors if isinstance(error, DataError) for line in error.lines]
+        known = [
+            problem
+            for error in problems.errors
+            if isinstance(error, ScenarioError)
+            for problem in error.problems
+        ]
+        data = [
+            line
+            for error in problems.errors
+            if isinstance(error, DataError)
+            for line in error.lines
+        ]
         tried = try_cells(draft, device, partition, known, data)
         if tried.problems:
             problems.add(ScenarioError(tried.problems, scenario.document.file))

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from fedsim.runs.executor import Part, Run
     from fedsim.runs.terms import Terms
 
-ORDER, ANSWER, SAID, RUN = "order", "answer.json", "said", "run"  # files of a part, beside one another
+ORDER, ANSWER, SAID, RUN = (
+    "order",
+    "answer.json",
+    "said",
+    "run",
+)  # files of a part, beside one another
 Folder = dict[str, bytes]  # the files of a run's log and commits, by name
 
 
@@ -38,7 +43,9 @@ class Order(NamedTuple):
     begun: "Mapping[Run, Folder]"
 
 
-def play(order: bytes, wanted: Callable[[], bool] | None = None) -> "tuple[dict[Run, Folder], dict[str, str]]":
+def play(
+    order: bytes, wanted: Callable[[], bool] | None = None
+) -> "tuple[dict[Run, Folder], dict[str, str]]":
     """Play what was ordered, in a process that ends with this one -> (files of the runs; why by label, of what cannot be run).
 
     Args:
@@ -67,7 +74,9 @@ def play(order: bytes, wanted: Callable[[], bool] | None = None) -> "tuple[dict[
         answer = json.loads((folder / ANSWER).read_text())
         if answer["differs"]:
             raise RuntimeError(answer["differs"])
-        runs = {(label, seed): folder_content(folder / RUN / at) for label, seed, at in answer["runs"]}
+        runs = {
+            (label, seed): folder_content(folder / RUN / at) for label, seed, at in answer["runs"]
+        }
         return runs, answer["failed"]
 
 
@@ -98,12 +107,18 @@ def _last_words(said: Path, code: int) -> str:
     """Why a process ended, by the last line that it printed."""
     lines = said.read_text(errors="replace").split("\n")
     last = next((line.strip() for line in lines[::-1] if line.strip()), "")
-    return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'}{f': {last}' * bool(last)}"[:300]
+    return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'}{f': {last}' * bool(last)}"[
+        :300
+    ]
 
 
 def folder_content(folder: Path) -> Folder:
     """What there is of a run in its folder; nothing where it never began."""
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
+    return (
+        {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        if folder.is_dir()
+        else {}
+    )
 
 
 # ----------------------------------------------------------------------------------------- in the process of its own

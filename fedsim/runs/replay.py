@@ -21,7 +21,7 @@ from fedsim.disk.checkpoint import Snapshot, named
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
-from fedsim.engine.run import Quiesced, Run
+from fedsim.engine.run import CommitPoint, Run
 from fedsim.engine.store import OnDisk
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
@@ -92,7 +92,8 @@ def _of_this_run(path: Path, expected: dict[str, Any]) -> Commit:
     """A commit that is one of this run."""
     commit = read_commit(path)
     others = [
-        f"{path}: {field}: {one}, in the record {two}" for field, one, two in differences(commit.identity, expected)
+        f"{path}: {field}: {one}, in the record {two}"
+        for field, one, two in differences(commit.identity, expected)
     ]
     if others:
         raise CheckpointError("\n".join(others))
@@ -114,7 +115,10 @@ def replayed(was: Recorded, experiment: Experiment, whole: bool) -> Iterator[tup
     if before is not None:
         yield "round 1", _first_round(was, experiment)
     first = before.values["round"] + 1 if before else min(last, 1)
-    yield f"rounds {first} to {last}" if first < last else f"round {last}", _last_rounds(was, experiment, before)
+    yield (
+        f"rounds {first} to {last}" if first < last else f"round {last}",
+        _last_rounds(was, experiment, before),
+    )
 
 
 def _first_round(was: Recorded, experiment: Experiment) -> list[str]:
@@ -153,18 +157,30 @@ def _run(was: Recorded, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
 def _restore(run: Run, snapshot: Snapshot) -> None:
     try:
         run.restore(snapshot)
-    except (KeyError, IndexError, TypeError) as error:  # a commit that is whole, and was not written by a run
-        raise CorruptError(f"the commit of round {snapshot.values['round']} is damaged: {error!r}") from None
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+    ) as error:  # a commit that is whole, and was not written by a run
+        raise CorruptError(
+            f"the commit of round {snapshot.values['round']} is damaged: {error!r}"
+        ) from None
 
 
-def _other_rows(run: Run, was: Recorded, experiment: Experiment, until: int | None = None) -> list[str]:
+def _other_rows(
+    run: Run, was: Recorded, experiment: Experiment, until: int | None = None
+) -> list[str]:
     """Go on to a round (None: the end), or to the first row that is not the recorded one."""
     run.close()
-    unseen = run.status == "running" and run.round == run.rounds  # its last round was not to be, and is evaluated now
+    unseen = (
+        run.status == "running" and run.round == run.rounds
+    )  # its last round was not to be, and is evaluated now
     expected = {row["round"]: row for row in was.rows if row["round"] > run.round - unseen}
-    resident = experiment.scenario.spec.data.resident_mb * 1e6  # bytes of samples that the device may hold
+    resident = (
+        experiment.scenario.spec.data.resident_mb * 1e6
+    )  # bytes of samples that the device may hold
     for event in events([run], run.program, lambda r: r == until, samples=resident):
-        if not isinstance(event, Quiesced):
+        if not isinstance(event, CommitPoint):
             values = event[1].values
             r = values["round"]
             if r not in expected:
@@ -203,13 +219,19 @@ def _other_memory(run: Run, was: Recorded, now: Snapshot, folder: Path) -> list[
     size, N = run.row_bytes(), len(run.joined)
     count = max(CHUNK // max(size, 1), 1)
     for part in (ids[first : first + count] for first in range(0, len(ids), count)):
-        one, two = (_rows(*place, part, size, N) for place in ((recorded, was.folder), (now.arrays, folder)))
+        one, two = (
+            _rows(*place, part, size, N) for place in ((recorded, was.folder), (now.arrays, folder))
+        )
         if not np.array_equal(one, two):
-            return [f"client memory: client {part[(one != two).any(1).argmax()]} remembers other bits"]
+            return [
+                f"client memory: client {part[(one != two).any(1).argmax()]} remembers other bits"
+            ]
     return []
 
 
-def _rows(arrays: dict[str, np.ndarray], folder: Path, ids: np.ndarray, size: int, N: int) -> np.ndarray:
+def _rows(
+    arrays: dict[str, np.ndarray], folder: Path, ids: np.ndarray, size: int, N: int
+) -> np.ndarray:
     """The memory of clients at a commit, as bytes `[len(ids), size]`; its file is only read."""
     known = arrays["memory.ids"]
     if "memory.rows" in arrays:

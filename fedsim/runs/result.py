@@ -32,7 +32,9 @@ ORDER = {
 }
 OPTIONAL = ("staleness", "machines")  # tables that are written where they have rows
 State = dict[str, dict[str, Any]]
-Numerics = Callable[[], AbstractContextManager[list]]  # the context of a scenario's float types, threads and devices
+Numerics = Callable[
+    [], AbstractContextManager[list]
+]  # the context of a scenario's float types, threads and devices
 
 
 class Tables:
@@ -50,7 +52,11 @@ class Tables:
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """All of them, by their names; of those that not every run has, where it has them."""
-        return {name: self._frame(name) for name, rows in self.records.items() if rows or name not in OPTIONAL}
+        return {
+            name: self._frame(name)
+            for name, rows in self.records.items()
+            if rows or name not in OPTIONAL
+        }
 
     def _frame(self, name: str) -> pd.DataFrame:
         return tables.frame(self.records[name], self.order(name))
@@ -172,9 +178,13 @@ class Result(Tables):
         return {seed: note for seed, note in notes.items() if note}
 
     def _one(self, kept: dict[tuple[str, int], Any], method: str | None, seed: int | None) -> Any:
-        fitting = [value for (m, s), value in kept.items() if method in (None, m) and seed in (None, s)]
+        fitting = [
+            value for (m, s), value in kept.items() if method in (None, m) and seed in (None, s)
+        ]
         if len(fitting) != 1:
-            raise KeyError(f"{len(fitting)} runs fit method={method!r}, seed={seed!r}; there are {sorted(kept)}")
+            raise KeyError(
+                f"{len(fitting)} runs fit method={method!r}, seed={seed!r}; there are {sorted(kept)}"
+            )
         return fitting[0]
 
     def keep(self, seed: int, journal: Journal, run: Run, numerics: Numerics) -> None:

@@ -26,11 +26,11 @@ from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_whole
 from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
-from fedsim.scenario.named_files import placeless
+from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.places import resolved_from
 
 
-class Place(NamedTuple):
+class RunDirectory(NamedTuple):
     """A run directory that is held for writing.
 
     Attributes:
@@ -123,19 +123,24 @@ def run(
     names = trackers.named(log_to, out)
     if isinstance(scenario, dict) and data is not None:
         written = scenario.get("data") or {}
-        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
+        scenario = {
+            **scenario,
+            "data": written if isinstance(written, str) else {"kind": "supplied", **written},
+        }
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
     given = {"data": data, "model": model, "params": params, "loss": loss}
     checked = read_whole(scenario, (*edits, *seed_edits(seeds)), data_roots, device, given=given)
     calls = build_options.pop("calls", None)
     with contextlib.ExitStack() as stack:
-        place = stack.enter_context(place_of(out if first() else None, force, resume))
+        place = stack.enter_context(open_run_directory(out if first() else None, force, resume))
         within = functools.partial(numerics, checked, place.threads if place else None, device)
         with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
             for remark in data_warnings(checked, next(iter(experiment.plans.values())).federation):
                 warnings.warn(remark, stacklevel=2)
-            record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
+            record = record_of(
+                experiment, devices, [name for name, value in given.items() if value is not None]
+            )
             layout = log = None
             if place:
                 layout = place.layout([experiment.method])
@@ -143,7 +148,9 @@ def run(
                 _open(place, record, experiment, force)
                 log = stack.enter_context(contextlib.closing(trackers.Log(names, layout, resume)))
             who, all_seeds = {"method": experiment.method}, list(experiment.plans)
-            planned = Planned(experiment=experiment, record=record, who=who, numerics=within, seeds=all_seeds)
+            planned = Planned(
+                experiment=experiment, record=record, who=who, numerics=within, seeds=all_seeds
+            )
             try:
                 (result,) = execute([planned], layout, calls, listener(watch, log), ask)
             except Interrupted:
@@ -163,17 +170,19 @@ def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def place_of(out: str | os.PathLike[str] | None, force: bool, resume: bool) -> Iterator[Place | None]:
+def open_run_directory(
+    out: str | os.PathLike[str] | None, force: bool, resume: bool
+) -> Iterator[RunDirectory | None]:
     """The run directory, held for the time of the run; None when nothing is to be written."""
     if out is None:
         yield None
         return
     path = Path(out)
     with directory.claimed(path, force, resume) as before, files.naming(path):
-        yield Place(path, before)
+        yield RunDirectory(path, before)
 
 
-def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: bool) -> None:
+def _open(place: RunDirectory, record: dict[str, Any], experiment: Experiment, force: bool) -> None:
     """Compare with the run that is to go on, or clear the place for a new one."""
     if place.before is not None:
         was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
@@ -190,29 +199,41 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
 
 
 def _finish(
-    place: Place, layout: Layout, record: dict[str, Any], result: Result, pictures: bool, started: float
+    place: RunDirectory,
+    layout: Layout,
+    record: dict[str, Any],
+    result: Result,
+    pictures: bool,
+    started: float,
 ) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files: with it a directory is complete."""
     reasons = {str(seed): reason for seed, reason in result.reasons.items()}
     notes = {str(seed): note for seed, note in result.notes.items()}
-    record = {**record, "status": result.status, "reasons": reasons, **({"notes": notes} if notes else {})}
+    record = {
+        **record,
+        "status": result.status,
+        "reasons": reasons,
+        **({"notes": notes} if notes else {}),
+    }
     result.write(layout)
     if pictures:
         derive.write(place.path, derive.derived_files(result.frames(), record))
     seal(place, record, started)
 
 
-def seal(place: Place, record: dict[str, Any], started: float) -> None:
+def seal(place: RunDirectory, record: dict[str, Any], started: float) -> None:
     """Write the record with the time since `started` and the hashes of all files."""
     hashes = directory.hashes(place.path, directory.TRACKED)
-    directory.write_record(place.path, {**record, "wall_seconds": place.elapsed(started), "files": hashes})
+    directory.write_record(
+        place.path, {**record, "wall_seconds": place.elapsed(started), "files": hashes}
+    )
 
 
-def _complete(place: Place, record: dict[str, Any]) -> bool:
+def _complete(place: RunDirectory, record: dict[str, Any]) -> bool:
     """Whether the run that was to go on has ended already, with all its files."""
     was = place.before
     if was is None or was["status"] in ("running", "interrupted"):
         return False
-    if placeless(was["scenario"]) != placeless(record["scenario"]):
+    if without_hashed_paths(was["scenario"]) != without_hashed_paths(record["scenario"]):
         return False
     return all((place.path / name).exists() for name in was["files"])

@@ -39,7 +39,9 @@ class Terms(NamedTuple):
     files: dict[str, str]
 
 
-def terms_of(cells: Sequence[Cell], document: Any, record: dict[str, Any], device: str | None, devices: list) -> Terms:
+def terms_of(
+    cells: Sequence[Cell], document: Any, record: dict[str, Any], device: str | None, devices: list
+) -> Terms:
     """What workers have to meet; a link that was typed in they cannot.
 
     Args:
@@ -49,11 +51,17 @@ def terms_of(cells: Sequence[Cell], document: Any, record: dict[str, Any], devic
       device: as `devices_of` takes it.
       devices: that it chose.
     """
-    plugins = dict.fromkeys(str(Path(plugin).resolve()) if is_file(plugin) else plugin for plugin in ENABLED)
-    texts = tuple((plugin, Path(plugin).read_bytes() if is_file(plugin) else None) for plugin in plugins)
+    plugins = dict.fromkeys(
+        str(Path(plugin).resolve()) if is_file(plugin) else plugin for plugin in ENABLED
+    )
+    texts = tuple(
+        (plugin, Path(plugin).read_bytes() if is_file(plugin) else None) for plugin in plugins
+    )
     environment = environment_of(devices, list(record["own_links"]))
     read = {str(place): sha256_of_data(place) for place in dict.fromkeys(_data_files(cells))}
-    return Terms(document, os.getcwd(), record["environment"]["threads"], device, texts, environment, read)
+    return Terms(
+        document, os.getcwd(), record["environment"]["threads"], device, texts, environment, read
+    )
 
 
 def environment_of(devices: list, links: Sequence[str]) -> dict[str, str]:
@@ -61,7 +69,9 @@ def environment_of(devices: list, links: Sequence[str]) -> dict[str, str]:
     hashes = {name: link_hash(*name.split(" ", 1)) for name in links}
     python = ".".join(platform.python_version_tuple()[:2])
     whole = {**numerical(devices), "python": python, **hashes}
-    return {name: " ".join(map(str, v)) if isinstance(v, list) else str(v) for name, v in whole.items()}
+    return {
+        name: " ".join(map(str, v)) if isinstance(v, list) else str(v) for name, v in whole.items()
+    }
 
 
 def sha256_at(path: str) -> str:
@@ -75,7 +85,9 @@ def differing(terms: Terms, devices: list) -> list[str]:
     local, lines = environment_of(devices, links), []
     for name, expected in terms.environment.items():
         if name in links and not local[name]:
-            lines.append(f"{name} is not known there; put it into a file, and enable that with --plugin FILE")
+            lines.append(
+                f"{name} is not known there; put it into a file, and enable that with --plugin FILE"
+            )
         elif local.get(name) != expected:
             lines.append(f"{name} is {local.get(name)} there, {expected} here")
     for path, sha256 in terms.files.items():

@@ -21,10 +21,15 @@ from fedsim.scenario.sections import sections_within
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import summarise
 
-ENDS = ("summary", "clients", "partition", *OPTIONAL)  # tables whose rows are there only when a run has ended
+ENDS = (
+    "summary",
+    "clients",
+    "partition",
+    *OPTIONAL,
+)  # tables whose rows are there only when a run has ended
 
 
-class SoFar(NamedTuple):
+class UnfinishedRun(NamedTuple):
     """One run under one seed, as far as it has come.
 
     Attributes:
@@ -61,7 +66,7 @@ def ended(record: Mapping[str, Any]) -> bool:
     return "files" in record
 
 
-def runs_of(path: Path, record: Mapping[str, Any]) -> list[SoFar]:
+def runs_of(path: Path, record: Mapping[str, Any]) -> list[UnfinishedRun]:
     """Every run of a run directory, in the order of its tables.
 
     Raises:
@@ -76,11 +81,17 @@ def runs_of(path: Path, record: Mapping[str, Any]) -> list[SoFar]:
         for seed in plan["seeds"]:
             name = f"{label}, seed {seed}" if compared else str(seed)
             done = committed(layout.folder(label, seed), plan["rounds"])
-            runs.append(SoFar(name=name, who=who, seed=seed, rounds=plan["rounds"], committed=done))
-    return sorted(runs, key=lambda run: (run.who["method"], run.who.get("variant", ""))) if compared else runs
+            runs.append(
+                UnfinishedRun(name=name, who=who, seed=seed, rounds=plan["rounds"], committed=done)
+            )
+    return (
+        sorted(runs, key=lambda run: (run.who["method"], run.who.get("variant", "")))
+        if compared
+        else runs
+    )
 
 
-def demand_reachable(where: Path, scenario: Scenario, runs: Sequence[SoFar]) -> None:
+def demand_reachable(where: Path, scenario: Scenario, runs: Sequence[UnfinishedRun]) -> None:
     """A run can be made shorter as long as it has not come further, and nothing in it follows a schedule of rounds.
 
     Args:
@@ -102,27 +113,36 @@ def demand_reachable(where: Path, scenario: Scenario, runs: Sequence[SoFar]) -> 
         per_step = path == ("client", "lr") and scenario.spec.client.lr_per == "step"
         if getattr(section, "family", "") == "schedule" and not per_step:
             reason = f"{section.kind} counts rounds, and was written for more of them"
-            lines.append(f"{where}: scenario.{dotted(path)}: {reason}; start anew with --force or --out")
+            lines.append(
+                f"{where}: scenario.{dotted(path)}: {reason}; start anew with --force or --out"
+            )
     if lines:
         raise CheckpointError("\n".join(lines))
 
 
-def marked(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str, Any]:
+def marked(record: Mapping[str, Any], runs: Sequence[UnfinishedRun]) -> dict[str, Any]:
     """The record with its mark: `unfinished`, with rounds done and planned of every run, and a line of text."""
     left = {"mark": mark_of_runs(runs), "runs": {run.name: [run.round, run.rounds] for run in runs}}
-    return {**{name: value for name, value in record.items() if name != "files"}, "unfinished": left}
+    return {
+        **{name: value for name, value in record.items() if name != "files"},
+        "unfinished": left,
+    }
 
 
-def mark_of_runs(runs: Sequence[SoFar]) -> str:
+def mark_of_runs(runs: Sequence[UnfinishedRun]) -> str:
     """How far runs have come, in words: `unfinished: 40 of 200 rounds`."""
     rounds = max((run.rounds for run in runs), default=0)
     least, most = (choose((run.round for run in runs), default=0) for choose in (min, max))
     done = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    several = f", {sum(run.ended for run in runs):,} of {len(runs):,} runs ended" if len(runs) > 1 else ""
+    several = (
+        f", {sum(run.ended for run in runs):,} of {len(runs):,} runs ended" if len(runs) > 1 else ""
+    )
     return f"unfinished: {done} of {rounds:,} rounds{several}"
 
 
-def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str, list[Record]]:
+def records_so_far(
+    record: Mapping[str, Any], runs: Sequence[UnfinishedRun]
+) -> dict[str, list[Record]]:
     """Rows by table, of runs as far as they have come; `summary` says of each whether it has ended.
 
     Differences of a comparison are over the runs that have ended. Where something is tuned there are none, and `compare`
@@ -144,7 +164,9 @@ def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str
     return records
 
 
-def _conclusions_so_far(record: Mapping[str, Any], records: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
+def _conclusions_so_far(
+    record: Mapping[str, Any], records: Mapping[str, list[Record]]
+) -> dict[str, list[Record]]:
     """The tables of a comparison that follow from the scores of runs that have ended; `compare` always among them."""
     varied, tuned = axes_of(record)
     if tuned:
@@ -157,21 +179,26 @@ def _conclusions_so_far(record: Mapping[str, Any], records: Mapping[str, list[Re
 UNFINISHED = "unfinished"  # the status of such a run in `summary.csv` of a comparison
 
 
-def _so_far(record: Mapping[str, Any], run: SoFar) -> list[Record]:
+def _so_far(record: Mapping[str, Any], run: UnfinishedRun) -> list[Record]:
     """The line of `summary.csv` of a run that has not ended: its scores so far; none before its first commit."""
     rows, evaluate = run.rows("rounds"), record["scenario"]["evaluate"]
     if not rows:
         return []
     reason = f"unfinished: round {run.round} of {run.rounds}"
-    line = summarise(rows, evaluate["metric"], evaluate["last"], evaluate.get("target"), "running", reason)
+    line = summarise(
+        rows, evaluate["metric"], evaluate["last"], evaluate.get("target"), "running", reason
+    )
     status = {"status": UNFINISHED} if record.get("kind") == "compare" else {}
     return [{**run.who, "seed": run.seed, **line, **status}]
 
 
-def _partition(record: Mapping[str, Any], run: SoFar) -> list[Record]:
+def _partition(record: Mapping[str, Any], run: UnfinishedRun) -> list[Record]:
     """Rows of `partition.csv`, which methods of a comparison share."""
     shared = {name: value for name, value in run.who.items() if name != "method"}
-    return [{**(shared if record.get("kind") == "compare" else {}), **row} for row in run.rows("partition")]
+    return [
+        {**(shared if record.get("kind") == "compare" else {}), **row}
+        for row in run.rows("partition")
+    ]
 
 
 def axes_of(record: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -188,26 +215,38 @@ def order_of(record: Mapping[str, Any], name: str) -> Sequence[str]:
     return ordered(name, *axes_of(record)) if record.get("kind") == "compare" else ORDER[name]
 
 
-def csv_of(record: Mapping[str, Any], records: Mapping[str, list[Record]]) -> Iterator[tuple[str, str]]:
+def csv_of(
+    record: Mapping[str, Any], records: Mapping[str, list[Record]]
+) -> Iterator[tuple[str, str]]:
     """Tables as files: name and text."""
     for name, rows in records.items():
         yield f"{name}.csv", tables.to_csv(rows, order_of(record, name))
 
 
-def frames_of(record: Mapping[str, Any], records: Mapping[str, list[Record]]) -> dict[str, pd.DataFrame]:
+def frames_of(
+    record: Mapping[str, Any], records: Mapping[str, list[Record]]
+) -> dict[str, pd.DataFrame]:
     """Tables as frames by name."""
     return {name: tables.frame(rows, order_of(record, name)) for name, rows in records.items()}
 
 
-def told_apart(record: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> Mapping[str, pd.DataFrame]:
+def told_apart(
+    record: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]
+) -> Mapping[str, pd.DataFrame]:
     """Frames for pictures: where it is not decided yet which setting a method is reported with, each is a method."""
     if ended(record) or not axes_of(record)[1]:
         return frames
-    return {name: _by_setting(frame) if {"method", "tuned"} <= {*frame} else frame for name, frame in frames.items()}
+    return {
+        name: _by_setting(frame) if {"method", "tuned"} <= {*frame} else frame
+        for name, frame in frames.items()
+    }
 
 
 def _by_setting(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows under the names of their settings; a method that is not tuned keeps its own."""
     settings = frame["tuned"].fillna("").astype(str)
-    labels = [f"{method} {setting}".rstrip() for method, setting in zip(frame["method"], settings, strict=True)]
+    labels = [
+        f"{method} {setting}".rstrip()
+        for method, setting in zip(frame["method"], settings, strict=True)
+    ]
     return frame.assign(method=labels).drop(columns="tuned")

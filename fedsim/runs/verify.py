@@ -20,7 +20,7 @@ from fedsim.runs.record import record_of
 from fedsim.runs.replay import replayed
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.load import confined
-from fedsim.scenario.named_files import naming_files, pathless, with_paths_of
+from fedsim.scenario.named_files import naming_files, with_paths_of, without_paths
 from fedsim.scenario.reader import parse
 
 
@@ -126,7 +126,11 @@ def verify(
 
 
 def _checks(
-    path: Path, given: dict[str, Any], data_roots: Iterable[str | os.PathLike[str]], device: str | None, whole: bool
+    path: Path,
+    given: dict[str, Any],
+    data_roots: Iterable[str | os.PathLike[str]],
+    device: str | None,
+    whole: bool,
 ) -> Generator[tuple[str, Problems, str]]:
     """Every check: its name, its problems, and its detail where there are none.
 
@@ -135,7 +139,11 @@ def _checks(
     record = directory.read_record(path)
     if record is not None and record.get("status") in checks.UNDER_WAY:
         reason = f"the run has not ended (its status is {record['status']})"
-        yield "record", Missing(f"{reason}; --resume goes on with it, fedsim report shows how far it is"), ""
+        yield (
+            "record",
+            Missing(f"{reason}; --resume goes on with it, fedsim report shows how far it is"),
+            "",
+        )
         return
     yield "record", (problems := checks.of_record(path, record)), "whole"
     if problems or record is None:
@@ -152,11 +160,22 @@ def _checks(
     yield "commits", problems, "fit the record and the logs"
     if problems:
         return
-    problems = [*checks.of_tables(path, record, seeds), *(p for seed in seeds for p in checks.of_rows(seed, record))]
-    yield "tables", (problems := [*problems, *checks.of_ends(record, seeds)]), "follow from the logs"
+    problems = [
+        *checks.of_tables(path, record, seeds),
+        *(p for seed in seeds for p in checks.of_rows(seed, record)),
+    ]
+    yield (
+        "tables",
+        (problems := [*problems, *checks.of_ends(record, seeds)]),
+        "follow from the logs",
+    )
     if problems:
         return
-    yield "version", (problems := reasons(record["scenario"], record["environment"])), "computes the same values"
+    yield (
+        "version",
+        (problems := reasons(record["scenario"], record["environment"])),
+        "computes the same values",
+    )
     if problems:
         return
     scenario, problems = _scenario(path, record, given, data_roots)
@@ -177,18 +196,25 @@ def _checks(
 
 
 def _scenario(
-    path: Path, record: dict[str, Any], given: dict[str, Any], data_roots: Iterable[str | os.PathLike[str]]
+    path: Path,
+    record: dict[str, Any],
+    given: dict[str, Any],
+    data_roots: Iterable[str | os.PathLike[str]],
 ) -> tuple[Scenario | None, Problems]:
     """The recorded scenario, read again; all that it needs from outside has to be here."""
     needed = []
     for link in record["own_links"]:
         family, _, kind = link.partition(" ")
         if kind not in FAMILIES.get(family, {}):
-            needed.append(f"{link} is not fedsim's own; give its file with --plugin, or fedsim.enable in Python")
+            needed.append(
+                f"{link} is not fedsim's own; give its file with --plugin, or fedsim.enable in Python"
+            )
     missing = [name for name in record["supplied"] if given.get(name) is None]
     if missing:
         call = ", ".join(f"{name}=..." for name in missing)
-        needed.append(f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})")
+        needed.append(
+            f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})"
+        )
     if needed:
         return None, Missing(*needed)
     written = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
@@ -217,8 +243,13 @@ def _built(
         experiment = build(scenario, devices=devices, **given)
     except ScenarioError as error:
         lines = str(error).splitlines()
-        files = {".".join((*place, "path")): named["path"] for place, named in naming_files(record["scenario"])}
-        elsewhere = [files.get(problem.where) for problem in error.problems]  # no such file, or not to be read
+        files = {
+            ".".join((*place, "path")): named["path"]
+            for place, named in naming_files(record["scenario"])
+        }
+        elsewhere = [
+            files.get(problem.where) for problem in error.problems
+        ]  # no such file, or not to be read
         return None, lines if None in elsewhere else Missing(
             *(f"{file} is elsewhere (--data-root DIR)" for file in dict.fromkeys(elsewhere))
         )
@@ -226,7 +257,14 @@ def _built(
         return None, str(error).splitlines()
     except OSError as error:
         return None, Missing(*str(error).splitlines())
-    again = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
+    again = record_of(
+        experiment, devices, [name for name, value in given.items() if value is not None]
+    )
     kept = ("scenario", "method", "hashes", "supplied", "own_links", "lanes", "block")
-    was, now = ({**{k: one.get(k) for k in kept}, "scenario": pathless(one["scenario"])} for one in (record, again))
-    return experiment, [f"{field}: {one}, built anew {two}" for field, one, two in differences(was, now)]
+    was, now = (
+        {**{k: one.get(k) for k in kept}, "scenario": without_paths(one["scenario"])}
+        for one in (record, again)
+    )
+    return experiment, [
+        f"{field}: {one}, built anew {two}" for field, one, two in differences(was, now)
+    ]

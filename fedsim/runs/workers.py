@@ -161,22 +161,27 @@ def _parts(family: Part, least: int) -> list[Part]:
     for i in range(by_seed):
         chosen = set(seeds[i::by_seed])
         for j in range(by_cell):
-            part = [(cell, tuple(seed for seed in own if seed in chosen)) for cell, own in family[j::by_cell]]
+            part = [
+                (cell, tuple(seed for seed in own if seed in chosen))
+                for cell, own in family[j::by_cell]
+            ]
             parts.append([(cell, own) for cell, own in part if own])
     return [part for part in parts if part]
 
 
 def programs_of(cell: Cell) -> Hashable:
     """What decides the programs that a cell compiles to: equal for equal cells, and few others."""
-    from fedsim.assemble.programs import Written, client_key
+    from fedsim.assemble.programs import HashableSection, client_key
 
     spec = cell.scenario.spec
     chains = (spec.wire, spec.server, spec.broadcast)
-    links = tuple(tuple(map(Written, chain)) for chain in chains)
+    links = tuple(tuple(map(HashableSection, chain)) for chain in chains)
     return client_key(spec.client), *links, repr((spec.model, spec.schedule, spec.numerics))
 
 
-def _next(families: Sequence[Sequence[Part]], latest: Mapping[int, int], process: int) -> int | None:
+def _next(
+    families: Sequence[Sequence[Part]], latest: Mapping[int, int], process: int
+) -> int | None:
     """The family of a process' next part.
 
     Its own, or else one that nobody has compiled, or that has most left.

@@ -40,7 +40,11 @@ def section_for(annotation: Any, value: Any) -> Any:
     kinds = kinds_of(annotation)
     if kinds is not None:
         return kinds.named_by(value)
-    return next(sections_in(annotation), None) if isinstance(value, dict) and not is_list(annotation) else None
+    return (
+        next(sections_in(annotation), None)
+        if isinstance(value, dict) and not is_list(annotation)
+        else None
+    )
 
 
 def item_of(annotation: Any) -> Any:
@@ -67,7 +71,9 @@ def nested_in(section: Any) -> dict[str, Any]:
     """The keys of a section that may be sections themselves -> what may stand there; of a kind those that all kinds have."""
     if not isinstance(section, Kind):
         return {name: annotation_of(field) for name, field in section.model_fields.items()}
-    annotations = {name: annotation_of(field) for name, field in section.common.model_fields.items()}
+    annotations = {
+        name: annotation_of(field) for name, field in section.common.model_fields.items()
+    }
     return {name: annotation for name, annotation in annotations.items() if _has_kinds(annotation)}
 
 

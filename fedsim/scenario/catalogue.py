@@ -39,11 +39,17 @@ def _halves(factory: Callable) -> dict[str, str]:
     if any(p.default is p.empty for p in parameters):
         return {}
     links = list(links_of(fragment_of(factory)))
-    parts = [labelled_parts(docs_of(FAMILIES[family][link["kind"]]).body) for _, family, link in links]
+    parts = [
+        labelled_parts(docs_of(FAMILIES[family][link["kind"]]).body) for _, family, link in links
+    ]
     states = [part["State"] for part in parts if part.get("State", "none") != "none"]
     state = "; ".join(states) or parts[0].get("State", "")
     client = next((link["kind"] for section, _, link in links if section == "client"), "")
     line = [link for section, _, link in links if section == "server"]
-    server = " → ".join(f"{link['kind']}({link['weights']})" if "weights" in link else link["kind"] for link in line)
-    sends = parts[0].get("Sends", "") + ", and its loss" * any("loss" in part.get("Needs", "") for part in parts)
+    server = " → ".join(
+        f"{link['kind']}({link['weights']})" if "weights" in link else link["kind"] for link in line
+    )
+    sends = parts[0].get("Sends", "") + ", and its loss" * any(
+        "loss" in part.get("Needs", "") for part in parts
+    )
     return {"client": client, "server": server, "state": state, "sends": sends}

@@ -49,7 +49,9 @@ class Spot(NamedTuple):
     section: Any = None
 
 
-def problems_of(document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()) -> list[Problem]:
+def problems_of(
+    document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()
+) -> list[Problem]:
     """Pydantic's errors in our words, one line per place in the file.
 
     Args:
@@ -64,12 +66,16 @@ def problems_of(document: Document, annotation: Any, value: Any, errors: list[An
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def blamed(document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()) -> dict[Path, str]:
+def blamed(
+    document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()
+) -> dict[Path, str]:
     """The paths that pydantic's errors are about, each with what to say of it; arguments as of `problems_of`."""
     texts: dict[Path, str] = {}
     for error in errors[: 4 * MOST_PROBLEMS]:
         spot = _spot(annotation, value, error["loc"])
-        path, text = _path_and_text(document, annotation, spot._replace(path=(*above, *spot.path)), error)
+        path, text = _path_and_text(
+            document, annotation, spot._replace(path=(*above, *spot.path)), error
+        )
         texts.setdefault(path, text)
     return texts
 
@@ -138,7 +144,11 @@ def meant_paths(path: Path, root: Any, value: Any) -> set[Path]:
 def problem_at(document: Document, path: Path, text: str) -> Problem:
     """A problem with the place in the file that its path has, or the nearest one above it; and which `--set` made it."""
     where = dotted(part for part in path if part != "<key>")
-    edits = [edit for at, edit in document.edits if path[: len(at)] == at or at[: len(path)] == path != ()]
+    edits = [
+        edit
+        for at, edit in document.edits
+        if path[: len(at)] == at or at[: len(path)] == path != ()
+    ]
     above = path
     while above and above not in document.places:
         above = above[:-1]
@@ -164,18 +174,28 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
             return path, f"needs a kind: {{kind: NAME, ...}}{_names_of(kinds_of(spot.annotation))}"
         case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
             return _unknown_kind(document, spot, value)
-        case "less_than_equal" | "greater_than_equal" if isinstance(value, int) and not -MOST <= value <= MOST:
+        case "less_than_equal" | "greater_than_equal" if (
+            isinstance(value, int) and not -MOST <= value <= MOST
+        ):
             bounds = f"{type_in_words(spot.annotation)}, and at most {MOST}"
             return path, f"should be {bounds}, found {value_in_words(value)}"
     near = nearest(value, literal_words(spot.annotation), ALIKE) if isinstance(value, str) else None
     remedy = f"; did you mean '{near}'?" if near else advice(value, spot.annotation)
-    return path, f"should be {type_in_words(spot.annotation)}, found {value_in_words(value)}{remedy}"
+    return (
+        path,
+        f"should be {type_in_words(spot.annotation)}, found {value_in_words(value)}{remedy}",
+    )
 
 
 def _given_twice(document: Document, path: Path) -> str:
     """A key of the client that is short for one of its optimizer, where that stands beside it; else nothing."""
     client = document.values.get("client")
-    if path[:1] != ("client",) or len(path) != 2 or not isinstance(client, dict) or path[1] not in short_keys(client):
+    if (
+        path[:1] != ("client",)
+        or len(path) != 2
+        or not isinstance(client, dict)
+        or path[1] not in short_keys(client)
+    ):
         return ""
     line = document.places.get(("client", "optimizer", "<key>"))
     other = "client.optimizer" + (f" of line {line[0]}" if line else "")
@@ -217,7 +237,9 @@ def _no_kind(name: Any, kinds: Kinds) -> str:
         return f"{text}; that is {with_article([family])}, which belongs into {SECTIONS_OF.get(family, family)}"
     if known := synonym(name, *(f"kind:{family}" for family in families), "kind"):
         return f"{text}; {answer(known, value=name)}"
-    near = nearest(name, factories.keys() | {alias for alias, kind in ALIASES.items() if kind in factories})
+    near = nearest(
+        name, factories.keys() | {alias for alias, kind in ALIASES.items() if kind in factories}
+    )
     return f"{text}; did you mean '{near}'?" if near else f"{text}{_names_of(kinds)}{PLUGIN}"
 
 
@@ -231,7 +253,9 @@ def _place_for(path: Path, section: Any, root: Any) -> str:
     """Where an unknown key was probably meant to be: a key of a neighbour, a near miss, or what is known."""
     key, known = str(path[-1]), list(names_of(section))
     if other := synonym(key, *(["key:top"] if len(path) == 1 else []), "key"):
-        sibling = dotted((*path[:-1], other.ours.rpartition(".")[2]))  # its key may stand right there
+        sibling = dotted(
+            (*path[:-1], other.ours.rpartition(".")[2])
+        )  # its key may stand right there
         right_there = other.ours != sibling and other.ours.rpartition(".")[2] in known
         return f"; write {sibling}" if right_there else f"; {answer(other)}"
     if key.endswith(")"):
@@ -242,10 +266,16 @@ def _place_for(path: Path, section: Any, root: Any) -> str:
     if nearest(key, known):
         return did_you_mean(key, known)
     if isinstance(section, Kind):
-        relatives = [kind.name for kind in _kinds_below(root) if kind.family == section.family and key in kind.keys]
+        relatives = [
+            kind.name
+            for kind in _kinds_below(root)
+            if kind.family == section.family and key in kind.keys
+        ]
         if relatives and section.name not in relatives:
             return f" of {section.name}; it is one of {', '.join(relatives[:3])}{' ...' * (len(relatives) > 3)}"
-    elsewhere = [place or "the top level" for place in _holders(root, key)] if is_section(root) else []
+    elsewhere = (
+        [place or "the top level" for place in _holders(root, key)] if is_section(root) else []
+    )
     near = [place for place in elsewhere if place.split(".")[0] == path[0]] or elsewhere
     if near:
         return f"; it belongs into {' or '.join(near[:2])}"

@@ -17,7 +17,10 @@ _SIGNS = {"leftarrow": "←", "gets": "←", "cdot": "·", "sqrt": "√", "in": 
 _ACCENTS = {"hat": "\u0302", "bar": "\u0304"}
 _SPHINX = (  # pattern, replacement
     # a number here, where optax also takes a function of steps
-    (r", either fixed or evolving\s+along\s+iterations\s+with\s+a\s+scheduler|,\s+see\s+:func:`[^`]*`", ""),
+    (
+        r", either fixed or evolving\s+along\s+iterations\s+with\s+a\s+scheduler|,\s+see\s+:func:`[^`]*`",
+        "",
+    ),
     (r"\.\. [\w-]+::.*\n", ""),
     (r":\w+:`~?([^`<]+?)(?:\s*<[^`]*>)?`", r"\1"),
     (r"`([^`<]+?)\s*<([^`>]*)>`_+", r"\1 (\2)"),
@@ -33,7 +36,9 @@ class Docs(NamedTuple):
     summary: str  # the first paragraph, on one line
     body: str  # the paragraphs after it: the equation, then what it resists, costs and needs; lines as written
     args: dict[str, str]  # hyper-parameter -> its text, on one line
-    sections: dict[str, str]  # `Args`, `Raises`, `References`, `Examples` ... -> text; lines as written
+    sections: dict[
+        str, str
+    ]  # `Args`, `Raises`, `References`, `Examples` ... -> text; lines as written
 
 
 @functools.cache
@@ -69,7 +74,10 @@ def labelled_parts(body: str) -> dict[str, str]:
     {'State': 'v, one model', 'Cost': 'O(D)'}
     """
     parts = re.split(r"(?:\s{4,}|\n)(?=[A-Z]\w+: )", body)
-    matches = (re.fullmatch(r"([A-Z]\w+): (.*?)\.?", _one_line(part.partition("\n\n")[0])) for part in parts)
+    matches = (
+        re.fullmatch(r"([A-Z]\w+): (.*?)\.?", _one_line(part.partition("\n\n")[0]))
+        for part in parts
+    )
     return {match[1]: match[2] for match in matches if match}
 
 
@@ -87,7 +95,8 @@ def _divided(text: str) -> tuple[str, dict[str, str]]:
             current = sections.setdefault("Examples", [])
         current.append(line)
     return _plain("\n".join(prose)), {
-        name: _plain(textwrap.dedent("\n".join(lines)).strip("\n")) for name, lines in sections.items()
+        name: _plain(textwrap.dedent("\n".join(lines)).strip("\n"))
+        for name, lines in sections.items()
     }
 
 

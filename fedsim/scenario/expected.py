@@ -77,7 +77,11 @@ def is_section(annotation: Any) -> bool:
 
 def families_of(kinds: Kinds) -> list[str]:
     """The families of kinds that may stand somewhere; a step on the aggregate is a stage in words."""
-    return [family for family in kinds.families if family != "aggregate_stage" or "stage" not in kinds.families]
+    return [
+        family
+        for family in kinds.families
+        if family != "aggregate_stage" or "stage" not in kinds.families
+    ]
 
 
 def list_command(families: typing.Sequence[str]) -> str:
@@ -145,14 +149,18 @@ def advice(value: Any, annotation: Any) -> str:
         return f"; write {int(value)}"
     if bool in takes and value in (0, 1):
         return f"; write {'true' if value else 'false'}"
-    return f"; write '{value}', in quotes" if str in takes and isinstance(value, int | float) else ""
+    return (
+        f"; write '{value}', in quotes" if str in takes and isinstance(value, int | float) else ""
+    )
 
 
 def _as_list(value: Any, annotation: Any) -> str:
     """A single entry where only a list of them may stand."""
     if typing.get_origin(annotation) is Annotated:
         inside = typing.get_args(annotation)
-        return "" if any(isinstance(note, InWords) for note in inside) else _as_list(value, inside[0])
+        return (
+            "" if any(isinstance(note, InWords) for note in inside) else _as_list(value, inside[0])
+        )
     if typing.get_origin(annotation) is not list:
         return ""
     if isinstance(value, dict):
@@ -174,13 +182,21 @@ def _instead_of_text(text: str, takes: set[Any]) -> str:
 
 def plain_types(annotation: Any) -> set[Any]:
     """The types of scalars, and `list`, that may stand somewhere besides sections and single words."""
-    return {typing.get_origin(member) or member for member in _members(annotation)} & {int, float, str, bool, list}
+    return {typing.get_origin(member) or member for member in _members(annotation)} & {
+        int,
+        float,
+        str,
+        bool,
+        list,
+    }
 
 
 def literal_words(annotation: Any) -> list[str]:
     """The single words that may stand somewhere."""
     literals = [member for member in _members(annotation) if typing.get_origin(member) is Literal]
-    return [word for literal in literals for word in typing.get_args(literal) if isinstance(word, str)]
+    return [
+        word for literal in literals for word in typing.get_args(literal) if isinstance(word, str)
+    ]
 
 
 def _members(annotation: Any) -> list[Any]:

@@ -48,7 +48,9 @@ def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[d
         if entries and family in ("", other):
             explained.append({"family": other, "kind": word, "parameters": [], "entries": entries})
     if family in meanings()["tables"] and family in (columns := meanings_of_column(word)):
-        explained.append({"family": family, "kind": word, "parameters": [], "entries": {family: columns[family]}})
+        explained.append(
+            {"family": family, "kind": word, "parameters": [], "entries": {family: columns[family]}}
+        )
     if not explained:
         text = f"nothing is called '{name}'{_meant(word, [*names(), *(commands or {})])}"
         raise ScenarioError([Problem("", text)], "explain")
@@ -59,8 +61,12 @@ def _entries(word: str, commands: Mapping[str, str]) -> dict[str, dict[str, str]
     """Family -> what a word means there, name -> text, of what has no parameters."""
     return {
         "column": meanings_of_column(word),
-        "exit": {str(code): text for code, text in EXIT_CODES.items() if word in ("exit", str(code))},
-        "command": {f"fedsim {command}": text for command, text in commands.items() if command == word},
+        "exit": {
+            str(code): text for code, text in EXIT_CODES.items() if word in ("exit", str(code))
+        },
+        "command": {
+            f"fedsim {command}": text for command, text in commands.items() if command == word
+        },
     }
 
 
@@ -77,14 +83,24 @@ def names() -> set[str]:
     shown = {key.dotted for at in keys().values() for key in at if not key.kinds}
     files, tables, compared = (meanings()[part] for part in ("files", "tables", "compared"))
     columns = {column for table in tables.values() for column in table["columns"]}
-    return kinds | shown | columns | files.keys() | tables.keys() | compared.keys() | {"exit", "rules"}
+    return (
+        kinds | shown | columns | files.keys() | tables.keys() | compared.keys() | {"exit", "rules"}
+    )
 
 
 def _explain_file(name: str) -> list[dict[str, Any]]:
     """A file of a run directory; of a table its columns."""
     about, table = meanings()["files"].get(name, ""), meanings()["tables"].get(name, {})
-    text = " ".join(filter(None, (about and f"{about[:1].upper()}{about[1:]}.", table.get("about", ""))))
-    explained = {"family": "file", "kind": name, "summary": text, "parameters": [], "entries": table.get("columns", {})}
+    text = " ".join(
+        filter(None, (about and f"{about[:1].upper()}{about[1:]}.", table.get("about", "")))
+    )
+    explained = {
+        "family": "file",
+        "kind": name,
+        "summary": text,
+        "parameters": [],
+        "entries": table.get("columns", {}),
+    }
     return [explained] if text or table else []
 
 
@@ -100,7 +116,11 @@ def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any
             _parameter(p.name, p.annotation, p.default, docs.args.get(p.name, ""))
             for p in inspect.signature(factory, eval_str=True).parameters.values()
         ],
-        "sections": {title: text for title, text in docs.sections.items() if title in ("Raises", "References")},
+        "sections": {
+            title: text
+            for title, text in docs.sections.items()
+            if title in ("Raises", "References")
+        },
     }
     if family == "method":
         explained["parts"] = [_part(*part) for part in links_of(fragment_of(factory))]
@@ -109,7 +129,13 @@ def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any
 
 def _part(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
     docs = docs_of(FAMILIES[family][link["kind"]])
-    return {"section": section, "family": family, "link": link, "summary": docs.summary, "body": docs.body}
+    return {
+        "section": section,
+        "family": family,
+        "link": link,
+        "summary": docs.summary,
+        "body": docs.body,
+    }
 
 
 def _explain_keys(name: str, everywhere: bool) -> list[dict[str, Any]]:
@@ -135,7 +161,13 @@ def _explain_key(key: Key) -> dict[str, Any]:
         above = ".".join(key.path[:-1]) or "scenario"
         return {"family": "section", "kind": above, "of": list(key.kinds), "parameters": [row]}
     rows = [_explain_key(inner)["parameters"][0] for inner in below if not keys_below(inner.path)]
-    return {"family": "section", "kind": key.dotted, "of": [], "summary": row["text"], "parameters": rows}
+    return {
+        "family": "section",
+        "kind": key.dotted,
+        "of": [],
+        "summary": row["text"],
+        "parameters": rows,
+    }
 
 
 def _parameter(name: str, annotation: Any, default: Any, text: str) -> dict[str, Any]:
@@ -155,7 +187,10 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
     else:
         also = f"   also: {', '.join(explained['aliases'])}" if explained["aliases"] else ""
         yield True, f"{explained['family']}/{kind}{also}"
-        yield False, f"  {_written({'kind': kind} | {p['name']: p.get('default', '...') for p in parameters})}"
+        yield (
+            False,
+            f"  {_written({'kind': kind} | {p['name']: p.get('default', '...') for p in parameters})}",
+        )
     for text in filter(None, (explained.get("summary"), explained.get("body"))):
         yield False, ""
         yield from _prose(text)
@@ -163,7 +198,9 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         yield False, ""
         yield True, f"  {part['section']}: {_written(part['link'])}"
         factory = FAMILIES[part["family"]][part["link"]["kind"]]
-        short = factory.__module__ == "fedsim.rules.optimizers" or not part["body"]  # optax's texts are long
+        short = (
+            factory.__module__ == "fedsim.rules.optimizers" or not part["body"]
+        )  # optax's texts are long
         yield from _prose(part["summary"] if short else part["body"], "    ")
     if parameters:
         yield False, ""
@@ -184,7 +221,11 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
 
 def _prose(text: str, indent: str = "  ", hanging: str = "") -> Iterator[tuple[bool, str]]:
     """Lines as they were written, but for `Resists: ...    Cost: ...`, whose parts get a line each."""
-    space = {"initial_indent": indent, "subsequent_indent": indent + hanging, "break_on_hyphens": False}
+    space = {
+        "initial_indent": indent,
+        "subsequent_indent": indent + hanging,
+        "break_on_hyphens": False,
+    }
     for line in text.splitlines():
         for part in [line] if line.startswith(" ") else re.split(r"\s{4,}", line):
             yield from ((False, wrapped) for wrapped in textwrap.wrap(part, WIDTH, **space) or [""])

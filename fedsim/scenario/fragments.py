@@ -20,4 +20,8 @@ def links_of(fragment: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
         yield "client", "client", fragment["client"]
     for link in fragment["server"]:
         kind = ALIASES.get(link["kind"], link["kind"])
-        yield "server", next(f for f in ("stage", "rule", "optimizer") if kind in FAMILIES[f]), {**link, "kind": kind}
+        yield (
+            "server",
+            next(f for f in ("stage", "rule", "optimizer") if kind in FAMILIES[f]),
+            {**link, "kind": kind},
+        )

@@ -40,7 +40,9 @@ def guide_to_rules() -> dict[str, Any]:
         "training gains is lost under the worst of three attacks. `evaluate.diagnostics` compares a round with the κ of a rule."
     )
     advice = "\n".join(f"{line['when']}: {line['take']}" for line in guide()["lines"])
-    rules = {name: f for name, f in FAMILIES["rule"].items() if f.__module__.startswith("fedsim.rules.")}
+    rules = {
+        name: f for name, f in FAMILIES["rule"].items() if f.__module__.startswith("fedsim.rules.")
+    }
     entries = {name: known_of(name, factory) for name, factory in sorted(rules.items())}
     return {
         "family": "guide",

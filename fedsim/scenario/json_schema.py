@@ -26,7 +26,10 @@ from fedsim.scenario.schema import Kind, Kinds
 from fedsim.scenario.sections import CLIENT_SGD, METHODS, Spec
 
 Json = dict[str, Any]
-NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
+NOT_TEXT: Json = {
+    "not": {"type": "string"},
+    "properties": {},
+}  # `properties` tells it from other nameless schemas
 NO_KIND = "this is no kind: write {kind: NAME, ...} or NAME(a=1)"
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 SCHEDULE = "A number, or a schedule of the steps that were taken."
@@ -41,13 +44,19 @@ def editor_schema(plugins: bool = True) -> Json:
     Args:
       plugins: whether kinds count that fedsim did not bring.
     """
-    text = Spec.model_fields["method"]  # a scenario keeps its method as text, and takes any form of it
+    text = Spec.model_fields[
+        "method"
+    ]  # a scenario keeps its method as text, and takes any form of it
     method: Any = Optional[Annotated[Any, METHODS]]  # noqa: UP045 (the operator knows no Annotated)
     field = Field(default=text.default, description=text.description)
     draft = Draft(plugins)
     sections = draft.section(create_model("Scenario", __base__=Spec, method=(method, field)))
     sections["properties"]["method"]["examples"] = ["fedprox(mu=0.1)"]
-    head = {"$schema": DRAFT, "$comment": f"optax {version('optax')}", "description": "A scenario of fedsim."}
+    head = {
+        "$schema": DRAFT,
+        "$comment": f"optax {version('optax')}",
+        "description": "A scenario of fedsim.",
+    }
     return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
 
 
@@ -65,7 +74,9 @@ class Draft:
 
     def section(self, model: type[BaseModel]) -> Json:
         """A mapping with known keys."""
-        required = [name for name in _required(model) if name != "kind"]  # `kinds` asks for that one
+        required = [
+            name for name in _required(model) if name != "kind"
+        ]  # `kinds` asks for that one
         extra: Any = model.model_config.get("json_schema_extra") or {}
         return {
             "type": "object",
@@ -83,8 +94,14 @@ class Draft:
             return {**text, **schema}
         default = to_jsonable_python(field.default)
         inner = schema.get("properties", {}).values()
-        free = any(p.get("type") == "object" and "properties" not in p for p in inner)  # servers fail to insert those
-        return {**text, **(_inward(schema) if isinstance(default, str) or free else schema), "default": default}
+        free = any(
+            p.get("type") == "object" and "properties" not in p for p in inner
+        )  # servers fail to insert those
+        return {
+            **text,
+            **(_inward(schema) if isinstance(default, str) or free else schema),
+            "default": default,
+        }
 
     def value(self, annotation: Any, notes: tuple = ()) -> Json:
         """What an annotation allows, where `notes` are its metadata."""
@@ -92,17 +109,25 @@ class Draft:
         for note in notes:
             if isinstance(note, Kinds):
                 return self.kinds(note)
-            if isinstance(note, BeforeValidator) and note.json_schema_input_type is not PydanticUndefined:
+            if (
+                isinstance(note, BeforeValidator)
+                and note.json_schema_input_type is not PydanticUndefined
+            ):
                 return self.value(note.json_schema_input_type)
         if origin is Annotated:
             return self.value(inside[0], (*inside[1:], *notes))
         if origin in (Union, types.UnionType):
             return _either([self.value(member) for member in inside])
-        if origin is list and dict in (*map(typing.get_origin, typing.get_args(inside[0])), inside[0]):
+        if origin is list and dict in (
+            *map(typing.get_origin, typing.get_args(inside[0])),
+            inside[0],
+        ):
             return {"type": "array", **_of_list(notes)}
         if origin is list:
             return {"type": "array", "items": self.value(inside[0]), **_of_list(notes)}
-        if origin is dict:  # of free keys: no more than that, since servers fail on values of any type
+        if (
+            origin is dict
+        ):  # of free keys: no more than that, since servers fail on values of any type
             return {"type": "object"}
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             return self.section(annotation)
@@ -113,7 +138,9 @@ class Draft:
     def kinds(self, place: Kinds) -> Json:
         """A name alone, or a mapping whose other keys depend on its `kind`."""
         kinds = {
-            self.kind(kind): kind for kind in place if self.plugins or kind.factory.__module__.startswith("fedsim.")
+            self.kind(kind): kind
+            for kind in place
+            if self.plugins or kind.factory.__module__.startswith("fedsim.")
         }
         names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in kinds}
         bare = [names[key] for key, kind in kinds.items() if _required(kind.model) == ["kind"]]
@@ -126,7 +153,8 @@ class Draft:
         called = {"type": "string", "pattern": _called(list(kinds.values()))}
         if {"optimizer", "schedule"} & set(place.families):  # many names, which depend on optax
             called = self.shared(
-                "any_kind.call", {"description": IN_CALL, "type": "string", "pattern": CALLED.format(r"\w+")}
+                "any_kind.call",
+                {"description": IN_CALL, "type": "string", "pattern": CALLED.format(r"\w+")},
             )
         return {
             "type": ["string", "object"],
@@ -140,7 +168,9 @@ class Draft:
         """One kind as a definition -> its name; keys that all kinds of a section have are definitions of their own."""
         family, factory = kind.family, kind.factory
         parameters = inspect.signature(factory).parameters
-        key = f"{family}.{kind.name}" + "".join(f".no_{p}" for p in parameters if p not in kind.keys)
+        key = f"{family}.{kind.name}" + "".join(
+            f".no_{p}" for p in parameters if p not in kind.keys
+        )
         if key in self.definitions:
             return key
         schema = self.definitions[key] = {"title": f"{family} {kind.name}"}
@@ -153,10 +183,19 @@ class Draft:
         for name in CLIENT_SGD if family == "client" else ():
             if name not in keys:
                 keys[name] = self.shared(f"any_{family}.{name}", self.field(short_field(name)))
-        for name in [name for name in keys if family == "optimizer" and "allOf" in keys[name]]:  # schedules, 58 times
-            schedule = {"description": SCHEDULE, "anyOf": keys[name].pop("anyOf"), "allOf": keys[name]["allOf"]}
+        for name in [
+            name for name in keys if family == "optimizer" and "allOf" in keys[name]
+        ]:  # schedules, 58 times
+            schedule = {
+                "description": SCHEDULE,
+                "anyOf": keys[name].pop("anyOf"),
+                "allOf": keys[name]["allOf"],
+            }
             keys[name] = {**keys[name], "allOf": [self.shared(f"any_{family}.{name}", schedule)]}
-        schema["properties"] = {"kind": described, **{name: keys[name] for name in keys if name != "kind"}}
+        schema["properties"] = {
+            "kind": described,
+            **{name: keys[name] for name in keys if name != "kind"},
+        }
         return key
 
     def shared(self, key: str, schema: Json) -> Json:
@@ -193,7 +232,9 @@ def _required(model: Any) -> list[str]:
 
 def _call(factory: Any, parameters: list[inspect.Parameter]) -> str:
     """`krum(f, neighbours=null)`."""
-    default = lambda p: "" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default))
+    default = lambda p: (
+        "" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default))
+    )
     return f"{factory.__name__}({', '.join(p.name + default(p) for p in parameters)})"
 
 
@@ -223,12 +264,18 @@ def _either(alternatives: list[Json]) -> Json:
         merged |= {"type": merged["type"] + types_, **rest}
     if "number" in merged["type"]:
         merged["type"] = [kind for kind in merged["type"] if kind != "integer"]
-    merged["type"].sort(key=lambda kind: kind != "null")  # editors insert a default of the first type
+    merged["type"].sort(
+        key=lambda kind: kind != "null"
+    )  # editors insert a default of the first type
     return merged if len(merged["type"]) > 1 else {**merged, "type": merged["type"][0]}
 
 
 def _inward(schema: Json) -> Json:
     """The same, where an editor that inserts the key does not begin a mapping or a list below it."""
-    below = {key: schema[key] for key in ("properties", "required", "additionalProperties", "items") if key in schema}
+    below = {
+        key: schema[key]
+        for key in ("properties", "required", "additionalProperties", "items")
+        if key in schema
+    }
     above = {key: schema[key] for key in schema if key not in below}
     return {**above, "allOf": [below, *schema.get("allOf", [])]} if below else above

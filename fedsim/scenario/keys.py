@@ -17,7 +17,9 @@ class Key(NamedTuple):
 
     path: tuple[str, ...]  # without list indices
     field: FieldInfo
-    kinds: tuple[str, ...]  # the kinds that have the key as a parameter of their own; none for one that all have
+    kinds: tuple[
+        str, ...
+    ]  # the kinds that have the key as a parameter of their own; none for one that all have
 
     @property
     def dotted(self) -> str:
@@ -31,7 +33,14 @@ def keys() -> dict[tuple[str, ...], list[Key]]:
     for path, section, field in _walk(Spec, (), set()):
         at = known.setdefault(path, [])
         kinds = () if _is_common(section, path[-1]) else (section.name,)
-        same = next((key for key in at if bool(key.kinds) == bool(kinds) and _means(key.field) == _means(field)), None)
+        same = next(
+            (
+                key
+                for key in at
+                if bool(key.kinds) == bool(kinds) and _means(key.field) == _means(field)
+            ),
+            None,
+        )
         if same is None:
             at.append(Key(path, field, kinds))
         else:
@@ -48,7 +57,9 @@ def key_names() -> set[str]:
     while sections:
         section = sections.pop()
         names.update(names_of(section))
-        sections += [inner for annotation in nested_in(section).values() for inner in sections_in(annotation)]
+        sections += [
+            inner for annotation in nested_in(section).values() for inner in sections_in(annotation)
+        ]
     return names
 
 
@@ -62,7 +73,9 @@ def short_field(name: str) -> FieldInfo:
     return FieldInfo.merge_field_infos(field, description=text)
 
 
-def _walk(annotation: Any, path: tuple[str, ...], seen: set) -> Iterator[tuple[tuple[str, ...], Any, FieldInfo]]:
+def _walk(
+    annotation: Any, path: tuple[str, ...], seen: set
+) -> Iterator[tuple[tuple[str, ...], Any, FieldInfo]]:
     for section in sections_in(annotation):
         if (path, section) in seen:
             continue
@@ -76,7 +89,9 @@ def _walk(annotation: Any, path: tuple[str, ...], seen: set) -> Iterator[tuple[t
 
 def _is_common(section: Any, name: str) -> bool:
     """Whether a key is one that a section has whatever its kind."""
-    return not isinstance(section, Kind) or name not in inspect.signature(section.factory).parameters
+    return (
+        not isinstance(section, Kind) or name not in inspect.signature(section.factory).parameters
+    )
 
 
 def _means(field: FieldInfo) -> str:
@@ -85,7 +100,9 @@ def _means(field: FieldInfo) -> str:
 
 def keys_at(written: str) -> list[Key]:
     """The keys at a path as `--set` takes it: `client.lr`, `server[0].trim`, `rounds`; `data.kind` is what `data` is."""
-    return keys().get(tuple(re.sub(r"\[[0-9]*\]", "", written).removesuffix(".kind").split(".")), [])
+    return keys().get(
+        tuple(re.sub(r"\[[0-9]*\]", "", written).removesuffix(".kind").split(".")), []
+    )
 
 
 def keys_below(path: tuple[str, ...]) -> list[Key]:

@@ -27,7 +27,10 @@ _EDITED = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
 
 
 def read(
-    source: Any, edits: tuple[str, ...] = (), method: Any = None, data_roots: Iterable[str | os.PathLike] = ()
+    source: Any,
+    edits: tuple[str, ...] = (),
+    method: Any = None,
+    data_roots: Iterable[str | os.PathLike] = (),
 ) -> Scenario:
     """A path, text in a dictionary, or a Scenario -> a checked Scenario.
 
@@ -55,7 +58,9 @@ def read(
         named = document.values["method"] if method is None else method
         merge = lambda document: with_method(document, named, replace=method is not None)
         document = attempted(document, merge, [METHOD] if method is None else OWNED, problems)
-    complete = with_optimizer(document)  # only to be checked: `--set` and methods change the document as it is written
+    complete = with_optimizer(
+        document
+    )  # only to be checked: `--set` and methods change the document as it is written
     try:
         scenario: Scenario | None = Scenario(Spec.model_validate(complete.values), document)
     except ValidationError as error:
@@ -90,12 +95,18 @@ def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Documen
     if isinstance(source, Scenario | Document):
         document = source.document if isinstance(source, Scenario) else source
         added = tuple(os.path.abspath(root) for root in data_roots)
-        return document if document.roots is None else document._replace(roots=(*document.roots, *added))
+        return (
+            document
+            if document.roots is None
+            else document._replace(roots=(*document.roots, *added))
+        )
     if isinstance(source, dict):
         try:
             text = yaml.dump(source, Dumper=_WrittenOut, sort_keys=False, default_flow_style=None)
         except RecursionError:
-            raise ScenarioError([Problem("", "a list or mapping of it contains itself")], "scenario") from None
+            raise ScenarioError(
+                [Problem("", "a list or mapping of it contains itself")], "scenario"
+            ) from None
         document = parse(text, "scenario")
         return document._replace(places={})
     path = found(source)
@@ -103,9 +114,13 @@ def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Documen
     return parse(_text(path), name)._replace(roots=_roots(path.parent, data_roots))
 
 
-def confined(scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()) -> Scenario:
+def confined(
+    scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()
+) -> Scenario:
     """A scenario that was found in a folder: it may name data files there, in the working directory and in `data_roots`."""
-    document = scenario.document._replace(file=str(folder / "scenario.yaml"), roots=_roots(folder, data_roots))
+    document = scenario.document._replace(
+        file=str(folder / "scenario.yaml"), roots=_roots(folder, data_roots)
+    )
     return scenario._replace(document=document)
 
 
@@ -116,7 +131,9 @@ def _roots(folder: File, data_roots: Iterable[str | os.PathLike]) -> tuple[str, 
 def _text(path: File) -> str:
     """A scenario file as text: a regular file in UTF-8, and no larger than a scenario may be."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ScenarioError([Problem("", "is no regular file; a scenario is a text file")], str(path))
+        raise ScenarioError(
+            [Problem("", "is no regular file; a scenario is a text file")], str(path)
+        )
     with path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -147,7 +164,9 @@ def edited(document: Document, edit: str) -> Document:
         raise _no_such_place(document, holder, path, edit)
     places = {p: place for p, place in document.places.items() if p[: len(path)] != path}
     broken = frozenset(part for part in document.broken if part[: len(path)] != path)
-    return document._replace(values=values, places=places, edits=(*document.edits, (path, edit)), broken=broken)
+    return document._replace(
+        values=values, places=places, edits=(*document.edits, (path, edit)), broken=broken
+    )
 
 
 def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
@@ -164,7 +183,9 @@ def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
         problem = f"{problem} (--set {shortened(edit, 60)})"
         raise ScenarioError([Problem(dotted(path), problem)], document.file) from None
     if len(values) > 1:
-        raise ScenarioError([Problem(dotted(path), "--set takes one value, on one line")], document.file)
+        raise ScenarioError(
+            [Problem(dotted(path), "--set takes one value, on one line")], document.file
+        )
     return path, values["value"]
 
 
@@ -181,7 +202,9 @@ def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
         if isinstance(holder, str):
             text = f"is the word '{holder}' here, which has no '{after}'; write {{kind: {holder}, ...}} there, or"
             remedy = f"--set '{dotted(path[:end])}={{kind: {holder}, {after}: ...}}'"
-            raise ScenarioError([problem_at(document, path[:end], f"{text} {remedy}")], document.file)
+            raise ScenarioError(
+                [problem_at(document, path[:end], f"{text} {remedy}")], document.file
+            )
     return holder
 
 
@@ -190,6 +213,12 @@ def _no_such_place(document: Document, holder: Any, path: Path, edit: str) -> Sc
     kind = value_in_words(holder)
     if isinstance(holder, list):
         numbered = isinstance(path[-1], int)
-        kind = f"a list of {len(holder)}, numbered from 0" if numbered else "a list; write [0], [1] ..."
+        kind = (
+            f"a list of {len(holder)}, numbered from 0"
+            if numbered
+            else "a list; write [0], [1] ..."
+        )
     text = f"there is no '{path[-1]}' to set; found {kind} (--set {shortened(edit, 60)})"
-    return ScenarioError([problem_at(document, path[:-1], text)._replace(where=dotted(path))], document.file)
+    return ScenarioError(
+        [problem_at(document, path[:-1], text)._replace(where=dotted(path))], document.file
+    )

@@ -11,7 +11,9 @@ import yaml
 def meanings() -> dict[str, Any]:
     """`files`: name -> text; `tables`: name -> `about`, and `columns`: name -> text; `compared`: columns of comparisons."""
     text = files("fedsim.disk").joinpath("files.yaml").read_text(encoding="utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, a tenth of the time, where there is one
+    loader = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # in C, a tenth of the time, where there is one
     return yaml.load(text, loader)
 
 

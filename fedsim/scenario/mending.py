@@ -44,7 +44,9 @@ def mended(document: Document, errors: list[Any]) -> tuple[Scenario | None, list
         complete = with_optimizer(document)
         texts = blamed(complete, Spec, complete.values, errors)
         if number:
-            hidden |= {path: text for path, text in texts.items() if not touches(document.broken, path)}
+            hidden |= {
+                path: text for path, text in texts.items() if not touches(document.broken, path)
+            }
         for path in texts:
             document = _without(document, _as_written(document, path))
         scenario, errors = _validated(document)
@@ -65,8 +67,13 @@ def in_sound_order(scenario: Scenario) -> tuple[Scenario | None, list[Problem]]:
             index_of_rule(scenario.spec.server)
             return scenario, problems
         except OrderError as error:
-            document, path = scenario.document, ("server",) if error.index is None else ("server", error.index)
-            if METHOD in document.broken and error.index is None:  # which would have brought the rule
+            document, path = (
+                scenario.document,
+                ("server",) if error.index is None else ("server", error.index),
+            )
+            if (
+                METHOD in document.broken and error.index is None
+            ):  # which would have brought the rule
                 links = [*document.values.get("server", []), "mean"]
                 broken = {("server", len(links) - 1)}
                 document = document._replace(values={**document.values, "server": links})
@@ -98,13 +105,18 @@ def _validated(document: Document) -> tuple[Scenario | None, list[Any]]:
 
 def _as_written(document: Document, path: Path) -> Path:
     """A path below `client.optimizer` in a document that has its keys in short."""
-    short = path[:2] == ("client", "optimizer") and value_at(document.values, path[:2], _ABSENT) is _ABSENT
+    short = (
+        path[:2] == ("client", "optimizer")
+        and value_at(document.values, path[:2], _ABSENT) is _ABSENT
+    )
     return ("client", *path[2:]) if short else path
 
 
 def _without(document: Document, path: Path) -> Document:
     """The document without what is wrong at a path."""
-    if path[-1:] == ("<key>",):  # a key that is not known: what it was to say, its neighbours do not
+    if path[-1:] == (
+        "<key>",
+    ):  # a key that is not known: what it was to say, its neighbours do not
         meant = meant_paths(path[:-1], Spec, document.values)
         return _put(document, path[:-1], _ABSENT)._replace(broken=document.broken | meant)
     part = _replaceable(document, path)
@@ -152,7 +164,11 @@ def _put(document: Document, path: Path, value: Any) -> Document:
         key, *below = rest
         known = value_at(holder, (key,), _ABSENT)
         if below:
-            return _with(holder, key, replaced(known, tuple(below))) if known is not _ABSENT else holder
+            return (
+                _with(holder, key, replaced(known, tuple(below)))
+                if known is not _ABSENT
+                else holder
+            )
         return _with(holder, key, value)
 
     return document._replace(values=replaced(document.values, path))
@@ -169,7 +185,10 @@ def _with(holder: Any, key: Any, value: Any) -> Any:
 
 
 def attempted(
-    document: Document, change: Callable[[Document], Document], parts: Iterable[Path], problems: list[Problem]
+    document: Document,
+    change: Callable[[Document], Document],
+    parts: Iterable[Path],
+    problems: list[Problem],
 ) -> Document:
     """The document after a change; where that is refused, as it was before.
 

@@ -36,7 +36,11 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
     if isinstance(written, dict):
         return written
     actual = f"found {value_in_words(written)}"
-    meant = meant_as_call(written, FAMILIES["rule"] | FAMILIES["method"]) if isinstance(written, str) else ""
+    meant = (
+        meant_as_call(written, FAMILIES["rule"] | FAMILIES["method"])
+        if isinstance(written, str)
+        else ""
+    )
     try:
         call = call_of(written) if isinstance(written, str) else None
     except ValueError as error:
@@ -72,7 +76,9 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
     places = document.places
     if "client" in fragment:
         values["client"] = _client(document.values.get("client", {}), fragment["client"])
-    if isinstance(listed := document.values.get("server", []), list):  # anything else is left to the schema to refuse
+    if isinstance(
+        listed := document.values.get("server", []), list
+    ):  # anything else is left to the schema to refuse
         links = _server(listed, fragment["server"], keep_tail=section.family == "rule")
         values["server"] = [link for _, link in links]
         places = _moved(places, [was for was, _ in links])
@@ -94,7 +100,9 @@ def _fragment(document: Document, written: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _kind(link: Any) -> str:
-    kind = str(link.get("kind", "") if isinstance(link, dict) else link)  # whatever it is, the schema judges it later
+    kind = str(
+        link.get("kind", "") if isinstance(link, dict) else link
+    )  # whatever it is, the schema judges it later
     return ALIASES.get(kind, kind)
 
 
@@ -119,22 +127,43 @@ def _server(listed: list, fragment: list[dict], keep_tail: bool) -> list[tuple[i
 
     Links that are out of order or unknown stay where they are: what is wrong with the file is not mended silently.
     """
-    families = [next((f for f in ("rule", "optimizer") if _kind(link) in FAMILIES[f]), "") for link in listed]
+    families = [
+        next((f for f in ("rule", "optimizer") if _kind(link) in FAMILIES[f]), "")
+        for link in listed
+    ]
     rules = [i for i, family in enumerate(families) if family == "rule"]
-    after = rules[0] + 1 if rules else families.index("optimizer") if "optimizer" in families else len(listed)
+    after = (
+        rules[0] + 1
+        if rules
+        else families.index("optimizer")
+        if "optimizer" in families
+        else len(listed)
+    )
     head = [(i, listed[i]) for i in range(rules[0] if rules else after)]
-    tail = [(i, listed[i]) for i in range(after, len(listed)) if keep_tail or families[i] != "optimizer"]
+    tail = [
+        (i, listed[i]) for i in range(after, len(listed)) if keep_tail or families[i] != "optimizer"
+    ]
     return [*head, *((None, link) for link in fragment), *tail]
 
 
 def _moved(places: dict, order: list[int | None]) -> dict:
     """Places of a server list whose links stand elsewhere now."""
     now = {was: i for i, was in enumerate(order) if was is not None}
-    in_list = {p: place for p, place in places.items() if p[:1] == ("server",) and len(p) > 1 and p[1] != "<key>"}
+    in_list = {
+        p: place
+        for p, place in places.items()
+        if p[:1] == ("server",) and len(p) > 1 and p[1] != "<key>"
+    }
     elsewhere = {path: place for path, place in places.items() if path not in in_list}
-    moved = {("server", now[path[1]], *path[2:]): place for path, place in in_list.items() if path[1] in now}
+    moved = {
+        ("server", now[path[1]], *path[2:]): place
+        for path, place in in_list.items()
+        if path[1] in now
+    }
     added = [("server", i) for i, was in enumerate(order) if was is None]
-    return elsewhere | moved | {path: places[("method",)] for path in added if ("method",) in places}
+    return (
+        elsewhere | moved | {path: places[("method",)] for path in added if ("method",) in places}
+    )
 
 
 def _require_untouched(document: Document, fragment: dict[str, Any], label: str) -> None:
@@ -144,7 +173,9 @@ def _require_untouched(document: Document, fragment: dict[str, Any], label: str)
     if "client" in fragment:
         replaced |= {("client", name) for name in ("kind", *_parameters("client", _kind(client)))}
     if isinstance(listed, list):
-        kinds = FAMILIES["rule"].keys() | (FAMILIES["optimizer"].keys() if "client" in fragment else set())
+        kinds = FAMILIES["rule"].keys() | (
+            FAMILIES["optimizer"].keys() if "client" in fragment else set()
+        )
         replaced |= {("server", i) for i, link in enumerate(listed) if _kind(link) in kinds}
     problems = [
         Problem(dotted(path), f"method {label} replaces this; take out --set {edit}, or the method")
@@ -177,7 +208,9 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
         raise ScenarioError(problems, document.file)
 
 
-def _difference(document: Document, path: tuple, written: Any, link: dict, name: str) -> list[Problem]:
+def _difference(
+    document: Document, path: tuple, written: Any, link: dict, name: str
+) -> list[Problem]:
     """The first key in which a link of the file is not what the method makes of it."""
     keys = written if isinstance(written, dict) else {"kind": written}
     for key, value in keys.items():

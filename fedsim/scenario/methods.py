@@ -30,7 +30,9 @@ def sgd(lr: Annotated[float, Ge(0)] = 1.0) -> None:
     """
 
 
-def composed(*server: Part, client: Part = "sgd") -> Callable[[Callable], Callable[..., dict[str, Any]]]:
+def composed(
+    *server: Part, client: Part = "sgd"
+) -> Callable[[Callable], Callable[..., dict[str, Any]]]:
     """Decorator: a method of parts, from which its parameters come; those of the same name are one.
 
     The decorated function names and describes the method. A parameter has the annotation, default and text of its part,
@@ -58,7 +60,11 @@ def composed(*server: Part, client: Part = "sgd") -> Callable[[Callable], Callab
             client, *server = (link_of(part, values.arguments) for part in parts)
             return {"client": client, "server": server}
 
-        lines = ["", "Args:", *(f"  {name}: {texts[name]}" for name in parameters)] if parameters else []
+        lines = (
+            ["", "Args:", *(f"  {name}: {texts[name]}" for name in parameters)]
+            if parameters
+            else []
+        )
         factory.__doc__ = "\n".join([docs_of(function).summary, *lines])
         factory.__signature__ = shape  # type: ignore[attr-defined]
         return register("method", factory)

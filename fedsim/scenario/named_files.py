@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-Place = tuple[str, ...]  # keys from the top of a scenario
+SectionKey = tuple[str, ...]  # keys from the top of a scenario
 DATA, PARTITION = ("data",), ("data", "partition")
 FLEET = tuple(("fleet", key) for key in ("speed", "links", "availability"))
 COHORT = ("cohort",)
-FILES: tuple[Place, ...] = (DATA, PARTITION, *FLEET, COHORT)
+FILES: tuple[SectionKey, ...] = (DATA, PARTITION, *FLEET, COHORT)
 
 
-def naming_files(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
+def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:
     """The sections among plain values that name a file, with their places."""
     for place in FILES:
         section: Any = values
@@ -20,12 +20,12 @@ def naming_files(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]
             yield place, section
 
 
-def placeless(resolved: dict[str, Any]) -> dict[str, Any]:
+def without_hashed_paths(resolved: dict[str, Any]) -> dict[str, Any]:
     """Resolved values without paths of files whose SHA-256 they hold: moved, they are the same files."""
     return _without_paths(resolved, hashed=True)
 
 
-def pathless(resolved: dict[str, Any]) -> dict[str, Any]:
+def without_paths(resolved: dict[str, Any]) -> dict[str, Any]:
     """Resolved values without paths of files, which depend on where they are looked at from."""
     return _without_paths(resolved, hashed=False)
 
@@ -43,11 +43,13 @@ def _without_paths(values: dict[str, Any], hashed: bool) -> dict[str, Any]:
     for place in FILES:
         known = dict(naming_files(values)).get(place)
         if known is not None and (known.get("sha256") or not hashed):
-            values = _put(values, place, {name: value for name, value in known.items() if name != "path"})
+            values = _put(
+                values, place, {name: value for name, value in known.items() if name != "path"}
+            )
     return values
 
 
-def _put(values: dict[str, Any], place: Place, section: dict[str, Any]) -> dict[str, Any]:
+def _put(values: dict[str, Any], place: SectionKey, section: dict[str, Any]) -> dict[str, Any]:
     """Values with another section at a place."""
     key, *rest = place
     return {**values, key: _put(values[key], tuple(rest), section) if rest else section}

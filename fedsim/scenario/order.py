@@ -22,13 +22,21 @@ def index_of_rule(sections: Sequence[Any]) -> int:
         raise OrderError(f"{other} is a second rule, after {one}; {remedy}", rules[1])
     for i, section in enumerate(sections):
         if section.family == "optimizer" and i < rules[0]:
-            raise OrderError(f"{section.kind} is an optimiser and stands before the rule; move it behind", i)
+            raise OrderError(
+                f"{section.kind} is an optimiser and stands before the rule; move it behind", i
+            )
         if section.family == "stage" and i > rules[0]:
-            raise OrderError(f"{section.kind} works on a stack and stands after the rule; move it before", i)
+            raise OrderError(
+                f"{section.kind} works on a stack and stands after the rule; move it before", i
+            )
         if section.family == "aggregate_stage" and i < rules[0]:
-            raise OrderError(f"{section.kind} works on the aggregate and stands before the rule; move it behind", i)
+            raise OrderError(
+                f"{section.kind} works on the aggregate and stands before the rule; move it behind",
+                i,
+            )
         if section.family == "aggregate_stage" and sections[i - 1].family == "optimizer":
             raise OrderError(
-                f"{section.kind} works on the aggregate and stands after {sections[i - 1].kind}; move it before", i
+                f"{section.kind} works on the aggregate and stands after {sections[i - 1].kind}; move it before",
+                i,
             )
     return rules[0]

@@ -16,7 +16,9 @@ from fedsim.scenario.named_files import naming_files
 from fedsim.scenario.reader import Document
 from fedsim.scenario.scenario import Scenario
 
-PATH = re.compile(r"""(?<![^\s=,;:'"()\[\]{}<>|])(?:/|~/|\.\./)[^\s,;:'"()\[\]{}<>|]+""")  # that leads out of a folder
+PATH = re.compile(
+    r"""(?<![^\s=,;:'"()\[\]{}<>|])(?:/|~/|\.\./)[^\s,;:'"()\[\]{}<>|]+"""
+)  # that leads out of a folder
 
 
 def roots_of(document: Document) -> list[str]:
@@ -60,7 +62,9 @@ def scrubbed(text: str, roots: Sequence[str]) -> str:
     return PATH.sub(lambda match: named(match[0]), text)
 
 
-def resolved_from(scenario: Scenario, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+def resolved_from(
+    scenario: Scenario, folder: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
     """The resolved scenario with its files as seen from a folder; None: from the scenario's own."""
     resolved, roots = scenario.resolved(), roots_of(scenario.document)
     for _, section in naming_files(resolved):

@@ -83,7 +83,11 @@ def _failure(error: Exception) -> str:
 
 def own_links(spec: BaseModel) -> dict[str, str]:
     """Links of a scenario that fedsim did not bring: their names, and the SHA-256 of the file that defines each."""
-    kinds = ((section.family, section.kind) for _, section in sections_within(spec) if hasattr(section, "family"))
+    kinds = (
+        (section.family, section.kind)
+        for _, section in sections_within(spec)
+        if hasattr(section, "family")
+    )
     hashes = {f"{family} {kind}": link_hash(family, kind) for family, kind in kinds}
     return {name: sha256 for name, sha256 in sorted(hashes.items()) if sha256}
 

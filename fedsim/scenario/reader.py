@@ -18,17 +18,21 @@ from fedsim.scenario.expected import value_in_words
 MOST_BYTES = 8 << 20  # of a file
 MOST_SECONDS = 2.0  # of processor time that reading may take: some 200,000 values
 MOST_DEPTH = 20
-HAND_WRITTEN = 16 << 10  # characters, up to which PyYAML's own parser is quick enough; `_IN_WORDS` has its words
-TOO_LARGE = f"larger than {MOST_BYTES >> 20} MiB, which no scenario is; keep data in a file of their own"
-TOO_SLOW = (
-    f"takes longer than {MOST_SECONDS:g} s to read; keep long lists in a file, as cohort: {{kind: listed, path: ...}}"
+HAND_WRITTEN = (
+    16 << 10
+)  # characters, up to which PyYAML's own parser is quick enough; `_IN_WORDS` has its words
+TOO_LARGE = (
+    f"larger than {MOST_BYTES >> 20} MiB, which no scenario is; keep data in a file of their own"
 )
+TOO_SLOW = f"takes longer than {MOST_SECONDS:g} s to read; keep long lists in a file, as cohort: {{kind: listed, path: ...}}"
 TOO_DEEP = f"nested deeper than {MOST_DEPTH} levels, which no scenario is"
 Path = tuple[str | int, ...]
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
-_ODD = re.compile(r"[-+]?0[0-9]+|[-+]?[0-9]+(:[0-5]?[0-9])+|[-+]?0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*")
+_ODD = re.compile(
+    r"[-+]?0[0-9]+|[-+]?[0-9]+(:[0-5]?[0-9])+|[-+]?0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*"
+)
 _WORDS = {"null": None, "~": None, "": None, "true": True, "false": False}
 # what no editor shows: control characters, line ends for YAML alone, and what turns the order of a line around
 _HIDDEN = re.compile(
@@ -63,7 +67,9 @@ class Document(NamedTuple):
     # folders that it may name data files in; None: it is the user's own program, which may read anything
     roots: tuple[str, ...] | None = None
     edits: tuple[tuple[Path, str], ...] = ()  # (path, as typed) of every `--set`
-    broken: frozenset[Path] = frozenset()  # parts that were refused and left out, of a scenario that is checked on
+    broken: frozenset[Path] = (
+        frozenset()
+    )  # parts that were refused and left out, of a scenario that is checked on
 
 
 def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
@@ -96,9 +102,18 @@ def parse(text: str, file: str) -> Document:
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, ScenarioError):
             raise
-        raise ScenarioError([Problem("", f"not YAML: {str(error).splitlines()[0]}")], file) from None
+        raise ScenarioError(
+            [Problem("", f"not YAML: {str(error).splitlines()[0]}")], file
+        ) from None
     if first is None:
-        problems = [Problem("", "is empty; a scenario needs at least name: and data: (fedsim new writes one)", 1, 1)]
+        problems = [
+            Problem(
+                "",
+                "is empty; a scenario needs at least name: and data: (fedsim new writes one)",
+                1,
+                1,
+            )
+        ]
     elif not problems and not isinstance(values, dict):
         refusal = f"a scenario is a mapping of keys to values, found {value_in_words(values)}"
         problems = [Problem("", f"{refusal}; begin with name: and data:", *places[()])]
@@ -141,7 +156,11 @@ def _not_yaml(error: yaml.MarkedYAMLError) -> Problem:
 
 def _loader(text: str) -> Any:
     """The parser for a text: libyaml, 20 times as fast, for one that is longer than anybody writes by hand."""
-    return yaml.SafeLoader if len(text) <= HAND_WRITTEN else getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return (
+        yaml.SafeLoader
+        if len(text) <= HAND_WRITTEN
+        else getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
 
 
 def _events(text: str, file: str) -> Iterator[yaml.Event]:
@@ -154,10 +173,14 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
         if documents > 1:
             refusal = "a second document begins here; a scenario is one, take out the ---"
         elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            refusal = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
+            refusal = (
+                "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
+            )
         elif getattr(event, "tag", None):
             refusal = f"tags are not allowed, found {value_in_words(event.tag)}; a scenario is data, write the value without it"
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+            event, yaml.CollectionEndEvent
+        )
         if depth > MOST_DEPTH:
             refusal = TOO_DEEP
         elif time.thread_time() > end:
@@ -168,7 +191,9 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
             yield event
 
 
-def _value(event: Any, events: Iterator[Any], path: Path, places: dict, problems: list[Problem]) -> Any:
+def _value(
+    event: Any, events: Iterator[Any], path: Path, places: dict, problems: list[Problem]
+) -> Any:
     places[path] = _place(event.start_mark)
     if isinstance(event, yaml.SequenceStartEvent):
         items: list[Any] = []
@@ -186,20 +211,26 @@ def _value(event: Any, events: Iterator[Any], path: Path, places: dict, problems
         return None
 
 
-def _mapping(events: Iterator[Any], path: Path, places: dict, problems: list[Problem]) -> dict[str, Any]:
+def _mapping(
+    events: Iterator[Any], path: Path, places: dict, problems: list[Problem]
+) -> dict[str, Any]:
     values: dict[str, Any] = {}
     while not isinstance(event := next(events), yaml.MappingEndEvent):
         place, wrong = _place(event.start_mark), None
         key = event.value if isinstance(event, yaml.ScalarEvent) else None
         if key is None:
             key = _value(event, events, (*path, ""), {}, [])
-            wrong = f"keys are plain words, found {value_in_words(key)}; write key: value, with a space"
+            wrong = (
+                f"keys are plain words, found {value_in_words(key)}; write key: value, with a space"
+            )
         elif key == "<<":
             wrong = "merge keys (<<) are not allowed; write the keys out"
         elif key in values:
             wrong = f"this key stands here twice, first in line {places[(*path, key, '<key>')][0]}; keep one"
         if wrong:
-            problems.append(Problem(dotted((*path, key) if isinstance(key, str) else path), wrong, *place))
+            problems.append(
+                Problem(dotted((*path, key) if isinstance(key, str) else path), wrong, *place)
+            )
             _value(next(events), events, (*path, ""), {}, [])
         else:
             values[key] = _value(next(events), events, (*path, key), places, problems)
@@ -220,12 +251,16 @@ def scalar(text: str) -> Any:
         return _WORDS[text]
     if _INT.fullmatch(text):
         if len(text) > 18:
-            raise ValueError(f"found an integer of {len(text.lstrip('+-'))} digits; write at most 17")
+            raise ValueError(
+                f"found an integer of {len(text.lstrip('+-'))} digits; write at most 17"
+            )
         return int(text)
     if _FLOAT.fullmatch(text):
         number = float(text)
         if number in (float("inf"), float("-inf")):
-            raise ValueError(f"found {shortened(text, 40)}, which is too large for a number; numbers end near 1.8e308")
+            raise ValueError(
+                f"found {shortened(text, 40)}, which is too large for a number; numbers end near 1.8e308"
+            )
         return number
     if len(text) < 100 and _ODD.fullmatch(text):
         refusal = f"found {shortened(text, 40)}, which can be read in several ways"

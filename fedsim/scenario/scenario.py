@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsim.errors import ScenarioError, TooLargeError
 from fedsim.scenario.diagnostics import problem_at
-from fedsim.scenario.named_files import placeless
+from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.sections import Compare
 
@@ -31,13 +31,21 @@ class Scenario(NamedTuple):
             plain.pop("schedule")  # likewise
         if plain["data"]["clients"] is None:
             plain["data"].pop("clients")  # the runs of a comparison have different numbers of them
-        if self.spec.cohort.kind == "listed":  # its clients stand in the scenario or in a file, which then has a hash
-            plain["cohort"] = {key: value for key, value in plain["cohort"].items() if value is not None}
+        if (
+            self.spec.cohort.kind == "listed"
+        ):  # its clients stand in the scenario or in a file, which then has a hash
+            plain["cohort"] = {
+                key: value for key, value in plain["cohort"].items() if value is not None
+            }
         return _kind_first(plain)
 
     def hash(self) -> str:
         """SHA-256 of the resolved values, wherever the data file lies and whatever it is compared with."""
-        plain = {name: value for name, value in placeless(self.resolved()).items() if name != "compare"}
+        plain = {
+            name: value
+            for name, value in without_hashed_paths(self.resolved()).items()
+            if name != "compare"
+        }
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def too_large(self, path: Path, what: str) -> TooLargeError:

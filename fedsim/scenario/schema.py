@@ -146,7 +146,11 @@ class Kind:
     def keys(self) -> list[str]:
         """All its keys, known without its model."""
         factory = self.factory
-        own = factory.parameters if isinstance(factory, Shipped) else inspect.signature(factory).parameters
+        own = (
+            factory.parameters
+            if isinstance(factory, Shipped)
+            else inspect.signature(factory).parameters
+        )
         names = dict.fromkeys([*self.common.model_fields, "kind", *own])
         return [name for name in names if name not in self._without]
 
@@ -177,14 +181,19 @@ class Kind:
                 return Annotated[Any, WRAPPED_CODECS]
             return Annotated[Annotated[Any, PLAIN_CODECS] | None, ByForm()]
         annotation = checked(parameter.annotation)
-        if self.family == "optimizer" and parameter.name == "lr":  # a schedule counts the steps that it takes
+        if (
+            self.family == "optimizer" and parameter.name == "lr"
+        ):  # a schedule counts the steps that it takes
             return Annotated[annotation | Annotated[Any, SCHEDULES], ByForm()]
         return annotation
 
 
 def takes_codec(factory: Callable) -> bool:
     """Whether a factory may be handed a codec by one of its parameters."""
-    return any(is_codec(p.annotation) for p in inspect.signature(factory, eval_str=True).parameters.values())
+    return any(
+        is_codec(p.annotation)
+        for p in inspect.signature(factory, eval_str=True).parameters.values()
+    )
 
 
 def needs_codec(factory: Callable) -> bool:
@@ -194,7 +203,9 @@ def needs_codec(factory: Callable) -> bool:
 
 
 SCHEDULES = Kinds("schedule")
-WRAPPED_CODECS = Kinds("codec", unless=needs_codec)  # what one with a memory may be made of: all others
+WRAPPED_CODECS = Kinds(
+    "codec", unless=needs_codec
+)  # what one with a memory may be made of: all others
 PLAIN_CODECS = Kinds("codec", unless=takes_codec)  # what the values of a sparsifier may be sent by
 
 
@@ -214,7 +225,11 @@ def member_for(union: Any, value: Any) -> Any:
     """The members of a union that a value of its form may be meant for, as a union."""
     members = typing.get_args(union)
     forms = [_form_of(member) for member in members]
-    of_its_form = [member for member, form in zip(members, forms, strict=True) if form and isinstance(value, form)]
+    of_its_form = [
+        member
+        for member, form in zip(members, forms, strict=True)
+        if form and isinstance(value, form)
+    ]
     plain = [member for member, form in zip(members, forms, strict=True) if form is None]
     return Union[tuple(of_its_form or plain or members)]  # noqa: UP007 (made from a list)
 
@@ -228,7 +243,11 @@ def _form_of(annotation: Any) -> tuple[type, ...] | None:
         return _form_of(inside[0])
     if origin is list:
         return (list,)
-    return (dict, Section) if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    return (
+        (dict, Section)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        else None
+    )
 
 
 @functools.lru_cache(1024)

@@ -14,7 +14,11 @@ from fedsim.limits import MOST
 from fedsim.scenario.expected import InWords
 from fedsim.scenario.schema import SCHEDULES, ByForm, Kinds, Section
 
-CLIENT_SGD = ("momentum", "nesterov", "weight_decay")  # keys of `client` that are short for `client.optimizer`
+CLIENT_SGD = (
+    "momentum",
+    "nesterov",
+    "weight_decay",
+)  # keys of `client` that are short for `client.optimizer`
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 BROADCAST = "a list of one codec at most (fedsim list codecs)"
@@ -74,9 +78,19 @@ class ClientCommon(Section):
     # what `_steps_or_epochs` demands, for editors
     model_config = ConfigDict(
         json_schema_extra={
-            "if": {"not": {"required": ["steps"], "properties": {"steps": {"type": ["integer", "array"]}}}},
+            "if": {
+                "not": {
+                    "required": ["steps"],
+                    "properties": {"steps": {"type": ["integer", "array"]}},
+                }
+            },
             "else": {
-                "properties": {"epochs": {"type": "null", "errorMessage": "steps is given: take out one of them"}}
+                "properties": {
+                    "epochs": {
+                        "type": "null",
+                        "errorMessage": "steps is given: take out one of them",
+                    }
+                }
             },
             # what `with_optimizer` leaves to be refused
             "dependencies": {"optimizer": {"propertyNames": {"not": {"enum": list(CLIENT_SGD)}}}},
@@ -105,7 +119,9 @@ class ClientCommon(Section):
     @model_validator(mode="after")
     def _steps_or_epochs(self):
         if self.steps is not None and self.epochs is not None:
-            raise ValueError("steps and epochs are both given; a client trains for one or the other, take one out")
+            raise ValueError(
+                "steps and epochs are both given; a client trains for one or the other, take one out"
+            )
         if self.steps is None and self.epochs is None:
             self.epochs = 1
         return self
@@ -169,9 +185,9 @@ class Evaluate(Section):
     """Evaluate every so many rounds (round 0 and the last one always)."""
     last: Count = 10
     """How many last evaluated rows `mean_last_k` is over."""
-    metric: Literal["test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss", "attack_success"] = (
-        "test_accuracy"
-    )
+    metric: Literal[
+        "test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss", "attack_success"
+    ] = "test_accuracy"
     """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy. R² and MAE are for regression,
     `attack_success` for attacks on data."""
     target: float | None = None
@@ -251,8 +267,14 @@ Seeds = Annotated[
 ]
 BroadcastList = Annotated[list[Annotated[Any, Kinds("codec")]], MaxLen(1), InWords(BROADCAST)]
 WireList = list[Annotated[Any, Kinds("attack", "stage", "codec")]]
-ServerList = Annotated[list[Annotated[Any, Kinds("stage", "rule", "aggregate_stage", "optimizer")]], MinLen(1)]
-LISTS_OF_LINKS: dict[str, Any] = {"broadcast": BroadcastList, "wire": WireList, "server": ServerList}
+ServerList = Annotated[
+    list[Annotated[Any, Kinds("stage", "rule", "aggregate_stage", "optimizer")]], MinLen(1)
+]
+LISTS_OF_LINKS: dict[str, Any] = {
+    "broadcast": BroadcastList,
+    "wire": WireList,
+    "server": ServerList,
+}
 MODELS = Kinds("model", common=ModelCommon)
 METHODS = Kinds("method", "rule")  # a rule as a method replaces the rule alone
 
@@ -306,7 +328,11 @@ def _describe_keys(*sections: type[Section]) -> None:
     bodies = {node.name: node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     for section in sections:
         for key, text in itertools.pairwise(bodies[section.__name__]):
-            if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            if (
+                isinstance(key, ast.AnnAssign)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+            ):
                 field = section.model_fields[ast.unparse(key.target)]
                 field.description = inspect.cleandoc(str(text.value.value))
 

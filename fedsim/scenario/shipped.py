@@ -33,6 +33,10 @@ def found(written: str | Path) -> Path:
 
 def about(file: Path) -> str:
     """What a scenario says of itself: its first comment."""
-    lines = (line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("# yaml-language"))
+    lines = (
+        line
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if not line.startswith("# yaml-language")
+    )
     comment = itertools.takewhile(lambda line: line.strip("# "), lines)
     return " ".join(line.strip("# ") for line in comment if line.startswith("#"))

@@ -8,13 +8,25 @@ from typing import Any
 
 from fedsim.errors import ScenarioError
 from fedsim.kinds import ALIASES, FAMILIES
-from fedsim.scenario.annotations import annotation_of, fields_of, item_of, kinds_of, names_of, section_for, sections_in
+from fedsim.scenario.annotations import (
+    annotation_of,
+    fields_of,
+    item_of,
+    kinds_of,
+    names_of,
+    section_for,
+    sections_in,
+)
 from fedsim.scenario.expected import plain_types
 from fedsim.scenario.reader import Document, Path, parse
 from fedsim.scenario.sections import CLIENT_SGD
 
-CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*", re.ASCII)  # `name` or `name(a=1)`
-_BEGUN = re.compile(r"\s*([A-Za-z_]\w*)\s*([(:])(.*)", re.ASCII | re.S)  # a call, however it goes on, or `name:a=1`
+CALL = re.compile(
+    r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*", re.ASCII
+)  # `name` or `name(a=1)`
+_BEGUN = re.compile(
+    r"\s*([A-Za-z_]\w*)\s*([(:])(.*)", re.ASCII | re.S
+)  # a call, however it goes on, or `name:a=1`
 
 
 def call_of(text: str) -> dict[str, Any] | None:
@@ -46,7 +58,11 @@ def call_of(text: str) -> dict[str, Any] | None:
 def _as_entry(part: str) -> str:
     """`a=1` as an entry of a mapping; a call within a call is text, which a comma does not end."""
     name, equals, value = part.partition("=")
-    return f"{name}: {json.dumps(value)}" if equals and _BEGUN.fullmatch(value) else part.replace("=", ": ", 1)
+    return (
+        f"{name}: {json.dumps(value)}"
+        if equals and _BEGUN.fullmatch(value)
+        else part.replace("=", ": ", 1)
+    )
 
 
 def top_level(text: str) -> list[str]:
@@ -84,7 +100,8 @@ def meant_as_call(text: str, factories: Mapping[str, Callable]) -> str:
         return f"write {name}, which has no parameters of its own"
     parts = top_level(rest.removesuffix(")") if sign == "(" else rest.replace(":", ",")) or ["..."]
     written = [
-        part if "=" in part else f"{p.name}={_of_type(part, p)}" for p, part in zip(parameters, parts, strict=False)
+        part if "=" in part else f"{p.name}={_of_type(part, p)}"
+        for p, part in zip(parameters, parts, strict=False)
     ]
     return "" if sign == "(" and written == parts else f"write {name}({', '.join(written)})"
 
@@ -117,7 +134,10 @@ def mappings_of(value: Any, annotation: Any) -> Any:
         item = item_of(annotation)
         return value if item is None else [mappings_of(one, item) for one in value]
     if isinstance(value, dict):
-        return {key: mappings_of(inner, _annotation_of_key(annotation, value, key)) for key, inner in value.items()}
+        return {
+            key: mappings_of(inner, _annotation_of_key(annotation, value, key))
+            for key, inner in value.items()
+        }
     if not (isinstance(value, str) and "(" in value and kinds_of(annotation)):
         return value
     try:
@@ -131,7 +151,9 @@ def _annotation_of_key(annotation: Any, mapping: dict, key: str) -> Any:
     """What may stand at a key of a mapping; of a kind that is unknown, what the first one has there that knows the key."""
     own = section_for(annotation, mapping)
     sections = sections_in(annotation) if own is None else [own]
-    field = next((fields_of(section)[key] for section in sections if key in names_of(section)), None)
+    field = next(
+        (fields_of(section)[key] for section in sections if key in names_of(section)), None
+    )
     return None if field is None else annotation_of(field)
 
 
@@ -168,8 +190,15 @@ def short_keys(client: dict[str, Any]) -> list[str]:
 def written_out(document: Document, path: Path) -> Path:
     """A path that `--set` names: `client.momentum` is the optimizer's where an sgd stands there."""
     client = document.values.get("client")
-    if len(path) != 2 or path[0] != "client" or path[1] not in CLIENT_SGD or not isinstance(client, dict):
+    if (
+        len(path) != 2
+        or path[0] != "client"
+        or path[1] not in CLIENT_SGD
+        or not isinstance(client, dict)
+    ):
         return path
     optimizer = client.get("optimizer")
     written = isinstance(optimizer, dict) and optimizer.get("kind", "sgd") == "sgd"
-    return ("client", "optimizer", path[1]) if written and short_keys({**client, path[1]: 0}) else path
+    return (
+        ("client", "optimizer", path[1]) if written and short_keys({**client, path[1]: 0}) else path
+    )

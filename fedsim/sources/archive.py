@@ -17,9 +17,18 @@ from fedsim.sources.columns import Missing
 from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
 from fedsim.sources.mapped import STAYS_BYTES
 
-MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
+MOST_LIST_BYTES, MOST_HEADER_BYTES = (
+    1 << 20,
+    10_000,
+)  # of a zip's list of members, of an array's header
 TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
-KINDS = {"client": "biufSU", "client_test": "biufSU", "y": "biufU", "y_test": "biufU", "labels": "U"}  # others: numbers
+KINDS = {
+    "client": "biufSU",
+    "client_test": "biufSU",
+    "y": "biufU",
+    "y_test": "biufU",
+    "labels": "U",
+}  # others: numbers
 NUMBERS = {"scale": float, "vocabulary": int}
 FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
 MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))
@@ -52,16 +61,23 @@ def npz(
     """
     del standardize  # by `prepare`, which knows the training samples
     with opened(path, sha256, math.inf) as file:
-        members: dict[str, Any] = arrays_in(file, dict.fromkeys((*MEMBERS, *columns)), needed=("x", "y", *columns))
+        members: dict[str, Any] = arrays_in(
+            file, dict.fromkeys((*MEMBERS, *columns)), needed=("x", "y", *columns)
+        )
         for name in NUMBERS.keys() & members.keys():
             members[name] = _number(name, members[name])
-        kept = {name: members[name] if name in MEMBERS else members.pop(name) for name in dict.fromkeys(columns)}
+        kept = {
+            name: members[name] if name in MEMBERS else members.pop(name)
+            for name in dict.fromkeys(columns)
+        }
         arrays = Arrays(**members, columns=kept)
         checked(classes_named(arrays)[0], None, missing != "refuse")
         return arrays
 
 
-def arrays_in(file: BinaryIO, known: Collection[str], needed: Sequence[str]) -> dict[str, np.ndarray]:
+def arrays_in(
+    file: BinaryIO, known: Collection[str], needed: Sequence[str]
+) -> dict[str, np.ndarray]:
     """The arrays of an archive by their names, features that are large and stored unpacked as maps of the file.
 
     Args:
@@ -75,10 +91,15 @@ def arrays_in(file: BinaryIO, known: Collection[str], needed: Sequence[str]) -> 
     try:
         _require_short_list(file, known)
         with zipfile.ZipFile(file) as archive:
-            return {name: _array(archive, m, name) for name, m in _members(archive, known, needed).items()}
+            return {
+                name: _array(archive, m, name)
+                for name, m in _members(archive, known, needed).items()
+            }
     except DataError:
         raise
-    except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
+    except (
+        Exception
+    ) as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise DataError(f"not a sound npz archive: {reason}") from None
 
@@ -94,16 +115,28 @@ def _require_short_list(file: BinaryIO, known: Collection[str]) -> None:
     file.seek(0)
 
 
-def _members(archive: zipfile.ZipFile, known: Collection[str], needed: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
+def _members(
+    archive: zipfile.ZipFile, known: Collection[str], needed: Sequence[str]
+) -> dict[str, zipfile.ZipInfo]:
     """The members that hold known arrays, after a check of what all members would unpack to."""
     members = archive.infolist()
     loaded = [m for m in members if not _stays(m)]
-    unpacked, packed = (sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size"))
+    unpacked, packed = (
+        sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size")
+    )
     if unpacked > MOST_BYTES or unpacked > max(MOST_RATIO * packed, SMALL_BYTES):
-        raise DataError(f"unpacks from {packed} to {unpacked} bytes; at most {MOST_RATIO}-fold and {MOST_BYTES} bytes")
+        raise DataError(
+            f"unpacks from {packed} to {unpacked} bytes; at most {MOST_RATIO}-fold and {MOST_BYTES} bytes"
+        )
     for m in members:
-        if m.is_dir() or not re.fullmatch(r"[^/\\]*", m.filename) or stat.S_ISLNK(m.external_attr >> 16):
-            raise DataError(f"member {m.filename[:60]!a} is no array; save arrays alone, as numpy.savez does")
+        if (
+            m.is_dir()
+            or not re.fullmatch(r"[^/\\]*", m.filename)
+            or stat.S_ISLNK(m.external_attr >> 16)
+        ):
+            raise DataError(
+                f"member {m.filename[:60]!a} is no array; save arrays alone, as numpy.savez does"
+            )
     named = {m.filename.removesuffix(".npy"): m for m in members}
     if len(named) < len(members):
         raise DataError("two arrays have the same name")
@@ -111,7 +144,9 @@ def _members(archive: zipfile.ZipFile, known: Collection[str], needed: Sequence[
     if missing:
         names = sorted(ascii(name[:40]) for name in named)
         listed = f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
-        other = "; this is a set of MedMNIST: write kind: medmnist" if "train_images" in named else ""
+        other = (
+            "; this is a set of MedMNIST: write kind: medmnist" if "train_images" in named else ""
+        )
         raise DataError(f"no array '{missing[0]}'; there are {listed}{other}")
     for name in named.keys() - set(known):
         if near := get_close_matches(name, list(known), 1, 0.8):
@@ -131,13 +166,21 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
-            raise DataError(f"{name}: format {version} is for records, and plain numbers are needed")
+            raise DataError(
+                f"{name}: format {version} is for records, and plain numbers are needed"
+            )
         _require_short_header(archive, member, name)
-        header = np.lib.format.read_array_header_1_0 if version[0] == 1 else np.lib.format.read_array_header_2_0
+        header = (
+            np.lib.format.read_array_header_1_0
+            if version[0] == 1
+            else np.lib.format.read_array_header_2_0
+        )
         shape, fortran, dtype = header(file)
         start = file.tell()
         if dtype.hasobject:
-            raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
+            raise DataError(
+                f"{name}: holds Python objects, which are never loaded; save numbers instead"
+            )
         if dtype.kind not in KINDS.get(name, "biuf" if name in (*MEMBERS, *FEATURES) else "biufSU"):
             raise DataError(f"{name}: numbers are needed, found {dtype}")
         body = member.file_size - start
@@ -169,7 +212,9 @@ def _stays(member: zipfile.ZipInfo) -> bool:
     return features and stored and member.file_size >= STAYS_BYTES
 
 
-def _mapped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, start: int, shape: tuple, dtype: np.dtype) -> np.ndarray:
+def _mapped(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, start: int, shape: tuple, dtype: np.dtype
+) -> np.ndarray:
     """A stored array as a map of the archive: behind the member's own header (30 bytes, name, extra) and NumPy's."""
     raw: Any = archive.fp
     raw.seek(member.header_offset)

@@ -84,7 +84,9 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
         raise DataError("x: no samples")
     pair = [None if part is None else np.asarray(part) for part in (arrays.x_test, arrays.y_test)]
     if all(part is not None and part.ndim > 0 and len(part) == 0 for part in pair):
-        arrays = arrays._replace(x_test=None, y_test=None)  # a test set of no rows is none, whatever its type
+        arrays = arrays._replace(
+            x_test=None, y_test=None
+        )  # a test set of no rows is none, whatever its type
     if arrays.x_test is None and arrays.y_test is not None:
         raise DataError("y_test is given without x_test")
     if arrays.x_test is not None and arrays.y_test is None:
@@ -94,7 +96,10 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
         text = "integer labels [n] are needed, or [n, T] for sequences of length T"
         raise DataError(f"y: {text}, found {y.dtype} {y.shape} for x {x.shape}")
     kept = {"dtype": dtype, "blanks": blanks, "vocabulary": arrays.vocabulary}
-    done = [_features("x", x, x.shape[1:], len(y), **kept), _labels("y", y, y.shape[1:], regression, dtype)]
+    done = [
+        _features("x", x, x.shape[1:], len(y), **kept),
+        _labels("y", y, y.shape[1:], regression, dtype),
+    ]
     if arrays.x_test is None:
         done += [np.zeros((0, *x.shape[1:]), done[0].dtype), done[1][:0]]
     else:
@@ -102,12 +107,26 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
         _require_rows("y_test", y_test)
         done.append(_features("x_test", x_test, x.shape[1:], len(y_test), **kept))
         done.append(_labels("y_test", y_test, y.shape[1:], regression, dtype))
-    if dtype is not None and done[0].dtype != done[2].dtype:  # bytes beside numbers: only numbers hold both
-        done[::2] = (_finite(name, part, np.dtype(dtype)) for name, part in (("x", done[0]), ("x_test", done[2])))
+    if (
+        dtype is not None and done[0].dtype != done[2].dtype
+    ):  # bytes beside numbers: only numbers hold both
+        done[::2] = (
+            _finite(name, part, np.dtype(dtype))
+            for name, part in (("x", done[0]), ("x_test", done[2]))
+        )
     x, y, x_test, y_test = done
-    client_test = None if arrays.client_test is None else _ids("client_test", arrays.client_test, len(x_test))
+    client_test = (
+        None if arrays.client_test is None else _ids("client_test", arrays.client_test, len(x_test))
+    )
     client = None if arrays.client is None else _ids("client", arrays.client, len(x))
-    sound = {"x": x, "y": y, "client": client, "x_test": x_test, "y_test": y_test, "client_test": client_test}
+    sound = {
+        "x": x,
+        "y": y,
+        "client": client,
+        "x_test": x_test,
+        "y_test": y_test,
+        "client_test": client_test,
+    }
     return arrays._replace(**sound), 0 if regression else class_count(arrays, y, y_test)
 
 
@@ -119,7 +138,13 @@ def per_token(y: Any) -> bool:
 def vocabulary_of(arrays: Arrays) -> int:
     """How many tokens there are; 0 where features are numbers."""
     x, y = np.asarray(arrays.x), np.asarray(arrays.y)
-    tokens = x.ndim == 2 and x.shape == y.shape and x.dtype.kind in "iu" and y.dtype.kind in "iu" and x.size > 0
+    tokens = (
+        x.ndim == 2
+        and x.shape == y.shape
+        and x.dtype.kind in "iu"
+        and y.dtype.kind in "iu"
+        and x.size > 0
+    )
     if arrays.vocabulary or not tokens:
         return int(arrays.vocabulary)
     parts = (arrays.x, arrays.y, arrays.x_test, arrays.y_test)
@@ -141,7 +166,9 @@ def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
     classes = int(max(part.max() for part in labels if part.size)) + 1
     named = 0 if arrays.labels is None else len(arrays.labels)
     if named and named < classes:
-        raise DataError(f"labels: {named} names, and y has a class {classes - 1}; classes are 0 to {named - 1}")
+        raise DataError(
+            f"labels: {named} names, and y has a class {classes - 1}; classes are 0 to {named - 1}"
+        )
     if classes > MOST_CLASSES:
         raise DataError(f"y: {classes:,} classes; at most {MOST_CLASSES:,}, numbered closely")
     return max(classes, named, arrays.vocabulary if per_token(labels[0]) else 0)
@@ -219,12 +246,20 @@ def _texts(name: str, labels: np.ndarray) -> np.ndarray:
         if label is None or label != label or label == "":
             raise DataError(f"{name}: row {row} has no label")
         if not isinstance(label, str):
-            raise DataError(f"{name}: row {row} has label {label!a:.40}; all labels are text or numbers")
+            raise DataError(
+                f"{name}: row {row} has label {label!a:.40}; all labels are text or numbers"
+            )
     return labels.astype(str)
 
 
 def _features(
-    name: str, x: np.ndarray, shape: tuple, rows: int, dtype: np.dtype | None, blanks: bool, vocabulary: int
+    name: str,
+    x: np.ndarray,
+    shape: tuple,
+    rows: int,
+    dtype: np.dtype | None,
+    blanks: bool,
+    vocabulary: int,
 ) -> np.ndarray:
     if len(x) != rows:
         raise DataError(f"{name} has {len(x)} rows, {name.replace('x', 'y', 1)} has {rows}")
@@ -248,10 +283,14 @@ def _tokens(name: str, x: np.ndarray, vocabulary: int) -> np.ndarray:
     return np.ascontiguousarray(x, np.int32)
 
 
-def _labels(name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.dtype | None) -> np.ndarray:
+def _labels(
+    name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.dtype | None
+) -> np.ndarray:
     if regression:
         if y.dtype.kind not in "fiub" or y.shape[1:] != shape:
-            raise DataError(f"{name}: targets of {y.dtype} {y.shape[1:]}, those of y are floats {shape}")
+            raise DataError(
+                f"{name}: targets of {y.dtype} {y.shape[1:]}, those of y are floats {shape}"
+            )
         return _finite(name, y, dtype)
     if y.dtype.kind not in "iub" or y.ndim not in (1, 2) or y.shape[1:] != shape:
         needed = f"[n, {shape[0]}]" if shape else "[n], or [n, T] for tokens,"
@@ -267,7 +306,9 @@ def _labels(name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.
     return np.ascontiguousarray(y, np.int32)
 
 
-def _finite(name: str, values: np.ndarray, dtype: np.dtype | None, blanks: bool = False) -> np.ndarray:
+def _finite(
+    name: str, values: np.ndarray, dtype: np.dtype | None, blanks: bool = False
+) -> np.ndarray:
     """Values as `dtype`, those in a file as they lie; what is no finite number there is named."""
     if dtype == np.uint8:
         stored: Any = Mapped(values) if in_file(values) else np.ascontiguousarray(values)
@@ -282,7 +323,9 @@ def _finite(name: str, values: np.ndarray, dtype: np.dtype | None, blanks: bool 
     if not sound.all():
         bad = ~sound.reshape(len(cast), -1).all(1)
         row = int(bad.argmax())
-        why = f"does not fit {np.dtype(dtype)}" if np.isfinite(values[row]).all() else "is not finite"
+        why = (
+            f"does not fit {np.dtype(dtype)}" if np.isfinite(values[row]).all() else "is not finite"
+        )
         raise DataError(f"{name}: row {row} {why} ({int(bad.sum())} rows in all)")
     return cast
 

@@ -87,7 +87,9 @@ def _read(path: Path, texts: Sequence[str] = ()) -> Iterator[tuple[Any, int]]:
             require_size(table.metadata, size)
             yield table, size
             return
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when the last batch is gone
+        content = mmap.mmap(
+            file.fileno(), 0, access=mmap.ACCESS_READ
+        )  # closed when the last batch is gone
         stream = _stream(pa, pa.py_buffer(content))
         yield pa.ipc.open_stream(pa.BufferReader(stream)), len(content)
 
@@ -104,7 +106,15 @@ def sound(what: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (pa.ArrowException, BufferError, LookupError, OSError, TypeError, ValueError, struct.error) as error:
+    except (
+        pa.ArrowException,
+        BufferError,
+        LookupError,
+        OSError,
+        TypeError,
+        ValueError,
+        struct.error,
+    ) as error:
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
         raise DataError(f"not a sound {what}: {reason}") from None
 
@@ -114,7 +124,9 @@ def _stream(pa: Any, content: Any) -> Any:
     stream = content.slice(8 if content[:8].to_pybytes() == FILE_MAGIC else 0)
     for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(stream)):
         if message.type != "schema" and _packed(message.metadata.to_pybytes(), message.type):
-            raise DataError("is compressed, and the package datasets writes no such files; save it without")
+            raise DataError(
+                "is compressed, and the package datasets writes no such files; save it without"
+            )
     return stream
 
 
@@ -124,7 +136,9 @@ def _packed(metadata: bytes, kind: str) -> bool:
     def field(table: int, place: int) -> int:
         vtable = table - struct.unpack_from("<i", metadata, table)[0]
         known = struct.unpack_from("<H", metadata, vtable)[0] // 2 - 2
-        offset = struct.unpack_from("<H", metadata, vtable + 4 + 2 * place)[0] if place < known else 0
+        offset = (
+            struct.unpack_from("<H", metadata, vtable + 4 + 2 * place)[0] if place < known else 0
+        )
         return table + offset if offset else 0
 
     def behind(place: int) -> int:

@@ -37,11 +37,16 @@ def require_sound_texts(table: Any) -> None:
 def _contents(column: Any, binary: Any) -> list[str]:
     """The texts of a column, bytes that are not UTF-8 by code points of their own."""
     chunks = [
-        chunk.dictionary.view(binary).take(chunk.indices) if pa.types.is_dictionary(column.type) else chunk.view(binary)
+        chunk.dictionary.view(binary).take(chunk.indices)
+        if pa.types.is_dictionary(column.type)
+        else chunk.view(binary)
         for chunk in column.chunks
     ]
     contents = [content for chunk in chunks for content in chunk.to_pylist()]
-    return ["" if content is None else content.decode("utf-8", "surrogateescape") for content in contents]
+    return [
+        "" if content is None else content.decode("utf-8", "surrogateescape")
+        for content in contents
+    ]
 
 
 def lists(name: str, column: Any) -> np.ndarray:
@@ -52,9 +57,13 @@ def lists(name: str, column: Any) -> np.ndarray:
     """
     column, shape = getattr(column, "storage", column), [len(column)]
     while _is_list(column.type):
-        length = column.type.list_size if pa.types.is_fixed_size_list(column.type) else _length(column)
+        length = (
+            column.type.list_size if pa.types.is_fixed_size_list(column.type) else _length(column)
+        )
         if column.null_count or length is None:
-            raise DataError(f"column {name[:60]!a}: lists of several lengths, or none; all samples need one shape")
+            raise DataError(
+                f"column {name[:60]!a}: lists of several lengths, or none; all samples need one shape"
+            )
         shape.append(length)
         column = column.flatten()
     if column.null_count:
@@ -94,14 +103,18 @@ def _longest(texts: Any) -> int:
     """
     longest = COMPUTE.max(COMPUTE.utf8_length(texts)).as_py() or 0
     if longest > MOST_CHARACTERS:
-        raise DataError(f"texts of up to {longest} characters, and names have {MOST_CHARACTERS} at most")
+        raise DataError(
+            f"texts of up to {longest} characters, and names have {MOST_CHARACTERS} at most"
+        )
     return longest
 
 
 def _require_names(column: Any) -> None:
     """Refuse long texts while each is there once."""
     for part in getattr(column, "chunks", [column]):
-        if pa.types.is_string(part.dictionary.type) or pa.types.is_large_string(part.dictionary.type):
+        if pa.types.is_string(part.dictionary.type) or pa.types.is_large_string(
+            part.dictionary.type
+        ):
             _longest(part.dictionary)
 
 
@@ -113,7 +126,9 @@ def spare(column: Any, names: list[str] | None) -> np.ndarray:
     """
     if names is not None:
         codes = column.to_pylist()
-        return np.array(["" if k is None or not 0 <= k < len(names) else names[k] for k in codes], str)
+        return np.array(
+            ["" if k is None or not 0 <= k < len(names) else names[k] for k in codes], str
+        )
     if is_temporal(column.type):
         return days_of(column.to_numpy().astype("datetime64[us]"))
     if column.null_count and not is_numeric(column.type):
@@ -126,12 +141,16 @@ def is_image(kind: Any, known: dict[str, Any]) -> bool:
     kind = getattr(kind, "storage_type", kind)
     if known.get("_type") not in (None, "Image"):
         return False
-    pair = pa.types.is_struct(kind) and {"bytes", "path"} == {kind.field(i).name for i in range(kind.num_fields)}
+    pair = pa.types.is_struct(kind) and {"bytes", "path"} == {
+        kind.field(i).name for i in range(kind.num_fields)
+    }
     return pair or (known.get("_type") == "Image" and pa.types.is_binary(kind))
 
 
 def _is_list(kind: Any) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
 
 
 def is_nested(kind: Any) -> bool:
@@ -147,7 +166,12 @@ def is_temporal(kind: Any) -> bool:
 
 def is_numeric(kind: Any) -> bool:
     """Whether a column holds numbers, truth values, dates or moments."""
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or is_temporal(kind)
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or is_temporal(kind)
+    )
 
 
 def is_scalar(kind: Any) -> bool:

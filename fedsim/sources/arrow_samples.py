@@ -60,31 +60,45 @@ def one_schema(shards: Shards) -> Any:
     return schema
 
 
-def roles_of(schema: Any, types: dict[str, Any], target: str | None, features: list[str], client: str | None) -> Roles:
+def roles_of(
+    schema: Any, types: dict[str, Any], target: str | None, features: list[str], client: str | None
+) -> Roles:
     """Which columns hold labels, features and ids.
 
     Raises:
       DataError: for columns that are not there, and where the choice is the user's; all of it at once.
     """
     names, lines = schema.names, []
-    classes = {n: list(map(str, t["names"])) for n, t in types.items() if isinstance(t.get("names"), list)}
+    classes = {
+        n: list(map(str, t["names"])) for n, t in types.items() if isinstance(t.get("names"), list)
+    }
     for name, titles in classes.items():
         require_sound(f"names of the classes of {name[:60]!a}", titles, "class")
     images = [name for name in names if is_image(schema.field(name).type, types.get(name, {}))]
     known = [name for name in names if name in classes]
     label = target or (known[0] if len(known) == 1 else "label")
     if target is None and len(known) > 1 and "label" not in known:
-        lines.append(f"target: {', '.join(known)[:120]} hold classes; write target: and one of them")
+        lines.append(
+            f"target: {', '.join(known)[:120]} hold classes; write target: and one of them"
+        )
     if client is None and "client" in names and "client" != label:
         client = "client"
-    for key, name in [("target", label), ("client", client), *(("features", one) for one in features)]:
+    for key, name in [
+        ("target", label),
+        ("client", client),
+        *(("features", one) for one in features),
+    ]:
         if name is not None and name not in names and not lines:
             lines.append(f"{key}: no column {name[:60]!a}{did_you_mean(name, names)}")
     if not features:
-        numbers = [n for n in names if n not in (label, client) and is_numeric(schema.field(n).type)]
+        numbers = [
+            n for n in names if n not in (label, client) and is_numeric(schema.field(n).type)
+        ]
         features = images or [name for name in numbers if name not in classes]
         if len(images) > 1:
-            lines.append(f"features: {', '.join(images)[:120]} hold images; write features: [{images[0]}]")
+            lines.append(
+                f"features: {', '.join(images)[:120]} hold images; write features: [{images[0]}]"
+            )
         elif not features and not lines:
             held = ", ".join(f"{name} ({schema.field(name).type})" for name in names)
             lines.append(f"features: no column of images or numbers; there are {held[:160]}")
@@ -98,7 +112,11 @@ def roles_of(schema: Any, types: dict[str, Any], target: str | None, features: l
 
 
 def of_one_column(
-    parts: dict[str, Shards], schema: Any, roles: Roles, size: list[int] | None, channels: int | None
+    parts: dict[str, Shards],
+    schema: Any,
+    roles: Roles,
+    size: list[int] | None,
+    channels: int | None,
 ) -> Arrays:
     """Samples whose features are one column: images, or lists of numbers.
 
@@ -112,17 +130,34 @@ def of_one_column(
     Raises:
       DataError: for columns that hold nothing to learn from.
     """
-    column, shards = roles.features[0], {name: path for part in parts.values() for name, path in part.items()}
-    others = [n for n in schema.names if n != column and (n == roles.target or is_scalar(schema.field(n).type))]
+    column, shards = (
+        roles.features[0],
+        {name: path for part in parts.values() for name, path in part.items()},
+    )
+    others = [
+        n
+        for n in schema.names
+        if n != column and (n == roles.target or is_scalar(schema.field(n).type))
+    ]
     tables = {split: _table(part, others, schema) for split, part in parts.items()}
     if roles.image:
         x = decoded(lambda: _encoded(shards, column), size, channels)
     else:
-        x = np.concatenate([lists(column, b.column(0)) for path in shards.values() for b in batches(path, [column])])
-    y = np.concatenate([_labels(table.column(roles.target), roles, split) for split, table in tables.items()])
+        x = np.concatenate(
+            [
+                lists(column, b.column(0))
+                for path in shards.values()
+                for b in batches(path, [column])
+            ]
+        )
+    y = np.concatenate(
+        [_labels(table.column(roles.target), roles, split) for split, table in tables.items()]
+    )
     who = None
     if roles.client is not None:
-        who = np.concatenate([_ids(table.column(roles.client), roles.client) for table in tables.values()])
+        who = np.concatenate(
+            [_ids(table.column(roles.client), roles.client) for table in tables.values()]
+        )
     train = next(iter(tables.values()))
     columns = _columns(train, roles)
     scale, labels = SCALE if roles.image else 1.0, roles.classes.get(roles.target)
@@ -143,7 +178,11 @@ def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missi
       DataError: naming rows, those of the test split behind those of training, and columns.
     """
     used = {*roles.features, roles.target, roles.client}
-    names = [name for name in map(str, schema.names) if name in used or is_scalar(schema.field(name).type)]
+    names = [
+        name
+        for name in map(str, schema.names)
+        if name in used or is_scalar(schema.field(name).type)
+    ]
     tables = {split: _table(part, names, schema) for split, part in parts.items()}
     columns = _columns(next(iter(tables.values())), roles)
     classes = roles.classes.get(roles.target)
@@ -219,7 +258,11 @@ def _encoded(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
         for batch in batches(path, [column]):
             held = batch.column(0)
             held = getattr(held, "storage", held)
-            images = held.flatten()[held.type.get_field_index("bytes")] if pa.types.is_struct(held.type) else held
+            images = (
+                held.flatten()[held.type.get_field_index("bytes")]
+                if pa.types.is_struct(held.type)
+                else held
+            )
             for image in images:
                 name = f"{shard}: row {row} of {column[:60]!a}"
                 if not image.is_valid:
@@ -236,7 +279,11 @@ def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
         y = lists(roles.target, column.combine_chunks())
         return np.where(y == IGNORED, -1, y) if y.dtype.kind in "iu" else y
     if column.null_count or not is_scalar(column.type):
-        why = f"{column.null_count} rows have no label" if column.null_count else f"holds {column.type}, no labels"
+        why = (
+            f"{column.null_count} rows have no label"
+            if column.null_count
+            else f"holds {column.type}, no labels"
+        )
         raise DataError(f"{place}: {why}")
     y = _named(column, place)
     if y.dtype.kind in "iu" and len(y) and y.min() == UNLABELLED:

@@ -78,7 +78,9 @@ def diabetes(standardize: bool = True) -> Arrays:
       Efron, Hastie, Johnstone, Tibshirani 2004, Least Angle Regression, Annals of Statistics 32(2).
     """
     del standardize
-    return Arrays(np.loadtxt(_bundled("diabetes_data_raw")), np.loadtxt(_bundled("diabetes_target")) / 100)
+    return Arrays(
+        np.loadtxt(_bundled("diabetes_data_raw")), np.loadtxt(_bundled("diabetes_target")) / 100
+    )
 
 
 def _classes(name: str) -> Arrays:

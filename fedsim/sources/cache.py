@@ -35,7 +35,9 @@ LINE = re.compile(r"([0-9a-f]{64})  (\w+)\.npy", re.ASCII)
 Made = dict[str, np.ndarray]
 State = tuple[int, ...]  # of a file, by which a change shows
 
-_sound: dict[Path, tuple[State, str]] = {}  # large files that this process has hashed: their SHA-256 then
+_sound: dict[
+    Path, tuple[State, str]
+] = {}  # large files that this process has hashed: their SHA-256 then
 
 
 def cached(key: str, make: Callable[[], Made]) -> Made:

@@ -15,7 +15,9 @@ SUMS = "SHA256SUMS"  # a set's list of its files; without it, a set is not whole
 UNFINISHED = ".writing-"  # begins the name of a set that is being written
 ABANDONED_SECONDS = 86_400  # after which whoever wrote it was killed
 SET = re.compile(r"\d+-[a-z0-9_]+-[0-9a-f]{64}[-\w]*", re.ASCII)
-PART = re.compile(rf"{re.escape(UNFINISHED)}\w+|tmp\w{{8}}", re.ASCII)  # the latter of earlier versions
+PART = re.compile(
+    rf"{re.escape(UNFINISHED)}\w+|tmp\w{{8}}", re.ASCII
+)  # the latter of earlier versions
 FILE = re.compile(rf"\w+\.npy|{SUMS}(\.tmp)?|names", re.ASCII)  # the last one of earlier versions
 
 
@@ -49,7 +51,9 @@ def most_bytes() -> int:
     written = os.environ.get(VARIABLE, str(DEFAULT_MB))
     if not re.fullmatch(r"[0-9]{1,9}", written):
         problem = f"should be a whole number of megabytes, found {ascii(written)[:80]}"
-        raise DeviceError(f"environment variable {VARIABLE}: {problem}; correct it, or unset it for {DEFAULT_MB}")
+        raise DeviceError(
+            f"environment variable {VARIABLE}: {problem}; correct it, or unset it for {DEFAULT_MB}"
+        )
     return int(written) * 1_000_000
 
 

@@ -16,7 +16,9 @@ JUDGED = 1000  # rows that decide whether a column holds numbers, dates or text
 MOST_CATEGORIES = 100  # texts of a column that become features
 WRITE_COMMA = "has a decimal comma; write decimal: ',', or decimals with a point"
 NO_DATE = "no date, and most of its column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
-Value = Callable[[str], float | None]  # a stripped cell as a number; NaN for a blank, None for other text
+Value = Callable[
+    [str], float | None
+]  # a stripped cell as a number; NaN for a blank, None for other text
 
 
 class Features:
@@ -36,7 +38,9 @@ class Features:
         self.places, self.faults = places, faults
         self.number = number or as_number
         self.texts: list[dict[str, int] | None] = []  # by column; None: numbers or dates
-        self.values: list[Value | None] = []  # by column: what makes a number of a cell; None: texts
+        self.values: list[
+            Value | None
+        ] = []  # by column: what makes a number of a cell; None: texts
         self.cells = array("d")  # [n, columns], row after row; NaN: blank
         self.numbers = array("q")  # of lines or rows
 
@@ -52,7 +56,9 @@ class Features:
             self.texts = [{} if value is None else None for value in self.values]
             self._refuse_decimal_commas(columns)
         block = np.empty((len(numbers), len(columns)))
-        for j, (cells, value, texts) in enumerate(zip(columns, self.values, self.texts, strict=True)):
+        for j, (cells, value, texts) in enumerate(
+            zip(columns, self.values, self.texts, strict=True)
+        ):
             if isinstance(cells, np.ndarray):
                 block[:, j] = cells
             elif value is not None:
@@ -62,7 +68,9 @@ class Features:
         self.cells.frombytes(block.data.cast("B"))
         self.numbers.extend(numbers)
 
-    def _numbers(self, j: int, cells: Sequence[str], numbers: Sequence[int], value: Value) -> np.ndarray:
+    def _numbers(
+        self, j: int, cells: Sequence[str], numbers: Sequence[int], value: Value
+    ) -> np.ndarray:
         if value is as_number:
             with contextlib.suppress(ValueError):
                 return np.fromiter(map(float, cells), np.float64, len(cells))
@@ -147,14 +155,18 @@ def labels(
     blank = [cell in BLANK for cell in cells]
     if not drop:
         for line in _where(blank, numbers):
-            faults.add(line, place, "a sample without a label; write missing: drop to leave such rows out")
+            faults.add(
+                line, place, "a sample without a label; write missing: drop to leave such rows out"
+            )
     if not mostly_numbers(cells, number):
         if number is as_number and (cell := decimal_comma_in(cells)):
             faults.add(-1, place, f"{cell[:40]!a} {WRITE_COMMA}")
         return np.array(["" if empty else cell for cell, empty in zip(cells, blank, strict=True)])
     wrong = [number(cell) is None for cell in cells]
     for cell, line in zip(itertools.compress(cells, wrong), _where(wrong, numbers), strict=True):
-        faults.add(line, place, f"{cell[:40]!a} is no number, and most labels are{_decimals(cell, number)}")
+        faults.add(
+            line, place, f"{cell[:40]!a} is no number, and most labels are{_decimals(cell, number)}"
+        )
     if any(wrong):
         return np.zeros(len(cells), np.int64)
     filled = ["0" if empty else cell for cell, empty in zip(cells, blank, strict=True)]
@@ -183,7 +195,9 @@ def ids(
         faults.add(number, place, f"a {row} without a {noun}")
     try:
         whole = list(map(int, cells))
-        if all(str(number) == cell for number, cell in zip(whole, cells, strict=True)):  # 007 stays 007
+        if all(
+            str(number) == cell for number, cell in zip(whole, cells, strict=True)
+        ):  # 007 stays 007
             return np.array(whole, np.int64)
     except (ValueError, OverflowError):
         pass
@@ -215,7 +229,11 @@ def _code(cell: str, texts: dict[str, int]) -> float:
     """The place of a text among those of its column; behind the last that can be a category all are one."""
     if cell in BLANK:
         return math.nan
-    return texts.setdefault(cell, len(texts)) if len(texts) <= MOST_CATEGORIES else texts.get(cell, MOST_CATEGORIES)
+    return (
+        texts.setdefault(cell, len(texts))
+        if len(texts) <= MOST_CATEGORIES
+        else texts.get(cell, MOST_CATEGORIES)
+    )
 
 
 def _where(mask: Sequence[bool], numbers: Sequence[int]) -> Iterator[int]:

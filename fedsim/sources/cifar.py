@@ -35,7 +35,16 @@ def cifar10(path: Name, sha256: str | None = None) -> Arrays:
     References:
       Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images.
     """
-    return _images(path, sha256, CIFAR10, "cifar-10-binary.tar.gz", labels=1, label=0, classes=10, records=10_000)
+    return _images(
+        path,
+        sha256,
+        CIFAR10,
+        "cifar-10-binary.tar.gz",
+        labels=1,
+        label=0,
+        classes=10,
+        records=10_000,
+    )
 
 
 @dataset
@@ -53,7 +62,12 @@ def cifar100(path: Name, coarse: bool = False, sha256: str | None = None) -> Arr
     References:
       Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images.
     """
-    known = {"labels": 2, "label": 0 if coarse else 1, "classes": 20 if coarse else 100, "records": 50_000}
+    known = {
+        "labels": 2,
+        "label": 0 if coarse else 1,
+        "classes": 20 if coarse else 100,
+        "records": 50_000,
+    }
     return _images(path, sha256, CIFAR100, "cifar-100-binary.tar.gz", **known)
 
 
@@ -69,19 +83,30 @@ def _images(
 ) -> Arrays:
     """At most so many records a file: `labels` bytes, then red, green and blue planes."""
     with folder_files(path, sha256) as files:
-        sets = {part: [p for name, p in files.items() if pattern.fullmatch(name)] for part, pattern in patterns.items()}
+        sets = {
+            part: [p for name, p in files.items() if pattern.fullmatch(name)]
+            for part, pattern in patterns.items()
+        }
         if not sets["train"]:
             pickled = any(PICKLED.fullmatch(name) for name in files)
             why = (
-                "holds the version for Python, which is pickled and could run anything" if pickled else "no such files"
+                "holds the version for Python, which is pickled and could run anything"
+                if pickled
+                else "no such files"
             )
             raise DataError(f"{why}; unpack {archive}, the binary version, and give its folder")
         x, y = _records(sets["train"], labels, label, classes, records)
-        x_test, y_test = _records(sets["test"], labels, label, classes, records) if sets["test"] else (None, None)
+        x_test, y_test = (
+            _records(sets["test"], labels, label, classes, records)
+            if sets["test"]
+            else (None, None)
+        )
         return Arrays(x, y, None, x_test, y_test, scale=1 / 255)
 
 
-def _records(files: list[Path], labels: int, label: int, classes: int, records: int) -> tuple[np.ndarray, np.ndarray]:
+def _records(
+    files: list[Path], labels: int, label: int, classes: int, records: int
+) -> tuple[np.ndarray, np.ndarray]:
     images, numbers = [], []
     for path in files:
         with opened(str(path), most=records * (labels + PIXELS)) as file:
@@ -90,7 +115,9 @@ def _records(files: list[Path], labels: int, label: int, classes: int, records: 
                 raise DataError(f"{len(content)} bytes are no whole records of {labels + PIXELS}")
             rows = content.reshape(-1, labels + PIXELS)
             if rows[:, label].max() >= classes:
-                raise DataError(f"record {int(rows[:, label].argmax())} has label {rows[:, label].max()} of {classes}")
+                raise DataError(
+                    f"record {int(rows[:, label].argmax())} has label {rows[:, label].max()} of {classes}"
+                )
             images.append(rows[:, labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
             numbers.append(rows[:, label].astype(np.int64))
     return np.concatenate(images), np.concatenate(numbers)

@@ -37,7 +37,9 @@ def _fault_of_numbers(known: np.ndarray, samples: int) -> str | None:
     most = int(known[-1])
     if not _too_many(most + 1, len(known), samples):
         return None
-    meant = "timestamps" if _are_timestamps(int(known[0]), most) else "ids, or numbers to be predicted"
+    meant = (
+        "timestamps" if _are_timestamps(int(known[0]), most) else "ids, or numbers to be predicted"
+    )
     many = "one whole number" if len(known) == 1 else f"{len(known):,} different whole numbers"
     return f"{many} up to {most:,} as classes of {samples:,} samples look like {meant}; {REMEDY}"
 

@@ -28,7 +28,11 @@ class Roles(NamedTuple):
 
 
 def roles(
-    names: Sequence[str], target: str, client: str | None, drop: Sequence[str], columns: Sequence[str] = ()
+    names: Sequence[str],
+    target: str,
+    client: str | None,
+    drop: Sequence[str],
+    columns: Sequence[str] = (),
 ) -> Roles:
     """What the columns of a table are.
 
@@ -48,23 +52,42 @@ def roles(
     twice = [(name, count) for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(
-            *(f"{_number(n)} columns are called {name[:40]!a}; give each its own name" for name, n in twice[:5])
+            *(
+                f"{_number(n)} columns are called {name[:40]!a}; give each its own name"
+                for name, n in twice[:5]
+            )
         )
-    named = [("target", target), *([("client", client)] if client is not None else []), *(("drop", d) for d in drop)]
+    named = [
+        ("target", target),
+        *([("client", client)] if client is not None else []),
+        *(("drop", d) for d in drop),
+    ]
     named += [("column", c) for c in columns]
-    lines = [f"{role}: no column {name[:40]!a}; {_instead(name, names)}" for role, name in named if name not in names]
+    lines = [
+        f"{role}: no column {name[:40]!a}; {_instead(name, names)}"
+        for role, name in named
+        if name not in names
+    ]
     if client is None and "client" in names and "client" not in (target, *drop):
         client = "client"
     if target == client:
         lines.append(f"column {target[:40]!a} cannot be both target and client")
-    lines += [f"drop: column {name[:40]!a} is the {role}" for role, name in named if role != "drop" and name in drop]
-    features = [place for place, name in enumerate(names) if name not in (target, client, *drop, *columns)]
+    lines += [
+        f"drop: column {name[:40]!a} is the {role}"
+        for role, name in named
+        if role != "drop" and name in drop
+    ]
+    features = [
+        place for place, name in enumerate(names) if name not in (target, client, *drop, *columns)
+    ]
     if not features and not lines:
         lines.append(f"no feature columns besides {target[:40]!a}")
     if lines:
         raise DataError(*lines)
     kept = [names.index(name) for name in dict.fromkeys(columns)]
-    return Roles(names, names.index(target), None if client is None else names.index(client), features, kept)
+    return Roles(
+        names, names.index(target), None if client is None else names.index(client), features, kept
+    )
 
 
 def arrays_of(
@@ -102,20 +125,25 @@ def arrays_of(
         faults.add(-1, roles.target, fault)
     who = None if roles.client is None else ids(client, numbers, roles.client, faults)
     columns = {
-        roles.names[j]: ids(cells, numbers, j, faults, "value") for j, cells in zip(roles.kept, kept, strict=True)
+        roles.names[j]: ids(cells, numbers, j, faults, "value")
+        for j, cells in zip(roles.kept, kept, strict=True)
     }
     x = features.table()
     for row, j in np.argwhere(~np.isfinite(x)):
         if np.isinf(x[row, j]):
             faults.add(numbers[row], roles.features[j], f"{x[row, j]} is no number to learn from")
         elif missing == "refuse":
-            faults.add(numbers[row], roles.features[j], "blank; write missing: mean, median or drop")
+            faults.add(
+                numbers[row], roles.features[j], "blank; write missing: mean, median or drop"
+            )
     for j, texts in enumerate(features.texts):
         if texts is not None and len(texts) > MOST_CATEGORIES:
             text = f"more than {MOST_CATEGORIES} different texts, too many for one-hot features"
             name = ascii(roles.names[roles.features[j]][:40])
             faults.add(
-                -1, roles.features[j], f"{text}; write drop: [{name}], or client: {name} if it says whose a sample is"
+                -1,
+                roles.features[j],
+                f"{text}; write drop: [{name}], or client: {name} if it says whose a sample is",
             )
     faults.raise_any()
     if drop:
@@ -128,7 +156,9 @@ def arrays_of(
     return _one_hot(Arrays(x, y, who, columns=columns), names, features.texts)
 
 
-def _one_hot(arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int] | None]) -> Arrays:
+def _one_hot(
+    arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int] | None]
+) -> Arrays:
     """A column of text becomes a feature for every text that it holds, in the order of the sorted texts; 1 where it is."""
     if not any(column is not None for column in texts):
         return arrays._replace(features=tuple(names))
@@ -147,14 +177,20 @@ def _one_hot(arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int
         if np.isnan(values).any():
             blocks.append(np.isnan(values))
             titles.append(f"{name}={BLANK_CATEGORY}")
-    return arrays._replace(x=np.concatenate(blocks, axis=1, dtype=np.float64), features=tuple(titles))
+    return arrays._replace(
+        x=np.concatenate(blocks, axis=1, dtype=np.float64), features=tuple(titles)
+    )
 
 
 def _instead(name: str, names: Sequence[str]) -> str:
     """A column with a name like the one asked for, or the first ones that there are."""
-    near = get_close_matches(name[:40], [column for column in names[:1000] if len(column) < 60], 1, 0.6)
+    near = get_close_matches(
+        name[:40], [column for column in names[:1000] if len(column) < 60], 1, 0.6
+    )
     listed = ", ".join(ascii(column[:40]) for column in names[:6])
-    return f"did you mean {near[0]!a}?" if near else f"there are {listed}{' ...' * (len(names) > 6)}"
+    return (
+        f"did you mean {near[0]!a}?" if near else f"there are {listed}{' ...' * (len(names) > 6)}"
+    )
 
 
 def _number(count: int) -> Any:

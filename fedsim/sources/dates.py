@@ -5,7 +5,9 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 
-ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?", re.A)
+ISO = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?", re.A
+)
 FIRST_DAY = date(1970, 1, 1).toordinal()
 START = datetime(1970, 1, 1, tzinfo=UTC)
 DAY = 86_400.0  # seconds

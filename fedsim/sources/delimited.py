@@ -18,12 +18,18 @@ from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 from fedsim.sources.names import reason_of
 
 MOST_CHARACTERS = 4 << 20  # of a line
-BLANK_LINES, BLANK_SHARE = 1000, 10  # blank lines that there may be: so many, and for each other line so many
+BLANK_LINES, BLANK_SHARE = (
+    1000,
+    10,
+)  # blank lines that there may be: so many, and for each other line so many
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows
 SAVE = "save the table as UTF-8"
 SEEN = 100  # lines by which the delimiter is told
 POINT, COMMA = ".", ","
-NUMBERS = {POINT: as_number, COMMA: as_comma_number}  # before the decimals of a number -> what reads it
+NUMBERS = {
+    POINT: as_number,
+    COMMA: as_comma_number,
+}  # before the decimals of a number -> what reads it
 CHUNK = 250  # rows that are read at a time, after the first JUDGED
 GZIP = b"\x1f\x8b"
 
@@ -58,7 +64,9 @@ def of_text(
 
 
 @contextlib.contextmanager
-def table_in(file: BinaryIO, delimiter: str, target: str, decimal: str = POINT) -> Iterator[tuple[list[str], Any]]:
+def table_in(
+    file: BinaryIO, delimiter: str, target: str, decimal: str = POINT
+) -> Iterator[tuple[list[str], Any]]:
     """The names of a table's columns, and a reader of its rows.
 
     Args:
@@ -74,7 +82,9 @@ def table_in(file: BinaryIO, delimiter: str, target: str, decimal: str = POINT) 
         lines = lines_of(source, most)
         first = list(itertools.islice(lines, SEEN))
         between = delimiter_of(first, delimiter, target, decimal)
-        rows = text.reader(itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True)
+        rows = text.reader(
+            itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True
+        )
         try:
             header = [name.strip() for name in next(rows, [])]
         except text.Error as error:
@@ -124,9 +134,13 @@ def any_lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
             raise DataError(f"not a sound gzip file near line {number}: {error}") from None
         read += len(line)
         if len(line) > MOST_CHARACTERS:
-            raise DataError(f"line {number}: longer than {MOST_CHARACTERS} characters; put a sample on each line")
+            raise DataError(
+                f"line {number}: longer than {MOST_CHARACTERS} characters; put a sample on each line"
+            )
         if read > most:
-            raise DataError(f"line {number}: unpacks to more than {most} bytes, at most {MOST_RATIO}-fold")
+            raise DataError(
+                f"line {number}: unpacks to more than {most} bytes, at most {MOST_RATIO}-fold"
+            )
         if not line:
             return
         if not line.strip(" \r\n"):
@@ -146,7 +160,9 @@ def delimiter_of(lines: list[str], delimiter: str, target: str, decimal: str = P
         raise DataError(f"decimal: {decimal!a} is the delimiter as well; write another one of them")
     if delimiter != "auto":
         if delimiter != "tab" and (len(delimiter) != 1 or delimiter in '"\r\n'):
-            raise DataError(f"delimiter: {delimiter[:40]!a} is not one character; write auto, tab, or the character")
+            raise DataError(
+                f"delimiter: {delimiter[:40]!a} is not one character; write auto, tab, or the character"
+            )
         return "\t" if delimiter == "tab" else delimiter
     widths = {between: _widths(lines, between) for between in DELIMITERS if between != decimal}
     best = max(widths.values())

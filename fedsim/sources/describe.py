@@ -4,7 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.sources.arrays import Arrays, class_count, classes_named, numbered, per_token, vocabulary_of
+from fedsim.sources.arrays import (
+    Arrays,
+    class_count,
+    classes_named,
+    numbered,
+    per_token,
+    vocabulary_of,
+)
 from fedsim.sources.mapped import Mapped, chunks, in_file
 
 
@@ -64,20 +71,29 @@ def _target(y: np.ndarray, labels: tuple[str, ...] | None) -> dict[str, Any]:
     counts = np.bincount(y[y >= 0].astype(np.int64), minlength=len(labels or ()))
     names = labels or [str(k) for k in range(len(counts))]
     kind = "tokens" if per_token(y) else "classes"
-    return {"kind": kind, "count": len(counts), "samples": dict(zip(names, counts.tolist(), strict=False))}
+    return {
+        "kind": kind,
+        "count": len(counts),
+        "samples": dict(zip(names, counts.tolist(), strict=False)),
+    }
 
 
 def _clients(ids: np.ndarray) -> dict[str, Any]:
     code, names = numbered(np.asarray(ids))
     sizes = np.bincount(code, minlength=len(names))
     ends = {"smallest": int(sizes.argmin()), "largest": int(sizes.argmax())}
-    return {"count": len(names), **{end: {"id": names[k], "samples": int(sizes[k])} for end, k in ends.items()}}
+    return {
+        "count": len(names),
+        **{end: {"id": names[k], "samples": int(sizes[k])} for end, k in ends.items()},
+    }
 
 
 def _missing(parts: list[Any], features: Any) -> dict[str, int]:
     """Blanks by column, where there are any."""
     if parts[0].dtype.kind != "f":
         return {}
-    blanks: Any = sum(np.isnan(c).reshape(len(c), -1).sum(0) for part in parts for c in chunks(part))
+    blanks: Any = sum(
+        np.isnan(c).reshape(len(c), -1).sum(0) for part in parts for c in chunks(part)
+    )
     names = features or [f"feature {j}" for j in range(len(blanks))]
     return {name: int(n) for name, n in zip(names, blanks, strict=False) if n}

@@ -20,7 +20,9 @@ class Faults:
         self.unit, self.names = unit, names
         self.first: list[tuple[int, int, str]] = []
         self.count = 0
-        self.columns: dict[int, tuple[int, int, str]] = {}  # place of a column -> its problems, the first of them
+        self.columns: dict[
+            int, tuple[int, int, str]
+        ] = {}  # place of a column -> its problems, the first of them
 
     def add(self, number: int, column: int, fault: str) -> None:
         """A problem in a line or row (0-based place of the column; -1: of all of it; number -1: of the whole column).

@@ -36,8 +36,12 @@ def fcube(
     rng = np.random.default_rng(seed)
     client = np.repeat(np.arange(CLIENTS), samples)
     label = np.tile(np.arange(samples) % 2, CLIENTS)
-    octant = np.stack([np.ones(len(client)), np.where(client > 1, -1, 1), np.where(client % 2, -1, 1)], axis=1)
-    x = (1 - rng.random((len(client), 3))) * octant * np.where(label, -1, 1)[:, None]  # (0, 1]: never on the plane
+    octant = np.stack(
+        [np.ones(len(client)), np.where(client > 1, -1, 1), np.where(client % 2, -1, 1)], axis=1
+    )
+    x = (
+        (1 - rng.random((len(client), 3))) * octant * np.where(label, -1, 1)[:, None]
+    )  # (0, 1]: never on the plane
     if not test_samples:
         return Arrays(x, label, client)
     x_test = rng.uniform(-1, 1, (test_samples, 3))

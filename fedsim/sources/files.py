@@ -15,7 +15,10 @@ from fedsim.errors import DataError
 
 MOST_BYTES = 8 << 30  # of a file, unpacked
 MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
-LIST_BYTES, FEW_LISTS = 6, 100_000  # bytes of JSON for each list or mapping in it, and so many that need no such room
+LIST_BYTES, FEW_LISTS = (
+    6,
+    100_000,
+)  # bytes of JSON for each list or mapping in it, and so many that need no such room
 Name = Annotated[str, MinLen(1)]
 
 
@@ -37,7 +40,9 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
             if size > most:
                 raise DataError(f"larger than {most} bytes: {size}")
             if sha256 is not None and (actual := _digest(file)) != sha256.lower():
-                raise DataError(f"another file than the one meant: its SHA-256 is {actual}, expected {sha256[:80]}")
+                raise DataError(
+                    f"another file than the one meant: its SHA-256 is {actual}, expected {sha256[:80]}"
+                )
             file.seek(0)
             yield file
     except DataError as error:
@@ -55,7 +60,9 @@ def require_few_lists(content: bytes) -> None:
     """
     count = content.count(b"[") + content.count(b"{")
     if count > FEW_LISTS + len(content) // LIST_BYTES:
-        raise DataError(f"{count} lists and mappings in {len(content)} bytes of JSON; no data set is written so")
+        raise DataError(
+            f"{count} lists and mappings in {len(content)} bytes of JSON; no data set is written so"
+        )
 
 
 def require_content(file: BinaryIO) -> None:

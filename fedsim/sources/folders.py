@@ -28,7 +28,9 @@ def folder_files(path: str, sha256: str | None = None) -> Iterator[dict[str, Pat
     try:
         files = _listed(Path(path))
         if sha256 is not None and (actual := sha256_of_files(files)) != sha256.lower():
-            raise DataError(f"other files than those meant: their SHA-256 is {actual}, expected {sha256[:80]}")
+            raise DataError(
+                f"other files than those meant: their SHA-256 is {actual}, expected {sha256[:80]}"
+            )
         yield files
     except DataError as error:
         raise error.within(path) from None
@@ -54,7 +56,9 @@ def chosen_split(splits: list[str], split: str | None) -> str:
       DataError: where several are there and none is named, or another one is.
     """
     if split is None and len(splits) > 1:
-        raise DataError(f"holds {', '.join(name or 'plain files' for name in splits)}; choose one with `split`")
+        raise DataError(
+            f"holds {', '.join(name or 'plain files' for name in splits)}; choose one with `split`"
+        )
     chosen = splits[0] if split is None else split
     if chosen not in splits:
         raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
@@ -81,5 +85,7 @@ def _listed(folder: Path) -> dict[str, Path]:
             require_sound_file(name_inside)
             files[name_inside] = file
         if len(files) > MOST_FILES:
-            raise DataError(f"more than {MOST_FILES} files; give the folder that holds the samples alone")
+            raise DataError(
+                f"more than {MOST_FILES} files; give the folder that holds the samples alone"
+            )
     return dict(sorted(files.items()))

@@ -16,7 +16,18 @@ from fedsim.sources.pictures import SUFFIXES
 
 STARTS = 4096  # bytes at the start of a file that tell one format from another
 LABELS = ("y", "label", "labels", "target", "class", "outcome")  # what columns of labels are called
-CLIENTS = ("client", "client_id", "user", "user_id", "subject", "patient", "writer", "device", "site", "hospital")
+CLIENTS = (
+    "client",
+    "client_id",
+    "user",
+    "user_id",
+    "subject",
+    "patient",
+    "writer",
+    "device",
+    "site",
+    "hospital",
+)
 
 
 FILE, FOLDER, EITHER = (False,), (True,), (False, True)
@@ -45,17 +56,27 @@ class Format(NamedTuple):
 
 
 def _cifar(names: dict[str, re.Pattern], pickled: str) -> Callable[[Place], bool]:
-    return lambda place: place.any("|".join(p.pattern for p in names.values())) or place.any(pickled)
+    return lambda place: (
+        place.any("|".join(p.pattern for p in names.values())) or place.any(pickled)
+    )
 
 
 def _is_medmnist(place: Place) -> bool:
-    with contextlib.suppress(Exception), opened(str(place.path)) as file, zipfile.ZipFile(file) as archive:
-        return "train_images.npy" in archive.namelist()[:100]  # what is no archive is told by the reader of archives
+    with (
+        contextlib.suppress(Exception),
+        opened(str(place.path)) as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        return (
+            "train_images.npy" in archive.namelist()[:100]
+        )  # what is no archive is told by the reader of archives
     return False
 
 
 def _is_leaf(place: Place) -> bool:
-    named = [name for name in place.names if re.fullmatch(r"((data/)?(train|test)/)?[^/]*\.json", name)]
+    named = [
+        name for name in place.names if re.fullmatch(r"((data/)?(train|test)/)?[^/]*\.json", name)
+    ]
     if not named:
         return False
     with opened(str(place.path / named[0] if place.folder else place.path)) as file:
@@ -63,19 +84,32 @@ def _is_leaf(place: Place) -> bool:
 
 
 FORMATS = (
-    Format("medmnist", "FILE.npz with train_images", lambda p: p.any(r".*\.npz") and _is_medmnist(p), FILE),
+    Format(
+        "medmnist",
+        "FILE.npz with train_images",
+        lambda p: p.any(r".*\.npz") and _is_medmnist(p),
+        FILE,
+    ),
     Format("npz", "FILE.npz with x and y", lambda p: p.any(r".*\.npz"), FILE),
     Format("csv", "FILE.csv, FILE.tsv", lambda p: p.any(r".*\.(csv|tsv)(\.gz)?"), FILE),
     Format("parquet", "FILE.parquet", lambda p: p.any(r".*\.(parquet|pq)"), FILE),
     Format("text", "FILE.txt", lambda p: p.any(r".*\.txt"), FILE),
     Format("idx", "train-images-idx3-ubyte ...", lambda p: p.any(IDX.pattern), FOLDER),
-    Format("cifar10", "data_batch_1.bin ...", _cifar(CIFAR10, r"data_batch_[1-5]|batches\.meta"), FOLDER),
+    Format(
+        "cifar10",
+        "data_batch_1.bin ...",
+        _cifar(CIFAR10, r"data_batch_[1-5]|batches\.meta"),
+        FOLDER,
+    ),
     Format("cifar100", "train.bin, test.bin", _cifar(CIFAR100, r"train|file\.txt~"), FOLDER),
     Format("huggingface", "save_to_disk's files, parquet files", lambda p: p.any(SAVED), FOLDER),
     Format("tff_hdf5", "FILE.h5", lambda p: p.any(r"[^/]*\.(h5|hdf5)"), EITHER),
     Format("leaf", "train/*.json with users and user_data", _is_leaf, FOLDER),
     Format(
-        "imagefolder", "CLASS/IMAGE.png", lambda p: p.any(rf".*/[^/]+({'|'.join(map(re.escape, SUFFIXES))})"), FOLDER
+        "imagefolder",
+        "CLASS/IMAGE.png",
+        lambda p: p.any(rf".*/[^/]+({'|'.join(map(re.escape, SUFFIXES))})"),
+        FOLDER,
     ),
 )
 OTHERS = {  # files that no reader takes -> what to do
@@ -105,9 +139,13 @@ def kind_of(path: str) -> str:
     if not place.folder:
         part = next((row for row in FORMATS if row.given == FOLDER and row.fits(place)), None)
         if part is not None:
-            raise DataError(f"{path}: is a file of a set of kind {part.kind}; describe its folder, {Path(path).parent}")
+            raise DataError(
+                f"{path}: is a file of a set of kind {part.kind}; describe its folder, {Path(path).parent}"
+            )
     known = ", ".join(f"{row.kind} ({row.what})" for row in FORMATS)
-    raise DataError(f"{path}: no known form of data; known are {known}; fedsim explain KIND says more")
+    raise DataError(
+        f"{path}: no known form of data; known are {known}; fedsim explain KIND says more"
+    )
 
 
 def guessed_keys(names: Sequence[str]) -> dict[str, str]:
@@ -120,7 +158,9 @@ def guessed_keys(names: Sequence[str]) -> dict[str, str]:
     """
     called = {name.lower(): name for name in reversed(names)}
     target = next((called[name] for name in LABELS if name in called), names[-1])
-    client = next((called[name] for name in CLIENTS if name in called and called[name] != target), None)
+    client = next(
+        (called[name] for name in CLIENTS if name in called and called[name] != target), None
+    )
     return {"target": target, **({"client": client} if client else {})}
 
 

@@ -74,7 +74,9 @@ def _cells(column: Any) -> list[str]:
             column = column.astype("Int64")
     values, empty = column.tolist(), column.isna().tolist()
     if any(isinstance(value, NESTED) for value in values):
-        raise DataError(f"column {str(column.name)[:40]!a}: holds lists; a column for each number, or text, is needed")
+        raise DataError(
+            f"column {str(column.name)[:40]!a}: holds lists; a column for each number, or text, is needed"
+        )
     return ["" if blank else _cell(value) for value, blank in zip(values, empty, strict=True)]
 
 

@@ -23,7 +23,12 @@ def _require_memory(rows: int, features: int, itemsize: int = 8) -> None:
 
 @dataset
 def synthetic(
-    alpha: Share = 1.0, beta: Share = 1.0, iid: bool = False, clients: Count = 30, multiple: Count = 1, seed: Seed = 0
+    alpha: Share = 1.0,
+    beta: Share = 1.0,
+    iid: bool = False,
+    clients: Count = 30,
+    multiple: Count = 1,
+    seed: Seed = 0,
 ) -> Arrays:
     """Synthetic(α, β): every client has its own linear labelling and its own features; it brings client ids.
 
@@ -64,7 +69,9 @@ def synthetic(
 
 
 @dataset
-def leaf_synthetic(classes: Count = 5, features: Count = 60, clients: Count = 1000, seed: Seed = 931231) -> Arrays:
+def leaf_synthetic(
+    classes: Count = 5, features: Count = 60, clients: Count = 1000, seed: Seed = 931231
+) -> Arrays:
     """LEAF's Synthetic: tasks that share a hidden linear model, each with its own features; it brings client ids.
 
     n_k = min(⌊lognormal(3, 2)⌋ + 5, 1000); Q ~ N(0, 1) of shape (features + 1) x classes, u ~ N(N(0, 1), 1);
@@ -202,7 +209,9 @@ def quadratics(
 
 @dataset
 def lower_bound_pair(
-    mu: Annotated[float, Gt(0)] = 1.0, slope: float = 1.0, curvature: Annotated[float, Gt(0)] = 1e-12
+    mu: Annotated[float, Gt(0)] = 1.0,
+    slope: float = 1.0,
+    curvature: Annotated[float, Gt(0)] = 1e-12,
 ) -> Arrays:
     """Two clients whose slopes cancel: f₁(x) = μx² + Gx and f₂(x) = −Gx + ½κx², as least squares; it brings client ids.
 

@@ -51,7 +51,9 @@ def idx(path: Name, split: str | None = None, sha256: str | None = None) -> Arra
     with folder_files(path, sha256) as files:
         parts = _parts(files, split)
         x, y = _pair(parts, "train")
-        x_test, y_test = _pair(parts, "test") if any(part == "test" for part, _ in parts) else (None, None)
+        x_test, y_test = (
+            _pair(parts, "test") if any(part == "test" for part, _ in parts) else (None, None)
+        )
         return Arrays(x, y, None, x_test, y_test, scale=1 / 255 if x.dtype == np.uint8 else 1.0)
 
 
@@ -64,7 +66,10 @@ def _parts(files: dict[str, Path], split: str | None) -> dict[tuple[str, str], P
     chosen = chosen_split(splits, split)
     matches = [(match, path) for match, path in named if (match["split"] or "") == chosen]
     matches.sort(key=lambda one: one[1].suffix != ".gz")
-    return {("train" if match["part"] == "train" else "test", match["content"]): path for match, path in matches}
+    return {
+        ("train" if match["part"] == "train" else "test", match["content"]): path
+        for match, path in matches
+    }
 
 
 def _pair(parts: dict[tuple[str, str], Path], part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -110,7 +115,9 @@ def _array(file: BinaryIO, most: int) -> np.ndarray:
     shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
     size = math.prod(shape) * dtype.itemsize
     if size > most:
-        raise DataError(f"its header promises {shape}, {size} bytes; a file of its size holds at most {most}")
+        raise DataError(
+            f"its header promises {shape}, {size} bytes; a file of its size holds at most {most}"
+        )
     stays = not isinstance(file, gzip.GzipFile) and dtype.itemsize == 1 and size >= STAYS_BYTES
     if stays and os.fstat(file.fileno()).st_size - file.tell() == size:
         return np.memmap(file, dtype, "r", file.tell(), shape)  # pyright: ignore[reportCallIssue,reportArgumentType]
@@ -121,5 +128,7 @@ def _array(file: BinaryIO, most: int) -> np.ndarray:
         read += len(piece)
     if read < size or file.read(1):
         follows = "more" if read == size else f"{read} bytes"
-        raise DataError(f"its header promises {dtype.name} {shape}, {size} bytes, but {follows} follow")
+        raise DataError(
+            f"its header promises {dtype.name} {shape}, {size} bytes, but {follows} follow"
+        )
     return content.view(dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)

@@ -16,7 +16,17 @@ from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
 
 TESTS = ("test", "val", "validation")
 HIDDEN = ("Thumbs.db", "desktop.ini")  # besides names with a dot in front
-BESIDE = (".csv", ".html", ".json", ".md", ".mat", ".txt", ".xml", ".yaml", ".yml")  # of descriptions of the images
+BESIDE = (
+    ".csv",
+    ".html",
+    ".json",
+    ".md",
+    ".mat",
+    ".txt",
+    ".xml",
+    ".yaml",
+    ".yml",
+)  # of descriptions of the images
 WHERE = "put images at CLASS/IMAGE.png, or at train/CLASS/IMAGE.png and test/CLASS/IMAGE.png"
 
 
@@ -61,23 +71,32 @@ def imagefolder(
         shown = {name: file for name, file in files.items() if not _hidden(name)}
         tops = {name.partition("/")[0] for name in shown if "/" in name}
         parted = split in tops
-        for key, name in (("split", split if split != "train" or test_split else None), ("test_split", test_split)):
+        for key, name in (
+            ("split", split if split != "train" or test_split else None),
+            ("test_split", test_split),
+        ):
             if name is not None and name not in tops:
-                raise DataError(f"{key}: no folder {name[:60]!a}; there are {', '.join(sorted(tops))[:120] or 'none'}")
+                raise DataError(
+                    f"{key}: no folder {name[:60]!a}; there are {', '.join(sorted(tops))[:120] or 'none'}"
+                )
         train = _images(shown, split if parted else "", client_folders)
         chosen = test_split or next((name for name in TESTS if parted and name in tops), "")
         test = _images(shown, chosen, client_folders) if chosen else []
         labels = sorted({image.label for image in train})
         for image in test:
             if image.label not in labels:
-                raise DataError(f"{image.name}: no class {image.label[:60]!a} among the training images")
+                raise DataError(
+                    f"{image.name}: no class {image.label[:60]!a} among the training images"
+                )
         x = decoded(lambda: [(image.name, image.path) for image in (*train, *test)], size, channels)
         y = np.searchsorted(np.array(labels), [image.label for image in (*train, *test)])
         n, who = len(train), _ids([*train, *test]) if client_folders else None
         arrays = Arrays(x[:n], y[:n], None if who is None else who[:n], scale=SCALE, labels=labels)
         if not test:
             return arrays
-        return arrays._replace(x_test=x[n:], y_test=y[n:], client_test=None if who is None else who[n:])
+        return arrays._replace(
+            x_test=x[n:], y_test=y[n:], client_test=None if who is None else who[n:]
+        )
 
 
 def _hidden(name: str) -> bool:
@@ -91,7 +110,9 @@ def _images(files: dict[str, Path], top: str, clients: bool) -> list[Image]:
       DataError: for a folder without images, images outside of classes, and other files among them.
     """
     images, levels = [], 2 if clients else 1
-    inside: dict[tuple[str, ...], str] = {}  # folder of a class -> the one folder in it that holds images
+    inside: dict[
+        tuple[str, ...], str
+    ] = {}  # folder of a class -> the one folder in it that holds images
     for name, path in files.items():
         above, *rest = ("", *name.split("/")) if not top else name.split("/")
         if above != top:
@@ -101,13 +122,17 @@ def _images(files: dict[str, Path], top: str, clients: bool) -> list[Image]:
         if suffix in BESIDE or (not folders and suffix not in SUFFIXES):
             continue
         if suffix not in SUFFIXES:
-            raise DataError(f"{name[:200]!a} is no image: its suffix is none of {', '.join(SUFFIXES)}")
+            raise DataError(
+                f"{name[:200]!a} is no image: its suffix is none of {', '.join(SUFFIXES)}"
+            )
         if len(folders) < levels:
             needed = "folder of a client and of a class" if clients else "folder of a class"
             raise DataError(f"{name[:200]!a} lies in no {needed}; {WHERE}")
         place, deeper = tuple(folders[:levels]), "/".join(folders[levels:])
         if inside.setdefault(place, deeper) != deeper:
-            why = "a class is one folder; write client_folders: true if the folders above are clients"
+            why = (
+                "a class is one folder; write client_folders: true if the folders above are clients"
+            )
             raise DataError(f"{'/'.join(place)[:100]!a} holds images in several folders: {why}")
         images.append(Image(name, path, folders[levels - 1], folders[0]))
     if not images:

@@ -16,7 +16,16 @@ from fedsim.sources.folders import folder_files, sha256_of_files
 from fedsim.sources.leaf_files import WHERE as WHERE
 from fedsim.sources.leaf_files import Part, files_of, part_of
 from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
-from fedsim.sources.tokens import SPECIAL, UNKNOWN, Length, filled, most_frequent, numbered, require_room, words_of
+from fedsim.sources.tokens import (
+    SPECIAL,
+    UNKNOWN,
+    Length,
+    filled,
+    most_frequent,
+    numbered,
+    require_room,
+    words_of,
+)
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
 PIXELS = 784  # of FEMNIST's images, 28 × 28
@@ -65,9 +74,18 @@ def leaf(
         parts = files_of(files)
         known = {name: file for part in parts.values() for name, file in part.items()}
         key = f"leaf-{sha256_of_files(known)}-{length}-{vocabulary}"
-        made = cached(key, lambda: _arrays({name: part_of(part) for name, part in parts.items()}, length, vocabulary))
+        made = cached(
+            key,
+            lambda: _arrays(
+                {name: part_of(part) for name, part in parts.items()}, length, vocabulary
+            ),
+        )
         arrays = _given(made)
-        return _with_images(arrays, files, images or ".", size, channels) if arrays.x.dtype.kind == "U" else arrays
+        return (
+            _with_images(arrays, files, images or ".", size, channels)
+            if arrays.x.dtype.kind == "U"
+            else arrays
+        )
 
 
 def _arrays(read: dict[str, Part], length: int, vocabulary: int) -> Made:
@@ -119,7 +137,11 @@ def _labels(y: np.ndarray) -> np.ndarray:
     """Labels as they are; those of Sent140, 0 and 4, as 0 and 1."""
     if y.dtype.kind == "U" and np.char.isdigit(y).all():
         y = y.astype(np.int64)
-    return y // 4 if y.dtype.kind in "iu" and y.size and set(np.unique(y).tolist()) <= {0, 4} and y.max() == 4 else y
+    return (
+        y // 4
+        if y.dtype.kind in "iu" and y.size and set(np.unique(y).tolist()) <= {0, 4} and y.max() == 4
+        else y
+    )
 
 
 def _characters(rows: list[str], codes: dict[str, int]) -> np.ndarray:
@@ -134,24 +156,38 @@ def _characters(rows: list[str], codes: dict[str, int]) -> np.ndarray:
 
 def _tweet(row: Any) -> str:
     if not isinstance(row, list) or len(row) <= TEXT_PLACE or not isinstance(row[TEXT_PLACE], str):
-        raise DataError(f"x: a list of texts with the tweet as its fifth is needed, found {str(row)[:60]!a}")
+        raise DataError(
+            f"x: a list of texts with the tweet as its fifth is needed, found {str(row)[:60]!a}"
+        )
     return row[TEXT_PLACE]
 
 
 def _with_images(
-    arrays: Arrays, files: dict[str, Path], folder: str, size: list[int] | None, channels: Literal[1, 3] | None
+    arrays: Arrays,
+    files: dict[str, Path],
+    folder: str,
+    size: list[int] | None,
+    channels: Literal[1, 3] | None,
 ) -> Arrays:
     """Names of images replaced by what is in them.
 
     Raises:
       DataError: for images that are not there, or are none.
     """
-    places = {PurePosixPath(name): path for name, path in files.items() if name.lower().endswith(SUFFIXES)}
-    known = {name.name: path for name, path in places.items() if name.is_relative_to(PurePosixPath(folder))}
+    places = {
+        PurePosixPath(name): path for name, path in files.items() if name.lower().endswith(SUFFIXES)
+    }
+    known = {
+        name.name: path
+        for name, path in places.items()
+        if name.is_relative_to(PurePosixPath(folder))
+    }
     named = [*arrays.x.tolist(), *([] if arrays.x_test is None else arrays.x_test.tolist())]
     names = [PurePosixPath(name).name for name in named]
     if missing := [name for name in names if name not in known]:
         text = f"no image {missing[0][:60]!a}, nor {len(missing) - 1} others"
-        raise DataError(f"{text}; put them into a folder beside train and test, and name it with `images`")
+        raise DataError(
+            f"{text}; put them into a folder beside train and test, and name it with `images`"
+        )
     x, n = decoded(lambda: ((name, known[name]) for name in names), size, channels), len(arrays.y)
     return arrays._replace(x=x[:n], x_test=None if arrays.x_test is None else x[n:], scale=SCALE)

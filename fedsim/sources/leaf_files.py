@@ -33,7 +33,11 @@ def files_of(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
     named = {name: path for name, path in files.items() if name.endswith(".json")}
     for front in ("", "data/"):
         parts = {
-            part: {n: p for n, p in named.items() if PurePosixPath(n).parent == PurePosixPath(front + part)}
+            part: {
+                n: p
+                for n, p in named.items()
+                if PurePosixPath(n).parent == PurePosixPath(front + part)
+            }
             for part in ("train", "test")
         }
         if parts["train"]:
@@ -58,7 +62,9 @@ def part_of(files: dict[str, Path]) -> Part:
     for name, path in files.items():
         for user, x, y in _users(name, path):
             if user in seen:
-                raise DataError(f"{name}: user {user[:40]!a} stands there twice; a user's samples are in one place")
+                raise DataError(
+                    f"{name}: user {user[:40]!a} stands there twice; a user's samples are in one place"
+                )
             seen.add(user)
             if not x:
                 continue
@@ -102,11 +108,17 @@ def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
             raise DataError("`num_samples` has no number for every user")
         for user, count in zip(held["users"], counts, strict=True):
             samples = data.pop(user, None) if isinstance(user, str) else None
-            if not isinstance(samples, dict) or not all(isinstance(samples.get(part), list) for part in "xy"):
-                raise DataError(f"user {str(user)[:40]!a} has no lists x and y in `user_data`, or stands there twice")
+            if not isinstance(samples, dict) or not all(
+                isinstance(samples.get(part), list) for part in "xy"
+            ):
+                raise DataError(
+                    f"user {str(user)[:40]!a} has no lists x and y in `user_data`, or stands there twice"
+                )
             if not len(samples["x"]) == len(samples["y"]) == count:
                 sizes = f"{len(samples['x'])} x, {len(samples['y'])} y"
-                raise DataError(f"user {user[:40]!a}: `num_samples` promises {str(count)[:20]}, there are {sizes}")
+                raise DataError(
+                    f"user {user[:40]!a}: `num_samples` promises {str(count)[:20]}, there are {sizes}"
+                )
             if (fault := fault_of(user)) is not None:
                 raise DataError(f"user {fault}")
             require_sound(f"user {user[:40]!a}", samples["y"], "label")

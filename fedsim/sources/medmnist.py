@@ -18,7 +18,9 @@ WHERE = "MedMNIST's files (pathmnist.npz, ...) are at zenodo.org/records/1051965
 
 
 @dataset
-def medmnist(path: Name, val: Literal["train", "drop"] = "train", sha256: str | None = None) -> Arrays:
+def medmnist(
+    path: Name, val: Literal["train", "drop"] = "train", sha256: str | None = None
+) -> Arrays:
     """A set of MedMNIST: bytes `[28, 28, 1]` or `[28, 28, 3]` (or 64, 128, 224 wide), pixels over 255, one label each.
 
     The archive has `train_images [n, 28, 28]` or `[n, 28, 28, 3]`, `train_labels [n, 1]`, and the same of `val` and `test`;
@@ -38,7 +40,11 @@ def medmnist(path: Name, val: Literal["train", "drop"] = "train", sha256: str | 
     """
     with opened(path, sha256, math.inf) as file:
         arrays = arrays_in(file, MEMBERS, needed=())
-        pairs = {part: _pair(arrays, part) for part in PARTS if f"{part}_images" in arrays or part == "train"}
+        pairs = {
+            part: _pair(arrays, part)
+            for part in PARTS
+            if f"{part}_images" in arrays or part == "train"
+        }
         if val == "drop":
             pairs.pop("val", None)
         sides = {x.shape[1:] for x, _ in pairs.values()}
@@ -46,7 +52,10 @@ def medmnist(path: Name, val: Literal["train", "drop"] = "train", sha256: str | 
             raise DataError(f"images of several shapes: {', '.join(map(str, sorted(sides)))}")
         x, y = pairs["train"]
         if "val" in pairs:
-            x, y = (np.concatenate([ours, more]) for ours, more in zip((x, y), pairs["val"], strict=True))
+            x, y = (
+                np.concatenate([ours, more])
+                for ours, more in zip((x, y), pairs["val"], strict=True)
+            )
         x_test, y_test = pairs.get("test", (None, None))
         return Arrays(x, y, x_test=x_test, y_test=y_test, scale=SCALE)
 
@@ -58,11 +67,19 @@ def _pair(arrays: dict[str, np.ndarray], part: str) -> tuple[np.ndarray, np.ndar
             raise DataError(f"no array '{name}'; {WHERE}")
     images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
-        raise DataError(f"{part}_images: bytes [n, height, width] are needed, found {images.dtype} {images.shape}")
+        raise DataError(
+            f"{part}_images: bytes [n, height, width] are needed, found {images.dtype} {images.shape}"
+        )
     if labels.dtype.kind not in "iu" or labels.shape[1:] not in ((), (1,)):
         several = labels.ndim == 2 and labels.shape[1] > 1
-        why = ": several labels for each image (ChestMNIST), and classification takes one" if several else ""
-        raise DataError(f"{part}_labels: integers [n, 1] are needed, found {labels.dtype} {labels.shape}{why}")
+        why = (
+            ": several labels for each image (ChestMNIST), and classification takes one"
+            if several
+            else ""
+        )
+        raise DataError(
+            f"{part}_labels: integers [n, 1] are needed, found {labels.dtype} {labels.shape}{why}"
+        )
     if len(images) != len(labels):
         raise DataError(f"{len(images)} {part}_images and {len(labels)} {part}_labels")
     return images[..., None] if images.ndim == 3 else images, labels.reshape(-1).astype(np.int64)

@@ -87,7 +87,9 @@ def require_sound_file(name: str) -> None:
     """
     if not is_sound(name):
         shown = repr(os.fsencode(name)[:200])[1:]
-        raise DataError(f"{shown}: the name of the file or of its folder is no text in UTF-8; rename it")
+        raise DataError(
+            f"{shown}: the name of the file or of its folder is no text in UTF-8; rename it"
+        )
 
 
 def _fault_of_codes(values: np.ndarray) -> tuple[int, str] | None:

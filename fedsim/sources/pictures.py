@@ -33,7 +33,9 @@ MOST_FILE_BYTES = 1 << 30  # of an image
 MEMORY_BYTES = 1 << 30  # of decoded images that are held in memory; more lie in a temporary file
 
 
-def decoded(images: Callable[[], Encoded], size: list[int] | None, channels: int | None) -> np.ndarray:
+def decoded(
+    images: Callable[[], Encoded], size: list[int] | None, channels: int | None
+) -> np.ndarray:
     """Images as bytes `[n, height, width, channels]`, above 1 GiB in a temporary file that rows are read from.
 
     Args:
@@ -82,9 +84,7 @@ def _room(shape: tuple[int, ...], packed: int) -> np.ndarray:
         raise DataError(f"images of {form} bytes from {packed} bytes; at most {MOST_RATIO}-fold")
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if size > free:
-        where = (
-            f"{tempfile.gettempdir()} has {megabytes(free)} left; choose a smaller size, or another folder by TMPDIR"
-        )
+        where = f"{tempfile.gettempdir()} has {megabytes(free)} left; choose a smaller size, or another folder by TMPDIR"
         raise DataError(f"images of {form} bytes are {megabytes(size)}, and {where}")
     with tempfile.TemporaryFile() as file:
         return np.memmap(file, np.uint8, "w+", shape=shape)
@@ -106,7 +106,9 @@ def _image(name: str, source: Path | bytes) -> Iterator[Any]:
 
     try:
         with (
-            io.BytesIO(source) if isinstance(source, bytes) else opened(str(source), most=MOST_FILE_BYTES) as file,
+            io.BytesIO(source)
+            if isinstance(source, bytes)
+            else opened(str(source), most=MOST_FILE_BYTES) as file,
             Image.open(file, formats=FORMATS) as image,
         ):
             _require_few_scans(image)
@@ -130,7 +132,9 @@ def _require_work(pixels: int, packed: int) -> None:
       DataError: for more pixels than so many bytes hold in images that somebody drew or took.
     """
     if pixels > max(MEMORY_BYTES, MOST_RATIO * packed):
-        raise DataError(f"{pixels} pixels so far, from {packed} bytes; at most {MOST_RATIO} for a byte")
+        raise DataError(
+            f"{pixels} pixels so far, from {packed} bytes; at most {MOST_RATIO} for a byte"
+        )
 
 
 def _require_few_scans(image: Any) -> None:
@@ -179,4 +183,6 @@ def _one_size(sizes: Counter) -> tuple[int, int]:
         return next(iter(sizes))
     seen = [f"{height} x {width} ({n})" for (height, width), n in sizes.most_common(5)]
     listed = ", ".join(seen) + (f" and {len(sizes) - 5} more" if len(sizes) > 5 else "")
-    raise DataError(f"images of {len(sizes)} sizes, height x width: {listed}; write size: [height, width]")
+    raise DataError(
+        f"images of {len(sizes)} sizes, height x width: {listed}; write size: [height, width]"
+    )

@@ -45,7 +45,9 @@ def splits_of(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
     if not configurations:
         raise DataError(f"no files of datasets; {WHERE}")
     if len(configurations) > 1:
-        raise DataError(f"holds several sets; give the folder of one: {', '.join(sorted(configurations))[:200]}")
+        raise DataError(
+            f"holds several sets; give the folder of one: {', '.join(sorted(configurations))[:200]}"
+        )
     return next(iter(configurations.values()))
 
 
@@ -57,8 +59,14 @@ def declared(files: dict[str, Path], metadata: Any) -> dict[str, Any]:
       metadata: of the schema of its tables.
     """
     texts = [metadata[b"huggingface"]] if metadata and b"huggingface" in metadata else []
-    infos = [_parsed(text, "the schema").get("info") for text in texts if len(text) <= MOST_JSON_BYTES]
-    infos += [json_of(path) for name, path in files.items() if PurePosixPath(name).name == "dataset_info.json"][:1]
+    infos = [
+        _parsed(text, "the schema").get("info") for text in texts if len(text) <= MOST_JSON_BYTES
+    ]
+    infos += [
+        json_of(path)
+        for name, path in files.items()
+        if PurePosixPath(name).name == "dataset_info.json"
+    ][:1]
     for info in infos:
         features = info.get("features") if isinstance(info, dict) else None
         if isinstance(features, dict):
@@ -99,7 +107,9 @@ def _snapshot(files: dict[str, Path]) -> dict[str, Path]:
         if chosen not in hashes:
             raise DataError(f"refs/main names no snapshot; there are {', '.join(hashes)[:200]}")
     front = f"snapshots/{chosen}/"
-    return {name.removeprefix(front): path for name, path in files.items() if name.startswith(front)}
+    return {
+        name.removeprefix(front): path for name, path in files.items() if name.startswith(front)
+    }
 
 
 def _saved(files: dict[str, Path], front: str) -> dict[str, Path]:
@@ -107,7 +117,11 @@ def _saved(files: dict[str, Path], front: str) -> dict[str, Path]:
     if f"{front}state.json" not in files:
         raise DataError(f"no {front}state.json, which save_to_disk writes; {WHERE}")
     listed = json_of(files[f"{front}state.json"]).get("_data_files")
-    names = [one.get("filename") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    names = (
+        [one.get("filename") for one in listed if isinstance(one, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     if not names:
         raise DataError(f"{front}state.json: names no files")
     shards = {}
@@ -120,7 +134,9 @@ def _saved(files: dict[str, Path], front: str) -> dict[str, Path]:
 
 def _split_of(name: PurePosixPath) -> tuple[str, str] | None:
     """(folder of the set, split) of a file of the cache or of the hub; None for any other file."""
-    if name.suffix not in (".arrow", ".parquet") or any(part.startswith(".") for part in name.parts):
+    if name.suffix not in (".arrow", ".parquet") or any(
+        part.startswith(".") for part in name.parts
+    ):
         return None
     shard, folder = SHARD.fullmatch(name.stem), name.parent
     assert shard is not None

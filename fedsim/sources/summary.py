@@ -11,14 +11,33 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import BLANK, Value, as_comma_number, as_date, as_number, decimal_comma_in, value_of
+from fedsim.sources.cells import (
+    BLANK,
+    Value,
+    as_comma_number,
+    as_date,
+    as_number,
+    decimal_comma_in,
+    value_of,
+)
 from fedsim.sources.dates import date_of
-from fedsim.sources.delimited import COMMA, NUMBERS, POINT, SEEN, any_lines_of, chunks_of, delimiter_of, unpacked
+from fedsim.sources.delimited import (
+    COMMA,
+    NUMBERS,
+    POINT,
+    SEEN,
+    any_lines_of,
+    chunks_of,
+    delimiter_of,
+    unpacked,
+)
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
 from fedsim.sources.names import is_sound, reason_of, shown
 
-MOST_DISTINCT = 10_000  # values of a column that are told apart; of more it is said that there are more
+MOST_DISTINCT = (
+    10_000  # values of a column that are told apart; of more it is said that there are more
+)
 MOST_HELD = 2_000_000  # of all columns together
 MOST_CHARACTERS = 40  # of a text that is shown
 
@@ -61,7 +80,9 @@ class Column:
         self.whole = True
         self.seen: set[Any] = set()
         self.ends: tuple[Any, Any] | None = None
-        self.unreadable: tuple[int, str] | None = None  # line and reason of the first cell that is not UTF-8
+        self.unreadable: tuple[int, str] | None = (
+            None  # line and reason of the first cell that is not UTF-8
+        )
 
     def read(self, cells: Sequence[str] | np.ndarray, numbers: Sequence[int]) -> None:
         """Count cells.
@@ -155,7 +176,9 @@ class Column:
         """What is wrong, in a line."""
         if self.unreadable is not None:
             number, reason = self.unreadable
-            return f"{unit} {number}, column {self.name[:MOST_CHARACTERS]!a}: not UTF-8 text: {reason}"
+            return (
+                f"{unit} {number}, column {self.name[:MOST_CHARACTERS]!a}: not UTF-8 text: {reason}"
+            )
         if self.others:
             noun = "dates" if self.dates else "numbers"
             return f"column {self.name[:MOST_CHARACTERS]!a}: {self.others:,} cells are no {noun}, and most are"
@@ -172,7 +195,9 @@ class Column:
         return int(end) if self.whole else end
 
 
-def summary_of(kind: str, path: str, delimiter: str = "auto", decimal: str = POINT) -> Summary | None:
+def summary_of(
+    kind: str, path: str, delimiter: str = "auto", decimal: str = POINT
+) -> Summary | None:
     """The columns of a table in a file; None for data of other kinds.
 
     Args:
@@ -207,7 +232,9 @@ def of_text(file: BinaryIO, delimiter: str, decimal: str) -> Summary:
         except DataError as error:
             problems[""] = error.lines[0]
             between = ";" if decimal == COMMA else ","
-        rows = text.reader(itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True)
+        rows = text.reader(
+            itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True
+        )
         header = _header(rows)
         faults = Faults("line", header)
         columns = [Column(name, _told_apart(header), NUMBERS[decimal]) for name in header]
@@ -264,13 +291,20 @@ def _of_parquet(path: Path) -> Summary:
 
     schema = schema_of(path)
     names = [str(name) for name in schema.names]
-    scalar = [name for name in names if is_scalar(schema.field(name).type) or pa.types.is_null(schema.field(name).type)]
+    scalar = [
+        name
+        for name in names
+        if is_scalar(schema.field(name).type) or pa.types.is_null(schema.field(name).type)
+    ]
     problems = {
         name: f"column {name[:MOST_CHARACTERS]!a}: holds {schema.field(name).type}, neither numbers nor texts"
         for name in names
         if name not in scalar
     }
-    columns = [Column(name, _told_apart(scalar), dates=is_temporal(schema.field(name).type)) for name in scalar]
+    columns = [
+        Column(name, _told_apart(scalar), dates=is_temporal(schema.field(name).type))
+        for name in scalar
+    ]
     count = 0
     with sound("parquet file"):
         for batch in batches(path, scalar):

@@ -98,7 +98,9 @@ def parquet(
 
         from fedsim.sources.arrow_columns import require_sound_texts
     except ImportError:
-        raise DataError("parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow") from None
+        raise DataError(
+            "parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow"
+        ) from None
     with opened(path, sha256) as file:
         try:
             table = ParquetFile(file)

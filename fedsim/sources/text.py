@@ -99,7 +99,9 @@ def _plain(file: BinaryIO) -> Texts:
         except (OSError, EOFError) as error:
             raise DataError(f"not a sound gzip file: {error}") from None
     if len(content) > most:
-        raise DataError(f"unpacks to more than {most} bytes: at most {MOST_RATIO}-fold, and what the memory holds")
+        raise DataError(
+            f"unpacks to more than {most} bytes: at most {MOST_RATIO}-fold, and what the memory holds"
+        )
     return Texts([content.replace("\r\n", "\n")])
 
 
@@ -109,7 +111,9 @@ def _cells(file: BinaryIO, column: str, client: str | None, delimiter: str) -> T
         if client is None and "client" in names and column != "client":
             client = "client"
         places = [
-            _place(names, role, name) for role, name in (("column", column), ("client", client)) if name is not None
+            _place(names, role, name)
+            for role, name in (("column", column), ("client", client))
+            if name is not None
         ]
         faults = Faults("line", names)
         texts: list[str] = []
@@ -131,13 +135,19 @@ def _place(names: list[str], role: str, name: str) -> int:
     if name in names:
         raise DataError(f"{role}: several columns are called {name[:40]!a}; give each its own name")
     near = nearest(name, set(names))
-    instead = f"did you mean {near!a}?" if near else f"there are {', '.join(ascii(n[:40]) for n in names[:8])}"
+    instead = (
+        f"did you mean {near!a}?"
+        if near
+        else f"there are {', '.join(ascii(n[:40]) for n in names[:8])}"
+    )
     raise DataError(f"{role}: no column {name[:40]!a}; {instead}")
 
 
 def _sequences(texts: Texts, tokens: str, length: int, vocabulary: int) -> Arrays:
     """Texts as sequences of tokens with the next token at every place."""
-    parts: list[Sequence[str]] = list(texts.texts) if tokens == "character" else [words_of(t) for t in texts.texts]
+    parts: list[Sequence[str]] = (
+        list(texts.texts) if tokens == "character" else [words_of(t) for t in texts.texts]
+    )
     require_room(sum(-(-max(len(part) - 1, 0) // length) for part in parts), length)
     known = [*SPECIAL, *most_frequent(parts, vocabulary - len(SPECIAL))]
     if tokens == "character":
@@ -147,9 +157,14 @@ def _sequences(texts: Texts, tokens: str, length: int, vocabulary: int) -> Array
         codes = {token: code for code, token in enumerate(known)}
         encoded = (numbered(part, codes, UNKNOWN) for part in parts)
     rows = [next_tokens(part, length) for part in encoded]
-    x, y = (np.concatenate([np.zeros((0, length), np.int32), *(row[side] for row in rows)]) for side in (0, 1))
+    x, y = (
+        np.concatenate([np.zeros((0, length), np.int32), *(row[side] for row in rows)])
+        for side in (0, 1)
+    )
     if not len(x):
-        raise DataError(f"no text of two {tokens}s or more; a label is the {tokens} behind another one")
+        raise DataError(
+            f"no text of two {tokens}s or more; a label is the {tokens} behind another one"
+        )
     ids = texts.client
     client = None if ids is None else np.repeat(np.array(ids), [len(row[0]) for row in rows])
     return Arrays(x, y, client, vocabulary=len(known), labels=known)

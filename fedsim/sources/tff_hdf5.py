@@ -95,7 +95,9 @@ def tff_hdf5(
         for name in ("scale", "vocabulary"):
             if name in fields:
                 fields[name] = fields[name].item()
-        return Arrays(**{**fields, "labels": fields["labels"].tolist() if "labels" in fields else None})
+        return Arrays(
+            **{**fields, "labels": fields["labels"].tolist() if "labels" in fields else None}
+        )
 
 
 @contextmanager
@@ -167,10 +169,14 @@ def _kind(file: Examples) -> str:
     if not file.clients:
         raise DataError(f"no clients; {WHERE}")
     fields = file.fields(file.clients[0])
-    kind = next((kind for kind in ("pixels", "image", "snippets", "tokens") if kind in fields), None)
+    kind = next(
+        (kind for kind in ("pixels", "image", "snippets", "tokens") if kind in fields), None
+    )
     if kind is None:
         listed = ", ".join(ascii(field[:40]) for field in fields[:6])
-        raise DataError(f"examples of {listed or 'nothing'}; needed are pixels, image, snippets or tokens: {WHERE}")
+        raise DataError(
+            f"examples of {listed or 'nothing'}; needed are pixels, image, snippets or tokens: {WHERE}"
+        )
     return kind
 
 
@@ -199,7 +205,9 @@ def _part(
     if len(shapes) > 1:
         raise DataError(f"samples of different shapes: {', '.join(map(str, shapes[:3]))}")
     y = np.concatenate([part.y for part in parts if len(part.y)])
-    return dict(zip(names, (np.concatenate(xs), y, np.repeat(np.array(clients), sizes)), strict=True))
+    return dict(
+        zip(names, (np.concatenate(xs), y, np.repeat(np.array(clients), sizes)), strict=True)
+    )
 
 
 def _values(x: np.ndarray) -> np.ndarray:
@@ -216,7 +224,9 @@ def _images(kind: str, first: int | None, client: str, x: np.ndarray, y: np.ndar
         )
     shape = {"pixels": (28, 28), "image": (32, 32, 3)}[kind]
     if x.shape[1:] != shape or x.dtype.kind not in "fu":
-        raise DataError(f"client {client!a}: {kind} of shape {shape} are needed, found {x.dtype} {x.shape[1:]}")
+        raise DataError(
+            f"client {client!a}: {kind} of shape {shape} are needed, found {x.dtype} {x.shape[1:]}"
+        )
     x = x if x.dtype == np.uint8 else as_bytes(x)
     return Rows(x[..., None] if kind == "pixels" else x, y.astype(np.int64))
 
@@ -228,7 +238,9 @@ def _texts(field: str, first: int | None, client: str, texts: np.ndarray) -> lis
     return texts.tolist()
 
 
-def _sentences(file: Examples, first_clients: int | None, first_samples: int | None) -> Iterable[list[str]]:
+def _sentences(
+    file: Examples, first_clients: int | None, first_samples: int | None
+) -> Iterable[list[str]]:
     """Words of all sentences."""
     for client, (texts,) in zip(file.clients, file.read(("tokens",), first_clients), strict=False):
         for sentence in _texts("tokens", first_samples, client, texts):

@@ -82,10 +82,14 @@ def participations_of(path: str, sha256: str | None) -> Participations:
             values = table.values[:, column]
             wrong = (values % 1 != 0) | (values > MOST_NUMBER)
             for i in np.flatnonzero(np.isfinite(values) & wrong).tolist():
-                table.faults.add(table.lines[i], place, f"{values[i]:g} is no whole number up to {MOST_NUMBER}")
+                table.faults.add(
+                    table.lines[i], place, f"{values[i]:g} is no whole number up to {MOST_NUMBER}"
+                )
         table.faults.raise_any()
         if not len(table.values):
-            raise DataError("no rows below the header; every round has a row for each of its clients")
+            raise DataError(
+                "no rows below the header; every round has a row for each of its clients"
+            )
         rounds, clients = table.values.astype(np.int64).T
         present = np.unique(rounds)
         gap = np.flatnonzero(present != np.arange(1, len(present) + 1))
@@ -97,7 +101,10 @@ def participations_of(path: str, sha256: str | None) -> Participations:
 
 
 def _columns(
-    file: BinaryIO, columns: Mapping[str, float], ids_in: str | None = None, noun: str = "time or rate"
+    file: BinaryIO,
+    columns: Mapping[str, float],
+    ids_in: str | None = None,
+    noun: str = "time or rate",
 ) -> _Table:
     """Columns of a CSV with a header: one of ids as text, where there is one, and others as numbers.
 
@@ -115,7 +122,9 @@ def _columns(
         if missing := [name for name in wanted if header.count(name) != 1]:
             listed = ", ".join(ascii(name[:40]) for name in header[:6]) or "nothing"
             wrong = "twice in the header" if missing[0] in header else f"no column; found {listed}"
-            raise DataError(f"line 1: {missing[0]!a} is {wrong}; the columns {', '.join(wanted)} are needed")
+            raise DataError(
+                f"line 1: {missing[0]!a} is {wrong}; the columns {', '.join(wanted)} are needed"
+            )
         faults = Faults("line", header)
         places = [header.index(name) for name in wanted]
         texts: list[str] = []
@@ -127,9 +136,14 @@ def _columns(
                 texts += table[places[0]]
             lines.extend(numbers)
             known = zip(places[len(wanted) - len(columns) :], columns.values(), strict=True)
-            block = [_numbers(table[place], numbers, place, least, faults, noun) for place, least in known]
+            block = [
+                _numbers(table[place], numbers, place, least, faults, noun)
+                for place, least in known
+            ]
             cells.frombytes(np.stack(block, axis=1).tobytes())
-    return _Table(texts, np.frombuffer(cells).reshape(len(lines), len(columns)), lines, faults, places)
+    return _Table(
+        texts, np.frombuffer(cells).reshape(len(lines), len(columns)), lines, faults, places
+    )
 
 
 def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> np.ndarray:
@@ -143,7 +157,9 @@ def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> n
     again = np.flatnonzero(np.diff(trace.device[order]) == 0)
     if len(again):
         first, second = (int(trace.lines[order[again[0] + i]]) for i in (0, 1))
-        raise DataError(f"line {second}: the client stands in line {first} already; give each one row").within(path)
+        raise DataError(
+            f"line {second}: the client stands in line {first} already; give each one row"
+        ).within(path)
     return trace.values[order]
 
 
@@ -158,5 +174,7 @@ def _numbers(
         values = np.array([np.nan if value is None else value for value in known])
     for i in np.flatnonzero(~(np.isfinite(values) & (values >= least))).tolist():
         low = f" and at least {least:g}" if values[i] < least else ""
-        faults.add(lines[i], place, f"{cells[i].strip()[:40]!a} is no {noun}; write a finite number{low}")
+        faults.add(
+            lines[i], place, f"{cells[i].strip()[:40]!a} is no {noun}; write a finite number{low}"
+        )
     return values

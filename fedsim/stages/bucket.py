@@ -43,7 +43,11 @@ def bucket(size: Annotated[int, Ge(1)] = 2) -> Stage:
     def apply(updates: Updates, state: Tree, context: Context):
         order = drawn_order(context, updates.arrived)
         means, left = bucketed(updates.delta, updates.arrived, order, size)
-        return updates._replace(delta=tree.select(left, means, updates.delta), arrived=left), state, {}
+        return (
+            updates._replace(delta=tree.select(left, means, updates.delta), arrived=left),
+            state,
+            {},
+        )
 
     return Stage(apply=apply)
 
@@ -69,4 +73,6 @@ def bucketed(
     total = lax.fori_loop(0, K, add, tree.zeros_like(stacked))
     rank = jnp.cumsum(present) - 1
     members = jnp.clip(m - rank * size, 1, size).astype(jnp.result_type(*jax.tree.leaves(stacked)))
-    return jax.tree.map(lambda t: t / tree.along(members, t).astype(t.dtype), total), present & (rank < buckets)
+    return jax.tree.map(lambda t: t / tree.along(members, t).astype(t.dtype), total), present & (
+        rank < buckets
+    )

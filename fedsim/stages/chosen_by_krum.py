@@ -60,7 +60,9 @@ def largest_chosen(
         again = ended(s)
         copies = s.copies + again
         scale = jnp.where(again, _bound(rows, copies), s.scale / 2)
-        return Search(scale, copies, jnp.where(again, 0, s.halvings + 1), _is_chosen(rows, scale, copies))
+        return Search(
+            scale, copies, jnp.where(again, 0, s.halvings + 1), _is_chosen(rows, scale, copies)
+        )
 
     begun = Search(jnp.zeros_like(rows.signs), first - 1, jnp.zeros_like(first), jnp.asarray(False))
     return lax.while_loop(unfinished, step, begun).scale
@@ -99,15 +101,21 @@ def _is_chosen(rows: Rows, scale: Float[Array, ""], copies: Int[Array, ""]) -> B
     away = rows.lengths**2 + 2 * scale * rows.along + scale**2 * rows.signs
     away = jnp.where(rows.known, jnp.maximum(away, 0), jnp.inf)
     n, K = _neighbours(rows), rows.known.shape[0]
-    values = jnp.block([[rows.squares, away[:, None]], [away[None, :], jnp.zeros((1, 1), away.dtype)]])
+    values = jnp.block(
+        [[rows.squares, away[:, None]], [away[None, :], jnp.zeros((1, 1), away.dtype)]]
+    )
     counts = jnp.ones((K + 1, K + 1), n.dtype).at[K].set(copies.astype(n.dtype)).at[K, K].add(-1)
     scores = _least_sum(values, counts, n)  # of every row, and of a copy
     return scores[K] < jnp.min(jnp.where(rows.known, scores[:K], jnp.inf))
 
 
-def _least_sum(values: Float[Array, "V C"], counts: Int[Array, "V C"], n: Int[Array, ""]) -> Float[Array, " C"]:
+def _least_sum(
+    values: Float[Array, "V C"], counts: Int[Array, "V C"], n: Int[Array, ""]
+) -> Float[Array, " C"]:
     """In every column the sum of the n least values, each there so many times."""
     values, counts = lax.sort((values, counts), dimension=0, num_keys=1)
     taken = jnp.clip(n - (jnp.cumsum(counts, axis=0) - counts), 0, counts)
     terms = jnp.where(taken > 0, taken.astype(values.dtype) * values, 0)
-    return tree.fold(jnp.zeros(values.shape[1], values.dtype), terms, jnp.ones(values.shape[0], values.dtype))
+    return tree.fold(
+        jnp.zeros(values.shape[1], values.dtype), terms, jnp.ones(values.shape[0], values.dtype)
+    )

@@ -74,7 +74,13 @@ def fang(
     return corrupt
 
 
-def _beyond(updates: Updates, context: Context, known: Bool[Array, " K"], knowledge: Knowledge, factor: float) -> Tree:
+def _beyond(
+    updates: Updates,
+    context: Context,
+    known: Bool[Array, " K"],
+    knowledge: Knowledge,
+    factor: float,
+) -> Tree:
     """Values against the mean, drawn for every client and coordinate; the own updates where nobody is known."""
     mean = mean_of(updates, known)
     deviation = std_of(updates, known, mean, ddof=0)
@@ -91,7 +97,9 @@ def _beyond(updates: Updates, context: Context, known: Bool[Array, " K"], knowle
     return jax.tree.unflatten(structure, [drawn(leaf, *part) for leaf, part in enumerate(parts)])
 
 
-def _extremes(x: Array, mean: Array, known: Bool[Array, " K"], factor: float) -> tuple[Array, Array]:
+def _extremes(
+    x: Array, mean: Array, known: Bool[Array, " K"], factor: float
+) -> tuple[Array, Array]:
     """From the least known value down where the mean is positive, from the largest up where it is not; `[...]` each."""
     rows = tree.along(known, x)
     least = jnp.min(jnp.where(rows, x, jnp.inf), axis=0)
@@ -108,7 +116,11 @@ def _deviations(mean: Array, deviation: Array) -> tuple[Array, Array]:
 
 
 def _chosen(
-    updates: Updates, context: Context, known: Bool[Array, " K"], knowledge: Knowledge, threshold: float
+    updates: Updates,
+    context: Context,
+    known: Bool[Array, " K"],
+    knowledge: Knowledge,
+    threshold: float,
 ) -> Tree:
     """The furthest point against the signs of the mean that Krum chooses."""
     signs = jax.tree.map(jnp.sign, mean_of(updates, known))

@@ -14,7 +14,9 @@ from fedsim.types import Context, Stage, Updates
 
 
 @attack
-def free_rider(message: Literal["stale", "noise"] = "stale", std: Annotated[float, Ge(0)] = 0.0) -> Stage:
+def free_rider(
+    message: Literal["stale", "noise"] = "stale", std: Annotated[float, Ge(0)] = 0.0
+) -> Stage:
     """Sends what the shared model did in the last round, or nothing, with noise on top, in place of the own update.
 
     `stale`: x_i ← x_t − x_{t−1} + σ ε_i, the step of the server before this round (0 in the first one);  `noise`: x_i ← σ ε_i

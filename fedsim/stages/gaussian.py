@@ -36,7 +36,9 @@ def gaussian(std: Annotated[float, Gt(0)]) -> RowStage:
         leaves, structure = jax.tree.flatten(delta)
         noise = []
         for i, leaf in enumerate(leaves):
-            wide = jnp.promote_types(leaf.dtype, jnp.float32)  # half-precision normals take few values
+            wide = jnp.promote_types(
+                leaf.dtype, jnp.float32
+            )  # half-precision normals take few values
             drawn = jax.random.normal(jax.random.fold_in(context.key, i), leaf.shape, wide)
             noise.append((std * drawn).astype(leaf.dtype))
         return jax.tree.unflatten(structure, noise)

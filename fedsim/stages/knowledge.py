@@ -30,7 +30,9 @@ def std_of(updates: Updates, known: Bool[Array, " K"], mean: Tree, ddof: int = 1
     w = known.astype(updates.samples.dtype)
     squares = jax.tree.map(lambda x, m: (x - m) ** 2, updates.delta, mean)
     degrees = jnp.maximum(w.sum() - ddof, 1)
-    return jax.tree.map(lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), tree.weighted_sum(squares, w))
+    return jax.tree.map(
+        lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), tree.weighted_sum(squares, w)
+    )
 
 
 def for_all(row: Tree, updates: Updates) -> Tree:

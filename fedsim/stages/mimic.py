@@ -53,7 +53,9 @@ def mimic(warmup: Annotated[int, Ge(0)] = 20) -> Stage:
         centred = jax.tree.map(lambda x, m: x - m[None], updates.delta, mean)
         along = jnp.where(known, dots(centred, state.z), 0)
         pulled = jax.tree.map(lambda x: tree.along(along, x).astype(x.dtype) * x, centred)
-        moved = tree.weighted_sum(pulled, known.astype(updates.samples.dtype))  # no weight of a sum is negative
+        moved = tree.weighted_sum(
+            pulled, known.astype(updates.samples.dtype)
+        )  # no weight of a sum is negative
         z = jax.tree.map(lambda old, new: (t * old + new) / (t + 1), state.z, moved)
         length = tree.norm(z)
         z = jax.tree.map(lambda leaf: leaf / jnp.where(length > 0, length, 1).astype(leaf.dtype), z)
@@ -68,6 +70,8 @@ def mimic(warmup: Annotated[int, Ge(0)] = 20) -> Stage:
         del present
         start = tree.noised(tree.zeros_like(params), jax.random.key(0), jnp.ones(()))
         length = tree.norm(start)
-        return Watched(jax.tree.map(lambda z: z / length.astype(z.dtype), start), jnp.zeros((), jnp.int32))
+        return Watched(
+            jax.tree.map(lambda z: z / length.astype(z.dtype), start), jnp.zeros((), jnp.int32)
+        )
 
     return Stage(apply=apply, init=init)

@@ -45,7 +45,9 @@ def min_max(direction: Direction = "unit", knowledge: Knowledge = "cohort"):
         half_b = dots(offsets, p)
         pairs = _pairs(updates, known)
         c = away * away - jnp.max(pairs, initial=0.0)
-        root = (-half_b + jnp.sqrt(jnp.maximum(half_b * half_b - a * c, 0))) / jnp.where(a > 0, a, 1)
+        root = (-half_b + jnp.sqrt(jnp.maximum(half_b * half_b - a * c, 0))) / jnp.where(
+            a > 0, a, 1
+        )
         gamma = jnp.min(jnp.where(known, root, jnp.inf))
         return for_all(_moved(mean, p, jnp.where(jnp.any(known) & (a > 0), gamma, 0)), updates)
 
@@ -88,7 +90,9 @@ def min_sum(direction: Direction = "unit", knowledge: Knowledge = "cohort"):
     return corrupt
 
 
-def direction_of(direction: Direction, updates: Updates, known: Bool[Array, " K"], mean: Tree) -> Tree:
+def direction_of(
+    direction: Direction, updates: Updates, known: Bool[Array, " K"], mean: Tree
+) -> Tree:
     """p: against the mean of the known updates."""
     if direction == "unit":
         length = tree.norm(mean)

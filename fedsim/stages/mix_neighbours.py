@@ -40,7 +40,9 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
         del context
         present = updates.arrived
         K, count = present.shape[0], jnp.maximum(jnp.sum(present) - f, 1)
-        distance = jnp.where(jnp.eye(K, dtype=bool), -1, tree.squared_distances(updates.delta, present))
+        distance = jnp.where(
+            jnp.eye(K, dtype=bool), -1, tree.squared_distances(updates.delta, present)
+        )
         rank = jnp.argsort(jnp.argsort(distance, axis=1, stable=True), axis=1)
         mixed_in = (rank < count) & present[None, :]  # [row, neighbour]
 
@@ -58,7 +60,9 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
     def bound(behind: Bound) -> Bound:
         def kappa(n: Int[Array, ""], malicious: Int[Array, ""]) -> Float[Array, ""]:
             known = (malicious <= f) & (2 * f < n)
-            return jnp.where(known, 8 * f / (n - f).astype(float) * (behind(n, jnp.asarray(f)) + 1), jnp.nan)
+            return jnp.where(
+                known, 8 * f / (n - f).astype(float) * (behind(n, jnp.asarray(f)) + 1), jnp.nan
+            )
 
         return kappa
 

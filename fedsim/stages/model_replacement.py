@@ -13,7 +13,9 @@ from fedsim.types import Context, RowStage, Updates, by_samples, reported
 
 
 @attack
-def model_replacement(boost: Annotated[float, Gt(0)] | None = None, weights: Literal["samples", "uniform"] = "samples"):
+def model_replacement(
+    boost: Annotated[float, Gt(0)] | None = None, weights: Literal["samples", "uniform"] = "samples"
+):
     """Sends the own update scaled up, so that the mean of all becomes the attacker's model.
 
     x_i ← γ x_i. Left out, γ = Σ_j w_j / Σ_{j malicious} w_j over those that arrived: where honest updates cancel out, the mean
@@ -37,14 +39,20 @@ def model_replacement(boost: Annotated[float, Gt(0)] | None = None, weights: Lit
     def corrupt(updates: Updates, context: Context) -> Tree:
         w = by_samples(updates) if weights == "samples" else reported(updates)
         malicious = tree.sum_weights(jnp.where(context.malicious, w, 0))
-        factor = tree.sum_weights(w) / jnp.where(malicious > 0, malicious, 1) if boost is None else jnp.asarray(boost)
+        factor = (
+            tree.sum_weights(w) / jnp.where(malicious > 0, malicious, 1)
+            if boost is None
+            else jnp.asarray(boost)
+        )
         return jax.tree.map(lambda x: factor.astype(x.dtype) * x, updates.delta)
 
     return corrupt
 
 
 @attack
-def constrain_and_scale(norm: Annotated[float, Gt(0)], boost: Annotated[float, Gt(0)] = 100.0) -> RowStage:
+def constrain_and_scale(
+    norm: Annotated[float, Gt(0)], boost: Annotated[float, Gt(0)] = 100.0
+) -> RowStage:
     """Sends the own update scaled up as far as a bound on its length allows.
 
     x_i ← min(γ, S / ‖x_i‖₂) x_i: the paper's train-and-scale, against servers that refuse or shorten long updates. Its

@@ -39,8 +39,14 @@ def neurotoxin(density: Annotated[float, Gt(0), Le(1)] = 0.95) -> Stage:
         now = context.shared["params"]
         step, unravel = ravel_pytree(tree.subtract(now, state))
         rank = jnp.argsort(jnp.argsort(jnp.abs(step), stable=True), stable=True)
-        quiet = unravel(((rank < int(density * len(step))) | ~jnp.any(step != 0)).astype(step.dtype))
+        quiet = unravel(
+            ((rank < int(density * len(step))) | ~jnp.any(step != 0)).astype(step.dtype)
+        )
         masked = jax.tree.map(lambda x, mask: jnp.where(mask[None] > 0, x, 0), updates.delta, quiet)
-        return updates._replace(delta=tree.select(context.malicious, masked, updates.delta)), now, {}
+        return (
+            updates._replace(delta=tree.select(context.malicious, masked, updates.delta)),
+            now,
+            {},
+        )
 
     return Stage(apply=apply, init=lambda params, present: params)

@@ -52,7 +52,9 @@ def optimised(
 
     def aim(defence: Defence) -> Stage:
         def corrupt(updates: Updates, state: Tree, context: Context):
-            finite = tree.finite_rows(updates.delta, len(updates.arrived))  # the others the server drops
+            finite = tree.finite_rows(
+                updates.delta, len(updates.arrived)
+            )  # the others the server drops
             usable = updates.arrived & (finite | context.malicious)
             honest = known_rows(updates, context, "cohort")
             mean = mean_of(updates, honest)
@@ -60,7 +62,9 @@ def optimised(
 
             def corrupted(tau: Array) -> Tree:
                 row = jax.tree.map(lambda a, b: a + tau.astype(a.dtype) * b, start, direction)
-                return tree.select(context.malicious, jax.tree.map(lambda r: r[None], row), updates.delta)
+                return tree.select(
+                    context.malicious, jax.tree.map(lambda r: r[None], row), updates.delta
+                )
 
             def distance(tau: Array) -> Array:
                 stack = updates._replace(delta=corrupted(tau), arrived=usable)
@@ -85,13 +89,18 @@ def farthest(distance: Any, evaluations: int, step: float, ratio: float, dtype: 
         better = value > search.value
         grows = search.grows & better
         length = search.step * jnp.where(grows, 2, ratio).astype(dtype)
-        best, most = jnp.where(better, tau, search.best), jnp.where(better, value, search.value)  # a NaN is no better
+        best, most = (
+            jnp.where(better, tau, search.best),
+            jnp.where(better, value, search.value),
+        )  # a NaN is no better
         return Search(best, most, length, grows)
 
     return jax.lax.fori_loop(1, evaluations, tried, begun).best
 
 
-def _line(attack: str, updates: Updates, mean: Tree, honest: Bool[Array, " K"]) -> tuple[Tree, Tree]:
+def _line(
+    attack: str, updates: Updates, mean: Tree, honest: Bool[Array, " K"]
+) -> tuple[Tree, Tree]:
     """Where the search starts, and where it goes."""
     if attack == "inner_product":
         return tree.zeros_like(mean), jax.tree.map(jnp.negative, mean)

@@ -10,7 +10,9 @@ from fedsim.scenario.reader import Document
 from fedsim.study.methods import value_of
 
 Axes = Sequence[str] | Mapping[str, Sequence[Any]]  # `PATH=V1,V2` texts, or path -> values
-Part = tuple[str, str, str]  # of a cell's name: `methods`, `vary` or `tune`; label or path; value as text
+Part = tuple[
+    str, str, str
+]  # of a cell's name: `methods`, `vary` or `tune`; label or path; value as text
 OPTIONS = {"methods": "--methods", "vary": "--vary", "tune": "--tune"}
 
 
@@ -18,12 +20,16 @@ class Cell(NamedTuple):
     """One configuration of the grid."""
 
     method: str  # label of the method
-    variant: str  # joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does
+    variant: (
+        str  # joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does
+    )
     varied: dict[str, Any]  # path -> value as written
     tuned: dict[str, Any]  # path -> value of what is tuned
     scenario: Scenario  # as read, with all of it
     edits: tuple[str, ...]  # what was changed in the base scenario, as `--set` takes it
-    written: Any  # the method, in the form that it was given in, with one value of what is tuned of it
+    written: (
+        Any  # the method, in the form that it was given in, with one value of what is tuned of it
+    )
 
     @property
     def who(self) -> dict[str, Any]:
@@ -89,14 +95,21 @@ class Places(NamedTuple):
         if key == "methods":
             return problem_at(self.document, ("compare", "methods", self.labels.index(name)), text)
         values = [str(known) for known in self.axes[key][name]]
-        path = ("compare", key, name, values.index(value)) if value in values else ("compare", key, name)
-        return problem_at(self.document, path, text)._replace(where=f"compare.{key}.{name}{dotted(path[3:])}")
+        path = (
+            ("compare", key, name, values.index(value))
+            if value in values
+            else ("compare", key, name)
+        )
+        return problem_at(self.document, path, text)._replace(
+            where=f"compare.{key}.{name}{dotted(path[3:])}"
+        )
 
 
 def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
     words = {True: "true", False: "false", None: "null"}
     return {
-        path: words[value] if value is None or isinstance(value, bool) else str(value) for path, value in values.items()
+        path: words[value] if value is None or isinstance(value, bool) else str(value)
+        for path, value in values.items()
     }
 
 
@@ -108,12 +121,17 @@ def joined(values: Mapping[str, Any]) -> str:
 def bare(problem: Problem, edits: Sequence[str]) -> Problem:
     """A problem of a cell without the `--set` that made the cell of the base scenario: the cell's name says it."""
     for edit in edits:
-        problem = problem._replace(what=problem.what.removesuffix(f" (--set {shortened(edit, 60)})"))
+        problem = problem._replace(
+            what=problem.what.removesuffix(f" (--set {shortened(edit, 60)})")
+        )
     return problem
 
 
 def placed(
-    refused: Sequence[Refused], everywhere: Sequence[Corner], places: Places, known: Sequence[Problem] = ()
+    refused: Sequence[Refused],
+    everywhere: Sequence[Corner],
+    places: Places,
+    known: Sequence[Problem] = (),
 ) -> list[Problem]:
     """One line for each refusal, however many cells have it, at the part of their names that all of them share.
 
@@ -137,9 +155,15 @@ def _line(group: list[Refused], everywhere: Sequence[Corner], places: Places) ->
     problem, first = group[0].problem, group[0].corner
     cells = list(dict.fromkeys(tuple(one.corner.parts) for one in group))
     if len(cells) == len(everywhere) > 1:
-        axes = [part for part in first.parts if part[0] != "methods" and part[1] in places.axes[part[0]]]
+        axes = [
+            part for part in first.parts if part[0] != "methods" and part[1] in places.axes[part[0]]
+        ]
         axis = next((part for part in axes if _about(part[1], problem.where)), None)
-        return problem if axis is None else places.problem((*axis[:2], ""), f"{problem.where}: {problem.what}")
+        return (
+            problem
+            if axis is None
+            else places.problem((*axis[:2], ""), f"{problem.where}: {problem.what}")
+        )
     for parts in _shared(cells, places):
         if sum(set(parts) <= set(corner.parts) for corner in everywhere) == len(cells):
             return places.problem(parts[0], _text(parts, problem, ""))
@@ -155,7 +179,9 @@ def _about(axis: str, where: str) -> bool:
 def _shared(cells: list[tuple[Part, ...]], places: Places) -> Iterator[list[Part]]:
     """The parts that all of some cells have, one by one and in pairs; what one method alone is tuned by, beside it."""
     shared = [part for part in cells[0] if all(part in cell for cell in cells)]
-    yield from ([part] for part in shared if part[0] == "methods" or part[1] in places.axes[part[0]])
+    yield from (
+        [part] for part in shared if part[0] == "methods" or part[1] in places.axes[part[0]]
+    )
     yield from ([one, other] for i, one in enumerate(shared) for other in shared[i + 1 :])
 
 
@@ -164,5 +190,9 @@ def _text(parts: Sequence[Part], problem: Problem, more: str) -> str:
     names = [f"{name}={value}" if key != "methods" else name for key, name, value in parts]
     head, *others = names
     said = f"{head} with {', '.join(others)}" if others else head
-    where = "" if any(name == problem.where for _, name, _ in parts) else f"{problem.where}: " * bool(problem.where)
+    where = (
+        ""
+        if any(name == problem.where for _, name, _ in parts)
+        else f"{problem.where}: " * bool(problem.where)
+    )
     return f"{said}: {where}{problem.what}{more}"

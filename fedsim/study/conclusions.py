@@ -31,7 +31,9 @@ def conclusions(
       rounds: rows of `rounds.csv`.
     """
     rounds = list(rounds)
-    compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
+    compared = [
+        {**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)
+    ]
     scores = scores_of(summary, score)
     together = {"across": across(scores, score), "profiles": profiles(scores, score)}
     attacked = {"worst": worst_cases(summary, score), "breakdown": breakdowns(compared, rounds)}

@@ -10,7 +10,9 @@ from fedsim.study.methods import text_of
 from fedsim.study.words import codec_axes
 
 UP, DOWN, SECONDS = "up_per_client_round", "down_per_client_round", "virtual_seconds"
-TIMED = re.compile(r"schedule\b|fleet\.(deadline|partial_work|over_select)\b")  # paths that decide how long a round is
+TIMED = re.compile(
+    r"schedule\b|fleet\.(deadline|partial_work|over_select)\b"
+)  # paths that decide how long a round is
 WORK = re.compile(r"cohort\b|client\.(steps|epochs|batch)\b")  # or how much is done in it
 
 
@@ -75,7 +77,9 @@ class Axis(NamedTuple):
 WAYS = {
     "up": Way((UP,), ("bytes_up",), "bytes up", " of a client in a round"),
     "down": Way((DOWN,), ("bytes_down",), "bytes down", " of a client in a round"),
-    "both": Way((UP, DOWN), ("bytes_up", "bytes_down"), "bytes, both ways", " of a client in a round"),
+    "both": Way(
+        (UP, DOWN), ("bytes_up", "bytes_down"), "bytes, both ways", " of a client in a round"
+    ),
     "seconds": Way((SECONDS,), (SECONDS,), "virtual seconds", " to the end of a run"),
 }
 
@@ -88,7 +92,10 @@ def in_bytes(count: float) -> str:
     """
     if count == 0:
         return "0"
-    unit, size = next((u for u in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if abs(count) >= 0.9999 * u[1]), ("B", 1.0))
+    unit, size = next(
+        (u for u in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if abs(count) >= 0.9999 * u[1]),
+        ("B", 1.0),
+    )
     return f"{count / size:.3g} {unit}"
 
 
@@ -110,7 +117,12 @@ def time_axes(variants: Iterable[str]) -> set[str]:
     ['client.epochs', 'fleet.deadline']
     """
     variants = list(variants)
-    paths = {part.partition("=")[0].strip() for variant in variants if variant for part in top_level(variant)}
+    paths = {
+        part.partition("=")[0].strip()
+        for variant in variants
+        if variant
+        for part in top_level(variant)
+    }
     return codec_axes(variants) | {path for path in paths if TIMED.match(path) or WORK.match(path)}
 
 
@@ -164,7 +176,11 @@ def leads(axis: Axis, scenario: Mapping[str, Any] | None) -> bool:
     [False, True]
     """
     changes = _changes(scenario)
-    return any(TIMED.match(change) for change in changes) if axis is TIME else bool(codec_axes(changes))
+    return (
+        any(TIMED.match(change) for change in changes)
+        if axis is TIME
+        else bool(codec_axes(changes))
+    )
 
 
 def timed(scenario: Mapping[str, Any] | None) -> bool:
@@ -179,7 +195,10 @@ def timed(scenario: Mapping[str, Any] | None) -> bool:
     return (
         kind != "sync"
         or any(fleet.get(key) is not None for key in ("speed", "links", "deadline"))
-        or any(re.match(r"schedule\b|fleet\.(speed|links|deadline)\b", change) for change in _changes(scenario))
+        or any(
+            re.match(r"schedule\b|fleet\.(speed|links|deadline)\b", change)
+            for change in _changes(scenario)
+        )
     )
 
 
@@ -188,5 +207,7 @@ def _changes(scenario: Mapping[str, Any] | None) -> list[str]:
     compare = (scenario or {}).get("compare") or {}
     methods = [method for method in compare.get("methods") or [] if isinstance(method, Mapping)]
     changes: list[tuple[str, Sequence[Any]]] = [*(compare.get("vary") or {}).items()]
-    changes += [(path, [value]) for method in methods for path, value in (method.get("set") or {}).items()]
+    changes += [
+        (path, [value]) for method in methods for path, value in (method.get("set") or {}).items()
+    ]
     return [f"{path}={text_of(value)}" for path, values in changes for value in values]

@@ -246,7 +246,9 @@ def _shared(one: Scores, other: Scores) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _beside(number: int, group: Group, place: int, values: Sequence[Scores], rising: bool, p: float | None) -> Beside:
+def _beside(
+    number: int, group: Group, place: int, values: Sequence[Scores], rising: bool, p: float | None
+) -> Beside:
     """A row beside the reference; here the sign is turned."""
     one, other = _shared(values[place], values[group.place])
     numbers = paired(one, other, rising) if len(one) else None

@@ -14,7 +14,14 @@ from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import Compare
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.cells import OPTIONS, Axes, Cell, Corner, Places, Refused, bare, placed
-from fedsim.study.methods import ComparedMethod, baseline_of, entries_of, methods_of, text_of, value_of
+from fedsim.study.methods import (
+    ComparedMethod,
+    baseline_of,
+    entries_of,
+    methods_of,
+    text_of,
+    value_of,
+)
 from fedsim.study.summary import SCORES
 from fedsim.types import OWN_SAMPLES
 
@@ -70,7 +77,9 @@ def draft_of(
 ) -> Draft:
     """A comparison as far as it can be read, with everything that is wrong with it; arguments as of `design_of`."""
     section = scenario.spec.compare
-    gathered = Gathered(scenario.document, methods=methods is not None, vary=bool(vary), tune=bool(tune))
+    gathered = Gathered(
+        scenario.document, methods=methods is not None, vary=bool(vary), tune=bool(tune)
+    )
     compared = gathered.methods(section.methods if methods is None else methods)
     if not compared and not gathered.problems:
         problem = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
@@ -87,9 +96,15 @@ def draft_of(
     few = gathered.attempt("", demand_few, runs, *counts, most=MOST_RUNS)
     measure: Any = score or section.score
     if measure not in SCORES:
-        gathered.problems.append(Problem("--score", f"should be one of {', '.join(SCORES)}, found '{measure}'"))
+        gathered.problems.append(
+            Problem("--score", f"should be one of {', '.join(SCORES)}, found '{measure}'")
+        )
     labels = [method.label for method in compared]
-    baseline = gathered.attempt("baseline", baseline_of, labels, baseline or section.baseline) if labels else ""
+    baseline = (
+        gathered.attempt("baseline", baseline_of, labels, baseline or section.baseline)
+        if labels
+        else ""
+    )
     cells = gathered.cells(compared, varied, tuned, variants, settings) if few else []
     places = gathered.places(compared, varied, tuned)
     if gathered.problems:
@@ -130,7 +145,9 @@ def _under_one_split(document: Document, cells: list[Cell]) -> list[Cell]:
     compared. So all train on the same samples, and keeping them is refused where there is no such rule.
     """
     keeping = [cell.scenario.spec.data.server.samples > 0 for cell in cells]
-    rules = [keeps and _reader(cell.scenario.spec) for cell, keeps in zip(cells, keeping, strict=True)]
+    rules = [
+        keeps and _reader(cell.scenario.spec) for cell, keeps in zip(cells, keeping, strict=True)
+    ]
     company = f"compare.methods={text_of(sorted({rule for rule in rules if rule}))}"
     settled = []
     for cell, keeps, rule in zip(cells, keeping, rules, strict=True):
@@ -151,10 +168,15 @@ def _reader(spec: Any) -> str:
 
 def _demand_apart(varied: Mapping, tuned: Mapping, methods: Sequence[ComparedMethod]) -> None:
     """Refuse a path that is varied and tuned, or tuned with all methods and with one of them."""
-    for grid, others, where in [(tuned, varied, "--tune"), *((m.grid, {**varied, **tuned}, m.label) for m in methods)]:
+    for grid, others, where in [
+        (tuned, varied, "--tune"),
+        *((m.grid, {**varied, **tuned}, m.label) for m in methods),
+    ]:
         for path in sorted(grid.keys() & others.keys()):
             done = "varied" if path in varied else "tuned with all methods"
-            raise ScenarioError([Problem("", f"{path} is {done} already; take out one of them")], where)
+            raise ScenarioError(
+                [Problem("", f"{path} is {done} already; take out one of them")], where
+            )
 
 
 def _with_settings(methods: Sequence[ComparedMethod]) -> int:
@@ -187,7 +209,9 @@ def variations(written: Axes, option: str = "--vary") -> list[dict[str, str]]:
     """
     by_path = axes(written, option)
     demand_few(option, *map(len, by_path.values()))
-    return [dict(zip(by_path, values, strict=True)) for values in itertools.product(*by_path.values())]
+    return [
+        dict(zip(by_path, values, strict=True)) for values in itertools.product(*by_path.values())
+    ]
 
 
 def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> bool:
@@ -198,7 +222,9 @@ def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> bool:
     """
     if (count := math.prod(counts)) > most:
         product = f"{' x '.join(map(str, counts))} = {count} combinations"
-        problem = Problem("", f"{product}, more than can be played; at most {most}, compare less at a time")
+        problem = Problem(
+            "", f"{product}, more than can be played; at most {most}, compare less at a time"
+        )
         raise ScenarioError([problem], where)
     return True
 
@@ -249,7 +275,9 @@ class Gathered:
             place = ("compare", "methods", i)
             for problem in error.problems:
                 at = self._placed("methods", problem, error.file)
-                self.problems.append(at if self.given["methods"] else problem_at(self.document, place, problem.what))
+                self.problems.append(
+                    at if self.given["methods"] else problem_at(self.document, place, problem.what)
+                )
         return None
 
     def cells(
@@ -286,7 +314,10 @@ class Gathered:
         return cells
 
     def places(
-        self, compared: Sequence[ComparedMethod], varied: dict[str, list[str]], tuned: dict[str, list[str]]
+        self,
+        compared: Sequence[ComparedMethod],
+        varied: dict[str, list[str]],
+        tuned: dict[str, list[str]],
     ) -> Places:
         """Where the parts of a cell's name stand."""
         return Places(
@@ -306,12 +337,18 @@ class Gathered:
 
 
 def corners(
-    compared: Sequence[ComparedMethod], variants: Sequence[dict[str, str]], settings: Sequence[dict[str, str]]
+    compared: Sequence[ComparedMethod],
+    variants: Sequence[dict[str, str]],
+    settings: Sequence[dict[str, str]],
 ) -> Iterator[tuple[Corner, tuple[str, ...]]]:
     """Every cell's place in the grid, with what it changes in the base scenario."""
     several = [(method, *setting) for method in compared for setting in method.settings()]
-    for varied, (method, written, tuned_alone), shared in itertools.product(variants, several, settings):
+    for varied, (method, written, tuned_alone), shared in itertools.product(
+        variants, several, settings
+    ):
         tuned = {**shared, **tuned_alone}
         changed = {**varied, **shared}, {path: tuned_alone[path] for path in method.tune}
-        before, after = ([f"{path}={value}" for path, value in values.items()] for values in changed)
+        before, after = (
+            [f"{path}={value}" for path, value in values.items()] for values in changed
+        )
         yield Corner(method.label, written, varied, tuned), (*before, *method.edits, *after)

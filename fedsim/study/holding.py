@@ -12,7 +12,12 @@ from fedsim.study.words import attacks
 
 
 def holds(
-    summary: Sequence[Record], method: str, variant: str, score: str, start: Mapping[str, float], rivals: int
+    summary: Sequence[Record],
+    method: str,
+    variant: str,
+    score: str,
+    start: Mapping[str, float],
+    rivals: int,
 ) -> float:
     """The p of a method keeping less than half of its gain under a variation; 1 where that cannot be tested.
 
@@ -38,7 +43,9 @@ def holds(
     metric = next((str(run["metric"]) for run in runs[variant] if run.get("metric")), "")
     sign = 1.0 if larger_is_better(metric) else -1.0
     means = {label: mean_score(some, score) for label, some in runs.items() if label in start}
-    gains = {label: sign * (mean - start[label]) for label, mean in means.items() if mean is not None}
+    gains = {
+        label: sign * (mean - start[label]) for label, mean in means.items() if mean is not None
+    }
     if variant not in gains:
         return 1.0
     whole = max(gains, key=lambda label: gains[label])

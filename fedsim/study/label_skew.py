@@ -73,7 +73,9 @@ def column_counts(federation: Federation, name: str, values: np.ndarray) -> Labe
     """
     known, code = np.unique(values, return_inverse=True)
     flat = federation.holders.owner * len(known) + code[federation.holders.indices]
-    samples = np.bincount(flat, minlength=federation.N * len(known)).reshape(federation.N, len(known))
+    samples = np.bincount(flat, minlength=federation.N * len(known)).reshape(
+        federation.N, len(known)
+    )
     return LabelCounts(federation.client_names, known.tolist(), samples, name)
 
 
@@ -89,7 +91,11 @@ def partition_rows(counts: LabelCounts, skews: Mapping[str, np.ndarray]) -> Reco
         labels = [counts.labels[place] for place in label.tolist()]
         samples = counts.samples[row, label]
     else:
-        row, labels, samples = np.arange(len(counts.clients)), [None] * len(counts.clients), counts.sizes
+        row, labels, samples = (
+            np.arange(len(counts.clients)),
+            [None] * len(counts.clients),
+            counts.sizes,
+        )
     record = {"client": counts.clients[row].tolist(), "label": labels, "samples": samples.tolist()}
     return record | {name: numbers[row].tolist() for name, numbers in skews.items()}
 
@@ -108,7 +114,9 @@ def counts_of_rows(rows: pd.DataFrame, clients: int | Sequence[Any] | None = Non
             chosen &= column == column[chosen][0]
     count = np.asarray(rows["samples"], np.int64)[chosen]
     known = range(clients or 0) if clients is None or isinstance(clients, int) else clients
-    ids, code = np.unique(_client_names([*known, *np.asarray(rows["client"], object)[chosen]]), return_inverse=True)
+    ids, code = np.unique(
+        _client_names([*known, *np.asarray(rows["client"], object)[chosen]]), return_inverse=True
+    )
     place = code[len(known) :]
     labels, label = _labels(np.asarray(rows["label"], object)[chosen])
     samples = np.zeros((len(ids), max(len(labels), 1)), np.int64)
@@ -154,7 +162,9 @@ def client_skew(counts: LabelCounts) -> pd.DataFrame:
     table["total_variation"] = 0.5 * np.abs(shares - _shares(counts.samples.sum(0))).sum(1)
     table["largest_share"] = shares.max(1)
     names = [counts.labels[c] if n else None for c, n in zip(largest, sizes, strict=True)]
-    table["largest_label"] = pd.Series(names, dtype=object)  # numbers stay whole beside one that is missing
+    table["largest_label"] = pd.Series(
+        names, dtype=object
+    )  # numbers stay whole beside one that is missing
     return table
 
 
@@ -178,7 +188,9 @@ def overall_skew(counts: LabelCounts) -> dict[str, Any]:
         "samples_mean": float(sizes.mean()) if N else None,
         "samples_max": int(sizes.max()) if N else None,
         # Σ_i (2i − N − 1) n_(i) / (N Σ n), sizes in rising order
-        "samples_gini": float(((2 * np.arange(1, N + 1) - N - 1) * np.sort(sizes)).sum() / (N * total))
+        "samples_gini": float(
+            ((2 * np.arange(1, N + 1) - N - 1) * np.sort(sizes)).sum() / (N * total)
+        )
         if total
         else None,
         "samples_cv": float(sizes.std() / sizes.mean()) if sizes.any() else None,

@@ -18,7 +18,9 @@ CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever st
 class ComparedMethod(NamedTuple):
     """A method of a comparison: `fedprox(mu=0.1|1)`, or the same with a label and values for it alone."""
 
-    method: Any  # in any of the forms that a scenario's `method:` takes; None: as the scenario stands
+    method: (
+        Any  # in any of the forms that a scenario's `method:` takes; None: as the scenario stands
+    )
     label: str  # what stands in the `method` column
     edits: tuple[str, ...] = ()  # `PATH=VALUE`, for this method alone
     tune: Mapping[str, Sequence[str]] = {}  # path -> values as text, tried with this method alone
@@ -28,16 +30,25 @@ class ComparedMethod(NamedTuple):
         """The form that `compare.methods` takes."""
         if isinstance(self.method, str) and self.label == label_of(self.method) and not self.edits:
             return self.method
-        changed = {path: value_of(text) for path, _, text in (edit.partition("=") for edit in self.edits)}
+        changed = {
+            path: value_of(text) for path, _, text in (edit.partition("=") for edit in self.edits)
+        }
         tried = {path: [value_of(text) for text in texts] for path, texts in self.tune.items()}
         more = {"set": changed, "tune": tried}
-        return {"method": self.method, "label": self.label, **{name: value for name, value in more.items() if value}}
+        return {
+            "method": self.method,
+            "label": self.label,
+            **{name: value for name, value in more.items() if value},
+        }
 
     @property
     def grid(self) -> dict[str, Sequence[str]]:
         """What is tuned of this method alone, path -> values; of its hyper-parameters by the path `method.NAME`."""
         hyperparameters = alternatives(self.method) if isinstance(self.method, str) else {}
-        return {**{f"method.{name}": values for name, values in hyperparameters.items()}, **self.tune}
+        return {
+            **{f"method.{name}": values for name, values in hyperparameters.items()},
+            **self.tune,
+        }
 
     def settings(self) -> list[tuple[Any, dict[str, str]]]:
         """Every setting of it alone: (the method with it, path -> value as text); a single one where nothing is tuned."""
@@ -65,23 +76,31 @@ def _method(entry: Any) -> ComparedMethod:
         return ComparedMethod(entry, label_of(entry))
     _demand_form(entry)
     edits = tuple(f"{path}={text_of(value)}" for path, value in (entry.get("set") or {}).items())
-    tune = {str(path): [*map(text_of, values)] for path, values in (entry.get("tune") or {}).items()}
+    tune = {
+        str(path): [*map(text_of, values)] for path, values in (entry.get("tune") or {}).items()
+    }
     changes = (entry.get("set") or {}).items()
-    label = label_of(entry["method"]) + "".join(f"[{path}={_in_short(value)}]" for path, value in changes)
+    label = label_of(entry["method"]) + "".join(
+        f"[{path}={_in_short(value)}]" for path, value in changes
+    )
     return ComparedMethod(entry["method"], str(entry.get("label") or label), edits, tune)
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
     """Refuse a mapping that is no `{method: ..., label: ..., set: {PATH: VALUE}, tune: {PATH: [VALUES]}}`."""
     known = ("method", "label", "set", "tune")
-    problems = [f"no key '{key}'{did_you_mean(str(key), known)}" for key in entry if key not in known]
+    problems = [
+        f"no key '{key}'{did_you_mean(str(key), known)}" for key in entry if key not in known
+    ]
     changed, tried = entry.get("set") or {}, entry.get("tune") or {}
     if not isinstance(changed, Mapping):
         problems.append(f"set should be values by path, {{PATH: VALUE}}, found {changed!r}")
     if not isinstance(tried, Mapping) or not all(
         isinstance(values, list | tuple) and values for values in tried.values()
     ):
-        problems.append(f"tune should be lists of values by path, {{PATH: [V1, V2]}}, found {tried!r}")
+        problems.append(
+            f"tune should be lists of values by path, {{PATH: [V1, V2]}}, found {tried!r}"
+        )
     if problems:
         raise ScenarioError([Problem("", text) for text in problems], "compare.methods")
 
@@ -101,7 +120,10 @@ def alternatives(written: str) -> dict[str, list[str]]:
         if "|" in values:
             several[name.strip()] = [value.strip() for value in values.split("|")]
             if not all(several[name.strip()]):
-                problem = Problem("", f"{name.strip()} has an empty value; write values with | between them: a=1|2")
+                problem = Problem(
+                    "",
+                    f"{name.strip()} has an empty value; write values with | between them: a=1|2",
+                )
                 raise ScenarioError([problem], f"--methods {written}")
     return several
 
@@ -141,7 +163,11 @@ def _in_short(value: Any) -> str:
     ('top_k(k=9)', '[1, 2]', '[]')
     """
     links = value if isinstance(value, list) else [value]
-    return call_of(value) if links and all(isinstance(one, dict) and "kind" in one for one in links) else text_of(value)
+    return (
+        call_of(value)
+        if links and all(isinstance(one, dict) and "kind" in one for one in links)
+        else text_of(value)
+    )
 
 
 def text_of(value: Any) -> str:

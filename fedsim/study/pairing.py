@@ -13,7 +13,9 @@ SURE = 0.05
 THRESHOLDS = 51  # of a performance profile
 
 
-def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()) -> list[Record]:
+def against(
+    summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()
+) -> list[Record]:
     """Every method compared with the baseline under the same seeds, and the baseline's own scores; Holm over the others.
 
     Rows of the baseline have mean, standard deviation and counts, and nothing that a comparison would give. Rows of the
@@ -47,7 +49,9 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
     (True, False)
     """
     columns = (score, *SCORES)
-    return frozenset((run["seed"], *map(run.get, columns), bool(run.get("diverged"))) for run in runs if ran(run))
+    return frozenset(
+        (run["seed"], *map(run.get, columns), bool(run.get("diverged"))) for run in runs if ran(run)
+    )
 
 
 def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
@@ -67,16 +71,27 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
             groups.setdefault(row["method"], []).append(row)
     pairs = list(combinations(groups, 2))
     p_values = [_pair(groups[one], groups[other], score) for one, other in pairs]
-    tests = [frozenset({same_runs(groups[one], score), same_runs(groups[other], score)}) for one, other in pairs]
+    tests = [
+        frozenset({same_runs(groups[one], score), same_runs(groups[other], score)})
+        for one, other in pairs
+    ]
     adjusted = zip(pairs, holm(p_values, tests), strict=True)
-    return {one if other == reference else other: p for (one, other), p in adjusted if reference in (one, other)}
+    return {
+        one if other == reference else other: p
+        for (one, other), p in adjusted
+        if reference in (one, other)
+    }
 
 
 def _pair(one: list[Record], other: list[Record], score: str) -> float | None:
     """The p of two methods under the seeds that they share; None where there are none."""
     seeds = {row["seed"] for row in one} & {row["seed"] for row in other}
     lowest = worst(one[0]["metric"])
-    return differ(_scored(one, seeds, score, lowest), _scored(other, seeds, score, lowest)) if seeds else None
+    return (
+        differ(_scored(one, seeds, score, lowest), _scored(other, seeds, score, lowest))
+        if seeds
+        else None
+    )
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
@@ -88,7 +103,9 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     if not shared:
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
-    method_scores, base_scores = (_scored(part, shared, score, worst(metric or "")) for part in (rows, base))
+    method_scores, base_scores = (
+        _scored(part, shared, score, worst(metric or "")) for part in (rows, base)
+    )
     tests = {} if rows is base else paired(method_scores, base_scores, better)._asdict()
     tests = {name: tests.get(name) for name in TESTS}
     known = len(method_scores) > 1 and np.isfinite(method_scores).all()
@@ -96,7 +113,15 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     return {**heads, "mean": float(method_scores.mean()), "sd": spread, **tests, **counts}
 
 
-TESTS = ("difference", "ci_low", "ci_high", "p_value", "p_wilcoxon", "effect_size", "probability_of_improvement")
+TESTS = (
+    "difference",
+    "ci_low",
+    "ci_high",
+    "p_value",
+    "p_wilcoxon",
+    "effect_size",
+    "probability_of_improvement",
+)
 NUMBERS = ("mean", "sd", *TESTS)
 
 
@@ -114,7 +139,10 @@ def _scored(rows: list[Record], seeds: set[int], score: str, lowest: float) -> n
 def _counts(rows: Sequence[Record]) -> Record:
     """How many runs of a method ended without a result, and how; `not_run` only where there are some."""
     status = [row.get("status") for row in rows]
-    counts = {"diverged": sum(row.get("diverged") or 0 for row in rows), "failed": status.count("failed")}
+    counts = {
+        "diverged": sum(row.get("diverged") or 0 for row in rows),
+        "failed": status.count("failed"),
+    }
     return counts | ({NOT_RUN: status.count(NOT_RUN)} if NOT_RUN in status else {})
 
 
@@ -160,11 +188,21 @@ def across(scores: Scores | None, score: str) -> list[Record]:
     """
     if scores is None:
         return []
-    heads = {"metric": scores.metric, "score": score, "variations": scores.variations, "left_out": scores.left_out}
+    heads = {
+        "metric": scores.metric,
+        "score": score,
+        "variations": scores.variations,
+        "left_out": scores.left_out,
+    }
     mean_ranks, rows = ranks(scores.table.mean(2), larger_is_better(scores.metric)), []
     for method, table, rank in zip(scores.methods, scores.table, mean_ranks, strict=True):
         low, high = stratified(table) if np.isfinite(table).all() else (None, None)
-        numbers = {"iqm": float(iqm(table)), "ci_low": low, "ci_high": high, "mean_rank": float(rank)}
+        numbers = {
+            "iqm": float(iqm(table)),
+            "ci_low": low,
+            "ci_high": high,
+            "mean_rank": float(rank),
+        }
         rows.append({"method": method, **heads, **numbers})
     return rows
 

@@ -32,7 +32,11 @@ def _in_words(rows: Iterable[Mapping[str, object]], metric: str) -> str:
     rows = list(rows)
     parts = []
     for column, name in ERRORS.items():
-        values = [value for row in rows if isinstance(value := row.get(column), float) and math.isfinite(value)]
+        values = [
+            value
+            for row in rows
+            if isinstance(value := row.get(column), float) and math.isfinite(value)
+        ]
         if column != metric and values:
             parts.append(f"{name} {statistics.fmean(values):.3g}")
     return ", ".join(parts)

@@ -46,14 +46,27 @@ def row_differences(a: list[Line] | None, b: list[Line] | None) -> RowDifference
     """Compare two tables; None: there is none."""
     if a is None or b is None:
         counts = (None if lines is None else len(lines) for lines in (a, b))
-        return RowDifferences(*counts, only_a=0, only_b=0, differing=0, first="", fields=[], columns=[])
+        return RowDifferences(
+            *counts, only_a=0, only_b=0, differing=0, first="", fields=[], columns=[]
+        )
     keys = [name for name in KEYS if any(name in line for line in (*a[:1], *b[:1]))]
-    for name in ("variant", "method"):  # two runs of one method each are compared row by row, whatever it is called
+    for name in (
+        "variant",
+        "method",
+    ):  # two runs of one method each are compared row by row, whatever it is called
         if name in keys and all(len({line.get(name) for line in lines}) <= 1 for lines in (a, b)):
             keys.remove(name)
-    one, two = ({tuple(line.get(name, "") for name in keys): line for line in lines} for lines in (a, b))
-    unequal = [(key, line, two[key]) for key, line in one.items() if key in two and line != two[key]]
-    numeric = [pair for pair in unequal if {field.name for field in _fields(*pair[1:])} - {"variant", "method"}]
+    one, two = (
+        {tuple(line.get(name, "") for name in keys): line for line in lines} for lines in (a, b)
+    )
+    unequal = [
+        (key, line, two[key]) for key, line in one.items() if key in two and line != two[key]
+    ]
+    numeric = [
+        pair
+        for pair in unequal
+        if {field.name for field in _fields(*pair[1:])} - {"variant", "method"}
+    ]
     single = [key for key in (*one, *two) if (key in one) != (key in two)]
     key, fields = (single[0] if single else ()), []
     if unequal:
@@ -65,7 +78,9 @@ def row_differences(a: list[Line] | None, b: list[Line] | None) -> RowDifference
         only_a=sum(key not in two for key in one),
         only_b=sum(key not in one for key in two),
         differing=len(unequal),
-        first=", ".join(f"{name} {value}" for name, value in zip(keys, key, strict=bool(key)) if value),
+        first=", ".join(
+            f"{name} {value}" for name, value in zip(keys, key, strict=bool(key)) if value
+        ),
         fields=fields,
         columns=_columns(unequal),
     )
@@ -74,7 +89,11 @@ def row_differences(a: list[Line] | None, b: list[Line] | None) -> RowDifference
 def _fields(a: Line, b: Line) -> list[Field]:
     """Cells of a row that differ; a column that a table has not is `none`."""
     names = [*a, *(name for name in b if name not in a)]
-    return [Field(name, a.get(name, "none"), b.get(name, "none")) for name in names if a.get(name) != b.get(name)]
+    return [
+        Field(name, a.get(name, "none"), b.get(name, "none"))
+        for name in names
+        if a.get(name) != b.get(name)
+    ]
 
 
 def _columns(unequal: Sequence[tuple[tuple[str, ...], Line, Line]]) -> list[Column]:

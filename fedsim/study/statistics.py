@@ -33,7 +33,9 @@ class Paired(NamedTuple):
     p_value: float | None  # exact sign-flip test, two-sided
     p_wilcoxon: float | None  # Wilcoxon's signed-rank test, two-sided, from six pairs on
     effect_size: float | None  # mean difference over their standard deviation (Cohen's d_z)
-    probability_of_improvement: float  # share of seeds in which the method was better, ties counting half
+    probability_of_improvement: (
+        float  # share of seeds in which the method was better, ties counting half
+    )
 
 
 def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: float) -> np.ndarray:
@@ -52,7 +54,9 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     d = differences(method, baseline)
     better = d > 0 if larger_is_better else d < 0
     improvement = float((better.sum() + 0.5 * (d == 0).sum()) / n)
-    if not np.isfinite(d).all():  # a loss without bound has no mean; which of the two was better is known
+    if not np.isfinite(
+        d
+    ).all():  # a loss without bound has no mean; which of the two was better is known
         return Paired(n, None, None, None, sign_flip(np.sign(d)), None, None, improvement)
     rounding = SAME * float(np.abs([method, baseline]).max())
     mean = float(d.mean())
@@ -67,7 +71,9 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     if sd <= rounding:  # an interval of width 0 would claim more than n equal numbers can
         return Paired(n, mean, None, None, sign_flip(d), wilcoxon(d), None, improvement)
     half = half_width(d)
-    return Paired(n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), mean / sd, improvement)
+    return Paired(
+        n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), mean / sd, improvement
+    )
 
 
 def differ(one: np.ndarray, other: np.ndarray) -> float:
@@ -165,7 +171,9 @@ def median_interval(values: Sequence[float]) -> tuple[float, float | None, float
     (inf, None, None)
     """
     ordered, n = sorted(map(float, values)), len(values)
-    below = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))  # P(Bin < 1), P(Bin < 2), ...
+    below = itertools.accumulate(
+        math.comb(n, k) / 2**n for k in range(n)
+    )  # P(Bin < 1), P(Bin < 2), ...
     j = sum(p <= (1 - LEVEL) / 2 for p in below)
     median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
     return (median, ordered[j - 1], ordered[n - j]) if j else (median, None, None)
@@ -204,7 +212,9 @@ def wilcoxon(d: np.ndarray) -> float | None:
         return 1.0 if not d.any() else float(np.asarray(stats.wilcoxon(d))[1])
     d = d[d != 0]
     rank = _ranked(np.abs(d))
-    sums = np.array(list(itertools.product((0.0, 1.0), repeat=len(d)))) @ rank  # multiples of 1/2: exact
+    sums = (
+        np.array(list(itertools.product((0.0, 1.0), repeat=len(d)))) @ rank
+    )  # multiples of 1/2: exact
     observed = rank[d > 0].sum()
     return float(min(1.0, 2 * min((sums >= observed).mean(), (sums <= observed).mean())))
 
@@ -218,7 +228,9 @@ def smallest_p(n: int) -> float:
     return 2.0 ** (1 - n) if n <= EXACT else 1 / (FLIPS + 1)
 
 
-def holm(p_values: Sequence[float | None], tests: Sequence[Hashable] | None = None) -> list[float | None]:
+def holm(
+    p_values: Sequence[float | None], tests: Sequence[Hashable] | None = None
+) -> list[float | None]:
     """Holm's step-down adjustment over a family of tests; those that could not be made stay None.
 
     Args:
@@ -252,7 +264,9 @@ def iqm(scores: np.ndarray) -> np.ndarray:
     return np.partition(flat, (cut, n - cut - 1))[..., cut : n - cut].mean(-1)
 
 
-def stratified(scores: np.ndarray, statistic=iqm, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
+def stratified(
+    scores: np.ndarray, statistic=iqm, draws: int = 2000, seed: int = 0
+) -> tuple[float, float]:
     """95 % percentile interval of a statistic of scores `[tasks, seeds]`, seeds drawn anew within every task.
 
     Args:
@@ -266,11 +280,15 @@ def stratified(scores: np.ndarray, statistic=iqm, draws: int = 2000, seed: int =
     """
     tasks, n = scores.shape
     picks = np.random.default_rng(seed).integers(0, n, (draws, tasks, n))
-    low, high = np.quantile(statistic(scores[np.arange(tasks)[:, None], picks]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(
+        statistic(scores[np.arange(tasks)[:, None], picks]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    )
     return float(low), float(high)
 
 
-def profile(scores: np.ndarray, thresholds: np.ndarray, larger_is_better: bool = True) -> np.ndarray:
+def profile(
+    scores: np.ndarray, thresholds: np.ndarray, larger_is_better: bool = True
+) -> np.ndarray:
     """Performance profile: the share of runs `[tasks, seeds]` that are better than each threshold."""
     sign = 1 if larger_is_better else -1
     return (sign * np.ravel(scores)[None, :] > sign * thresholds[:, None]).mean(1)

@@ -125,7 +125,9 @@ def growth(rounds: Sequence[Record]) -> str:
     if len(values) < 2 or not 0 < GROWN * values[0] < values[-1] or max(values) > values[-1]:
         return ""
     last = f"in round {known[-1]['round']}, its largest value"
-    return f"{name} grew from {values[0]:.3g} to {values[-1]:.3g} {last}: the run grows without bound"
+    return (
+        f"{name} grew from {values[0]:.3g} to {values[-1]:.3g} {last}: the run grows without bound"
+    )
 
 
 def fairness(clients: Record, status: str) -> Record:
@@ -140,9 +142,15 @@ def fairness(clients: Record, status: str) -> Record:
     """
     if status == NOT_RUN:
         return {}
-    known = np.array([value for value in clients.get("global_accuracy", ()) if value is not None], float)
+    known = np.array(
+        [value for value in clients.get("global_accuracy", ()) if value is not None], float
+    )
     if not len(known):
         return {}
     deciles = np.quantile(known, np.arange(1, 10) / 10).tolist()
     spread = {f"client_accuracy_p{10 * (i + 1)}": value for i, value in enumerate(deciles)}
-    return {**spread, "client_accuracy_worst": float(known.min()), "client_accuracy_std": float(known.std())}
+    return {
+        **spread,
+        "client_accuracy_worst": float(known.min()),
+        "client_accuracy_std": float(known.std()),
+    }

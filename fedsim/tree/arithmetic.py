@@ -49,10 +49,14 @@ def rows(stacked: Tree) -> int:
     lengths = {path: leaf.shape[:1] for path, leaf in leaves}
     for path, length in lengths.items():
         if not length:
-            raise ValueError(f"leaf {_name(path)} is a scalar; a stack carries clients on its leading axis")
+            raise ValueError(
+                f"leaf {_name(path)} is a scalar; a stack carries clients on its leading axis"
+            )
         if length != next(iter(lengths.values())):
             first = next(iter(lengths))
-            raise ValueError(f"leaf {_name(path)} has {length[0]} rows, leaf {_name(first)} has {lengths[first][0]}")
+            raise ValueError(
+                f"leaf {_name(path)} has {length[0]} rows, leaf {_name(first)} has {lengths[first][0]}"
+            )
     return next(iter(lengths.values()))[0]
 
 
@@ -66,7 +70,9 @@ def fold(total: Tree, stacked: Tree, weight: Float[Array, " K"]) -> Tree:
 
     def add(k, total):
         w = weight[k]
-        return jax.tree.map(lambda a, r: a + jnp.where(w > 0, w.astype(a.dtype) * r[k], 0), total, stacked)
+        return jax.tree.map(
+            lambda a, r: a + jnp.where(w > 0, w.astype(a.dtype) * r[k], 0), total, stacked
+        )
 
     return lax.fori_loop(0, weight.shape[0], add, total)
 
@@ -81,7 +87,9 @@ def weighted_sum(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
     [32.0]
     """
     if jnp.shape(weights) != (rows(stacked),):
-        raise ValueError(f"{rows(stacked)} rows need weights of shape ({rows(stacked)},), found {jnp.shape(weights)}")
+        raise ValueError(
+            f"{rows(stacked)} rows need weights of shape ({rows(stacked)},), found {jnp.shape(weights)}"
+        )
     return fold(zero_row(stacked), stacked, weights)
 
 
@@ -141,7 +149,9 @@ def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:
     """`where` over whole trees; a condition of shape `[K]` chooses row by row of two stacks."""
 
     def choose(y, n):
-        return jnp.where(condition.reshape(condition.shape + (1,) * (y.ndim - condition.ndim)), y, n)
+        return jnp.where(
+            condition.reshape(condition.shape + (1,) * (y.ndim - condition.ndim)), y, n
+        )
 
     return jax.tree.map(choose, yes, no)
 
@@ -153,12 +163,18 @@ def take(stacked: Tree, index: Any) -> Tree:
 
 def concatenate(stacks: Sequence[Tree]) -> Tree:
     """The rows of several stacks, one after another; a single one is handed through."""
-    return stacks[0] if len(stacks) == 1 else jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
+    return (
+        stacks[0]
+        if len(stacks) == 1
+        else jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
+    )
 
 
 def split(stacked: Tree, parts: int) -> list[Tree]:
     """A stack as so many of equal length."""
-    return [jax.tree.map(lambda leaf, i=i: jnp.split(leaf, parts)[i], stacked) for i in range(parts)]
+    return [
+        jax.tree.map(lambda leaf, i=i: jnp.split(leaf, parts)[i], stacked) for i in range(parts)
+    ]
 
 
 def put(stacked: Tree, index: Any, new: Tree) -> Tree:
@@ -174,7 +190,9 @@ def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
     ok = jnp.ones(K, bool)
     for leaf in jax.tree.leaves(stacked):
         rows = leaf.reshape(K, -1)
-        ok &= jnp.isfinite(jnp.matmul(rows, jnp.zeros(rows.shape[1], rows.dtype), precision=lax.Precision.HIGHEST))
+        ok &= jnp.isfinite(
+            jnp.matmul(rows, jnp.zeros(rows.shape[1], rows.dtype), precision=lax.Precision.HIGHEST)
+        )
     return ok
 
 
@@ -189,18 +207,28 @@ def _itemsize(dtype: Any) -> int:
 
 def payload_bytes(tree: Tree) -> int:
     """Exact bytes of a tree's leaves as they travel (shapes or arrays): 32 bits a value, also where float64 computes it."""
-    width = lambda dtype: min(dtype.itemsize, 4) if jnp.issubdtype(dtype, jnp.inexact) else dtype.itemsize
+    width = lambda dtype: (
+        min(dtype.itemsize, 4) if jnp.issubdtype(dtype, jnp.inexact) else dtype.itemsize
+    )
     return sum(int(leaf.size) * width(leaf.dtype) for leaf in jax.tree.leaves(tree))
 
 
 def _demand_equal_shapes(first: Tree, other: Tree, name: str) -> None:
     if jax.tree.structure(first) != jax.tree.structure(other):
-        raise ValueError(f"{name} has structure {jax.tree.structure(other)}, the first {jax.tree.structure(first)}")
-    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(first), jax.tree.leaves(other), strict=True):
+        raise ValueError(
+            f"{name} has structure {jax.tree.structure(other)}, the first {jax.tree.structure(first)}"
+        )
+    for (path, a), b in zip(
+        jax.tree_util.tree_leaves_with_path(first), jax.tree.leaves(other), strict=True
+    ):
         if jnp.shape(a) != jnp.shape(b):
-            raise ValueError(f"{name}: leaf {_name(path)} has shape {jnp.shape(b)}, the first {jnp.shape(a)}")
+            raise ValueError(
+                f"{name}: leaf {_name(path)} has shape {jnp.shape(b)}, the first {jnp.shape(a)}"
+            )
         if jnp.result_type(a) != jnp.result_type(b):
-            raise ValueError(f"{name}: leaf {_name(path)} is {jnp.result_type(b)}, the first {jnp.result_type(a)}")
+            raise ValueError(
+                f"{name}: leaf {_name(path)} is {jnp.result_type(b)}, the first {jnp.result_type(a)}"
+            )
 
 
 def _name(path: tuple) -> str:

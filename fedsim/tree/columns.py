@@ -24,7 +24,9 @@ def by_columns(function: Callable[[Array], Array], stacked: Tree, K: int) -> Tre
     def apply(leaf):
         columns = leaf.reshape(K, -1)
         width = max(128, numbers // K)
-        result = function(columns) if width >= columns.shape[1] else _in_blocks(function, columns, width)
+        result = (
+            function(columns) if width >= columns.shape[1] else _in_blocks(function, columns, width)
+        )
         return result.reshape(*result.shape[:-1], *leaf.shape[1:])
 
     return jax.tree.map(apply, stacked)
@@ -44,7 +46,11 @@ def _in_blocks(function: Callable[[Array], Array], columns: Array, width: int) -
 
 
 def over_blocks(
-    step: Callable[[Array, Array, Array, Tree], Tree], state: Tree, stacked: Tree, width: int, dtype: Any
+    step: Callable[[Array, Array, Array, Tree], Tree],
+    state: Tree,
+    stacked: Tree,
+    width: int,
+    dtype: Any,
 ) -> Tree:
     """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack, in one loop over its leaves.
 
@@ -63,7 +69,9 @@ def over_blocks(
             first = jnp.clip(first_new, 0, max(D - width, 0))
             column = first + jnp.arange(width)
             part = lax.dynamic_slice_in_dim(leaf, first, min(width, D), 1).astype(dtype)
-            return jnp.pad(part, ((0, 0), (0, max(width - D, 0)))), (column >= first_new) & (column < D)
+            return jnp.pad(part, ((0, 0), (0, max(width - D, 0)))), (column >= first_new) & (
+                column < D
+            )
 
         return block
 
@@ -117,7 +125,9 @@ def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array,
     total = sums - 2 * products
     pair = present[:, None] & present[None, :] & ~jnp.eye(present.shape[0], dtype=bool)
     reliable = jnp.all(jnp.where(pair, (total > 1e-2 * sums) & jnp.isfinite(sums), True))
-    total = lax.cond(reliable, lambda: jnp.where(pair, total, 0), lambda: _squared_differences(stacked, present))
+    total = lax.cond(
+        reliable, lambda: jnp.where(pair, total, 0), lambda: _squared_differences(stacked, present)
+    )
     total = jnp.where(jnp.isfinite(total), total, jnp.finfo(dtype).max)
     return jnp.where(present[:, None] & present[None, :], total, jnp.inf)
 
@@ -129,7 +139,10 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
     below the diagonal are not computed.
     """
     K, side = present.shape[0], 20
-    dtype, order = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked)), jnp.argsort(~present, stable=True)
+    dtype, order = (
+        jnp.result_type(jnp.float32, *jax.tree.leaves(stacked)),
+        jnp.argsort(~present, stable=True),
+    )
     tiles = -(-K // side)
     pairs = [(i, j) for i in range(tiles) for j in range(i, tiles)]
     m = jnp.maximum(jnp.sum(present), 1).astype(dtype)
@@ -144,7 +157,11 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
 
     parts = over_blocks(
-        add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, block_width(stacked, 2048), dtype
+        add,
+        [jnp.zeros((side, side), dtype) for _ in pairs],
+        stacked,
+        block_width(stacked, 2048),
+        dtype,
     )
     tile = dict(zip(pairs, parts, strict=True))
     tile |= {(j, i): part.T for (i, j), part in tile.items() if i < j}

@@ -41,7 +41,11 @@ def scaled_norm(tree: Tree) -> tuple[Float[Array, ""], Float[Array, ""]]:
 
     Squares of 1e20 overflow float32; these do not. A tree that is not finite has a norm that is not.
     """
-    leaves = [leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)) for leaf in jax.tree.leaves(tree) if leaf.size]
+    leaves = [
+        leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
+        for leaf in jax.tree.leaves(tree)
+        if leaf.size
+    ]
     largest = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(leaf)) for leaf in leaves])
     tiny = jnp.finfo(largest.dtype).tiny
     scale = jnp.clip(largest, tiny, 1 / tiny)

@@ -23,4 +23,9 @@ def filled(part: Tree, whole: Tree) -> Tree:
     >>> filled({"W": 1.0, "b": None}, {"W": 7.0, "b": 2.0})
     {'W': 1.0, 'b': 2.0}
     """
-    return jax.tree.map(lambda leaf, other: other if leaf is None else leaf, part, whole, is_leaf=lambda x: x is None)
+    return jax.tree.map(
+        lambda leaf, other: other if leaf is None else leaf,
+        part,
+        whole,
+        is_leaf=lambda x: x is None,
+    )

@@ -47,7 +47,9 @@ class StepHook(Protocol):
 class FinishHook(Protocol):
     """The round ends: what is sent, and the next memory row."""
 
-    def __call__(self, task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message: ...
+    def __call__(
+        self, task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work
+    ) -> Message: ...
 
 
 class Reducer(Protocol):
@@ -56,7 +58,9 @@ class Reducer(Protocol):
     `old` is the entry so far, `pace` the mean over the clients of Σ of their learning rates.
     """
 
-    def __call__(self, task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array) -> Tree: ...
+    def __call__(
+        self, task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array
+    ) -> Tree: ...
 
 
 class Client(NamedTuple):
@@ -67,11 +71,20 @@ class Client(NamedTuple):
     gradient: GradientHook
     step: StepHook
     finish: FinishHook
-    aux: Callable[[Task, Tree], dict[str, Tree]] = lambda task, params: {}  # the method's shared section at the start
+    aux: Callable[[Task, Tree], dict[str, Tree]] = (
+        lambda task, params: {}
+    )  # the method's shared section at the start
     reduce: dict[str, Literal["mean", "sum_over_N"] | Reducer] = {}  # noqa: RUF012 (read only); of every key of `aux`
-    probe: "Client | None" = None  # a pass at x before training; the mean of its `delta` is shared["aux"]["probe"] then
+    # a pass at the global model before training; the mean of its `delta` is then shared["aux"]["probe"]
+    probe: "Client | None" = None
     needs: frozenset[str] = frozenset()  # of `labels`, `classes`, `features`
-    unused: frozenset[str] = frozenset()  # keys that all clients have, and this method makes no use of
-    shares: Callable[[Tree], Tree] | None = None  # params (names, shapes) -> a bool per leaf: which travel; None: all
-    personal: Callable[[Shared, Tree], Tree] | None = None  # (shared, memory row) -> the client's own variables
+    unused: frozenset[str] = (
+        frozenset()
+    )  # keys that all clients have, and this method makes no use of
+    shares: Callable[[Tree], Tree] | None = (
+        None  # params (names, shapes) -> a bool per leaf: which travel; None: all
+    )
+    personal: Callable[[Shared, Tree], Tree] | None = (
+        None  # (shared, memory row) -> the client's own variables
+    )
     solo: bool = False  # passes twice through the model in a step: its bits may depend on other runs beside it

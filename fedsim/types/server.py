@@ -58,7 +58,9 @@ class RowStage(NamedTuple):
     name: str = ""
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     measure: Callable[[Updates, Context], Info] | None = None
-    after: Callable[[Tree, Info], Tree] | None = None  # (state, info of the round) -> state; not where no row arrived
+    after: Callable[[Tree, Info], Tree] | None = (
+        None  # (state, info of the round) -> state; not where no row arrived
+    )
     memory: Callable[[Tree, Key[Array, ""]], Tree] = (
         forgetful  # (params at the start of the run, key) -> a client's row
     )
@@ -80,13 +82,19 @@ class Codec(NamedTuple):
         [Array, Tree, Key[Array, ""]], tuple[Tree, Bits, Tree]
     ]  # (x, memory, key) -> (payload, bits, memory)
     decode: Callable[[Tree, int], Array]  # (payload, d) -> what an honest receiver makes of it
-    memory: Callable[[Array], Tree] = no_row  # what receivers have `[d]` at the start of the run -> the sender's row
+    memory: Callable[[Array], Tree] = (
+        no_row  # what receivers have `[d]` at the start of the run -> the sender's row
+    )
     most: Callable[[int], int] | None = None  # d -> the most bits, where they depend on x
     linear: bool = False
     server: "AggregateStage | None" = None
     recursive: bool = False
-    entropy: Callable[[Tree, int], Array] | None = None  # (payload, d) -> bits of it behind an entropy code
-    shaped: Callable[[Shapes], Any] | None = None  # shapes of the leaves behind x -> the codec that encodes each apart
+    entropy: Callable[[Tree, int], Array] | None = (
+        None  # (payload, d) -> bits of it behind an entropy code
+    )
+    shaped: Callable[[Shapes], Any] | None = (
+        None  # shapes of the leaves behind x -> the codec that encodes each apart
+    )
     name: str = ""
 
 
@@ -103,7 +111,9 @@ class Stage(NamedTuple):
     name: str = ""
     after: Callable[[Tree, Info], Tree] | None = None  # as that of a row-wise stage
     memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful  # likewise
-    bound: Callable[[Bound], Bound] | None = None  # of what follows -> of both together, where one is published
+    bound: Callable[[Bound], Bound] | None = (
+        None  # of what follows -> of both together, where one is published
+    )
 
 
 OWN_SAMPLES = frozenset({"reference", "server_loss"})
@@ -125,7 +135,9 @@ class Fold(NamedTuple):
 
     zero: Callable[[Updates], Tree]  # any block of updates (its shapes) -> the sum over no rows
     add: Callable[[Tree, Updates, Context], Tree]  # (sum, a block of rows, context) -> sum
-    finish: Callable[[Tree, Tree, Context], Result]  # (sum over the cohort, state, context) -> (aggregate, state, info)
+    finish: Callable[
+        [Tree, Tree, Context], Result
+    ]  # (sum over the cohort, state, context) -> (aggregate, state, info)
 
 
 class Rule(NamedTuple):
@@ -137,13 +149,23 @@ class Rule(NamedTuple):
     most: int | None = None  # more of them than this: likewise
     fold: Fold | None = None  # where the rule is a sum
     linear: bool = False  # a sum of rows whose weights do not depend on them: it may sum what the rows are encoded as
-    weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `stats` and a `mean` of `aux` are averaged by
-    needs: frozenset[str] = frozenset()  # `loss`: of every client at x, by a pass before training; else see Context:
+    weights: Callable[[Updates], Float[Array, " K"]] = (
+        reported  # what `stats` and a `mean` of `aux` are averaged by
+    )
+    needs: frozenset[str] = (
+        frozenset()
+    )  # `loss`: of every client at the global model, by a pass before training; else see Context:
     # `expected`, `share`, `reference`, `server_loss`
-    client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
-    evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
+    client: tuple[str, dict[str, Any]] | None = (
+        None  # the method it belongs to, and what both must agree on
+    )
+    evaluated: Callable[[Tree, Tree], Tree] | None = (
+        None  # (params, state) -> what is evaluated, where not params
+    )
     bound: Bound | None = None  # published: see `fedsim.rules.bounds`
-    before: RowStage | None = None  # what it does to every row first, behind all stages; its memory of a client is the
+    before: RowStage | None = (
+        None  # what it does to every row first, behind all stages; its memory of a client is the
+    )
     # server's: it counts where the rule counts the row, in a round that is not skipped
     name: str = ""
 
@@ -151,6 +173,8 @@ class Rule(NamedTuple):
 class AggregateStage(NamedTuple):
     """Aggregate -> aggregate, between rule and optimisers; runs in every round that is not skipped."""
 
-    apply: Callable[[Tree, Tree, Context], Result]  # (aggregate, state, context) -> (aggregate, state, info)
+    apply: Callable[
+        [Tree, Tree, Context], Result
+    ]  # (aggregate, state, context) -> (aggregate, state, info)
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     name: str = ""

@@ -31,7 +31,9 @@ class Model(NamedTuple):
 
     init: Callable[[Key[Array, ""]], dict[str, Tree]]
     apply: Forward
-    features: Callable[[Tree, Array], Array] | None = None  # (variables, x) -> what the last layer sees
+    features: Callable[[Tree, Array], Array] | None = (
+        None  # (variables, x) -> what the last layer sees
+    )
     head: Callable[[Tree, Array], Array] | None = None  # (variables, features) -> outputs
     mixes_rows: bool = False  # whether rows of a batch see each other, and `mask` is not honoured
 
@@ -76,11 +78,17 @@ class Task(NamedTuple):
     per_sample: PerSample
     apply: Forward
     loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
-    optimizer: Callable[[Array], optax.GradientTransformation]  # learning rate -> the client's optimiser
-    rate: Callable[[Array, Array], Array]  # (learning rate of the round, local step) -> that of the step
+    optimizer: Callable[
+        [Array], optax.GradientTransformation
+    ]  # learning rate -> the client's optimiser
+    rate: Callable[
+        [Array, Array], Array
+    ]  # (learning rate of the round, local step) -> that of the step
     classes: int  # 0: not a classification
     features: Callable[[Tree, Array], Array] | None = None  # those of the model, where it has them
-    augment: Callable[[Key[Array, ""], Array], Array] | None = None  # (key, x of a batch) -> x that is trained on
+    augment: Callable[[Key[Array, ""], Array], Array] | None = (
+        None  # (key, x of a batch) -> x that is trained on
+    )
 
 
 class Work(NamedTuple):

@@ -34,7 +34,9 @@ class Updates(Columns):
         """Sample count n_k, 0 where nothing arrived."""
         return jnp.where(self.arrived, self.samples, 0)
 
-    if not TYPE_CHECKING:  # a method of this name would be private to a type checker, that of a named tuple is not
+    if (
+        not TYPE_CHECKING
+    ):  # a method of this name would be private to a type checker, that of a named tuple is not
 
         def _replace(self, **changes: Any) -> "Updates":
             """The same with other fields.
@@ -43,7 +45,9 @@ class Updates(Columns):
               TypeError: for `weight`, which is computed.
             """
             if "weight" in changes:
-                raise TypeError("updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)")
+                raise TypeError(
+                    "updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)"
+                )
             return super()._replace(**changes)
 
 
@@ -61,7 +65,9 @@ def by_samples(updates: Updates) -> Float[Array, " K"]:
 class ServerLoss(Protocol):
     """Mean loss of a model over the server's own samples."""
 
-    def __call__(self, params: Tree, batch: int | None = None, key: Key[Array, ""] | None = None) -> Float[Array, ""]:
+    def __call__(
+        self, params: Tree, batch: int | None = None, key: Key[Array, ""] | None = None
+    ) -> Float[Array, ""]:
         """-> the loss over all of them, or over `batch` that `key` draws, with replacement."""
         ...
 
@@ -91,4 +97,6 @@ class Context(NamedTuple):
     server: Tree = ()  # states of stages and rule, where an attack knows the defence
     server_loss: ServerLoss | None = None  # where the rule `needs` it
     flown: Flown | None = None  # of the round's only client, where the schedule mixes models
-    share: Float[Array, " K"] | float = 0.0  # times that a round has a message of each client, on average; 0: unknown
+    share: Float[Array, " K"] | float = (
+        0.0  # times that a round has a message of each client, on average; 0: unknown
+    )

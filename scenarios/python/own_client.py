@@ -42,7 +42,9 @@ SCENARIO = {
 
 def main() -> None:
     plain = fedsim.run(SCENARIO)
-    mine = fedsim.run(SCENARIO, edits=["client.kind=clipped"])  # the same cohorts, batches and start models
+    mine = fedsim.run(
+        SCENARIO, edits=["client.kind=clipped"]
+    )  # the same cohorts, batches and start models
     rounds = pd.concat([plain.rounds.assign(client="sgd"), mine.rounds.assign(client="clipped")])
     means = rounds.pivot_table(index="round", columns="client", values="test_accuracy")
     print(means[::5].round(3))

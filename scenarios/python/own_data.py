@@ -13,7 +13,9 @@ SCENARIO = {
     "name": "hospitals",
     "rounds": 20,
     "seeds": 3,
-    "data": {"test": 0.25},  # a quarter of the rows is kept to test on, unless the arrays bring x_test and y_test
+    "data": {
+        "test": 0.25
+    },  # a quarter of the rows is kept to test on, unless the arrays bring x_test and y_test
     "model": "logistic",
     "cohort": {"kind": "uniform", "size": 5},
     "client": {"lr": 0.5, "batch": 10, "epochs": 2},
@@ -41,7 +43,9 @@ def main() -> None:
     late = result.rounds[result.rounds["round"] > 10]
     print(late.groupby("seed")["test_accuracy"].agg(["mean", "std"]))
 
-    scores = result.clients.pivot_table(index="client", values=["samples", "global_accuracy"])  # means of the seeds
+    scores = result.clients.pivot_table(
+        index="client", values=["samples", "global_accuracy"]
+    )  # means of the seeds
     print(scores.nsmallest(3, "global_accuracy"))
 
 

@@ -48,11 +48,17 @@ def main() -> None:
         flat = lambda x: x.reshape(len(x), -1)
         models["flax"] = linen.Sequential([flat, linen.Dense(32), jnp.tanh, linen.Dense(10)])
     if find_spec("equinox"):
-        from equinox import nn  # written for one image; a function of the key draws new parameters for every seed
+        from equinox import (
+            nn,  # written for one image; a function of the key draws new parameters for every seed
+        )
 
-        models["equinox"] = lambda key: nn.Sequential([nn.Lambda(jnp.ravel), nn.MLP(64, 10, 32, 1, jnp.tanh, key=key)])
+        models["equinox"] = lambda key: nn.Sequential(
+            [nn.Lambda(jnp.ravel), nn.MLP(64, 10, 32, 1, jnp.tanh, key=key)]
+        )
     for name, model in models.items():
-        print(f"{name:10} {fedsim.run(SCENARIO, model=model, loss=smoothed).summary['final'].item():.3f}")
+        print(
+            f"{name:10} {fedsim.run(SCENARIO, model=model, loss=smoothed).summary['final'].item():.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,10 @@ def shortest(keep: Annotated[int, Ge(1)] = 10):
     """Mean of the `keep` shortest updates, against attackers who are loud."""
 
     def reduce(updates, context):
-        squares = [jnp.sum(leaf.reshape(len(leaf), -1) ** 2, axis=1) for leaf in jax.tree.leaves(updates.delta)]
+        squares = [
+            jnp.sum(leaf.reshape(len(leaf), -1) ** 2, axis=1)
+            for leaf in jax.tree.leaves(updates.delta)
+        ]
         reported = updates.arrived  # rows of clients that did not report may hold anything
         rank = jnp.argsort(jnp.argsort(jnp.where(reported, sum(squares), jnp.inf)))
         return tree.weighted_mean(updates.delta, ((rank < keep) & reported).astype(float))
@@ -42,7 +45,11 @@ SCENARIO = {
 
 
 def main() -> None:
-    updates = [[1.0, 2.0], [1.2, 1.8], [-9.0, 9.0]]  # K = 3 updates, stacked: to try a rule, no scenario is needed
+    updates = [
+        [1.0, 2.0],
+        [1.2, 1.8],
+        [-9.0, 9.0],
+    ]  # K = 3 updates, stacked: to try a rule, no scenario is needed
     print(fedsim.aggregate({"kind": "shortest", "keep": 2}, updates))
     for rule in ("mean", "median", {"kind": "shortest", "keep": 15}):
         result = fedsim.run({**SCENARIO, "server": [rule]})

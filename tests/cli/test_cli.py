@@ -27,7 +27,10 @@ FILES = {
 
 def run(*words, cwd=None):
     return subprocess.run(
-        [sys.executable, "-m", "fedsim.cli", *map(str, words)], capture_output=True, text=True, cwd=cwd
+        [sys.executable, "-m", "fedsim.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
     )
 
 
@@ -48,12 +51,17 @@ def out(root, tmp_path_factory):
         out,
     )
     assert done.returncode == 0, done.stderr
-    assert "test_accuracy" in done.stdout and "rounds.csv" in done.stdout and "\x1b" not in done.stdout
+    assert (
+        "test_accuracy" in done.stdout and "rounds.csv" in done.stdout and "\x1b" not in done.stdout
+    )
     return out
 
 
 def test_files(out):
-    assert {p.name for p in out.iterdir()} == FILES | {"model.fedavg.0.safetensors", "model.fedavg.1.safetensors"}
+    assert {p.name for p in out.iterdir()} == FILES | {
+        "model.fedavg.0.safetensors",
+        "model.fedavg.1.safetensors",
+    }
 
 
 def test_pictures(out):
@@ -86,22 +94,30 @@ def test_rounds(out):
         ),
         *("n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy"),
     ]
-    assert rounds["round"].tolist() == [0, 2, 4, 6] * 2 and rounds["seed"].tolist() == [0] * 4 + [1] * 4
-    first = rounds.iloc[0]
-    assert first[["virtual_seconds", "bytes_up", "bytes_down", "clients_sampled"]].sum() == 0 and np.isnan(
-        first["train_loss"]
+    assert (
+        rounds["round"].tolist() == [0, 2, 4, 6] * 2
+        and rounds["seed"].tolist() == [0] * 4 + [1] * 4
     )
+    first = rounds.iloc[0]
+    assert first[
+        ["virtual_seconds", "bytes_up", "bytes_down", "clients_sampled"]
+    ].sum() == 0 and np.isnan(first["train_loss"])
     parameters = 64 * 64 + 64 + 64 * 10 + 10
     assert (rounds["bytes_up"] == rounds["round"] * 10 * 4 * parameters).all()
     assert (rounds["bytes_down"] == rounds["bytes_up"]).all()
-    assert (rounds["clients_reported"] == [0, 20, 20, 20] * 2).all() and rounds["n_nonfinite"].sum() == 0
+    assert (rounds["clients_reported"] == [0, 20, 20, 20] * 2).all() and rounds[
+        "n_nonfinite"
+    ].sum() == 0
     assert (rounds["virtual_seconds"] == rounds["round"] * 10).all()  # 5 epochs of 2 batches
     assert rounds["test_loss"].iloc[3] < rounds["test_loss"].iloc[0]
 
 
 def test_summary_follows_from_rounds(out):
     rounds, summary = pd.read_csv(out / "rounds.csv"), pd.read_csv(out / "summary.csv")
-    assert summary["metric"].tolist() == ["test_accuracy"] * 2 and summary["diverged"].tolist() == [0, 0]
+    assert summary["metric"].tolist() == ["test_accuracy"] * 2 and summary["diverged"].tolist() == [
+        0,
+        0,
+    ]
     for _, line in summary.iterrows():
         mine = rounds[rounds["seed"] == line["seed"]]["test_accuracy"]
         assert line["final"] == mine.iloc[-1] and line["best"] == mine.max() and line["k"] == 4
@@ -123,7 +139,9 @@ def test_record_and_resolved_scenario(out):
     assert record["status"] == "done" and record["lanes"] == 5 and record["environment"]["jax"]
     assert set(record["hashes"]) == {"scenario", "data", "partition", "start"}
     again = fedsim.scenario.read(out / "scenario.yaml")
-    assert again.hash() == record["hashes"]["scenario"] and again.resolved()["numerics"]["lanes"] == 5
+    assert (
+        again.hash() == record["hashes"]["scenario"] and again.resolved()["numerics"]["lanes"] == 5
+    )
 
 
 def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
@@ -140,7 +158,9 @@ def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
 
 @pytest.mark.long
 def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
-    done = run("run", out / "scenario.yaml", "--out", tmp_path / "again", "--quiet", "--no-pictures")
+    done = run(
+        "run", out / "scenario.yaml", "--out", tmp_path / "again", "--quiet", "--no-pictures"
+    )
     assert done.returncode == 0 and done.stdout == "" and done.stderr == ""
     for name in (
         "rounds.csv",
@@ -159,7 +179,11 @@ def test_existing_directory(out, root):
     taken = run("run", scenario, "--out", out)
     assert taken.returncode == 4 and "--force" in taken.stderr and taken.stderr.count("\n") == 1
     foreign = run("run", scenario, "--out", root / "fedsim", "--force")
-    assert foreign.returncode == 4 and "holds no fedsim run" in foreign.stderr and (root / "fedsim/cli/run.py").exists()
+    assert (
+        foreign.returncode == 4
+        and "holds no fedsim run" in foreign.stderr
+        and (root / "fedsim/cli/run.py").exists()
+    )
 
 
 @pytest.mark.long
@@ -184,12 +208,18 @@ def test_force_replaces_a_run(root, tmp_path):
         (["rum"], 2, "did you mean 'run'?"),
         (["run", "SCENARIO", "--set", "rouns=3"], 2, "did you mean 'rounds'?"),
         (["run", "SCENARIO", "--seeds", "x"], 2, "write 5 (the first five)"),
-        (["run", "SCENARIO", "--set", "cohort.size=101"], 2, "cohort.size: a cohort of 101 of 100 clients"),
+        (
+            ["run", "SCENARIO", "--set", "cohort.size=101"],
+            2,
+            "cohort.size: a cohort of 101 of 100 clients",
+        ),
         (["run", "SCENARIO", "--out", "/proc/none"], 4, "/proc/none"),
     ],
 )
 def test_wrong_command_lines(words, code, said, root, tmp_path):
-    done = run(*[root / "scenarios/iid.yaml" if w == "SCENARIO" else w for w in words], cwd=tmp_path)
+    done = run(
+        *[root / "scenarios/iid.yaml" if w == "SCENARIO" else w for w in words], cwd=tmp_path
+    )
     assert done.returncode == code and said in done.stderr and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []  # nothing was written
 
@@ -209,7 +239,11 @@ def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
         "2",
     ]
     done = run("run", root / "scenarios/iid.yaml", *words)
-    assert done.returncode == 5 and "seed 0 diverged: round" in done.stderr and "seed 1 diverged" in done.stderr
+    assert (
+        done.returncode == 5
+        and "seed 0 diverged: round" in done.stderr
+        and "seed 1 diverged" in done.stderr
+    )
     summary = pd.read_csv(tmp_path / "d/summary.csv")
     assert summary["diverged"].tolist() == [1, 1]
 
@@ -217,11 +251,21 @@ def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
 @pytest.mark.long
 def test_ten_empty_rounds_end_a_run(root, tmp_path):
     """Every message is non-finite and dropped: the model stays, rounds are skipped, the tenth one ends it."""
-    words = ["--set", "client.lr=1e38", "--set", "rounds=30", "--no-pictures", "--out", tmp_path / "d"]
+    words = [
+        "--set",
+        "client.lr=1e38",
+        "--set",
+        "rounds=30",
+        "--no-pictures",
+        "--out",
+        tmp_path / "d",
+    ]
     done = run("run", root / "scenarios/iid.yaml", *words)
     assert done.returncode == 5
     rounds = pd.read_csv(tmp_path / "d/rounds.csv")
-    assert rounds["round"].tolist() == list(range(11)) and rounds["skipped"].tolist() == [0] + [1] * 10
+    assert (
+        rounds["round"].tolist() == list(range(11)) and rounds["skipped"].tolist() == [0] + [1] * 10
+    )
     assert (rounds["n_nonfinite"][1:] == 10).all() and rounds["test_loss"].nunique() == 1
 
 
@@ -233,7 +277,9 @@ def test_list_names_every_kind():
     assert done.returncode == 0
     for kinds in FAMILIES.values():
         assert all(
-            f"  {kind}" in done.stdout for kind, factory in kinds.items() if factory.__module__.startswith("fedsim.")
+            f"  {kind}" in done.stdout
+            for kind, factory in kinds.items()
+            if factory.__module__.startswith("fedsim.")
         )
     rules = run("list", "rules")
     assert "krum(f, neighbours)" in rules.stdout and "also: fedmedian" in rules.stdout.replace(

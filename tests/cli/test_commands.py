@@ -34,7 +34,11 @@ def fedsim(line, cwd, **environment):
         done = subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=around)
         return Done(done.returncode, done.stdout, done.stderr)
     said, complained, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.chdir(cwd), contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(complained),
+    ):
         try:
             main(shlex.split(line))
         except SystemExit as end:
@@ -55,19 +59,35 @@ WRONG = [  # command line, exit code, what the one line says
     ("run nowhere/at/all.yaml", 4, "fedsim new NAME writes one to start from"),
     ("run .", 4, ".: is a directory, not a scenario"),
     ("run iid.yaml --sed 3", 2, "'--seeds'"),
-    ("run iid.yaml --seeds five", 2, "write 5 (the first five), 0,1,2 (these) or 3, (a single one)"),
+    (
+        "run iid.yaml --seeds five",
+        2,
+        "write 5 (the first five), 0,1,2 (these) or 3, (a single one)",
+    ),
     ("run iid.yaml --seeds 0", 2, "seeds"),
     ("run iid.yaml --set rounds", 2, "write PATH=VALUE"),
     ("run iid.yaml --set rouns=3", 2, "did you mean 'rounds'?"),
     ("run iid.yaml --set client.lr=fast", 2, "client.lr"),
     ("run iid.yaml --set data.partition=diriclet", 2, "did you mean 'dirichlet'?"),
     ("run iid.yaml --resume --force", 2, "give one of them"),
-    ("run iid.yaml --log-to tensorbord", 2, "--log-to: no tracker 'tensorbord'; did you mean 'tensorboard'?"),
-    ("compare iid.yaml --methods fedavg --log-to x", 2, "no tracker 'x'; known: mlflow, tensorboard, wandb"),
+    (
+        "run iid.yaml --log-to tensorbord",
+        2,
+        "--log-to: no tracker 'tensorbord'; did you mean 'tensorboard'?",
+    ),
+    (
+        "compare iid.yaml --methods fedavg --log-to x",
+        2,
+        "no tracker 'x'; known: mlflow, tensorboard, wandb",
+    ),
     ("run iid.yaml --device tpu --quiet", 2, "there is no tpu here"),
     ("run iid.yaml --plugin nothing.py", 2, "there is no such file"),
     ("run iid.yaml --out /proc/none/x --set rounds=1", 4, "/proc/none"),
-    ("run iid.yaml --rounds 5", 2, "no such option '--rounds'; write --set rounds=5; see fedsim run --help"),
+    (
+        "run iid.yaml --rounds 5",
+        2,
+        "no such option '--rounds'; write --set rounds=5; see fedsim run --help",
+    ),
     ("run iid.yaml --lr=0.1", 2, "write --set client.lr=0.1"),
     ("run iid.yaml rounds=5", 2, "write --set rounds=5"),
     ("compare iid.yaml", 2, "no methods to compare; name them: --methods"),
@@ -117,7 +137,9 @@ def test_every_command_has_help_with_examples_that_parse():
 def test_the_overview_names_every_command_once():
     shown = invoke("--help").output
     for heading, commands in COMMANDS.items():
-        assert f"{heading}:" in shown and all(len(re.findall(rf"^  {name} ", shown, re.M)) == 1 for name in commands)
+        assert f"{heading}:" in shown and all(
+            len(re.findall(rf"^  {name} ", shown, re.M)) == 1 for name in commands
+        )
 
 
 def test_help_may_be_asked_for_in_words(tmp_path):
@@ -128,22 +150,31 @@ def test_help_may_be_asked_for_in_words(tmp_path):
 def test_help_imports_nothing_heavy():
     code = "import sys, fedsim.cli.entry as e\ntry: e.main(['--help'])\nexcept SystemExit: pass\n"
     code += "bad = {'jax', 'numpy', 'pandas', 'rich', 'pydantic', 'yaml', 'matplotlib'} & set(sys.modules)\n"
-    subprocess.run([sys.executable, "-c", code + "assert not bad, bad"], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", code + "assert not bad, bad"], check=True, capture_output=True
+    )
 
 
 def test_who_lists_explains_or_is_refused_waits_for_no_jax(tmp_path):
     (tmp_path / "not.yaml").write_text("name: [")
     (tmp_path / "twice.yaml").write_text("name: x\nname: y\ndata: digits\n")
-    lines = {"list": 0, "list scenarios": 0, "explain trimmed_mean": 0, "schema": 0, "new mine": 0, "run not.yaml": 2}
+    lines = {
+        "list": 0,
+        "list scenarios": 0,
+        "explain trimmed_mean": 0,
+        "schema": 0,
+        "new mine": 0,
+        "run not.yaml": 2,
+    }
     lines["run twice.yaml"] = (
         2  # what can be read and is wrong is built all the same, for whatever else is wrong with it
     )
     code = "import sys, fedsim.cli.entry as e\ndef run(line):\n  try: return e.main(line.split()) or 0\n"
-    code += (
-        f"  except SystemExit as end: return end.code\nassert {{line: run(line) for line in {[*lines]}}} == {lines}\n"
-    )
+    code += f"  except SystemExit as end: return end.code\nassert {{line: run(line) for line in {[*lines]}}} == {lines}\n"
     code += "bad = {'jax', 'numpy', 'pandas', 'optax', 'matplotlib', 'scipy', 'rich'} & set(sys.modules)\nassert not bad, bad"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -155,9 +186,7 @@ def test_a_command_ends_at_once_after_what_was_to_happen_at_exit():
 
 
 def test_commands_that_compute_import_no_more_than_they_need():
-    code = (
-        "import sys, fedsim.cli.console\nbad = {'scipy.special', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
-    )
+    code = "import sys, fedsim.cli.console\nbad = {'scipy.special', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
@@ -168,7 +197,9 @@ def test_output_into_a_closed_pipe_is_no_error(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("line", some(["explain fedprox", "--help", "list", "check iid.yaml", "partition iid.yaml"], 3))
+@pytest.mark.parametrize(
+    "line", some(["explain fedprox", "--help", "list", "check iid.yaml", "partition iid.yaml"], 3)
+)
 def test_an_old_locale_and_a_narrow_terminal_lose_nothing(line, desk):
     done = fedsim(line, desk, **OLD, NO_COLOR="1")
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
@@ -188,7 +219,10 @@ def test_new_writes_a_scenario_that_runs(tmp_path):
     done = fedsim("new mine", tmp_path)
     assert done.returncode == 0 and "fedsim run mine.yaml" in done.stdout
     text = (tmp_path / "mine.yaml").read_text()
-    assert text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n") and "STARTER" not in text
+    assert (
+        text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n")
+        and "STARTER" not in text
+    )
     assert "starter" not in text and (tmp_path / "fedsim.schema.json").is_file()
     assert fedsim("check mine.yaml", tmp_path).returncode == 0
     run = fedsim("run mine.yaml --set rounds=2 --quiet", tmp_path)
@@ -202,7 +236,10 @@ def test_the_lines_that_a_new_scenario_offers_as_comments_work(tmp_path):
     text = path.read_text()
     assert len(re.findall(r"^  # - ", text, re.M)) == 2
     path.write_text(re.sub(r"^  # - ", "  - ", text, flags=re.M))
-    done = fedsim("check mine.yaml --set 'wire=[{kind: sign_flip, scale: 5}]' --set fleet.malicious=0.2", tmp_path)
+    done = fedsim(
+        "check mine.yaml --set 'wire=[{kind: sign_flip, scale: 5}]' --set fleet.malicious=0.2",
+        tmp_path,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -212,9 +249,13 @@ def test_doctor_says_what_a_run_would_use(tmp_path):
     found = json.loads(done.stdout)
     import jax
 
-    assert found["versions"]["jax"] == jax.__version__ and found["machine"]["devices"] == ["cpu:0 cpu"]
+    assert found["versions"]["jax"] == jax.__version__ and found["machine"]["devices"] == [
+        "cpu:0 cpu"
+    ]
     assert found["problems"] == []
-    spoken = fedsim("doctor", tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"), XLA_FLAGS="--xla_dump_to=")
+    spoken = fedsim(
+        "doctor", tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"), XLA_FLAGS="--xla_dump_to="
+    )
     assert "no problems found" in spoken.stdout and "XLA_FLAGS" in spoken.stdout
 
 
@@ -227,32 +268,50 @@ def test_list_and_explain_know_every_kind(tmp_path):
         assert own <= set(listed[f"{family}s"])
         for kind in sorted(own):
             shown = invoke("explain", f"{family}/{kind}")
-            assert shown.exit_code == 0 and shown.output.startswith(f"{family}/{kind}"), shown.output
+            assert shown.exit_code == 0 and shown.output.startswith(f"{family}/{kind}"), (
+                shown.output
+            )
     assert "cpu" in invoke("list", "devices").output
 
 
 def test_explain_gives_equation_defaults_and_source():
     shown = invoke("explain", "fedprox").output
     assert "client/fedprox" in shown and "method/fedprox" in shown  # both meanings
-    assert "μ (y − x)" in shown and "mu = 0.01   [a number of at least 0]" in shown and "arXiv:1812.06127" in shown
+    assert (
+        "μ (y − x)" in shown
+        and "mu = 0.01   [a number of at least 0]" in shown
+        and "arXiv:1812.06127" in shown
+    )
     adam = invoke("explain", "method/fedadam").output
     assert (
         "{kind: fedadam, lr: 0.1, b1: 0.9, b2: 0.99, tau: 0.001, v0: null}" in adam
         and "{kind: mean, weights: uniform}" in adam
     )
     assert "Resists: trim malicious clients" in invoke("explain", "fedtrimmedavg").output
-    assert "batch = 16   [an integer of at least 1 or full]" in invoke("explain", "client.batch").output
+    assert (
+        "batch = 16   [an integer of at least 1 or full]"
+        in invoke("explain", "client.batch").output
+    )
 
 
 @pytest.mark.long
 def test_the_shell_completes_commands_options_and_names(tmp_path):
     def completed(line):
-        words = {"_FEDSIM_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        words = {
+            "_FEDSIM_COMPLETE": "bash_complete",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(line.split(" ")) - 1),
+        }
         script = "from fedsim.cli.entry import cli; cli.main(prog_name='fedsim')"
         done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, **words}
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **words},
         )
         return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
     assert completed("fedsim pa") == ["partition"] and "--resume" in completed("fedsim run --r")
-    assert "trimmed_mean" in completed("fedsim explain trim") and completed("fedsim list att") == ["attacks"]
+    assert "trimmed_mean" in completed("fedsim explain trim") and completed("fedsim list att") == [
+        "attacks"
+    ]

@@ -10,7 +10,13 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.federation import federations_of
 from fedsim.assemble.hooks import check_augmentation
-from fedsim.assemble.programs import Written, augmented, client_key, registered_model, training
+from fedsim.assemble.programs import (
+    HashableSection,
+    augmented,
+    client_key,
+    registered_model,
+    training,
+)
 from fedsim.clients import augmenting, crop, flip
 from fedsim.compose import FAMILIES, tag_of
 from fedsim.engine.keys import Phase, round_key
@@ -41,7 +47,11 @@ def by_hand(key, batch):
 
 
 def test_every_augmentation_is_tested():
-    builtin = {kind for kind, factory in FAMILIES["augmentation"].items() if factory.__module__.startswith("fedsim.")}
+    builtin = {
+        kind
+        for kind, factory in FAMILIES["augmentation"].items()
+        if factory.__module__.startswith("fedsim.")
+    }
     assert builtin == {"flip", "crop"}
 
 
@@ -53,7 +63,9 @@ def test_a_batch_is_changed_image_by_image(shape):
     many = np.asarray(jax.jit(augment)(jax.random.key(3), x))
     assert many.dtype == np.uint8 and np.array_equal(many, by_hand(jax.random.key(3), x))
     assert len({many[i].tobytes() == x[i].tobytes() for i in range(12)}) == 2 or (many != x).any()
-    assert np.array_equal(jax.jit(augment)(jax.random.key(3), x[:5]), many[:5])  # a place, not how many there are
+    assert np.array_equal(
+        jax.jit(augment)(jax.random.key(3), x[:5]), many[:5]
+    )  # a place, not how many there are
     lanes = jax.jit(jax.vmap(augment, (None, 0)))(jax.random.key(3), np.stack([x, x[::-1]]))
     assert np.array_equal(lanes[0], many)
 
@@ -82,7 +94,9 @@ def scenario(augment=LINKS, **sections):
     }
 
 
-IMAGES = fedsim.Arrays(RNG.integers(0, 256, (47, 5, 4, 1), np.uint8), RNG.integers(0, 3, 47), scale=1 / 255)
+IMAGES = fedsim.Arrays(
+    RNG.integers(0, 256, (47, 5, 4, 1), np.uint8), RNG.integers(0, 3, 47), scale=1 / 255
+)
 
 
 @pytest.mark.long
@@ -102,7 +116,10 @@ def test_a_run_is_a_plain_loop_with_the_same_keys(lanes):
             rows, counts = plan.batches(r, client)
             for step, (batch, n) in enumerate(zip(rows, counts, strict=True)):
                 key = jax.random.fold_in(round_key(jax.random.key(0), r, Phase.AUGMENT), client)
-                x = by_hand(jax.random.fold_in(key, step), f.train.x[batch])[:n].reshape(n, 20) / 255
+                x = (
+                    by_hand(jax.random.fold_in(key, step), f.train.x[batch])[:n].reshape(n, 20)
+                    / 255
+                )
                 p = np.exp(x @ w + c)
                 error = (p / p.sum(1, keepdims=True) - np.eye(3)[f.train.y[batch[:n]]]) / n
                 w, c = w - 0.3 * x.T @ error, c - 0.3 * error.sum(0)
@@ -111,14 +128,21 @@ def test_a_run_is_a_plain_loop_with_the_same_keys(lanes):
         W, b = sums[0] / total, sums[1] / total
     np.testing.assert_allclose(result.model()["W"], W, rtol=1e-9, atol=1e-12)
     x_test = f.test.x.reshape(len(f.test.x), 20) / 255
-    assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(((x_test @ W + b).argmax(1) == f.test.y).mean())
+    assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(
+        ((x_test @ W + b).argmax(1) == f.test.y).mean()
+    )
 
 
 @pytest.mark.long
 def test_no_other_draw_and_no_score_is_touched():
-    with_it, without = (fedsim.run({**scenario(augment), "method": "scaffold"}, data=IMAGES) for augment in (LINKS, []))
+    with_it, without = (
+        fedsim.run({**scenario(augment), "method": "scaffold"}, data=IMAGES)
+        for augment in (LINKS, [])
+    )
     first = lambda result: result.rounds.iloc[0].to_dict()
-    assert {k: v for k, v in first(with_it).items() if v == v} == {k: v for k, v in first(without).items() if v == v}
+    assert {k: v for k, v in first(with_it).items() if v == v} == {
+        k: v for k, v in first(without).items() if v == v
+    }
     assert not np.array_equal(with_it.model()["W"], without.model()["W"])
     plans = []
     for augment in (LINKS, []):
@@ -134,7 +158,9 @@ def test_no_other_draw_and_no_score_is_touched():
 @pytest.mark.long
 def test_what_is_measured_at_x_is_not_augmented():
     spec = read(scenario()).spec
-    net = registered_model(Written(spec.model, {"loss"}), (5, 4, 1), 3, (("classes", 3),), None)
+    net = registered_model(
+        HashableSection(spec.model, {"loss"}), (5, 4, 1), 3, (("classes", 3),), None
+    )
     trained = training(net, "cross_entropy", 3, client_key(spec.client), augmented(spec.data))
     assert trained.lanes.task.augment is not None and trained.probe.task.augment is None
     plain = training(net, "cross_entropy", 3, client_key(spec.client))
@@ -144,8 +170,16 @@ def test_what_is_measured_at_x_is_not_augmented():
 @pytest.mark.parametrize(
     ("data", "link", "message"),
     [
-        (fedsim.Arrays(np.zeros((20, 4)), np.arange(20) % 2), "flip", "flip is for images [height, width, channels]"),
-        (fedsim.Arrays(np.zeros((20, 3, 3)), np.arange(20) % 2), {"kind": "crop"}, "padding of 4 pixels around 3×3"),
+        (
+            fedsim.Arrays(np.zeros((20, 4)), np.arange(20) % 2),
+            "flip",
+            "flip is for images [height, width, channels]",
+        ),
+        (
+            fedsim.Arrays(np.zeros((20, 3, 3)), np.arange(20) % 2),
+            {"kind": "crop"},
+            "padding of 4 pixels around 3×3",
+        ),
         (fedsim.Arrays(*np.arange(120).reshape(2, 20, 3) % 7), "crop", "these samples are tokens"),
     ],
 )

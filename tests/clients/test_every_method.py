@@ -21,8 +21,15 @@ from fedsim.scenario import read
 
 TABLE = TESTS / "METHODS.csv"
 SCENARIOS = [str(path.relative_to(ROOT / "scenarios")) for path in shipped()]
-METHODS = sorted(name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim."))
-SMALL = ("data.clients=30", "model={kind: mlp, hidden: [8]}", "client.epochs=2", "evaluate.target=null")
+METHODS = sorted(
+    name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")
+)
+SMALL = (
+    "data.clients=30",
+    "model={kind: mlp, hidden: [8]}",
+    "client.epochs=2",
+    "evaluate.target=null",
+)
 FLEETS = {  # column -> iid.yaml, smaller, on machines that differ
     "fleet: late": "{speed: {kind: lognormal, sigma: 1.0}, deadline: 12.0, partial_work: true, over_select: 1.5}",
     "fleet: missing": "{availability: {kind: diurnal, period: 40.0}, dropout: {before: 0.1, during: 0.2, after: 0.1}}",
@@ -39,8 +46,12 @@ def short(scenario: str, method: str):
     edits = ("rounds=2", "seeds=[0]", "evaluate.every=2")
     if scenario in FLEETS:
         edits += (*SMALL, f"fleet={FLEETS[scenario]}")
-        edits += ("schedule={kind: fedbuff, buffer: 5, concurrency: 10}",) * (scenario == "fleet: fedbuff")
-    return read(ROOT / "scenarios" / ("iid.yaml" if scenario in FLEETS else scenario), edits, method)
+        edits += ("schedule={kind: fedbuff, buffer: 5, concurrency: 10}",) * (
+            scenario == "fleet: fedbuff"
+        )
+    return read(
+        ROOT / "scenarios" / ("iid.yaml" if scenario in FLEETS else scenario), edits, method
+    )
 
 
 def cell(scenario: str, method: str, *, play: bool) -> str:
@@ -86,7 +97,9 @@ def test_the_table_has_a_cell_for_each():
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_does_on_every_scenario_what_the_table_says(method):
     for scenario, says in kept()[method].items():
-        chosen = method in under(scenario) if scenario in FLEETS else played().get(scenario) == method
+        chosen = (
+            method in under(scenario) if scenario in FLEETS else played().get(scenario) == method
+        )
         play = says == "runs" and (chosen or WHOLE)
         if play or says != "runs":
             assert cell(scenario, method, play=play) == says, scenario
@@ -97,5 +110,8 @@ if __name__ == "__main__":
         writer = csv.DictWriter(file, ["method", *COLUMNS], lineterminator="\n")
         writer.writeheader()
         for name in METHODS:
-            writer.writerow({"method": name} | {s: cell(s, name, play=WHOLE and s not in HEAVY) for s in COLUMNS})
+            writer.writerow(
+                {"method": name}
+                | {s: cell(s, name, play=WHOLE and s not in HEAVY) for s in COLUMNS}
+            )
             file.flush()

@@ -17,7 +17,12 @@ def scenario(p: dict, rounds: int, **sections) -> dict:
     client = {"lr": p["lr"], "batch": "full", "steps": p["local_steps"]}
     if "mu" in p and "G" not in p:
         client |= {"kind": "fedprox", "mu": p["mu"]}
-    written = {"name": "quadratic", "rounds": rounds, "client": client, "numerics": {"dtype": "float64"}}
+    written = {
+        "name": "quadratic",
+        "rounds": rounds,
+        "client": client,
+        "numerics": {"dtype": "float64"},
+    }
     return {**written, "evaluate": {"every": rounds}, **sections}
 
 
@@ -26,7 +31,9 @@ def test_after_some_rounds(case):
     p = case["params"]
     server = [{"kind": "mean", "weights": p["weighting"]}]
     path, _ = trajectory(scenario(p, p["rounds"], server=server), **quadratic(case["inputs"]))
-    np.testing.assert_allclose(path[-1], case["expected"]["x_after"], rtol=case["rtol"], atol=case["atol"])
+    np.testing.assert_allclose(
+        path[-1], case["expected"]["x_after"], rtol=case["rtol"], atol=case["atol"]
+    )
 
 
 def lower_bound(p: dict, x0) -> dict:
@@ -56,7 +63,9 @@ def test_scaffold_s_lower_bound_pair(case):
     for kind, first in (("sgd", "fedavg_first5"), ("scaffold", "scaffold_first5")):
         written = scenario(p, 5, evaluate={"every": 1})
         written["client"]["kind"] = kind
-        path, _ = trajectory({**written, "server": [{"kind": "mean", "weights": "uniform"}]}, **door)
+        path, _ = trajectory(
+            {**written, "server": [{"kind": "mean", "weights": "uniform"}]}, **door
+        )
         np.testing.assert_allclose(np.ravel(path), expected[first], **near)
 
 

@@ -139,7 +139,9 @@ def lacking():
     """Clients that have two of three classes each."""
     data = ragged()
     keep = np.asarray(data.y) != np.asarray(data.client) % 3
-    return fedsim.Arrays(data.x[keep], data.y[keep], np.asarray(data.client)[keep], data.x_test, data.y_test)
+    return fedsim.Arrays(
+        data.x[keep], data.y[keep], np.asarray(data.client)[keep], data.x_test, data.y_test
+    )
 
 
 @pytest.mark.long
@@ -209,9 +211,13 @@ def test_identical_clients_leave_nothing_to_correct(method, lr):
     n = len(data.y)
     same = fedsim.Arrays(np.tile(data.x, (4, 1)), np.tile(data.y, 4), np.repeat(np.arange(4), n))
     full = {"lr": 0.3, "batch": "full", "steps": 3}
-    want = {"client": {"lr": lr, "batch": "full", "steps": 1}} if method == "afl" else {"client": full}
+    want = (
+        {"client": {"lr": lr, "batch": "full", "steps": 1}} if method == "afl" else {"client": full}
+    )
     got = weights(data=same, client={**full, "lr": lr}, method=method)
-    np.testing.assert_allclose(got, weights(data=same, server=UNIFORM, **want), rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(
+        got, weights(data=same, server=UNIFORM, **want), rtol=1e-10, atol=1e-13
+    )
 
 
 @pytest.mark.long
@@ -242,7 +248,10 @@ def test_horvitz_thompson_is_unbiased_and_the_ratio_is_not():
 
     def over_all_cohorts(server):
         pairs = list(itertools.combinations(range(4), 2))
-        steps = [weights(**once, server=server, cohort={"kind": "listed", "rounds": [list(s)]}) for s in pairs]
+        steps = [
+            weights(**once, server=server, cohort={"kind": "listed", "rounds": [list(s)]})
+            for s in pairs
+        ]
         return np.mean(steps, axis=0)
 
     np.testing.assert_allclose(over_all_cohorts(["horvitz_thompson"]), want, **CLOSE)
@@ -255,7 +264,12 @@ def test_feddyn_s_h_is_the_mean_of_all_g_i_after_every_round():
     """Whoever took part: the server moves by (1/N) Σ over the cohort."""
     data = ragged(clients=40)
     for rounds in (1, 4):
-        result = run(data=data, rounds=rounds, cohort={"kind": "uniform", "size": 6}, method="feddyn(alpha=0.3)")
+        result = run(
+            data=data,
+            rounds=rounds,
+            cohort={"kind": "uniform", "size": 6},
+            method="feddyn(alpha=0.3)",
+        )
         state = result.state()
         g_i = state["client"]["g_i"]["W"]
         assert 6 <= (np.abs(g_i).max((1, 2)) > 0).sum() <= 6 * rounds
@@ -268,22 +282,37 @@ def test_feddyn_s_h_is_the_mean_of_all_g_i_after_every_round():
     [
         ({"kind": "sgd"}, 0.0, lambda t: t),
         ({"kind": "sgd"}, 0.5, lambda t: (1 - (1 - 0.3 * 0.5) ** t) / (0.3 * 0.5)),
-        ({"kind": "sgd", "momentum": 0.9}, 0.0, lambda t: (t - 0.9 * (1 - 0.9**t) / (1 - 0.9)) / (1 - 0.9)),
+        (
+            {"kind": "sgd", "momentum": 0.9},
+            0.0,
+            lambda t: (t - 0.9 * (1 - 0.9**t) / (1 - 0.9)) / (1 - 0.9),
+        ),
     ],
 )
 def test_fednova_measures_the_effort_of_the_paper_s_formulas(optimizer, mu, wanted):
     """One client alone, full batches: x moves by what FedAvg moves, times ‖a‖₁ / ‖a‖₁; two show their efforts."""
     data = ragged(clients=2)
     steps = [2, 5]
-    full = {"lr": 0.3, "batch": "full", "steps": steps, "kind": "fednova", "mu": mu, "optimizer": optimizer}
+    full = {
+        "lr": 0.3,
+        "batch": "full",
+        "steps": steps,
+        "kind": "fednova",
+        "mu": mu,
+        "optimizer": optimizer,
+    }
     got = weights(data=data, rounds=1, client=full, server=["nova"])
     n = np.bincount(np.asarray(data.client))
     p, a = n / n.sum(), np.array([wanted(t) for t in steps])
     alone = []
     for k, t in enumerate(steps):
         rows = np.asarray(data.client) == k
-        one = fedsim.Arrays(data.x[rows], data.y[rows], np.zeros(rows.sum(), int), x_test=data.x, y_test=data.y)
-        alone.append(weights(data=one, rounds=1, client={**full, "steps": t, "kind": "fedprox", "mu": mu}))
+        one = fedsim.Arrays(
+            data.x[rows], data.y[rows], np.zeros(rows.sum(), int), x_test=data.x, y_test=data.y
+        )
+        alone.append(
+            weights(data=one, rounds=1, client={**full, "steps": t, "kind": "fedprox", "mu": mu})
+        )
     want = (p @ a) * sum(p[k] * alone[k] / a[k] for k in range(2))
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-13)
 
@@ -315,7 +344,9 @@ def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
     parted = data._replace(x_test=data.x, y_test=data.y)
     one, two = after(2), after(3)
     middle = jax.tree.map(lambda a, b: (a + b) / 2, one.model(), two.model())
-    want = fedsim.run({"name": "x", "rounds": 0, "numerics": X64}, data=parted, params=middle).rounds["test_loss"]
+    want = fedsim.run(
+        {"name": "x", "rounds": 0, "numerics": X64}, data=parted, params=middle
+    ).rounds["test_loss"]
     np.testing.assert_allclose(two.rounds["test_loss"].iloc[-1], want.iloc[0], rtol=1e-12)
     last = after(3, average=False)
     np.testing.assert_array_equal(last.model()["W"], two.model()["W"])
@@ -332,18 +363,27 @@ def test_scaffold_sends_and_receives_two_models():
 @pytest.mark.long
 def test_schedule_by_round_and_by_step():
     """Halving every round is one lr per round; a schedule of steps starts again in every round."""
-    halving = {"kind": "exponential_decay", "init_value": 0.4, "transition_steps": 1, "decay_rate": 0.5}
+    halving = {
+        "kind": "exponential_decay",
+        "init_value": 0.4,
+        "transition_steps": 1,
+        "decay_rate": 0.5,
+    }
     one = {"batch": "full", "steps": 1}
     by_round = run(rounds=2, client={**one, "lr": halving}).model()["W"]
     first = run(rounds=1, client={**one, "lr": 0.4})
     want = run(rounds=1, client={**one, "lr": 0.2}).model()["W"]
     assert np.abs(by_round - first.model()["W"] - want).max() > 0  # from another start
     second = fedsim.run(
-        {"name": "x", "rounds": 1, "client": {**one, "lr": 0.2}, "numerics": X64}, data=ragged(), params=first.model()
+        {"name": "x", "rounds": 1, "client": {**one, "lr": 0.2}, "numerics": X64},
+        data=ragged(),
+        params=first.model(),
     )
     np.testing.assert_allclose(by_round, second.model()["W"], **CLOSE)
     two = {"batch": "full", "steps": 2}
-    by_step = run(rounds=1, data=ragged(clients=1), client={**two, "lr": halving, "lr_per": "step"}).model()["W"]
+    by_step = run(
+        rounds=1, data=ragged(clients=1), client={**two, "lr": halving, "lr_per": "step"}
+    ).model()["W"]
     alone = run(rounds=2, data=ragged(clients=1), client={**one, "lr": halving}).model()["W"]
     np.testing.assert_allclose(by_step, alone, **CLOSE)
 
@@ -353,14 +393,18 @@ RECEIVED = {"": 1, "receives one": 24 / 39, "receives two": 2, "receives three":
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", some(n for n, f in FAMILIES["client"].items() if f.__module__.startswith("fedsim.")))
+@pytest.mark.parametrize(
+    "name", some(n for n, f in FAMILIES["client"].items() if f.__module__.startswith("fedsim."))
+)
 def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
     says = re.search(r"Sends: (.*?)(?:, (receives \w+))?\.", FAMILIES["client"][name].__doc__ or "")
     assert says, "a client method says what it sends"
     model = MLP if name in ("moon", "fedper") else "logistic"
     plain, other = run(rounds=1, model=model), run(rounds=1, model=model, client=client(name))
-    up, down = (other.rounds[c].iloc[-1] / plain.rounds[c].iloc[-1] for c in ("bytes_up", "bytes_down"))
+    up, down = (
+        other.rounds[c].iloc[-1] / plain.rounds[c].iloc[-1] for c in ("bytes_up", "bytes_down")
+    )
     assert (up, down) == (SENT[says[1]], RECEIVED[says[2] or ""])
 
 
@@ -383,25 +427,56 @@ def test_rules_that_ask_for_losses_take_one_number_more():
 @pytest.mark.parametrize("kind", ["mime", "fedlin"])
 def test_a_pass_before_training_is_poisoned_and_filtered_like_any_other(kind):
     """Two clients whose messages are not finite: nobody else hears of them, in either pass."""
-    broken = run(client=client(kind), server=UNIFORM, wire=["nonfinite"], fleet={"malicious": [0, 3]}, rounds=2)
+    broken = run(
+        client=client(kind),
+        server=UNIFORM,
+        wire=["nonfinite"],
+        fleet={"malicious": [0, 3]},
+        rounds=2,
+    )
     honest = [i for i in range(12) if i not in (0, 3)]
-    without = run(client=client(kind), server=UNIFORM, cohort={"kind": "listed", "rounds": [honest]}, rounds=2)
+    without = run(
+        client=client(kind), server=UNIFORM, cohort={"kind": "listed", "rounds": [honest]}, rounds=2
+    )
     np.testing.assert_allclose(broken.model()["W"], without.model()["W"], **CLOSE)
-    flipped = run(client=client(kind), server=UNIFORM, wire=["sign_flip"], fleet={"malicious": [0, 3]}, rounds=2)
-    assert np.abs(flipped.state()["server"]["probe"]["W"] - without.state()["server"]["probe"]["W"]).max() > 1e-4
+    flipped = run(
+        client=client(kind),
+        server=UNIFORM,
+        wire=["sign_flip"],
+        fleet={"malicious": [0, 3]},
+        rounds=2,
+    )
+    assert (
+        np.abs(
+            flipped.state()["server"]["probe"]["W"] - without.state()["server"]["probe"]["W"]
+        ).max()
+        > 1e-4
+    )
 
 
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"client": client("moon")}, "client.kind: moon compares features, and this model tells none"),
-        ({"client": client("fedlion", optimizer="adam")}, "client.optimizer: fedlion makes no use of it"),
+        (
+            {"client": client("moon")},
+            "client.kind: moon compares features, and this model tells none",
+        ),
+        (
+            {"client": client("fedlion", optimizer="adam")},
+            "client.optimizer: fedlion makes no use of it",
+        ),
         (
             {"client": client("fedlion", optimizer={"kind": "sgd", "momentum": 0.9})},
             "client.optimizer: fedlion makes no",
         ),
-        ({"client": client("mime", optimizer_state="carry")}, "client.optimizer_state: mime makes no use of it"),
-        ({"server": ["dyn"]}, "server[0]: dyn undoes what the client method feddyn does, and client.kind is sgd"),
+        (
+            {"client": client("mime", optimizer_state="carry")},
+            "client.optimizer_state: mime makes no use of it",
+        ),
+        (
+            {"server": ["dyn"]},
+            "server[0]: dyn undoes what the client method feddyn does, and client.kind is sgd",
+        ),
         (
             {"client": client("feddyn", alpha=0.2), "server": [{"kind": "dyn", "alpha": 0.3}]},
             "server[0].alpha: is 0.3 here and 0.2 in client.alpha; both sides need the same",
@@ -423,9 +498,16 @@ def test_methods_of_classes_refuse_targets(kind):
 
 
 def test_poisson_cohorts_vary_and_an_empty_round_is_skipped():
-    result = run(rounds=30, cohort={"kind": "poisson", "rate": 0.08}, client={"lr": 0.1, "batch": "full", "steps": 1})
+    result = run(
+        rounds=30,
+        cohort={"kind": "poisson", "rate": 0.08},
+        client={"lr": 0.1, "batch": "full", "steps": 1},
+    )
     rounds = result.rounds[1:]
-    assert rounds["clients_sampled"].nunique() > 2 and (rounds["skipped"] == (rounds["clients_sampled"] == 0)).all()
+    assert (
+        rounds["clients_sampled"].nunique() > 2
+        and (rounds["skipped"] == (rounds["clients_sampled"] == 0)).all()
+    )
     assert rounds["skipped"].sum() > 0 and result.status == "done"
 
 
@@ -452,21 +534,40 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         "wire": ["sign_flip"],
     }
     got = resolved(written, method="scaffold(lr=0.5)")
-    assert got["client"]["kind"] == "scaffold" and (got["client"]["lr"], got["client"]["batch"]) == (0.7, 5)
-    assert [link["kind"] for link in got["server"]] == ["clip", "mean", "sgd"] and got["server"][2]["lr"] == 0.5
+    assert got["client"]["kind"] == "scaffold" and (
+        got["client"]["lr"],
+        got["client"]["batch"],
+    ) == (0.7, 5)
+    assert [link["kind"] for link in got["server"]] == ["clip", "mean", "sgd"] and got["server"][2][
+        "lr"
+    ] == 0.5
     assert got["wire"][0]["kind"] == "sign_flip" and got["method"] == "scaffold(lr=0.5)"
     got = resolved(written, method="trimmed_mean(trim=2)")
-    assert [link["kind"] for link in got["server"]] == ["clip", "trimmed_mean", "adam"] and got["client"]["mu"] == 3.0
+    assert [link["kind"] for link in got["server"]] == ["clip", "trimmed_mean", "adam"] and got[
+        "client"
+    ]["mu"] == 3.0
     assert resolved(got) == got  # a resolved scenario repeats itself
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ({"method": "scaffold", "client": {"kind": "fedprox"}}, "client.kind: is 'fedprox' here and 'scaffold' in"),
-        ({"method": "scaffold", "server": ["median"]}, "server[0]: is 'median' here and 'mean' in method scaffold"),
-        ({"method": "krum(f=2)", "server": [{"kind": "krum", "f": 1}]}, "server[0].f: is 1 here and 2 in method krum"),
-        ({"method": "fedavg", "server": ["mean", {"kind": "adam", "lr": 1}]}, "owns what stands after the rule"),
+        (
+            {"method": "scaffold", "client": {"kind": "fedprox"}},
+            "client.kind: is 'fedprox' here and 'scaffold' in",
+        ),
+        (
+            {"method": "scaffold", "server": ["median"]},
+            "server[0]: is 'median' here and 'mean' in method scaffold",
+        ),
+        (
+            {"method": "krum(f=2)", "server": [{"kind": "krum", "f": 1}]},
+            "server[0].f: is 1 here and 2 in method krum",
+        ),
+        (
+            {"method": "fedavg", "server": ["mean", {"kind": "adam", "lr": 1}]},
+            "owns what stands after the rule",
+        ),
         ({"method": "fedpox"}, "method: no method or rule 'fedpox'; did you mean 'fedprox'?"),
         ({"method": "fedprox(mu=x)"}, "method.mu: should be a number of at least 0, found 'x'"),
         ({"method": "fedprox(nu=1)"}, "method.nu: unknown key; known: kind, mu"),
@@ -494,10 +595,16 @@ def test_method_column():
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"server": [{"kind": "krum", "f": 5}]}, "server[0].f: krum needs at least 13 reporting clients"),
+        (
+            {"server": [{"kind": "krum", "f": 5}]},
+            "server[0].f: krum needs at least 13 reporting clients",
+        ),
         ({"server": ["median"], "cohort": {"kind": "weighted", "size": 3}}, "draws a client twice"),
         ({"fleet": {"malicious": [12]}}, "fleet.malicious[0]: there is no client 12"),
-        ({"server": ["mean", {"kind": "clip", "norm": 1.0}]}, "clip works on a stack and stands after the rule"),
+        (
+            {"server": ["mean", {"kind": "clip", "norm": 1.0}]},
+            "clip works on a stack and stands after the rule",
+        ),
     ],
 )
 def test_impossible(sections, message):
@@ -522,7 +629,9 @@ def test_losses_by_name():
 def test_every_optimizer_steps_downhill_on_the_server(kind):
     """Behind the mean each of them moves along Δ̄, and not at all where Δ̄ = 0 and its parameters are 0."""
     deltas = {"w": np.tile([[1.0, -2.0], [0.5, 3.0]], (3, 1, 1))}
-    step = fedsim.aggregate(["mean", {"kind": kind, "lr": 0.1}], deltas, params={"w": np.ones((2, 2))})["w"]
+    step = fedsim.aggregate(
+        ["mean", {"kind": kind, "lr": 0.1}], deltas, params={"w": np.ones((2, 2))}
+    )["w"]
     assert np.isfinite(step).all() and (
         np.sum(step * deltas["w"][0]) > 0 or kind == "rprop"
     )  # whose first step only looks
@@ -530,7 +639,11 @@ def test_every_optimizer_steps_downhill_on_the_server(kind):
 
 @pytest.mark.long
 def test_a_client_may_use_any_of_them():
-    for optimizer in ("adam", {"kind": "rmsprop", "decay": 0.5}, {"kind": "sgd", "momentum": 0.9, "nesterov": True}):
+    for optimizer in (
+        "adam",
+        {"kind": "rmsprop", "decay": 0.5},
+        {"kind": "sgd", "momentum": 0.9, "nesterov": True},
+    ):
         assert np.isfinite(weights(client=client("sgd", lr=0.01, optimizer=optimizer))).all()
 
 
@@ -544,19 +657,31 @@ def test_a_client_may_use_any_of_them():
     ],
 )
 def test_a_set_into_a_part_that_the_method_replaces_is_refused(edit, method, where):
-    written = {"name": "x", "data": "digits", "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}]}
-    with pytest.raises(ScenarioError, match=rf"{re.escape(where)}: method {method} replaces this; take out --set"):
+    written = {
+        "name": "x",
+        "data": "digits",
+        "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}],
+    }
+    with pytest.raises(
+        ScenarioError, match=rf"{re.escape(where)}: method {method} replaces this; take out --set"
+    ):
         read(written, (edit,), method)
 
 
 def test_a_set_elsewhere_stays():
-    written = {"name": "x", "data": "digits", "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}]}
+    written = {
+        "name": "x",
+        "data": "digits",
+        "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}],
+    }
     spec = read(written, ("client.lr=0.3", "server[1].lr=0.5"), "median").spec
     assert spec.client.lr == 0.3 and spec.server[1].lr == 0.5 and spec.server[0].kind == "median"
 
 
 METHODS = sorted(
-    name for name, factory in FAMILIES["method"].items() if factory.__module__ == "fedsim.scenario.methods"
+    name
+    for name, factory in FAMILIES["method"].items()
+    if factory.__module__ == "fedsim.scenario.methods"
 )
 
 
@@ -574,8 +699,16 @@ def test_a_method_has_the_parameters_of_its_parts(name):
 
 
 def test_a_method_s_parameters_reach_its_parts():
-    server = fragment_of(FAMILIES["method"]["fedavgm"], lr=0.5, dampening=0.2, nesterov=True)["server"]
-    assert server[1] == {"kind": "fedavgm", "lr": 0.5, "momentum": 0.9, "dampening": 0.2, "nesterov": True}
+    server = fragment_of(FAMILIES["method"]["fedavgm"], lr=0.5, dampening=0.2, nesterov=True)[
+        "server"
+    ]
+    assert server[1] == {
+        "kind": "fedavgm",
+        "lr": 0.5,
+        "momentum": 0.9,
+        "dampening": 0.2,
+        "nesterov": True,
+    }
     for name in ("fedadagrad", "fedadam", "fedyogi"):
         assert fragment_of(FAMILIES["method"][name], v0=0.25)["server"][1]["v0"] == 0.25
     assert fragment_of(FAMILIES["method"]["delta_sgd"], theta0=2.0)["client"]["theta0"] == 2.0

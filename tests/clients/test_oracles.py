@@ -8,17 +8,35 @@ from federations import problem, scenario, trajectory
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 METHODS = {
-    *("fedavg", "fedavg_minibatch", "fedprox", "fedavgm", "fedopt", "scaffold", "fednova", "fedexp", "feddyn"),
+    *(
+        "fedavg",
+        "fedavg_minibatch",
+        "fedprox",
+        "fedavgm",
+        "fedopt",
+        "scaffold",
+        "fednova",
+        "fedexp",
+        "feddyn",
+    ),
     *("mime", "fedlin", "feddc", "qfedavg", "afl"),
 }
 ALL = oracle("server_optimisers")
 CASES = [c for c in ALL if c["fn"] in METHODS and c["params"].get("solver") != "exact"]
-RULES = {"fednova": "nova", "fedexp": "fedexp", "feddyn": "dyn", "qfedavg": "q_fair", "afl": "agnostic"}
+RULES = {
+    "fednova": "nova",
+    "fedexp": "fedexp",
+    "feddyn": "dyn",
+    "qfedavg": "q_fair",
+    "afl": "agnostic",
+}
 UNIFORM = ("mime", "fedlin", "feddc")  # whose mean is
 # Bias-corrected Yogi exists neither in the paper nor in optax: no rule of ours.
 NOT_OURS = [c["name"] for c in CASES if c["name"].startswith("fedyogi_bc1")]
 SOME_TAKE_PART = {c["name"].partition("/")[0] for c in CASES if c["name"].endswith("_partial")}
-FIVE_CLIENTS = {c["name"].partition("/")[0] for c in CASES if c["name"].endswith("/softmax5_partial")}
+FIVE_CLIENTS = {
+    c["name"].partition("/")[0] for c in CASES if c["name"].endswith("/softmax5_partial")
+}
 
 
 def trajectories():
@@ -30,11 +48,18 @@ def trajectories():
         method, _, clients = case["name"].partition("/")
         easier = method in SOME_TAKE_PART and not clients.endswith("_partial")
         easier |= clients == "softmax8_partial" and method in FIVE_CLIENTS
-        easier |= clients == "quad6_partial" and method in FIVE_CLIENTS  # of which there is softmax5_partial
+        easier |= (
+            clients == "quad6_partial" and method in FIVE_CLIENTS
+        )  # of which there is softmax5_partial
         easier |= method == "mime_sgdm0.0"  # with momentum it is harder
-        easier |= clients == "softmax5" and method in ("afl", "fedlin")  # those of which there is quad4 as well
+        easier |= clients == "softmax5" and method in (
+            "afl",
+            "fedlin",
+        )  # those of which there is quad4 as well
         if case["name"] not in NOT_OURS:
-            yield pytest.param(case, id=case["name"], marks=[pytest.mark.long, pytest.mark.share(2)] * easier)
+            yield pytest.param(
+                case, id=case["name"], marks=[pytest.mark.long, pytest.mark.share(2)] * easier
+            )
 
 
 def tail(p: dict) -> list[dict]:
@@ -49,7 +74,9 @@ def tail(p: dict) -> list[dict]:
         if p["kind"] == "adagrad":
             del moments["b2"]
         start = None if p["v0"] == "tau2" else p["v0"]
-        return [{"kind": "fed" + p["kind"], "lr": p["eta"], "tau": p["tau"], "v0": start, **moments}]
+        return [
+            {"kind": "fed" + p["kind"], "lr": p["eta"], "tau": p["tau"], "v0": start, **moments}
+        ]
     return [{"kind": "sgd", "lr": p["server_lr"]}] if "server_lr" in p else []
 
 
@@ -87,7 +114,9 @@ def client(fn: str, p: dict) -> dict:
 
 def written(case: dict) -> dict:
     fn, p = case["fn"], case["params"]
-    sections = scenario(case, server=[rule(fn, p), *([] if fn in RULES or fn in UNIFORM else tail(p))])
+    sections = scenario(
+        case, server=[rule(fn, p), *([] if fn in RULES or fn in UNIFORM else tail(p))]
+    )
     sections["client"] |= client(fn, p)
     return sections
 
@@ -121,7 +150,10 @@ LOCAL = [c for c in ALL if c["fn"] == "delta_sgd_local"]
 @pytest.mark.parametrize("case", sampled(LOCAL, 5), ids=lambda case: case["name"])
 def test_delta_sgd_ends_where_it_should_on_every_client(case):
     """A round of one client ends where that client ends."""
-    door, own = problem(case), {name: case["params"][name] for name in ("gamma", "delta", "eta0", "theta0")}
+    door, own = (
+        problem(case),
+        {name: case["params"][name] for name in ("gamma", "delta", "eta0", "theta0")},
+    )
     for k, want in enumerate(case["expected"]["y"]):
         alone = scenario(case, cohort={"kind": "listed", "rounds": [[k]]})
         alone["client"] |= {"kind": "delta_sgd", "lr": 7.0, **own}  # lr means nothing beside eta0

@@ -121,9 +121,13 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
         met.append([(kept & malicious).sum(), (~kept & malicious).sum() / max(malicious.sum(), 1)])
         model = model + 0.5 * aggregate
     got = result.model()
-    np.testing.assert_allclose(np.concatenate([got["W"].ravel(), got["b"]]), model, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        np.concatenate([got["W"].ravel(), got["b"]]), model, rtol=0, atol=1e-12
+    )
     rows = result.rounds.iloc[1:]
-    np.testing.assert_allclose(rows[["malicious_kept", f"{name}/recall"]].to_numpy(), met, rtol=1e-12)
+    np.testing.assert_allclose(
+        rows[["malicious_kept", f"{name}/recall"]].to_numpy(), met, rtol=1e-12
+    )
 
 
 # ------------------------------------------------------------------------------------------------ what changes no bit
@@ -133,8 +137,14 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
 @pytest.mark.parametrize("name", ["trust", "zeno"])
 def test_layout_calls_and_company_change_no_byte(name, tmp_path):
     want = run(name)
-    assert digest(run(name, edits=["numerics.block=4"])) == digest(run(name, edits=["numerics.block=10"]))
-    assert digest(run(name, calls=3)) == digest(run(name, edits=["data.resident_mb=0"])) == digest(want)
+    assert digest(run(name, edits=["numerics.block=4"])) == digest(
+        run(name, edits=["numerics.block=10"])
+    )
+    assert (
+        digest(run(name, calls=3))
+        == digest(run(name, edits=["data.resident_mb=0"]))
+        == digest(want)
+    )
     alone = [run(name, edits=[f"seeds=[{seed}]"]) for seed in (0, 1)]
     for seed, one in enumerate(alone):
         assert one.rounds.equals(want.rounds[want.rounds["seed"] == seed].reset_index(drop=True))
@@ -149,7 +159,9 @@ def test_the_server_draws_for_itself():
     first = [own.batches(r, 0)[0] for r in (1, 1, 2)]
     assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
     assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
-    shared = Plan(own.federation, own.cohort, plan.written, 3, 1)  # as a client 0 with these samples would
+    shared = Plan(
+        own.federation, own.cohort, plan.written, 3, 1
+    )  # as a client 0 with these samples would
     assert not (shared.batches(1, 0)[0] == first[0]).all()
     assert program.own is not None
     apart = ServerTraining(
@@ -164,16 +176,23 @@ def test_the_server_draws_for_itself():
 
 
 def test_nobody_points_where_the_server_does():
-    assert fedsim.aggregate("trust", [[-1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], reference=[2.0, 0.0]).tolist() == [0, 0]
+    assert fedsim.aggregate(
+        "trust", [[-1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], reference=[2.0, 0.0]
+    ).tolist() == [0, 0]
     for own in ([0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]):
-        assert fedsim.aggregate("trust", [[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]], reference=own).tolist() == [0, 0]
+        assert fedsim.aggregate(
+            "trust", [[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]], reference=own
+        ).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_rows_that_are_not_finite_do_not_count(value):
     rows = [[1.0, 0.5], [value, 9.0], [2.0, -3.0]]
     got = fedsim.aggregate("trust", rows, reference=[1.0, 0.0])
-    assert got.tolist() == fedsim.aggregate("trust", rows, weights=[1, 0, 1], reference=[1.0, 0.0]).tolist()
+    assert (
+        got.tolist()
+        == fedsim.aggregate("trust", rows, weights=[1, 0, 1], reference=[1.0, 0.0]).tolist()
+    )
     got = fedsim.aggregate({"kind": "zeno", "f": 1}, rows, server_loss=from_one)
     assert got.tolist() == [1.0, 0.5]
 
@@ -184,25 +203,40 @@ def from_one(x):
 
 def test_zeno_keeps_the_first_of_those_that_are_as_good():
     rows = [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    got = fedsim.aggregate({"kind": "zeno", "f": 2}, rows, weights=[0, 1, 1, 1], server_loss=from_one)
+    got = fedsim.aggregate(
+        {"kind": "zeno", "f": 2}, rows, weights=[0, 1, 1, 1], server_loss=from_one
+    )
     assert got.tolist() == [1.0, 1.0]
-    got = fedsim.aggregate({"kind": "zeno", "f": 1}, rows, weights=[0, 1, 1, 1], server_loss=from_one)
+    got = fedsim.aggregate(
+        {"kind": "zeno", "f": 1}, rows, weights=[0, 1, 1, 1], server_loss=from_one
+    )
     assert got.tolist() == [1.0, 0.5]
 
 
 @pytest.mark.long
 def test_length_costs():
     rows = [[1.0, 1.0], [0.5, 0.5]]
-    best = lambda rho: fedsim.aggregate({"kind": "zeno", "f": 1, "rho": rho}, rows, server_loss=from_one).tolist()
+    best = lambda rho: fedsim.aggregate(
+        {"kind": "zeno", "f": 1, "rho": rho}, rows, server_loss=from_one
+    ).tolist()
     assert best(0.0) == rows[0] and best(0.5) == rows[1]
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: fedsim.aggregate("trust", [[1.0]]), "server: .* the server's own update; pass reference="),
-        (lambda: fedsim.aggregate("zeno(f=0)", [[1.0]]), "server: .* own samples; pass server_loss="),
-        (lambda: fedsim.aggregate("trust", [[1.0]], reference=[1.0, 2.0]), r"reference: .* \[1\]; found \[2\]"),
+        (
+            lambda: fedsim.aggregate("trust", [[1.0]]),
+            "server: .* the server's own update; pass reference=",
+        ),
+        (
+            lambda: fedsim.aggregate("zeno(f=0)", [[1.0]]),
+            "server: .* own samples; pass server_loss=",
+        ),
+        (
+            lambda: fedsim.aggregate("trust", [[1.0]], reference=[1.0, 2.0]),
+            r"reference: .* \[1\]; found \[2\]",
+        ),
         (
             lambda: fedsim.aggregate("trust", {"a": np.ones((2, 3))}, reference={"b": np.ones(3)}),
             r"reference: .* a \[3\]; found b \[3\]",
@@ -224,11 +258,16 @@ def test_what_a_rule_asks_for_is_demanded(call, says):
 
 @pytest.mark.parametrize("count", [10, 12])
 def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(count):
-    apply = lambda variables, x, *, mask=None, key=None, train=False: (x * variables["params"]["w"], variables["stats"])
+    apply = lambda variables, x, *, mask=None, key=None, train=False: (
+        x * variables["params"]["w"],
+        variables["stats"],
+    )
     model = Model(init=lambda key: {"params": {"w": jnp.ones(1)}, "stats": {}}, apply=apply)
     job = task(model, LOSSES["squared"], lambda lr: None, lambda lr, step: lr, 0)
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4, 1)
-    of = server_loss(job, {"params": {"w": jnp.ones(1)}, "stats": {}}, OwnSamples(x, 0 * x, np.int32(count)))
+    of = server_loss(
+        job, {"params": {"w": jnp.ones(1)}, "stats": {}}, OwnSamples(x, 0 * x, np.int32(count))
+    )
     half = 0.5 * (2 * x.ravel()) ** 2
     assert float(of({"w": jnp.full(1, 2.0)})) == pytest.approx(half[:count].mean())
     key = jax.random.key(5)
@@ -250,7 +289,10 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
             {"server": ["zeno(f=1)"], "data": {**DATA, "server": {}}},
             "server.0.: zeno reads samples .* server: {samples",
         ),
-        ({"server": ["mean"]}, "data.server.samples: no link of server reads .* these 40 would be lost"),
+        (
+            {"server": ["mean"]},
+            "data.server.samples: no link of server reads .* these 40 would be lost",
+        ),
         (
             {"server": ["trust"], "client": {"lr": 0.1, "steps": [3] * 20}},
             "client.steps: trust trains the server as one more client, .* write a single number",
@@ -285,10 +327,16 @@ def test_a_comparison_with_one_that_reads_them_keeps_them_from_all():
 
 COMPANY = {
     "scaffold": {"client": {"kind": "scaffold", "lr": 0.5, "batch": 16}},
-    "a pass at x": {"client": {"kind": "mime", "lr": 0.5, "batch": 16}, "broadcast": ["cast"]},
+    "a pass at the global model": {
+        "client": {"kind": "mime", "lr": 0.5, "batch": 16},
+        "broadcast": ["cast"],
+    },
     "shared leaves": {"method": "fedper", "model": {"kind": "mlp", "hidden": [8]}},
     "old updates": {"schedule": {"kind": "fedbuff", "buffer": 4, "concurrency": 6}},
-    "nobody": {"cohort": {"kind": "poisson", "rate": 0.15}, "evaluate": {"diagnostics": True, "every": 1}},
+    "nobody": {
+        "cohort": {"kind": "poisson", "rate": 0.15},
+        "evaluate": {"diagnostics": True, "every": 1},
+    },
     "an attack that knows": {"wire": ["optimised"], "fleet": {"malicious": [3]}},
 }
 
@@ -296,7 +344,9 @@ COMPANY = {
 @pytest.mark.long
 @pytest.mark.share(3)
 @pytest.mark.parametrize("case", COMPANY)
-@pytest.mark.parametrize("link", [RULES["trust"], {"kind": "zeno", "f": 1, "batch": 30}], ids=lambda link: link["kind"])
+@pytest.mark.parametrize(
+    "link", [RULES["trust"], {"kind": "zeno", "f": 1, "batch": 30}], ids=lambda link: link["kind"]
+)
 def test_they_stand_beside_everything(case, link):
     sections = {"server": [link], **COMPANY[case]}
     if "method" in sections:  # it brings its own rule

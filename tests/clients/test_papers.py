@@ -44,7 +44,9 @@ class Expectation(NamedTuple):
     here: float | None
 
 
-def expectation(method: str, variant: str, quantity: str, expected: str, here: str = "-") -> Expectation:
+def expectation(
+    method: str, variant: str, quantity: str, expected: str, here: str = "-"
+) -> Expectation:
     """The cells of a line, understood.
 
     >>> expectation("scaffold", "-", "x", "0.5 ± 0.1")[3:]
@@ -57,7 +59,9 @@ def expectation(method: str, variant: str, quantity: str, expected: str, here: s
         sign, bound = expected.split()
         low, high = {"<=": (-math.inf, float(bound)), ">=": (float(bound), math.inf)}[sign]
     measured = None if here == "-" else float(here)
-    return Expectation(method, "" if variant == "-" else variant, quantity, low, high, found is not None, measured)
+    return Expectation(
+        method, "" if variant == "-" else variant, quantity, low, high, found is not None, measured
+    )
 
 
 def table(path: Path) -> list[Expectation]:
@@ -140,7 +144,8 @@ def federation(case: Case):
 def least_squares(case: Case) -> LeastSquares:
     f = federation(case)
     rows = [
-        f.holders.indices[start:end] for start, end in zip(f.holders.offsets[:-1], f.holders.offsets[1:], strict=True)
+        f.holders.indices[start:end]
+        for start, end in zip(f.holders.offsets[:-1], f.holders.offsets[1:], strict=True)
     ]
     H = np.array([f.train.x[row].T @ f.train.x[row] / len(row) for row in rows])
     e = np.array([f.train.x[row].T @ f.train.y[row] / len(row) for row in rows])
@@ -187,7 +192,11 @@ def pair(mu: float, G: float, K: int, lr: float) -> float:
 
 def pair_of(case: Case) -> float:
     data, client = case.result.scenario["data"], case.client
-    return pair(data["mu"], data["slope"], client["steps"], client["lr"]) if client["kind"] == "sgd" else 0.0
+    return (
+        pair(data["mu"], data["slope"], client["steps"], client["lr"])
+        if client["kind"] == "sgd"
+        else 0.0
+    )
 
 
 def unscaled(x: np.ndarray, y: np.ndarray, clients: int) -> tuple[np.ndarray, np.ndarray]:
@@ -244,7 +253,9 @@ MEASURED = {
     "loss_200": after(200),
     "loss_ratio": lambda case: loss(case) / loss(case.beside),
     "gap_ratio": lambda case: gap(case) / gap(case.beside),
-    "accuracy_gain": lambda case: late(case)["test_accuracy"].mean() - late(case.beside)["test_accuracy"].mean(),
+    "accuracy_gain": lambda case: (
+        late(case)["test_accuracy"].mean() - late(case.beside)["test_accuracy"].mean()
+    ),
     "x": lambda case: float(parameters(case)[0]),
     "to_closed_form": distance(parameters, fixed_point),
     "to_optimum": distance(parameters, optimum),
@@ -283,29 +294,46 @@ def test_what_comes_out_is_what_is_expected(path):
 @each_file
 def test_every_file_expects_something_that_is_checked(path):
     lines, methods = table(path), read(path).spec.compare.methods
-    assert len(lines) > 1 and path.read_text(encoding="utf-8").count(" ± ") == sum(line.exact for line in lines)
+    assert len(lines) > 1 and path.read_text(encoding="utf-8").count(" ± ") == sum(
+        line.exact for line in lines
+    )
     assert all(line.quantity in MEASURED for line in lines)
     assert all(line.quantity in DERIVED for line in lines if line.exact)
     labels = {method if isinstance(method, str) else method["label"] for method in methods}
-    assert {line.method for line in lines} <= labels and len({line[:3] for line in lines}) == len(lines)
+    assert {line.method for line in lines} <= labels and len({line[:3] for line in lines}) == len(
+        lines
+    )
 
 
 @each_file
 def test_every_file_says_what_is_published_and_how_to_run_it(path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# yaml-language-server: $schema=../schema.json\n# ")
-    assert f"\n#\n#   fedsim compare scenarios/papers/{path.name}\n#\n" in text and f"\nname: {path.stem}\n" in text
+    assert (
+        f"\n#\n#   fedsim compare scenarios/papers/{path.name}\n#\n" in text
+        and f"\nname: {path.stem}\n" in text
+    )
     assert "\n# Published: " in text and re.search("^# (Derived|Ours): ", text, re.M)
     assert max(map(len, text.split("\n"))) <= 120
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("G", "K", "lr", "x"), [(1, 2, 0.1, 0.0556), (10, 2, 0.1, 0.556), (100, 10, 0.05, 26.767)])
+@pytest.mark.parametrize(
+    ("G", "K", "lr", "x"), [(1, 2, 0.1, 0.0556), (10, 2, 0.1, 0.556), (100, 10, 0.05, 26.767)]
+)
 def test_the_pair_with_a_straight_line(G, K, lr, x):
     """The paper's f₂ = −Gx itself, which no least squares are: a model whose output is the loss."""
     rows = np.array([[1.0, G], [0.0, -G]])
-    model = (lambda key: np.zeros(1), lambda params, x: x[:, 0] * params[0] ** 2 + x[:, 1] * params[0])
-    written = {"name": "pair", "rounds": 300, "evaluate": {"every": 300}, "numerics": {"dtype": "float64"}}
+    model = (
+        lambda key: np.zeros(1),
+        lambda params, x: x[:, 0] * params[0] ** 2 + x[:, 1] * params[0],
+    )
+    written = {
+        "name": "pair",
+        "rounds": 300,
+        "evaluate": {"every": 300},
+        "numerics": {"dtype": "float64"},
+    }
     ends = []
     for method in ("fedavg", "scaffold"):
         client = {"lr": lr, "batch": "full", "steps": K}
@@ -349,7 +377,9 @@ def test_fedexp_s_data_are_the_notebook_s():
         x, y = data.x[data.client == k], data.y[data.client == k]
         w = np.arange(40) / 40
         assert np.mean((x @ w - y) ** 2) / 2 == pytest.approx(np.sum((A[k] @ w - b[k]) ** 2) / 2)
-        assert np.linalg.norm(A[k], axis=1) == pytest.approx(np.ones(7)) and np.linalg.norm(b[k]) == pytest.approx(1)
+        assert np.linalg.norm(A[k], axis=1) == pytest.approx(np.ones(7)) and np.linalg.norm(
+            b[k]
+        ) == pytest.approx(1)
     printed = sum(np.sum((A[k] @ w - b[k]) ** 2) for k in range(5)) / 5
     assert np.mean((data.x_test @ w - data.y_test) ** 2) / 2 == pytest.approx(printed)
 

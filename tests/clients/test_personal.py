@@ -41,7 +41,9 @@ def rep(head_steps: int = 5):
     def gradient(task, variables, batch, local, shared, work):
         value, g = client.gradient(task, variables, batch, local, shared, work)
         of_head = batch.step < head_steps
-        return value, {name: jnp.where(of_head == (name == "b"), leaf, 0) for name, leaf in g.items()}
+        return value, {
+            name: jnp.where(of_head == (name == "b"), leaf, 0) for name, leaf in g.items()
+        }
 
     return client._replace(gradient=gradient)
 
@@ -61,14 +63,21 @@ def written(**sections) -> dict:
 
 def tables(result) -> list[str]:
     """The result's tables, but for the method's name."""
-    records = {n: [{k: v for k, v in row.items() if k != "method"} for row in result.records[n]] for n in ORDER}
-    return [to_csv(records[name], ORDER[name]) for name in ("rounds", "clients", "partition", "summary")]
+    records = {
+        n: [{k: v for k, v in row.items() if k != "method"} for row in result.records[n]]
+        for n in ORDER
+    }
+    return [
+        to_csv(records[name], ORDER[name]) for name in ("rounds", "clients", "partition", "summary")
+    ]
 
 
 def same(one, other) -> None:
     """Two results to the bit: tables, model, and what clients remember."""
     assert tables(one) == tables(other)
-    jax.tree.map(np.testing.assert_array_equal, (one.model(), one.state()), (other.model(), other.state()))
+    jax.tree.map(
+        np.testing.assert_array_equal, (one.model(), one.state()), (other.model(), other.state())
+    )
 
 
 # ---------------------------------------------------------------------------------------------- against a reference
@@ -80,11 +89,16 @@ def played(name: str, **client):
     inputs = case["inputs"]
     d, C, x0 = inputs["d"], inputs["C"], np.asarray(inputs["x0"])
     cut = lambda flat: {"W": flat[: d * C].reshape(d, C), "b": flat[d * C :]}
-    model = (lambda key: {"W": jnp.zeros((d, C)), "b": jnp.zeros(C)}, lambda params, x: x @ params["W"] + params["b"])
+    model = (
+        lambda key: {"W": jnp.zeros((d, C)), "b": jnp.zeros(C)},
+        lambda params, x: x @ params["W"] + params["b"],
+    )
     seen, sections = [], of_case(case, evaluate={"every": 1})
     sections["client"] |= client
     watch = lambda e, s, row: seen.append(np.asarray(row.server.shared["params"]["W"]).ravel())
-    result = fedsim.run(sections, data=softmax(inputs)["data"], model=model, params=cut(x0), watch=watch)
+    result = fedsim.run(
+        sections, data=softmax(inputs)["data"], model=model, params=cut(x0), watch=watch
+    )
     assert (result.model()["b"] == x0[d * C :]).all()  # the server's own stays as it began
     want, near = case["expected"], {"rtol": case["rtol"], "atol": case["atol"]}
     np.testing.assert_allclose(seen[1:], np.asarray(want["shared"])[:, : d * C], **near)
@@ -123,12 +137,18 @@ NESTED = {"net": {"Dense_0": {"kernel": 0}, "Dense_1": {"kernel": 0}}}
 )
 def test_leaves_are_chosen_by_their_names(params, personal, stay):
     mask = jax.tree_util.tree_leaves_with_path(shared_mask(params, personal))
-    assert [jax.tree_util.keystr(p, simple=True, separator=".") for p, shared in mask if not shared] == stay
+    assert [
+        jax.tree_util.keystr(p, simple=True, separator=".") for p, shared in mask if not shared
+    ] == stay
 
 
 def test_a_head_that_cannot_be_told_is_one_line_beside_others():
     scenario = read(
-        written(model="logistic", method="fedper", schedule={"kind": "fedbuff", "buffer": 2, "concurrency": 2})
+        written(
+            model="logistic",
+            method="fedper",
+            schedule={"kind": "fedbuff", "buffer": 2, "concurrency": 2},
+        )
     )
     with pytest.raises(ScenarioError) as error, numerics(scenario):
         build(scenario)
@@ -139,23 +159,33 @@ def test_a_head_that_cannot_be_told_is_one_line_beside_others():
     ("personal", "says"),
     [
         ("[last]", "personal: no leaf is named 'last'; leaves are W, b"),
-        ("[W, b]", "personal: every leaf is personal, and nothing is shared; name some of the leaves: leaves are W, b"),
+        (
+            "[W, b]",
+            "personal: every leaf is personal, and nothing is shared; name some of the leaves: leaves are W, b",
+        ),
         ("[]", "personal: no leaf is personal; name some of the leaves: leaves are W, b"),
         ("null", f"{SINGLE}: leaves are W, b"),
     ],
 )
 def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
-    scenario = read(written(model="logistic", client={"kind": "fedper"}), (f"client.personal={personal}",))
+    scenario = read(
+        written(model="logistic", client={"kind": "fedper"}), (f"client.personal={personal}",)
+    )
     with pytest.raises(ScenarioError) as error, numerics(scenario):
         build(scenario)
-    assert str(error.value) == f"scenario: client: fedper: {says} (--set client.personal={personal})"
+    assert (
+        str(error.value) == f"scenario: client: fedper: {says} (--set client.personal={personal})"
+    )
 
 
 @pytest.mark.parametrize(
     ("shares", "says"),
     [
         (lambda params: {"W": True}, "returned shares leaves W, the model has leaves W, b"),
-        (lambda params: {"W": True, "b": 1.0}, "returned shares float for b, needed is True or False"),
+        (
+            lambda params: {"W": True, "b": 1.0},
+            "returned shares float for b, needed is True or False",
+        ),
         (lambda params: {"W": False, "b": False}, "returned shares without a leaf that travels"),
     ],
 )
@@ -167,7 +197,17 @@ def test_what_shares_returns_is_held_against_the_model(shares, says):
 def test_samples_stand_in_batches_of_one_client():
     owner = np.array([1, 1, 1, 1, 1, 4, 6, 6, 6])
     batch, place = by_client(owner, 100)
-    assert batch.tolist() == [0, 0, 0, 1, 1, 2, 3, 3, 3] and place.tolist() == [0, 1, 2, 0, 1, 0, 0, 1, 2]
+    assert batch.tolist() == [0, 0, 0, 1, 1, 2, 3, 3, 3] and place.tolist() == [
+        0,
+        1,
+        2,
+        0,
+        1,
+        0,
+        0,
+        1,
+        2,
+    ]
     assert by_client(owner, 2)[0].tolist() == [0, 0, 1, 1, 2, 3, 4, 4, 5]
 
 
@@ -175,10 +215,18 @@ def test_samples_stand_in_batches_of_one_client():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("server", [["mean", {"kind": "adam", "lr": 0.05}], [{"kind": "krum", "f": 1}]])
+@pytest.mark.parametrize(
+    "server", [["mean", {"kind": "adam", "lr": 0.05}], [{"kind": "krum", "f": 1}]]
+)
 def test_where_all_leaves_travel_it_is_fedavg_to_the_bit(server):
     one, other = (
-        fedsim.run(written(client={**written()["client"], "kind": kind}, server=server, fleet={"malicious": 0.2}))
+        fedsim.run(
+            written(
+                client={**written()["client"], "kind": kind},
+                server=server,
+                fleet={"malicious": 0.2},
+            )
+        )
         for kind in ("all_shared", "sgd")
     )
     same(one, other)
@@ -188,12 +236,20 @@ SAME = {
     "blocks": {"numerics": {"lanes": 4, "block": 2}},
     "on disk": {"checkpoint": {"resident_mb": 0}},
 }
-SERVERS = {"fold": ["mean", {"kind": "sgd", "lr": 0.7}], "stack": [{"kind": "trimmed_mean", "trim": 1}]}
+SERVERS = {
+    "fold": ["mean", {"kind": "sgd", "lr": 0.7}],
+    "stack": [{"kind": "trimmed_mean", "trim": 1}],
+}
 
 
 def ran(server="fold", more=None, **options):
     client = {**written()["client"], "kind": "fedper"}
-    sections = {"numerics": {"lanes": 4}, "server": SERVERS[server], "client": client, **(more or {})}
+    sections = {
+        "numerics": {"lanes": 4},
+        "server": SERVERS[server],
+        "client": client,
+        **(more or {}),
+    }
     return fedsim.run(written(**sections), **options)
 
 
@@ -249,9 +305,13 @@ def test_bytes_and_norms_count_the_leaves_that_travel():
     assert last["bytes_up"] == last["bytes_down"] == 4 * 5 * body
     told = forecast(result.experiment)
     assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 5 * body
-    cost = next(iter(result.experiment.plans.values())).cost  # what a plan knows before the training
+    cost = next(
+        iter(result.experiment.plans.values())
+    ).cost  # what a plan knows before the training
     assert cost.up == cost.down == body
-    everything = ran(more={"evaluate": {"every": 1, "diagnostics": True}, "client": written()["client"]})
+    everything = ran(
+        more={"evaluate": {"every": 1, "diagnostics": True}, "client": written()["client"]}
+    )
     assert (result.rounds["update_norm"].iloc[1] < everything.rounds["update_norm"].iloc[1]).all()
 
 
@@ -259,7 +319,11 @@ def test_bytes_and_norms_count_the_leaves_that_travel():
 @pytest.mark.parametrize(
     ("more", "up", "down"),
     [
-        ({"wire": [{"kind": "top_k", "k": 10}]}, 10 * 42, 32 * 520),  # bits: a value, and ⌈log2 520⌉ for its index
+        (
+            {"wire": [{"kind": "top_k", "k": 10}]},
+            10 * 42,
+            32 * 520,
+        ),  # bits: a value, and ⌈log2 520⌉ for its index
         ({"wire": [{"kind": "cast", "dtype": "bfloat16"}]}, 16 * 520, 32 * 520),
         ({"broadcast": [{"kind": "cast", "dtype": "bfloat16"}]}, 32 * 520, 16 * 520),
     ],
@@ -293,7 +357,10 @@ def by_hand(result) -> np.ndarray:
     losses = []
     for k in range(f.N):
         rows = f.test_holders.indices[f.test_holders.owner == k]
-        hidden = np.maximum(x[rows].reshape(len(rows), -1) * f.scale @ model["layer0"]["W"] + model["layer0"]["b"], 0)
+        hidden = np.maximum(
+            x[rows].reshape(len(rows), -1) * f.scale @ model["layer0"]["W"] + model["layer0"]["b"],
+            0,
+        )
         z = hidden @ head["layer1"]["W"][k] + head["layer1"]["b"][k]
         losses.append(np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(rows)), y[rows]]))
     return np.array(losses)
@@ -314,7 +381,9 @@ def test_without_test_samples_of_their_own_there_are_no_scores():
     result = ran(more={"data": data})
     assert not [name for name in result.clients if name.startswith("personal")]
     (note,) = [note for note in notes(result.experiment) if "personal" in note]
-    assert "set data.client_test" in note and not [note for note in notes(ran().experiment) if "personal" in note]
+    assert "set data.client_test" in note and not [
+        note for note in notes(ran().experiment) if "personal" in note
+    ]
 
 
 @pytest.mark.long
@@ -324,7 +393,9 @@ def test_clients_that_never_train_are_scored_with_the_head_of_the_start():
     clients = ran(more={"data": data}).clients
     never = clients["samples"] == 0
     assert never.sum() == 3 and clients["personal_loss"].notna().equals(never)
-    np.testing.assert_allclose(clients["personal_loss"][never], clients["global_loss"][never], rtol=1e-6)
+    np.testing.assert_allclose(
+        clients["personal_loss"][never], clients["global_loss"][never], rtol=1e-6
+    )
 
 
 @pytest.mark.long
@@ -346,7 +417,9 @@ def idle_if_malicious():
         value, g = task.value_and_grad(variables, batch)
         return value, tree.scale(g, jnp.where(work.malicious, 0, 1))
 
-    return sgd()._replace(gradient=gradient, memory=lambda shared, key: {"y": shared["params"]}, finish=_remember)
+    return sgd()._replace(
+        gradient=gradient, memory=lambda shared, key: {"y": shared["params"]}, finish=_remember
+    )
 
 
 def _remember(task, shared, variables, local, row, work):
@@ -357,7 +430,12 @@ def _remember(task, shared, variables, local, row, work):
 @pytest.mark.long
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_a_client_method_knows_whom_the_attacker_controls(lanes):
-    sections = {"name": "x", "rounds": 1, "client": "idle_if_malicious", "fleet": {"malicious": [2, 5]}}
+    sections = {
+        "name": "x",
+        "rounds": 1,
+        "client": "idle_if_malicious",
+        "fleet": {"malicious": [2, 5]},
+    }
     result = fedsim.run({**sections, "cohort": "all", "numerics": {"lanes": lanes}}, data=ragged())
     moved = np.abs(result.state()["client"]["y"]["W"]).max((1, 2)) > 0
     assert np.flatnonzero(~moved).tolist() == [2, 5]
@@ -375,8 +453,12 @@ def test_a_client_method_knows_whom_the_attacker_controls(lanes):
 def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data):
     base = {"name": "scored", "rounds": 2, "model": "logistic", "client": {"lr": 0.1, "batch": 7}}
     sections = {"kind": "gaussian_blobs", "samples": 200, "clients": 10, "shape": [5], **data}
-    runs = [fedsim.run({**base, "data": sections, "evaluate": {"clients": n}}) for n in ("all", wanted)]
-    whole, some = (run.clients.get("global_accuracy", run.clients["samples"] * np.nan) for run in runs)
+    runs = [
+        fedsim.run({**base, "data": sections, "evaluate": {"clients": n}}) for n in ("all", wanted)
+    ]
+    whole, some = (
+        run.clients.get("global_accuracy", run.clients["samples"] * np.nan) for run in runs
+    )
     assert some.notna().sum() == min(wanted, whole.notna().sum()) and whole.notna().any()
     assert (some[some.notna()] == whole[some.notna()]).all()
     assert runs[0].rounds.equals(runs[1].rounds)

@@ -15,20 +15,30 @@ from fedsim.scenario import read
 
 BETWEEN = (0, FULL[0], 0, *FULL[1:4], 0, 0, *FULL[4:], 0)
 REQUIRED = {
-    **{kind: {"f": 1} for kind, factory in FAMILIES["rule"].items() if "f" in inspect.signature(factory).parameters},
+    **{
+        kind: {"f": 1}
+        for kind, factory in FAMILIES["rule"].items()
+        if "f" in inspect.signature(factory).parameters
+    },
     "bulyan": {"f": 0},  # more would need cohorts of seven
     "centered_clipping": {"radius": 0.1},
     "robust_learning_rate": {"threshold": 2},
 }
 PERSONAL = {"fedper": {"personal": ["W"]}}  # whose default asks for layers
-OURS = lambda family: [name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")]
-METHODS, RULES = ([name for name in OURS(family) if name not in READERS] for family in ("method", "rule"))
+OURS = lambda family: [
+    name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")
+]
+METHODS, RULES = (
+    [name for name in OURS(family) if name not in READERS] for family in ("method", "rule")
+)
 
 
 def weights(client: str, server: list[dict], sizes: tuple[int, ...], cohort: str) -> np.ndarray:
     """Final parameters of a network of two layers, on three classes."""
     condition = Condition(sizes, listed(sizes) if cohort == "listed" else cohort)
-    written = scenarios.scenario({"kind": client, **PERSONAL.get(client, {})}, server, 0.01, "features", condition)
+    written = scenarios.scenario(
+        {"kind": client, **PERSONAL.get(client, {})}, server, 0.01, "features", condition
+    )
     return scenarios.flat(scenarios.run(written, "features", sizes).model())
 
 

@@ -27,7 +27,9 @@ REFUSED = {
     ("mimelite", "carried momentum"): UNUSED.format("optimizer_state", "mimelite"),
 }
 """What means nothing, and what fedsim says of it."""
-TWICE = [(name, case) for name in OPTIMISED for case in ("server momentum", "all together")]  # theirs stands there
+TWICE = [
+    (name, case) for name in OPTIMISED for case in ("server momentum", "all together")
+]  # theirs stands there
 HALF = {"kind": "sgd", "lr": 0.5}
 OWNED = {
     "": "owns what stands after the rule; take out one of them",
@@ -69,7 +71,9 @@ def run(method: Method, condition: Condition) -> fedsim.Result:
 def check(method: Method, condition: Condition) -> None:
     """Final parameters and states of fedsim and of NumPy."""
     numbers = (method.server, method.lr, method.problem)
-    scenarios.compare(run(method, condition), scenarios.expected(method.train, method.rule, *numbers, condition))
+    scenarios.compare(
+        run(method, condition), scenarios.expected(method.train, method.rule, *numbers, condition)
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in LATER])
@@ -95,7 +99,11 @@ def test_every_method_under_every_condition(name, case):
 
 
 def test_every_method_of_the_registry_has_a_reference():
-    known = {name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")}
+    known = {
+        name
+        for name, factory in FAMILIES["method"].items()
+        if factory.__module__.startswith("fedsim.")
+    }
     assert {name.split("(")[0] for name in METHODS} == known
 
 
@@ -104,9 +112,12 @@ def test_the_method_s_name_stands_for_what_is_compared(name):
     method = METHODS[name]
     resolved = read({"name": "x", "data": "digits", "method": method.shorthand}).resolved()
     defaults = {"theta0": 1.0} if name == "delta_sgd" else {}
-    assert {key: resolved["client"][key] for key in (*method.client, *defaults)} == method.client | defaults
+    assert {
+        key: resolved["client"][key] for key in (*method.client, *defaults)
+    } == method.client | defaults
     assert [
-        {key: link[key] for key in wanted} for link, wanted in zip(resolved["server"], method.server, strict=True)
+        {key: link[key] for key in wanted}
+        for link, wanted in zip(resolved["server"], method.server, strict=True)
     ] == (method.server)
 
 
@@ -114,7 +125,12 @@ def test_the_method_s_name_stands_for_what_is_compared(name):
 def test_what_stands_behind_the_rule_belongs_to_the_method_s_name(name):
     """A server step beside the short form is refused; written out, it is what the tests above compare."""
     method = METHODS[name]
-    written = {"name": "x", "data": "digits", "method": method.shorthand, "server": [method.server[0], HALF]}
+    written = {
+        "name": "x",
+        "data": "digits",
+        "method": method.shorthand,
+        "server": [method.server[0], HALF],
+    }
     with pytest.raises(ScenarioError) as error:
         read(written)
     tail = method.server[1]["kind"] if len(method.server) > 1 else ""

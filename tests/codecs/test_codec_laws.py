@@ -28,8 +28,12 @@ NEEDED = {  # arguments without which a codec cannot be, or is too large for sho
     "threshold": {"value": 0.5},
     "top_k": {"k": 3},
 }
-KINDS = sorted(name for name, factory in FAMILIES["codec"].items() if factory.__module__.startswith("fedsim."))
-ROW_BY_ROW = [kind for kind in KINDS if kind != "count_sketch"]  # whose payloads are decoded one by one
+KINDS = sorted(
+    name for name, factory in FAMILIES["codec"].items() if factory.__module__.startswith("fedsim.")
+)
+ROW_BY_ROW = [
+    kind for kind in KINDS if kind != "count_sketch"
+]  # whose payloads are decoded one by one
 D = 11
 ROWS = {
     "zero": np.zeros(D),
@@ -90,7 +94,9 @@ def test_a_message_that_is_not_finite_is_dropped_and_its_memory_stays(kind):
     updates = through_one(stage, row, memories)
     if not codec.linear:
         assert np.isfinite(updates.delta).all(axis=1).tolist() == [True, False, False]
-    for before, after in zip(jax.tree.leaves(memories), jax.tree.leaves(updates.memory), strict=True):
+    for before, after in zip(
+        jax.tree.leaves(memories), jax.tree.leaves(updates.memory), strict=True
+    ):
         assert_array_equal(before[1:], after[1:])
 
 
@@ -159,12 +165,18 @@ RUN = {
 
 def run(kind: str, **changes) -> fedsim.Result:
     """With an MLP, so that there are matrices."""
-    return fedsim.run({**RUN, "model": {"kind": "mlp", "hidden": [6]}, "wire": [link(kind)], **changes})
+    return fedsim.run(
+        {**RUN, "model": {"kind": "mlp", "hidden": [6]}, "wire": [link(kind)], **changes}
+    )
 
 
 def equal(one: fedsim.Result, other: fedsim.Result) -> None:
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
-    assert to_csv(one.records["clients"], ORDER["clients"]) == to_csv(other.records["clients"], ORDER["clients"])
+    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
+        other.records["rounds"], ORDER["rounds"]
+    )
+    assert to_csv(one.records["clients"], ORDER["clients"]) == to_csv(
+        other.records["clients"], ORDER["clients"]
+    )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)
 
@@ -178,9 +190,16 @@ def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
     equal(whole, run(kind, numerics={"block": 2}))
     both = run(kind, seeds=2)
     alone = run(kind, seeds=[1])
-    for a, b in zip(jax.tree.leaves(both.state(seed=1)), jax.tree.leaves(alone.state()), strict=True):
+    for a, b in zip(
+        jax.tree.leaves(both.state(seed=1)), jax.tree.leaves(alone.state()), strict=True
+    ):
         assert_array_equal(a, b)
-    setting = {**RUN, "model": {"kind": "mlp", "hidden": [6]}, "wire": [link(kind)], "checkpoint": {"rounds": 1}}
+    setting = {
+        **RUN,
+        "model": {"kind": "mlp", "hidden": [6]},
+        "wire": [link(kind)],
+        "checkpoint": {"rounds": 1},
+    }
     fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
     equal(whole, fedsim.run(setting, out=tmp_path / "left", resume=True))
     assert whole.rounds["bytes_up"].iloc[-1] == whole.clients["bytes_up"].sum()
@@ -188,10 +207,16 @@ def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [kind for kind in ROW_BY_ROW if kind != "error_feedback"])  # refused there
+@pytest.mark.parametrize(
+    "kind", [kind for kind in ROW_BY_ROW if kind != "error_feedback"]
+)  # refused there
 def test_every_codec_sends_models_out_too(kind):
     """Differences, where a codec leaves out much of what it sends."""
-    codec = link(kind) if kind in ("ef21", "cast", "lazy", "diana") else {"kind": "ef21", "codec": link(kind)}
+    codec = (
+        link(kind)
+        if kind in ("ef21", "cast", "lazy", "diana")
+        else {"kind": "ef21", "codec": link(kind)}
+    )
     result = run("cast", broadcast=[codec], wire=[])
     assert result.status == "done" and np.isfinite(result.rounds["test_loss"]).all()
     assert result.rounds["bytes_down"].iloc[-1] == result.clients["bytes_down"].sum()

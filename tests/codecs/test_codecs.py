@@ -49,9 +49,13 @@ def test_error_feedback_follows_its_oracle():
     with jax.enable_x64(True):
         for case in [case for case in cases("ef14") if case["params"]["compressor"] == "topk"]:
             grads, lr, want = value(case["inputs"]["grads"]), case["params"]["lr"], case["expected"]
-            codec = FAMILIES["codec"]["error_feedback"](codec=FAMILIES["codec"]["top_k"](k=case["params"]["k"]))
+            codec = FAMILIES["codec"]["error_feedback"](
+                codec=FAMILIES["codec"]["top_k"](k=case["params"]["k"])
+            )
             memory, encode = codec.memory(jnp.zeros(grads.shape[1])), jax.jit(codec.encode)
-            for g, sent, kept in zip(grads, value(want["sent"]), value(want["memory"]), strict=True):
+            for g, sent, kept in zip(
+                grads, value(want["sent"]), value(want["memory"]), strict=True
+            ):
                 payload, _, memory = encode(jnp.asarray(lr * g), memory, None)
                 assert_allclose(codec.decode(payload, len(g)), sent, rtol=1e-9, atol=1e-12)
                 assert_allclose(memory["error"], kept, rtol=1e-9, atol=1e-12)
@@ -65,8 +69,15 @@ def test_a_sketch_follows_its_oracle_and_sums():
             made = Hashes(jnp.asarray(column, jnp.int32), jnp.asarray(sign))
             table = sketch(jnp.asarray(x), made, case["params"]["cols"])
             assert_allclose(table, value(case["expected"]["table"]), rtol=1e-12, atol=1e-15)
-            assert_allclose(estimate(table, made), value(case["expected"]["estimate"]), rtol=1e-12, atol=1e-15)
-            assert_allclose(table + sketch(2 * jnp.asarray(x), made, table.shape[1]), 3 * table, rtol=1e-12, atol=1e-15)
+            assert_allclose(
+                estimate(table, made), value(case["expected"]["estimate"]), rtol=1e-12, atol=1e-15
+            )
+            assert_allclose(
+                table + sketch(2 * jnp.asarray(x), made, table.shape[1]),
+                3 * table,
+                rtol=1e-12,
+                atol=1e-15,
+            )
             codec = FAMILIES["codec"]["count_sketch"](rows=table.shape[0], columns=table.shape[1])
             assert most_bytes(codec, x) == case["expected"]["bits"] // 8
 
@@ -83,8 +94,12 @@ def test_what_is_decoded_is_the_sum_of_the_tables():
     assert_allclose(flat(sketched.model()) - flat(start), decoded[0], rtol=1e-4, atol=1e-6)
     assert sketched.rounds["bytes_up"].iloc[-1] == 6 * 4 * 3 * 40
     folded, blocks = run(wire=[link]), run(wire=[link], numerics={"block": 2})
-    assert to_csv(folded.records["rounds"], ORDER["rounds"]) == to_csv(blocks.records["rounds"], ORDER["rounds"])
-    assert not run(wire=[link], server=["mean", {"kind": "aggregate_noise", "std": 0.0}], rounds=1).rounds.empty
+    assert to_csv(folded.records["rounds"], ORDER["rounds"]) == to_csv(
+        blocks.records["rounds"], ORDER["rounds"]
+    )
+    assert not run(
+        wire=[link], server=["mean", {"kind": "aggregate_noise", "std": 0.0}], rounds=1
+    ).rounds.empty
 
 
 def test_bits_are_those_of_the_paper():
@@ -101,7 +116,10 @@ def test_a_message_is_counted_as_it_travels():
     assert_array_equal(arrived["w"], [[0, 0, 2, 3, 4, 5], [0, 0, 8, 9, 10, 11]])
     assert_array_equal(arrived["b"], np.zeros((2, 3)))
     assert fedsim.transmit("cast", stack)[1].tolist() == [18, 18]
-    assert fedsim.transmit([{"kind": "top_k", "density": 0.3}], stack)[1].tolist() == [-(-3 * 36 // 8)] * 2
+    assert (
+        fedsim.transmit([{"kind": "top_k", "density": 0.3}], stack)[1].tolist()
+        == [-(-3 * 36 // 8)] * 2
+    )
 
 
 def test_a_message_that_is_not_finite_is_found_behind_the_codec():
@@ -109,7 +127,9 @@ def test_a_message_that_is_not_finite_is_found_behind_the_codec():
     assert np.isnan(arrived[0][1]) and arrived[0][2] == 3 and arrived[1].tolist() == [0, 0, 6]
 
 
-def expected(rounds: list[list[int]], lr: float, steps: int, k: int, server_lr: float) -> tuple[np.ndarray, np.ndarray]:
+def expected(
+    rounds: list[list[int]], lr: float, steps: int, k: int, server_lr: float
+) -> tuple[np.ndarray, np.ndarray]:
     """FedAvg on quadratics with top-k under error feedback, in plain NumPy -> (x, errors of all clients)."""
     H, a, x, e = *problem_arrays(), np.full(D, 2.0), np.zeros((len(SIZES), D))
     for ids in rounds:
@@ -165,7 +185,9 @@ def quadratics(start: float = 2.0, **sections) -> fedsim.Result:
 @pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 5, "lanes": 3}])
 def test_no_layout_changes_memory_or_bytes(numerics):
     one, other = run(), run(numerics=numerics)
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
+    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
+        other.records["rounds"], ORDER["rounds"]
+    )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)
 
@@ -181,7 +203,8 @@ def test_memory_goes_on_where_a_run_was_left(tmp_path, rule, resident):
     for name in ("rounds.csv", "clients.csv"):
         assert (tmp_path / "left" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert_array_equal(
-        whole.state()["client"]["error_feedback"]["error"], left.state()["client"]["error_feedback"]["error"]
+        whole.state()["client"]["error_feedback"]["error"],
+        left.state()["client"]["error_feedback"]["error"],
     )
     assert left.clients["bytes_up"].sum() == left.rounds["bytes_up"].iloc[-1]
 
@@ -221,7 +244,9 @@ def test_a_model_is_sent_out_in_half_the_bytes():
     assert (2 * cast.rounds["bytes_down"]).tolist() == plain.rounds["bytes_down"].tolist()
     assert cast.rounds["bytes_up"].tolist() == plain.rounds["bytes_up"].tolist()
     still = run(wire=[], broadcast=["cast"], client={"lr": 0.0}, rounds=2)
-    for a, b in zip(jax.tree.leaves(still.model()), jax.tree.leaves(run(wire=[], rounds=0).model()), strict=True):
+    for a, b in zip(
+        jax.tree.leaves(still.model()), jax.tree.leaves(run(wire=[], rounds=0).model()), strict=True
+    ):
         assert_array_equal(a, b)
 
 
@@ -264,19 +289,29 @@ REFUSED = {
         {"wire": SKETCH, "server": ["median"]},
         "server[0]: median works on updates, and count_sketch sends their payloads, which are decoded as a sum",
     ),
-    "a stage between": ({"wire": [*SKETCH, "sign_flip"]}, "wire[1]: sign_flip works on updates, and count_sketch"),
+    "a stage between": (
+        {"wire": [*SKETCH, "sign_flip"]},
+        "wire[1]: sign_flip works on updates, and count_sketch",
+    ),
     "no memory of it": (
         {"wire": [{"kind": "error_feedback", "codec": SKETCH[0]}]},
         "wire[0]: error_feedback: count_sketch is decoded behind the rule",
     ),
     "one of k and density": ({"wire": ["top_k"]}, "wire[0]: top_k: give one of k and density"),
-    "second": ({"wire": ["cast", {"kind": "top_k", "k": 2}]}, "wire[1]: top_k is a second codec, after cast"),
+    "second": (
+        {"wire": ["cast", {"kind": "top_k", "k": 2}]},
+        "wire[1]: top_k is a second codec, after cast",
+    ),
     "two messages": (
         {"method": "mime"},
         "wire[0]: error_feedback remembers one message of a client, and mime sends two",
     ),
     "nested": (
-        {"wire": [{"kind": "error_feedback", "codec": {"kind": "error_feedback", "codec": "cast"}}]},
+        {
+            "wire": [
+                {"kind": "error_feedback", "codec": {"kind": "error_feedback", "codec": "cast"}}
+            ]
+        },
         "wire[0].codec",
     ),
 }
@@ -301,4 +336,7 @@ def test_check_foretells_the_bytes(tmp_path):
     with numerics(scenario):
         told = forecast(build(scenario))
     done = run(broadcast=["cast"], rounds=1).rounds.iloc[-1]
-    assert (told["bytes_up_a_round"], told["bytes_down_a_round"]) == (done["bytes_up"], done["bytes_down"])
+    assert (told["bytes_up_a_round"], told["bytes_down_a_round"]) == (
+        done["bytes_up"],
+        done["bytes_down"],
+    )

@@ -35,7 +35,10 @@ def value(given) -> np.ndarray:
 
 def made(rank: int, **leaves: tuple[int, ...]):
     """The codec for leaves of these shapes."""
-    return shaped(FAMILIES["codec"]["low_rank"](rank=rank), {name: jnp.zeros(shape) for name, shape in leaves.items()})
+    return shaped(
+        FAMILIES["codec"]["low_rank"](rank=rank),
+        {name: jnp.zeros(shape) for name, shape in leaves.items()},
+    )
 
 
 def best(M: np.ndarray, rank: int) -> np.ndarray:
@@ -51,7 +54,9 @@ def test_a_power_step_follows_its_oracle():
             want = value(case["expected"]["approx"])
             assert_allclose(P @ Q.T, want, rtol=1e-12, atol=1e-12)
             assert 32 * (P.size + Q.size) == case["expected"]["bits"]
-            assert_allclose(((M - P @ Q.T) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-20)
+            assert_allclose(
+                ((M - P @ Q.T) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-20
+            )
 
 
 @pytest.mark.long
@@ -86,7 +91,9 @@ def test_the_next_message_starts_from_the_last_one():
         x, memory = jnp.asarray(M.T.ravel()), codec.memory(jnp.zeros(600))
         first, errors = memory[0], []
         message = jax.jit(
-            lambda memory: (lambda sent: (codec.decode(sent[0], 600), sent[2]))(codec.encode(x, memory, None))
+            lambda memory: (lambda sent: (codec.decode(sent[0], 600), sent[2]))(
+                codec.encode(x, memory, None)
+            )
         )
         for _ in range(60):
             arrives, memory = message(memory)
@@ -97,7 +104,9 @@ def test_the_next_message_starts_from_the_last_one():
         payload, _, memory = codec.encode(jnp.zeros(600), memory, None)
         assert not codec.decode(payload, 600).any()
         assert_array_equal(memory[0], first)
-        one = jnp.asarray(np.outer(M[:, 0], M[0]).T.ravel())  # of rank 1: two of three columns are 0
+        one = jnp.asarray(
+            np.outer(M[:, 0], M[0]).T.ravel()
+        )  # of rank 1: two of three columns are 0
         payload, _, memory = codec.encode(one, memory, None)
         assert_allclose(codec.decode(payload, 600), one, rtol=1e-12, atol=1e-12)
         assert_array_equal(memory[0][:, 1:], first[:, 1:])
@@ -109,7 +118,9 @@ def test_numbers_of_any_size_keep_their_rank(size):
     arrived, _ = fedsim.transmit(LINK, {"w": M})
     assert np.isfinite(arrived["w"]).all()
     if size > 1e-38:
-        share = np.linalg.norm((arrived["w"] / size).astype(float)) / np.linalg.norm((M / size).astype(float))
+        share = np.linalg.norm((arrived["w"] / size).astype(float)) / np.linalg.norm(
+            (M / size).astype(float)
+        )
         assert 0.3 < share < 1
     else:
         assert np.abs(arrived["w"]).max() <= 2 * size
@@ -139,7 +150,9 @@ def run(**changes) -> fedsim.Result:
 @pytest.mark.parametrize("numerics", some([{"block": 2}, {"block": 5, "lanes": 3}]))
 def test_no_layout_changes_memory_or_bytes(numerics):
     one, other = run(), run(numerics=numerics)
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
+    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
+        other.records["rounds"], ORDER["rounds"]
+    )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)
 
@@ -174,10 +187,15 @@ def test_under_ef21_the_server_has_what_the_client_has():
     """The shift of a client is the sum of what arrived of it, and what arrives next is relative to it."""
     rng = np.random.default_rng(4)
     with jax.enable_x64(True):
-        codec = shaped(FAMILIES["codec"]["ef21"](codec=FAMILIES["codec"]["low_rank"](rank=1)), {"w": jnp.zeros((8, 5))})
+        codec = shaped(
+            FAMILIES["codec"]["ef21"](codec=FAMILIES["codec"]["low_rank"](rank=1)),
+            {"w": jnp.zeros((8, 5))},
+        )
         memory, x = codec.memory(jnp.zeros(40)), jnp.asarray(rng.normal(size=40))
         message = jax.jit(
-            lambda memory: (lambda sent: (codec.decode(sent[0], 40), sent[2]))(codec.encode(x, memory, None))
+            lambda memory: (lambda sent: (codec.decode(sent[0], 40), sent[2]))(
+                codec.encode(x, memory, None)
+            )
         )
         for _ in range(30):
             g, memory = message(memory)

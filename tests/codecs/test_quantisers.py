@@ -49,7 +49,12 @@ def by_terngrad(x, u):
     return made("terngrad").decode(ternary(x, u), len(x))
 
 
-DRAWN = {"qsgd": by_qsgd, "uniform_sq": by_levels, "terngrad": by_terngrad, "natural": to_powers_of_two}
+DRAWN = {
+    "qsgd": by_qsgd,
+    "uniform_sq": by_levels,
+    "terngrad": by_terngrad,
+    "natural": to_powers_of_two,
+}
 
 
 def variance(quantise, x, **params) -> float:
@@ -68,7 +73,9 @@ def test_with_its_draws_a_quantiser_is_that_of_its_oracle(fn):
             arrives = DRAWN[fn](x, u, **case["params"])
             assert_allclose(arrives, want["y"], rtol=1e-12, atol=1e-12, err_msg=case["name"])
             exact = variance(DRAWN[fn], x, **case["params"])
-            assert_allclose(exact, want["exact_variance"], rtol=1e-10, atol=1e-12, err_msg=case["name"])
+            assert_allclose(
+                exact, want["exact_variance"], rtol=1e-10, atol=1e-12, err_msg=case["name"]
+            )
             for name in [name for name in want if "bound" in name and "nnz" not in name]:
                 assert exact <= want[name] * (1 + 1e-12)
             if fn == "qsgd":
@@ -101,20 +108,35 @@ def test_the_scaled_sign_is_that_of_its_oracle():
 
 def test_the_sign_under_error_feedback_is_that_of_its_oracle():
     with jax.enable_x64(True):
-        for case in [case for case in cases("ef14") if case["params"]["compressor"] == "sign_scaled"]:
+        for case in [
+            case for case in cases("ef14") if case["params"]["compressor"] == "sign_scaled"
+        ]:
             grads, want = np.asarray(case["inputs"]["grads"]), case["expected"]
             codec = made("error_feedback", codec=made("sign"))
             memory = codec.memory(jnp.zeros(grads.shape[1]))
             for g, sent, kept in zip(grads, want["sent"], want["memory"], strict=True):
-                payload, _, memory = codec.encode(jnp.asarray(case["params"]["lr"] * g), memory, None)
+                payload, _, memory = codec.encode(
+                    jnp.asarray(case["params"]["lr"] * g), memory, None
+                )
                 assert_allclose(codec.decode(payload, len(g)), sent, rtol=1e-9, atol=1e-12)
                 assert_allclose(memory["error"], kept, rtol=1e-9, atol=1e-12)
 
 
 def test_natural_compression_takes_the_power_above_or_below():
     x = jnp.asarray([3.0, -3.0, 1.0, -0.75, 0.0, 2.0**-126, 2.0**-127, -3e38], jnp.float32)
-    down, up = (to_powers_of_two(x, jnp.full(len(x), u, jnp.float32)).tolist() for u in (1 - 2.0**-24, 0.0))
-    assert down == [2, -2, 1, -0.5, 0, 2.0**-126, 0, -(2.0**127)] and up == [4, -4, 1, -1, 0, 2.0**-126, 0, -(2.0**127)]
+    down, up = (
+        to_powers_of_two(x, jnp.full(len(x), u, jnp.float32)).tolist() for u in (1 - 2.0**-24, 0.0)
+    )
+    assert down == [2, -2, 1, -0.5, 0, 2.0**-126, 0, -(2.0**127)] and up == [
+        4,
+        -4,
+        1,
+        -1,
+        0,
+        2.0**-126,
+        0,
+        -(2.0**127),
+    ]
     threshold = jnp.asarray([0.49, 0.51], jnp.float32)  # 3 is in the middle of 2 and 4
     assert to_powers_of_two(jnp.full(2, 3.0), threshold).tolist() == [4, 2]
     with jax.enable_x64(True):
@@ -129,12 +151,19 @@ def test_bits_are_those_of_the_papers():
         row = jax.ShapeDtypeStruct((int(d),), np.float32)
         size = lambda kind, **arguments: most_bytes(made(kind, **arguments), row)
         sizes = {f"qsgd_s{s}_fixed_width": size("qsgd", levels=s) for s in (1, 4, 16, 64)}
-        sizes |= {f"uniform_sq_k{k}": size("stochastic_quantise", levels=k) for k in (2, 4, 16, 256)}
         sizes |= {
-            f"rotated_uniform_sq_k{k}": size("stochastic_quantise", levels=k, rotate=True) for k in (2, 4, 16, 256)
+            f"uniform_sq_k{k}": size("stochastic_quantise", levels=k) for k in (2, 4, 16, 256)
+        }
+        sizes |= {
+            f"rotated_uniform_sq_k{k}": size("stochastic_quantise", levels=k, rotate=True)
+            for k in (2, 4, 16, 256)
         }
         sizes |= {f"eden_{b}bit": size("eden", bits=b) for b in (1, 2, 3, 4)}
-        sizes |= {"sign": size("sign", scale=False), "ef_sign_scaled": size("sign"), "terngrad_2bit": size("terngrad")}
+        sizes |= {
+            "sign": size("sign", scale=False),
+            "ef_sign_scaled": size("sign"),
+            "terngrad_2bit": size("terngrad"),
+        }
         sizes |= {"drive_1bit": size("drive")}
         assert sizes == {name: -(-bits[name] // 8) for name in sizes}
         assert size("natural") == -(-9 * int(d) // 8)
@@ -156,14 +185,22 @@ def test_codes_are_as_long_as_their_digits():
     large = [*range(1, 300), 65535, 65536, 2**30, 2**31 - 1]
     assert omega_bits(jnp.asarray(large)).tolist() == [len(omega(k)) for k in large]
     rng = np.random.default_rng(0)
-    for levels in (rng.integers(-3, 4, 200), (rng.random(200) < 0.05) * rng.integers(-9, 9, 200), np.zeros(200, int)):
+    for levels in (
+        rng.integers(-3, 4, 200),
+        (rng.random(200) < 0.05) * rng.integers(-9, 9, 200),
+        np.zeros(200, int),
+    ):
         places = np.flatnonzero(levels)
         gaps = np.diff(places, prepend=-1)
         sparse = "".join(
-            omega(int(gap)) + "s" + omega(abs(int(levels[i]))) for gap, i in zip(gaps, places, strict=True)
+            omega(int(gap)) + "s" + omega(abs(int(levels[i])))
+            for gap, i in zip(gaps, places, strict=True)
         )
         dense = "".join(omega(abs(int(level)) + 1) + "s" * int(level != 0) for level in levels)
-        assert (gaps_bits(jnp.asarray(levels)), dense_bits(jnp.asarray(levels))) == (len(sparse), len(dense))
+        assert (gaps_bits(jnp.asarray(levels)), dense_bits(jnp.asarray(levels))) == (
+            len(sparse),
+            len(dense),
+        )
 
 
 @pytest.mark.long
@@ -172,7 +209,9 @@ def test_arithmetic_codes_take_the_empirical_entropy():
     counts = [np.sum(symbols == r) for r in range(3)]
     entropy = -sum(n * math.log2(n / 500) for n in counts) + math.log2(math.comb(503, 3))
     assert_allclose(arithmetic_bits(jnp.asarray(symbols), 4), entropy, rtol=1e-5)
-    assert_allclose(arithmetic_bits(jnp.zeros(500, jnp.int32), 3), math.log2(math.comb(502, 2)), rtol=1e-5)
+    assert_allclose(
+        arithmetic_bits(jnp.zeros(500, jnp.int32), 3), math.log2(math.comb(502, 2)), rtol=1e-5
+    )
 
 
 def coded(kind: str, x, n: int, **arguments) -> np.ndarray:
@@ -198,7 +237,9 @@ def test_entropy_codes_are_below_the_plain_ones_where_levels_are_uneven():
     histogram = math.log2(math.comb(1002, 2))
     assert (coded("terngrad", x, 20) <= 1000 * math.log2(3) + 32 + histogram).all()
     assert (coded("stochastic_quantise", x, 20, levels=16) < 1000 * 3.6 + 64).all()
-    assert (coded("qsgd", x, 20, levels=40) < 1000 * 7 + 32).all()  # 40² > 500: every level is coded
+    assert (
+        coded("qsgd", x, 20, levels=40) < 1000 * 7 + 32
+    ).all()  # 40² > 500: every level is coded
 
 
 LINKS = [
@@ -229,7 +270,10 @@ def test_drawn_messages_are_right_on_average(link):
         arrived = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(7), n)))
         error = arrived.std(axis=0) / math.sqrt(n)
         assert (np.abs(arrived.mean(axis=0) - x) < 5 * error + 1e-12).all() and (error > 0).any()
-        exact = {"qsgd": lambda: variance(by_qsgd, x, s=3), "terngrad": lambda: variance(by_terngrad, x)}
+        exact = {
+            "qsgd": lambda: variance(by_qsgd, x, s=3),
+            "terngrad": lambda: variance(by_terngrad, x),
+        }
         exact |= {"stochastic_quantise": lambda: variance(by_levels, x, levels=5)}
         exact |= {"natural": lambda: variance(to_powers_of_two, x)}
         squares = ((arrived - x) ** 2).sum(axis=1)
@@ -242,7 +286,8 @@ def test_more_levels_come_to_the_message_itself():
     rows = np.random.default_rng(2).normal(size=(20, 37))
     for kind in ("qsgd", "stochastic_quantise"):
         error = [
-            np.abs(fedsim.transmit({"kind": kind, "levels": s}, rows)[0] - rows).max() for s in (4, 64, 1024, 65536)
+            np.abs(fedsim.transmit({"kind": kind, "levels": s}, rows)[0] - rows).max()
+            for s in (4, 64, 1024, 65536)
         ]
         assert all(a > 8 * b for a, b in pairwise(error)) and error[-1] < 1e-3
 
@@ -254,7 +299,11 @@ def test_a_bucket_is_a_message_of_its_own():
         codec, key = made("qsgd", levels=4, bucket=4), jax.random.key(3)
         u = jax.random.uniform(key, (11,), float)
         parts = [by_qsgd(jnp.asarray(x[i : i + 4]), u[i : i + 4]) for i in (0, 4, 8)]
-        assert_allclose(codec.decode(codec.encode(jnp.asarray(x), (), key)[0], 11), np.concatenate(parts), rtol=1e-14)
+        assert_allclose(
+            codec.decode(codec.encode(jnp.asarray(x), (), key)[0], 11),
+            np.concatenate(parts),
+            rtol=1e-14,
+        )
         whole, wide = made("qsgd", levels=4), made("qsgd", levels=4, bucket=100)
         one, other = (c.decode(c.encode(jnp.asarray(x), (), key)[0], 11) for c in (whole, wide))
         assert_array_equal(one, other)
@@ -273,7 +322,14 @@ def test_a_power_of_two_passes_through(link):
 
 
 def test_scales_are_powers_of_two():
-    for x in ([0.0, 0.0], [3e38, 1.0], [1e-40, 0.0], [1.2e-38, -5e-39], [-5.0, 4.0], [3.4e38, -3.4e38]):
+    for x in (
+        [0.0, 0.0],
+        [3e38, 1.0],
+        [1e-40, 0.0],
+        [1.2e-38, -5e-39],
+        [-5.0, 4.0],
+        [3.4e38, -3.4e38],
+    ):
         z, scale = jax.jit(unit)(jnp.asarray(x, jnp.float32))
         assert np.isfinite(z).all() and np.abs(z).max() < 4 and np.frexp(scale)[0] == 0.5
         if np.abs(x).max() > 1e-30:
@@ -293,8 +349,12 @@ def test_no_layout_changes_a_bit_or_a_length():
     whole = fedsim.run(scenario)
     for numerics in ({"block": 2}, {"block": 5, "lanes": 3}):
         other = fedsim.run({**scenario, "numerics": numerics})
-        assert to_csv(whole.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
-        for a, b in zip(jax.tree.leaves(whole.model()), jax.tree.leaves(other.model()), strict=True):
+        assert to_csv(whole.records["rounds"], ORDER["rounds"]) == to_csv(
+            other.records["rounds"], ORDER["rounds"]
+        )
+        for a, b in zip(
+            jax.tree.leaves(whole.model()), jax.tree.leaves(other.model()), strict=True
+        ):
             assert_array_equal(a, b)
     d = sum(leaf.size for leaf in jax.tree.leaves(whole.model()))
     plain, short = -(-(32 + 2 * d) // 8), whole.rounds["qsgd/entropy_bytes"].iloc[1:]

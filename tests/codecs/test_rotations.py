@@ -54,13 +54,18 @@ def test_a_long_transform_keeps_the_norm_and_finds_its_way_back():
     assert_allclose(jax.jit(transform)(y), x, atol=3e-6)
     for j in (0, 77, n - 1):  # columns of the matrix: (−1) to the number of ones that j and k share
         shared = np.bitwise_count(np.arange(n) & j)
-        assert_allclose(jax.jit(transform)(jnp.zeros(n).at[j].set(n**0.5)), (-1.0) ** shared, rtol=1e-6)
+        assert_allclose(
+            jax.jit(transform)(jnp.zeros(n).at[j].set(n**0.5)), (-1.0) ** shared, rtol=1e-6
+        )
 
 
 @pytest.mark.long
 def test_signs_are_drawn_bit_by_bit():
     for n in (1, 5, 32, 100):
-        assert set(np.unique(signs(jax.random.key(1), n))) <= {-1.0, 1.0} and len(signs(jax.random.key(1), n)) == n
+        assert (
+            set(np.unique(signs(jax.random.key(1), n))) <= {-1.0, 1.0}
+            and len(signs(jax.random.key(1), n)) == n
+        )
     many = np.asarray(signs(jax.random.key(2), 40000))
     assert abs(many.sum()) < 5 * 200 and abs((many[1:] * many[:-1]).sum()) < 5 * 200
     assert np.mean(many != np.asarray(signs(jax.random.key(3), 40000))) > 0.45
@@ -82,13 +87,18 @@ def test_drive_is_that_of_its_oracle():
         for case in cases("drive"):
             x, s = (jnp.asarray(case["inputs"][name], float) for name in ("x", "signs"))
             want = case["expected"]
-            for biased, scale, arrives in ((True, "S_biased", "biased"), (False, "S_unbiased", "unbiased_scale")):
+            for biased, scale, arrives in (
+                (True, "S_biased", "biased"),
+                (False, "S_unbiased", "unbiased_scale"),
+            ):
                 S, positive = one_bit(x, s, biased)
                 assert_allclose(S, want[scale], rtol=1e-12)
                 y = from_one_bit(S, positive, s, len(x))
                 assert_allclose(y, want[arrives], rtol=1e-12, atol=1e-12, err_msg=case["name"])
                 if biased:
-                    assert_allclose(((y - x) ** 2).sum() / (x**2).sum(), want["vnmse_biased"], rtol=1e-10)
+                    assert_allclose(
+                        ((y - x) ** 2).sum() / (x**2).sum(), want["vnmse_biased"], rtol=1e-10
+                    )
 
 
 def test_the_scale_of_drive_is_over_the_padded_vector():
@@ -106,8 +116,12 @@ def test_eden_is_that_of_its_oracle():
             scale, levels = nearest(x, s, bits)
             assert levels.tolist() == want["levels"]
             assert_allclose(scale, want["scale"], rtol=1e-12)
-            assert_allclose(restored(scale, levels, s, bits, len(x)), want["y"], rtol=1e-12, atol=1e-12)
-            assert made("eden", bits=bits).encode(x, (), jax.random.key(0))[1] == want["message_bits"]
+            assert_allclose(
+                restored(scale, levels, s, bits, len(x)), want["y"], rtol=1e-12, atol=1e-12
+            )
+            assert (
+                made("eden", bits=bits).encode(x, (), jax.random.key(0))[1] == want["message_bits"]
+            )
 
 
 def test_values_for_normal_numbers_are_those_of_lloyd_and_max():
@@ -154,7 +168,9 @@ def test_drive_comes_to_its_constants(d):
     want = next(row for row in case["expected"]["table"] if row["d"] == d)
     n = 1000 if d > 200 else 20000
     error = errors("drive", d, n, biased=True)
-    assert_allclose((1 - 2 / math.pi) * (1 - 1 / d), want["biased_theorem_(1-2/pi)(1-1/d)"], rtol=1e-12)
+    assert_allclose(
+        (1 - 2 / math.pi) * (1 - 1 / d), want["biased_theorem_(1-2/pi)(1-1/d)"], rtol=1e-12
+    )
     assert abs(error.mean() - (1 - 2 / math.pi) * (1 - 1 / d)) < 5 * error.std() / math.sqrt(n)
     assert_allclose(errors("drive", d, n).mean(), want["unbiased_mc"], rtol=0.02)
 
@@ -220,7 +236,9 @@ def with_fixed_signs():
         fedsim.codec(factory)
     yield
     FAMILIES["codec"].clear()
-    for factory in kinds.values():  # registered again: what is derived from the families is made anew
+    for (
+        factory
+    ) in kinds.values():  # registered again: what is derived from the families is made anew
         fedsim.codec(factory)
 
 
@@ -232,7 +250,9 @@ def test_a_run_with_given_signs_is_that_of_plain_numpy(with_fixed_signs):
     }.items():
         result, (x, e) = in_fedsim({"kind": kind}), in_numpy(rotated(compress))
         assert_allclose(result.model(), x, rtol=1e-10)
-        assert_allclose(result.state()["client"]["error_feedback"]["error"], e, rtol=1e-8, atol=1e-12)
+        assert_allclose(
+            result.state()["client"]["error_feedback"]["error"], e, rtol=1e-8, atol=1e-12
+        )
 
 
 @if_whole
@@ -248,7 +268,11 @@ def test_no_layout_changes_a_rotated_message():
     whole = fedsim.run(scenario)
     for numerics in ({"block": 2}, {"block": 5, "lanes": 3}):
         other = fedsim.run({**scenario, "numerics": numerics})
-        for a, b in zip(jax.tree.leaves(whole.state()), jax.tree.leaves(other.state()), strict=True):
+        for a, b in zip(
+            jax.tree.leaves(whole.state()), jax.tree.leaves(other.state()), strict=True
+        ):
             assert_array_equal(a, b)
-        for a, b in zip(jax.tree.leaves(whole.model()), jax.tree.leaves(other.model()), strict=True):
+        for a, b in zip(
+            jax.tree.leaves(whole.model()), jax.tree.leaves(other.model()), strict=True
+        ):
             assert_array_equal(a, b)

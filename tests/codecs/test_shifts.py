@@ -70,7 +70,9 @@ def test_ef21_follows_its_oracle_to_the_optimum(case):
         def step(carried, _):
             x, memory = carried
             gradients = jnp.einsum("ijk,ik->ij", H, x - a)
-            payload, _, memory = jax.vmap(lambda g, row: codec.encode(g, row, None))(gradients, memory)
+            payload, _, memory = jax.vmap(lambda g, row: codec.encode(g, row, None))(
+                gradients, memory
+            )
             arrives = jax.vmap(lambda sent: codec.decode(sent, len(x)))(payload)
             x = x - gamma * arrives.mean(0)
             return (x, memory), x
@@ -86,7 +88,13 @@ def test_a_run_with_ef21_follows_the_oracle():
     case = EF21_CASES[1]
     wire = [{"kind": "ef21", "codec": {"kind": "top_k", "k": case["params"]["k"]}}]
     client = {"lr": case["params"]["gamma"], "batch": "full", "steps": 1}
-    scenario = {"name": "oracle", "rounds": 8, "client": client, "wire": wire, "numerics": {"dtype": "float64"}}
+    scenario = {
+        "name": "oracle",
+        "rounds": 8,
+        "client": client,
+        "wire": wire,
+        "numerics": {"dtype": "float64"},
+    }
     inputs = of_oracle(case)
     path, result = trajectory(scenario, **quadratic(inputs))
     assert_allclose(path, case["expected"]["x"], rtol=1e-10, atol=1e-12)
@@ -176,7 +184,10 @@ def test_shifts_are_behind_any_method_and_its_own_state_travels_whole(method):
     assert saved.tolist() == [4 * r * (4 * d - message) for r in range(4)]
 
 
-HEADS = {"fedper": ({"kind": "mlp", "hidden": [6]}, 4 * 126, 4 * 126), "scaffold": ("logistic", 8 * 210, 4 * 210)}
+HEADS = {
+    "fedper": ({"kind": "mlp", "hidden": [6]}, 4 * 126, 4 * 126),
+    "scaffold": ("logistic", 8 * 210, 4 * 210),
+}
 
 
 @pytest.mark.long
@@ -184,7 +195,10 @@ HEADS = {"fedper": ({"kind": "mlp", "hidden": [6]}, 4 * 126, 4 * 126), "scaffold
 def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, method):
     """Shifts of clients and of the server; of FedPer the shared leaves travel alone, beside SCAFFOLD's model its variate."""
     model, whole_bytes, model_bytes = HEADS[method]
-    links = {"wire": [EF21], "broadcast": [{"kind": "ef21", "codec": {"kind": "top_k", "density": 0.3}}]}
+    links = {
+        "wire": [EF21],
+        "broadcast": [{"kind": "ef21", "codec": {"kind": "top_k", "density": 0.3}}],
+    }
     setting = {**SCENARIO, **links, "method": method, "model": model, "checkpoint": {"rounds": 1}}
     whole = fedsim.run(setting, out=tmp_path / "whole")
     fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
@@ -202,7 +216,9 @@ def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, meth
     cohorts = [work.ids for work in next(iter(experiment.plans.values())).survey()]
     d = model_bytes // 4
     message = -(--(-3 * d // 10) * (32 + (d - 1).bit_length()) // 8)
-    received = by_hand(cohorts, [message] * len(cohorts), whole_bytes - model_bytes, model_bytes, 10)
+    received = by_hand(
+        cohorts, [message] * len(cohorts), whole_bytes - model_bytes, model_bytes, 10
+    )
     assert whole.rounds["bytes_down"].diff().tolist()[1:] == [sum(row.values()) for row in received]
     assert told["bytes_down_a_round"] == sum(sum(row.values()) for row in received) // len(cohorts)
 
@@ -213,13 +229,17 @@ def test_statistics_of_a_model_travel_whole_beside_the_differences():
         del mask, key, train
         return x @ variables["params"], {"mean": 0.9 * variables["stats"]["mean"] + 0.1 * x.mean(0)}
 
-    model = fedsim.types.Model(lambda key: {"params": jnp.zeros((20, 10)), "stats": {"mean": jnp.zeros(20)}}, apply)
+    model = fedsim.types.Model(
+        lambda key: {"params": jnp.zeros((20, 10)), "stats": {"mean": jnp.zeros(20)}}, apply
+    )
     result = fedsim.run({**SCENARIO, "broadcast": [EF21]}, model=model)
     scenario = read(SCENARIO)
     with numerics(scenario):
         cohorts = [work.ids for work in build(scenario).plans[0].survey()]
     received = by_hand(cohorts, [-(-9 * (32 + 8) // 8)] * len(cohorts), 4 * 20, 4 * 200, 10)
-    assert result.rounds["bytes_down"].diff().tolist()[1:] == [sum(row.values()) for row in received]
+    assert result.rounds["bytes_down"].diff().tolist()[1:] == [
+        sum(row.values()) for row in received
+    ]
     assert result.clients["bytes_down"].sum() == result.rounds["bytes_down"].iloc[-1]
 
 
@@ -231,7 +251,9 @@ def by_hand(cohorts, sizes, beside: int, model: int, N: int) -> list[dict[int, i
         row = {}
         for i in map(int, ids):
             known = held[i]
-            missing = model if known is None else sum(sizes[m] for m in range(r + 1) if m not in known)
+            missing = (
+                model if known is None else sum(sizes[m] for m in range(r + 1) if m not in known)
+            )
             row[i], held[i] = beside + min(missing, model), set(range(r + 1))
         received.append(row)
     return received
@@ -244,7 +266,10 @@ def test_a_client_that_comes_back_is_billed_what_it_missed(seed):
     N, beside, model = 12, int(rng.integers(0, 500)), 1000
     cohorts = [rng.choice(N, size=rng.integers(0, 6), replace=False) for _ in range(30)]
     sizes = rng.integers(0, 400, size=30).tolist()
-    want, line = by_hand(cohorts, sizes, beside, model, N), Downlink(N, beside + model, model, recursive=True)
+    want, line = (
+        by_hand(cohorts, sizes, beside, model, N),
+        Downlink(N, beside + model, model, recursive=True),
+    )
     total = np.zeros(N, int)
     for r, (ids, size) in enumerate(zip(cohorts, sizes, strict=True)):
         if r == 15:
@@ -286,7 +311,10 @@ def copies(setting: dict) -> list[tuple[np.ndarray, np.ndarray]]:
     H, a = problem_arrays()
     brought, seen = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 1.2345)}), []
     watch = lambda experiment, seed, row: seen.append(
-        (np.asarray(row.server.shared["params"]), np.asarray(row.server.state["broadcast"]["shift"]))
+        (
+            np.asarray(row.server.shared["params"]),
+            np.asarray(row.server.state["broadcast"]["shift"]),
+        )
     )
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
     fedsim.run(setting, **{**brought, "data": samples}, partition=dealt(SIZES), watch=watch)
@@ -298,7 +326,11 @@ def tables(d: int, rows: int, columns: int, seed: int = 0) -> tuple[Hashes, np.n
     rng = np.random.default_rng(seed)
     shift = rng.integers(0, columns, size=(rows, -(-d // columns)))
     sign, j = rng.choice([-1, 1], size=(rows, d)), np.arange(d)
-    return Hashes(jnp.asarray((j % columns + shift[:, j // columns]) % columns), jnp.asarray(sign)), shift, sign
+    return (
+        Hashes(jnp.asarray((j % columns + shift[:, j // columns]) % columns), jnp.asarray(sign)),
+        shift,
+        sign,
+    )
 
 
 @pytest.mark.long
@@ -341,8 +373,19 @@ def test_an_estimate_is_unbiased_and_as_good_as_its_bound():
 def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     """Through a run: momentum and errors are kept in sketches, the largest coordinates alone reach the model."""
     rows, columns, k, rho = 3, 3, 2, 0.7
-    link = {"kind": "count_sketch", "rows": rows, "columns": columns, "k": k, "momentum": rho, "masked": masked}
-    setting = {"rounds": len(COHORTS), "client": {"lr": 0.1, "batch": "full", "steps": 2}, "wire": [link]}
+    link = {
+        "kind": "count_sketch",
+        "rows": rows,
+        "columns": columns,
+        "k": k,
+        "momentum": rho,
+        "masked": masked,
+    }
+    setting = {
+        "rounds": len(COHORTS),
+        "client": {"lr": 0.1, "batch": "full", "steps": 2},
+        "wire": [link],
+    }
     result = quadratics(cohort={"kind": "listed", "rounds": COHORTS}, **setting)
     codec = made("count_sketch", rows=rows, columns=columns)
     table = lambda x: np.asarray(codec.encode(jnp.asarray(x), (), None)[0])
@@ -350,7 +393,9 @@ def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     with jax.enable_x64(True):
         for ids in COHORTS:
             there = [i for i in ids if SIZES[i]]
-            update = sum(SIZES[i] * trained(x, i, 0.1, 2) for i in there) / sum(SIZES[i] for i in there)
+            update = sum(SIZES[i] * trained(x, i, 0.1, 2) for i in there) / sum(
+                SIZES[i] for i in there
+            )
             u = rho * u + table(update)
             e = e + u
             step = largest(np.asarray(codec.decode(jnp.asarray(e), D)), k)
@@ -360,7 +405,9 @@ def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     assert_allclose(result.model(), x, rtol=1e-10)
     assert_allclose(result.state()["server"]["momentum"], u, rtol=1e-9, atol=1e-12)
     assert_allclose(result.state()["server"]["error"], e, rtol=1e-9, atol=1e-12)
-    assert result.rounds["bytes_up"].diff().tolist()[1:] == [len(ids) * 4 * rows * columns for ids in COHORTS]
+    assert result.rounds["bytes_up"].diff().tolist()[1:] == [
+        len(ids) * 4 * rows * columns for ids in COHORTS
+    ]
 
 
 @pytest.mark.long
@@ -380,13 +427,20 @@ def test_the_sketches_of_the_server_go_on_and_a_skipped_round_leaves_them(tmp_pa
     whole = fedsim.run(setting, out=tmp_path / "whole")
     fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
     left = fedsim.run(setting, out=tmp_path / "left", resume=True)
-    assert (tmp_path / "left" / "rounds.csv").read_bytes() == (tmp_path / "whole" / "rounds.csv").read_bytes()
+    assert (tmp_path / "left" / "rounds.csv").read_bytes() == (
+        tmp_path / "whole" / "rounds.csv"
+    ).read_bytes()
     for name in ("momentum", "error"):
         assert whole.state()["server"][name].any()
         assert_array_equal(whole.state()["server"][name], left.state()["server"][name])
-    folded, blocks = (run(wire=[link], numerics=numerics).state() for numerics in ({}, {"block": 2}))
+    folded, blocks = (
+        run(wire=[link], numerics=numerics).state() for numerics in ({}, {"block": 2})
+    )
     assert_array_equal(folded["server"]["error"], blocks["server"]["error"])
-    silent = {"cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4]]}, "fleet": {"malicious": [4]}}
+    silent = {
+        "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4]]},
+        "fleet": {"malicious": [4]},
+    }
     lost, before = (run(wire=["nonfinite", link], rounds=rounds, **silent) for rounds in (3, 2))
     assert lost.rounds["skipped"].tolist() == [0, 0, 0, 1]
     assert_array_equal(lost.state()["server"]["error"], before.state()["server"]["error"])
@@ -401,7 +455,10 @@ REFUSED = {
         {"broadcast": [{"kind": "count_sketch", "k": 3}]},
         "broadcast[0]: count_sketch with k has a memory behind the rule, and a broadcast has no rule; leave k out",
     ),
-    "no k": ({"wire": [{"kind": "count_sketch", "momentum": 0.9}]}, "momentum and masked are of a server with k"),
+    "no k": (
+        {"wire": [{"kind": "count_sketch", "momentum": 0.9}]},
+        "momentum and masked are of a server with k",
+    ),
     "no shift of it": (
         {"wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "count_sketch"}}]},
         "diana: count_sketch is decoded behind the rule",

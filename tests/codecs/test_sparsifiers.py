@@ -49,10 +49,16 @@ def test_top_k_follows_its_oracle():
 def test_rand_k_follows_its_oracle():
     with jax.enable_x64(True):
         for case in cases("randk"):
-            x, places, k = value(case["inputs"]["x"]), value(case["inputs"]["idx"]).astype(int), case["params"]["k"]
+            x, places, k = (
+                value(case["inputs"]["x"]),
+                value(case["inputs"]["idx"]).astype(int),
+                case["params"]["k"],
+            )
             y = CODECS["rand_k"](k=k).decode(Kept(jnp.asarray(x)[places], places), len(x))
             assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
-            assert_allclose((len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12)
+            assert_allclose(
+                (len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12
+            )
 
 
 def test_bits_are_those_of_the_oracle():
@@ -76,7 +82,12 @@ def test_both_searches_keep_the_same_coordinates(dtype):
         rng = np.random.default_rng(0)
         rows = np.abs(
             np.stack(
-                [rng.normal(size=130), rng.integers(-2, 3, 130), np.zeros(130), 3e38 * rng.normal(size=130).clip(-1, 1)]
+                [
+                    rng.normal(size=130),
+                    rng.integers(-2, 3, 130),
+                    np.zeros(130),
+                    3e38 * rng.normal(size=130).clip(-1, 1),
+                ]
             )
         ).astype(dtype)
         for k in (1, 2, 64, 129, 130):
@@ -86,20 +97,40 @@ def test_both_searches_keep_the_same_coordinates(dtype):
 
 
 def test_sizes_are_exact_beyond_an_int32():
-    for count, each, fixed in ((100_000_000, 59, 32), (1, 32 * 500_000_000, 1), (0, 32 * 500_000_000, 1), (7, 13, 32)):
+    for count, each, fixed in (
+        (100_000_000, 59, 32),
+        (1, 32 * 500_000_000, 1),
+        (0, 32 * 500_000_000, 1),
+        (7, 13, 32),
+    ):
         counted = size(jnp.int32(count), each, fixed)
         assert int(in_bytes(counted)) == -(-(count * each + fixed) // 8)
-        assert int(in_bytes(plus(counted, 5))) == int(in_bytes(plus(5, counted))) == -(-(count * each + fixed + 5) // 8)
+        assert (
+            int(in_bytes(plus(counted, 5)))
+            == int(in_bytes(plus(5, counted)))
+            == -(-(count * each + fixed + 5) // 8)
+        )
     assert plus(3, 4) == 7 and int(in_bytes(plus(jnp.int32(3), 6))) == 2
 
 
 @pytest.mark.long
 def test_sets_are_counted():
-    for d, k in ((5, 0), (5, 5), (1, 1), (100, 1), (100, 10), (100, 99), (10_000, 300), (1_000_000, 999_100)):
+    for d, k in (
+        (5, 0),
+        (5, 5),
+        (1, 1),
+        (100, 1),
+        (100, 10),
+        (100, 99),
+        (10_000, 300),
+        (1_000_000, 999_100),
+    ):
         exact = math.log2(math.comb(d, k))
         assert_allclose(float(subset_bits_of(d, jnp.int32(k))), exact, rtol=1e-6, atol=2e-3)
         assert subset_bits(d, k) == (math.comb(d, k) - 1).bit_length()
-    assert subset_bits(20_000, 5000) == (math.comb(20_000, 5000) - 1).bit_length()  # by the gamma function
+    assert (
+        subset_bits(20_000, 5000) == (math.comb(20_000, 5000) - 1).bit_length()
+    )  # by the gamma function
 
 
 @pytest.mark.long
@@ -111,11 +142,20 @@ def test_values_are_sent_by_a_codec():
     assert bits.tolist() == [-(-5 * (16 + 6) // 8)] * 2
     scaled, bits = fedsim.transmit({"kind": "rand_k", "k": 5, "values": CAST}, x)
     assert bits.tolist() == [-(-(5 * 16 + 32) // 8)] * 2
-    assert_array_equal(scaled, np.where(scaled != 0, x.astype(np.float16).astype(np.float32) * 8, 0))
-    twice, bits = fedsim.transmit({"kind": "top_k", "k": 5, "values": {"kind": "threshold", "value": 2.0}}, x)
+    assert_array_equal(
+        scaled, np.where(scaled != 0, x.astype(np.float16).astype(np.float32) * 8, 0)
+    )
+    twice, bits = fedsim.transmit(
+        {"kind": "top_k", "k": 5, "values": {"kind": "threshold", "value": 2.0}}, x
+    )
     assert_array_equal(twice, np.where(np.abs(plain) >= 2, plain, 0))
-    assert bits.tolist() == [-(-(32 + n * (32 + 3) + 5 * 6) // 8) for n in (np.abs(plain) >= 2).sum(1)]
-    most = {kind: most_bytes(CODECS[kind](k=5, values=CODECS["threshold"](2.0)), x[0]) for kind in ("top_k", "rand_k")}
+    assert bits.tolist() == [
+        -(-(32 + n * (32 + 3) + 5 * 6) // 8) for n in (np.abs(plain) >= 2).sum(1)
+    ]
+    most = {
+        kind: most_bytes(CODECS[kind](k=5, values=CODECS["threshold"](2.0)), x[0])
+        for kind in ("top_k", "rand_k")
+    }
     assert most == {"top_k": -(-(32 + 5 * 35 + 30) // 8), "rand_k": -(-(32 + 5 * 35 + 32) // 8)}
 
 
@@ -125,7 +165,11 @@ def test_a_codec_for_values_is_found_where_kinds_are():
     assert "values" in CliRunner().invoke(cli, ["list", "codecs"]).output
     schema = editor_schema(plugins=False)["definitions"]
     values = str(schema["codec.top_k"]["properties"]["values"])
-    assert "codec.cast" in values and "codec.top_k" not in values and "codec.error_feedback" not in values
+    assert (
+        "codec.cast" in values
+        and "codec.top_k" not in values
+        and "codec.error_feedback" not in values
+    )
 
 
 REFUSED = {
@@ -160,7 +204,9 @@ def test_what_makes_no_sense_is_refused(name):
 
 def test_codecs_of_leaves_send_no_values():
     leaves = CODECS["cast"]()._replace(shaped=lambda shapes: CODECS["cast"]())
-    with pytest.raises(ValueError, match="cast cannot send values: it encodes the leaves of a model one by one"):
+    with pytest.raises(
+        ValueError, match="cast cannot send values: it encodes the leaves of a model one by one"
+    ):
         CODECS["top_k"](k=3, values=leaves)
 
 
@@ -168,9 +214,14 @@ def test_codecs_of_leaves_send_no_values():
 def test_random_places_are_unbiased_with_the_variance_of_the_paper():
     x, k, n = np.random.default_rng(1).normal(size=12), 3, 40_000
     d, norm = len(x), (x**2).sum()
-    for scale, mean, variance in ((True, x, (d / k - 1) * norm), (False, k / d * x, (1 - k / d) * norm)):
+    for scale, mean, variance in (
+        (True, x, (d / k - 1) * norm),
+        (False, k / d * x, (1 - k / d) * norm),
+    ):
         link = {"kind": "rand_k", "k": k, "scale": scale}
-        y = np.concatenate([fedsim.transmit(link, np.tile(x, (n // 4, 1)), seed=seed)[0] for seed in range(4)])
+        y = np.concatenate(
+            [fedsim.transmit(link, np.tile(x, (n // 4, 1)), seed=seed)[0] for seed in range(4)]
+        )
         assert (np.abs(y.mean(0) - mean) < 5 * y.std(0) / np.sqrt(n)).all()
         error = ((y - x) ** 2).sum(1)
         assert abs(error.mean() - variance) < 5 * error.std() / np.sqrt(n)
@@ -236,7 +287,9 @@ def test_threshold_under_error_feedback_is_that_of_plain_numpy():
     x = federated(send)
     result = simulated({"kind": "error_feedback", "codec": {"kind": "threshold", "value": 0.4}})
     assert_allclose(result.model(), x, rtol=1e-12)
-    assert_allclose(result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12)
+    assert_allclose(
+        result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12
+    )
     assert 0 < np.mean(counts) < D
     assert result.rounds["bytes_up"].iloc[-1] == sum(-(-(32 + n * 34) // 8) for n in counts)
 
@@ -249,9 +302,13 @@ def test_top_k_with_short_values_under_error_feedback_is_that_of_plain_numpy():
 
     send, errors = with_feedback(compress)
     x = federated(send)
-    result = simulated({"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2, "values": CAST}})
+    result = simulated(
+        {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2, "values": CAST}}
+    )
     assert_allclose(result.model(), x, rtol=1e-12)
-    assert_allclose(result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12)
+    assert_allclose(
+        result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.long
@@ -270,7 +327,9 @@ def test_random_places_are_those_of_plain_numpy(feedback):
     result = simulated({"kind": "error_feedback", "codec": codec} if feedback else codec)
     assert_allclose(result.model(), x, rtol=1e-12)
     if feedback:
-        assert_allclose(result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12)
+        assert_allclose(
+            result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12
+        )
 
 
 @pytest.mark.long
@@ -292,7 +351,9 @@ def test_lazy_clients_are_those_of_plain_numpy():
     known, sends = np.zeros((len(SIZES), D)), {}
 
     def send(number, i, update):
-        sends[number, i] = float(jax.random.uniform(key_of("lazy", number, i), (), np.float32)) < 0.5
+        sends[number, i] = (
+            float(jax.random.uniform(key_of("lazy", number, i), (), np.float32)) < 0.5
+        )
         with jax.enable_x64(True):
             known[i] = step(update, known[i], sends[number, i]).received
         return known[i]
@@ -302,7 +363,10 @@ def test_lazy_clients_are_those_of_plain_numpy():
     assert_allclose(result.model(), x, rtol=1e-12)
     assert_allclose(result.state()["client"]["lazy"]["received"], known, rtol=1e-9, atol=1e-12)
     assert set(sends.values()) == {True, False}
-    spent = [sum(4 * D + 1 if sent else 1 for (r, _), sent in sends.items() if r == number) for number in range(1, 5)]
+    spent = [
+        sum(4 * D + 1 if sent else 1 for (r, _), sent in sends.items() if r == number)
+        for number in range(1, 5)
+    ]
     assert np.diff(result.rounds["bytes_up"]).tolist() == spent
 
 
@@ -319,7 +383,9 @@ def test_lazy_messages_have_the_stated_error():
     assert_array_equal(memory["received"], payload.received)
     assert_array_equal(jax.vmap(in_bytes)(bits), np.where(payload.sends, 17, 1))
     always = CODECS["lazy"](probability=1.0)
-    assert_array_equal(always.encode(jnp.asarray(x), {"received": jnp.zeros(4)}, jax.random.key(0))[0].received, x)
+    assert_array_equal(
+        always.encode(jnp.asarray(x), {"received": jnp.zeros(4)}, jax.random.key(0))[0].received, x
+    )
 
 
 @pytest.mark.long
@@ -384,22 +450,37 @@ def numpy_k_means(x, block, start, iterations):
 def test_product_quantisation_is_that_of_plain_numpy():
     x = np.random.default_rng(2).normal(size=203)
     with jax.enable_x64(True):
-        codec, key = CODECS["product_quantise"](block=4, codewords=10, iterations=3), jax.random.key(4)
+        codec, key = (
+            CODECS["product_quantise"](block=4, codewords=10, iterations=3),
+            jax.random.key(4),
+        )
         payload, bits, _ = codec.encode(jnp.asarray(x), (), key)
         sub, unit = scaled(jnp.pad(jnp.asarray(x), (0, 1)).reshape(-1, 4).T)
         start = np.asarray(started(sub, jax.random.uniform(key, (10,))) * unit).T
         assert all((np.pad(x, (0, 1)).reshape(-1, 4) == word).all(1).any() for word in start)
         assert len(np.unique(start, axis=0)) == 10
-        assert_allclose(codec.decode(payload, 203), numpy_k_means(x, 4, start, 3), rtol=1e-12, atol=1e-14)
+        assert_allclose(
+            codec.decode(payload, 203), numpy_k_means(x, 4, start, 3), rtol=1e-12, atol=1e-14
+        )
     assert bits == 32 * 10 * 4 + 51 * 4
 
 
 @pytest.mark.long
 def test_code_words_are_drawn_by_their_weights():
-    weights, n = jnp.asarray(np.r_[np.zeros(600), 1.0, 0, 2.0, np.zeros(700), 5.0, 0], jnp.float32), 10_000
-    places = np.asarray(jax.jit(jax.vmap(lambda u: drawn_by_weight(weights, u)))(jnp.linspace(0, 1, n, endpoint=False)))
+    weights, n = (
+        jnp.asarray(np.r_[np.zeros(600), 1.0, 0, 2.0, np.zeros(700), 5.0, 0], jnp.float32),
+        10_000,
+    )
+    places = np.asarray(
+        jax.jit(jax.vmap(lambda u: drawn_by_weight(weights, u)))(
+            jnp.linspace(0, 1, n, endpoint=False)
+        )
+    )
     want = {600: 1 / 8, 602: 2 / 8, 1303: 5 / 8}
-    assert {place: count / n for place, count in zip(*np.unique(places, return_counts=True), strict=True)} == want
+    assert {
+        place: count / n
+        for place, count in zip(*np.unique(places, return_counts=True), strict=True)
+    } == want
 
 
 @pytest.mark.long
@@ -407,13 +488,20 @@ def test_more_code_words_leave_less_error_and_enough_of_them_none():
     rng = np.random.default_rng(3)
     x, errors = rng.standard_t(3, size=(2, 500)).astype(np.float32), []
     for codewords in (2, 32, 125):
-        arrived, bits = fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": codewords}, x)
+        arrived, bits = fedsim.transmit(
+            {"kind": "product_quantise", "block": 4, "codewords": codewords}, x
+        )
         errors.append(((arrived - x) ** 2).sum())
-        assert bits.tolist() == [-(-(codewords * 4 * 32 + 125 * (codewords - 1).bit_length()) // 8)] * 2
+        assert (
+            bits.tolist()
+            == [-(-(codewords * 4 * 32 + 125 * (codewords - 1).bit_length()) // 8)] * 2
+        )
     assert errors == sorted(errors, reverse=True) and errors[0] > 2 * errors[1] > errors[2] == 0
     few = rng.normal(size=(7, 4))[rng.integers(0, 7, 60)].reshape(1, -1).astype(np.float32)
     few = few * np.float32([[1], [1e37], [1e-30]])
-    assert_array_equal(fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": 7}, few)[0], few)
+    assert_array_equal(
+        fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": 7}, few)[0], few
+    )
 
 
 @pytest.mark.long
@@ -422,5 +510,9 @@ def test_large_messages_are_encoded_without_a_large_array():
     from fedsim.engine.footprint import coding_bytes
 
     x = jax.ShapeDtypeStruct((1_000_000,), np.float32)
-    for kind, arguments in {"product_quantise": {}, "rand_k": {"density": 0.1}, "top_k": {"density": 0.1}}.items():
+    for kind, arguments in {
+        "product_quantise": {},
+        "rand_k": {"density": 0.1},
+        "top_k": {"density": 0.1},
+    }.items():
         assert coding_bytes(CODECS[kind](**arguments), x) <= 8 * 1_000_000

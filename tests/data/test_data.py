@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.assemble.federation import federations_of, settled_data
+from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.data import Arrays, Pool, federate, iid, natural, prepare
 from fedsim.data.splits import Samples, stratified
 from fedsim.errors import DataError, PartitionError
@@ -43,12 +43,24 @@ def numbers(x: np.ndarray) -> set[int]:
         (Arrays(np.array([["a"], ["b"]]), np.array([0, 1])), "numbers are needed"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.zeros(3)), "3 ids for 2 samples"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.zeros((2, 1))), "one id per sample"),
-        (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array([1.0, np.nan])), "client: row 1 has no id"),
-        (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["a", 1], object)), "cannot be sorted"),
+        (
+            Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array([1.0, np.nan])),
+            "client: row 1 has no id",
+        ),
+        (
+            Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["a", 1], object)),
+            "cannot be sorted",
+        ),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), x_test=np.zeros((2, 2))), "without y_test"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), y_test=np.zeros(2, int)), "without x_test"),
-        (Arrays(np.zeros((2, 2)), np.zeros(2, int), None, np.zeros((2, 3)), np.zeros(2, int)), "samples of shape"),
-        (Arrays(np.zeros((2, 2)), np.zeros(2), None, np.zeros((2, 2)), np.zeros((2, 1))), "y_test: targets"),
+        (
+            Arrays(np.zeros((2, 2)), np.zeros(2, int), None, np.zeros((2, 3)), np.zeros(2, int)),
+            "samples of shape",
+        ),
+        (
+            Arrays(np.zeros((2, 2)), np.zeros(2), None, np.zeros((2, 2)), np.zeros((2, 1))),
+            "y_test: targets",
+        ),
         (Arrays(np.zeros((2, 2)), np.array([0.5, np.inf])), "y: row 1 is not finite"),
     ],
 )
@@ -60,7 +72,9 @@ def test_faults_are_named_with_their_row(arrays, said):
 def test_a_label_may_stand_in_the_test_set_alone():
     arrays = Arrays(np.zeros((3, 2)), np.array([0, 1, 0]), None, np.zeros((1, 2)), np.array([4]))
     sets, classes = prepare(arrays, test=0.5, seed=0, dtype=F32)
-    assert classes == 5 and len(sets.train.x) == 3 and len(sets.test.x) == 1  # its own test set, none is cut
+    assert (
+        classes == 5 and len(sets.train.x) == 3 and len(sets.test.x) == 1
+    )  # its own test set, none is cut
 
 
 def test_the_test_split_is_stratified_and_keeps_every_sample():
@@ -80,12 +94,20 @@ def test_the_test_split_is_stratified_and_keeps_every_sample():
     st.floats(0, 0.9),
     st.integers(0, 3),
 )
-def test_sets_never_overlap_and_lose_nothing(n, classes, test, validation, server, client_test, seed):
+def test_sets_never_overlap_and_lose_nothing(
+    n, classes, test, validation, server, client_test, seed
+):
     split = {"test": test, "validation": validation, "server": server, "seed": seed, "dtype": F32}
     sets, found = prepare(numbered_samples(n, classes), **split)
     parts = iid()(Pool(sets.train.y, found), 3, np.random.default_rng(seed))
     f = federate(sets, found, parts, client_test, np.random.default_rng(seed))
-    pieces = [f.test.x, f.validation.x, f.server.x, f.train.x[f.holders.indices], f.train.x[f.test_holders.indices]]
+    pieces = [
+        f.test.x,
+        f.validation.x,
+        f.server.x,
+        f.train.x[f.holders.indices],
+        f.train.x[f.test_holders.indices],
+    ]
     assert sum(map(len, pieces)) == n and set.union(*map(numbers, pieces)) == set(range(n))
     assert len(f.test.x) == round(n * test) and len(f.server.x) == server
     assert len(f.validation.x) == round((n - len(f.test.x)) * validation)
@@ -96,7 +118,9 @@ def test_sets_never_overlap_and_lose_nothing(n, classes, test, validation, serve
 
 def test_all_splits_before_the_partition_are_stratified():
     y = np.repeat(np.arange(4), [400, 300, 200, 100])
-    sets, _ = prepare(Arrays(np.zeros((1000, 1)), y), test=0.2, validation=0.25, server=60, seed=7, dtype=F32)
+    sets, _ = prepare(
+        Arrays(np.zeros((1000, 1)), y), test=0.2, validation=0.25, server=60, seed=7, dtype=F32
+    )
     assert np.bincount(sets.test.y).tolist() == [80, 60, 40, 20]
     assert np.bincount(sets.validation.y).tolist() == [80, 60, 40, 20]
     assert np.bincount(sets.server.y).tolist() == [24, 18, 12, 6]
@@ -106,9 +130,16 @@ def test_all_splits_before_the_partition_are_stratified():
 def test_every_client_keeps_a_sample_to_train_on():
     owner = np.repeat(np.arange(4), [1, 2, 10, 100])
     sets, classes = prepare(numbered_samples(113, 2, owner), test=0.0, seed=0, dtype=F32)
-    parts = natural()(Pool(sets.train.y, classes, sets.owner, sets.owners), 0, np.random.default_rng(0))
+    parts = natural()(
+        Pool(sets.train.y, classes, sets.owner, sets.owners), 0, np.random.default_rng(0)
+    )
     f = federate(sets, classes, parts, 0.9, np.random.default_rng(0))
-    assert f.sizes.tolist() == [1, 1, 1, 10] and np.diff(f.test_holders.offsets).tolist() == [0, 1, 9, 90]
+    assert f.sizes.tolist() == [1, 1, 1, 10] and np.diff(f.test_holders.offsets).tolist() == [
+        0,
+        1,
+        9,
+        90,
+    ]
     for holders in (f.holders, f.test_holders):
         assert np.array_equal(owner[holders.indices], holders.owner)
     assert f.label_counts().sum(1).tolist() == f.sizes.tolist()
@@ -127,18 +158,24 @@ def test_nothing_left_to_train_on_is_refused():
     with pytest.raises(PartitionError, match="12 samples, but only 10 are there"):
         prepare(numbered_samples(10), test=0.0, server=12, seed=0, dtype=F32)
     with pytest.raises(fedsim.ScenarioError, match=r"data\.server"):
-        federations_of(read({"name": "s", "data": {"kind": "digits", "server": {"samples": 5000}}}), None, F32)
+        federations_of(
+            read({"name": "s", "data": {"kind": "digits", "server": {"samples": 5000}}}), None, F32
+        )
 
 
 def of(data: dict, seeds=(0, 1), arrays=None):
-    return federations_of(read({"name": "s", "data": {"kind": "digits", **data}, "seeds": list(seeds)}), arrays, F32)
+    return federations_of(
+        read({"name": "s", "data": {"kind": "digits", **data}, "seeds": list(seeds)}), arrays, F32
+    )
 
 
 def test_each_split_follows_its_own_seed():
     data = {"validation": 0.1, "client_test": 0.2, "server": {"samples": 50}, "clients": 20}
     one, two = of(data).values()
     for name in ("train", "test", "validation", "server"):
-        assert all(a is b for a, b in zip(getattr(one, name), getattr(two, name), strict=True)), name  # held once
+        assert all(a is b for a, b in zip(getattr(one, name), getattr(two, name), strict=True)), (
+            name
+        )  # held once
     for name in ("holders", "test_holders"):
         assert not np.array_equal(getattr(one, name).indices, getattr(two, name).indices)
     other = of({**data, "seed": 1})[0]
@@ -151,9 +188,14 @@ def test_each_split_follows_its_own_seed():
 
 
 def test_keeping_samples_for_clients_scores_leaves_the_partition_alone():
-    plain, kept = of({"partition": "dirichlet"})[0], of({"partition": "dirichlet", "client_test": 0.3})[0]
+    plain, kept = (
+        of({"partition": "dirichlet"})[0],
+        of({"partition": "dirichlet", "client_test": 0.3})[0],
+    )
     assert np.array_equal(plain.holders.offsets, kept.holders.offsets + kept.test_holders.offsets)
-    assert not len(plain.test_holders.indices) and plain.test_holders.offsets.tolist() == [0] * (plain.N + 1)
+    assert not len(plain.test_holders.indices) and plain.test_holders.offsets.tolist() == [0] * (
+        plain.N + 1
+    )
 
 
 def test_ids_decide_unless_a_partition_is_asked_for():
@@ -171,13 +213,15 @@ def test_samples_from_python_are_tested_on_only_when_asked():
     assert len(of({"clients": 4, "test": 0.2}, arrays=arrays)[0].test.x) == 12
 
 
-@pytest.mark.parametrize("data", [{}, {"partition": {"kind": "dirichlet", "alpha": 0.1}, "validation": 0.1}])
+@pytest.mark.parametrize(
+    "data", [{}, {"partition": {"kind": "dirichlet", "alpha": 0.1}, "validation": 0.1}]
+)
 @pytest.mark.parametrize("ids", [None, np.repeat([2, 1], 30)])
 def test_the_settled_section_reads_the_same(data, ids):
     arrays = numbered_samples(60, 3, ids)
     scenario = read({"name": "s", "data": {"kind": "digits", "clients": 6, **data}})
     f = federations_of(scenario, arrays, F32)[0]
-    settled = settled_data(scenario, arrays, f)
+    settled = resolved_data(scenario, arrays, f)
     again = read({"name": "s", "data": settled.model_dump(mode="json")})
     g = federations_of(again, arrays, F32)[0]
     assert f.fingerprint() == g.fingerprint() and settled.clients == f.N
@@ -188,10 +232,19 @@ def test_the_settled_section_reads_the_same(data, ids):
     ("data", "said"),
     [
         ({"validation": 1.0}, "data.validation: should be a number from 0 to below 1, found 1.0"),
-        ({"client_test": -0.1}, "data.client_test: should be a number from 0 to below 1, found -0.1"),
-        ({"server": {"samples": -1}}, "data.server.samples: should be an integer of at least 0, found -1"),
+        (
+            {"client_test": -0.1},
+            "data.client_test: should be a number from 0 to below 1, found -0.1",
+        ),
+        (
+            {"server": {"samples": -1}},
+            "data.server.samples: should be an integer of at least 0, found -1",
+        ),
         ({"server": {"sample": 1}}, "data.server.sample: unknown key; did you mean 'samples'"),
-        ({"partition": {"kind": "dirichlet", "min_samples": 90}}, "data.partition: .*min_samples at most 14"),
+        (
+            {"partition": {"kind": "dirichlet", "min_samples": 90}},
+            "data.partition: .*min_samples at most 14",
+        ),
         ({"partition": {"kind": "quantity", "alpha": 1.0}}, "data.partition: alpha belongs to"),
     ],
 )

@@ -29,8 +29,15 @@ from fedsim.study.label_skew import (
 
 # three clients, two labels: 3 + 1, 0 + 4, and nobody
 BY_HAND = LabelCounts(np.arange(3), [0, 1], np.array([[3, 1], [0, 4], [0, 0]]))
-BLOBS = {"name": "blobs", "data": {"kind": "gaussian_blobs", "clients": 6, "samples": 120, "classes": 3, "shape": [4]}}
-LINE = {"name": "line", "data": {"kind": "linear_regression", "clients": 5}, "model": {"kind": "linear"}}
+BLOBS = {
+    "name": "blobs",
+    "data": {"kind": "gaussian_blobs", "clients": 6, "samples": 120, "classes": 3, "shape": [4]},
+}
+LINE = {
+    "name": "line",
+    "data": {"kind": "linear_regression", "clients": 5},
+    "model": {"kind": "linear"},
+}
 
 
 def federation(scenario):
@@ -44,7 +51,9 @@ def counted(counts):
 
 
 def heterogeneity_of(held):
-    return heterogeneity(federation(BLOBS))._replace(counts=held, clients=client_skew(held), overall=overall_skew(held))
+    return heterogeneity(federation(BLOBS))._replace(
+        counts=held, clients=client_skew(held), overall=overall_skew(held)
+    )
 
 
 tables = st.integers(1, 6).flatmap(
@@ -57,12 +66,18 @@ def test_the_numbers_of_every_client_are_those_reckoned_by_hand():
     assert table["client"].tolist() == [0, 1, 2]
     assert table["samples"].tolist() == [4, 4, 0]
     assert table["classes"].tolist() == [2, 1, 0]
-    assert table["entropy_bits"].tolist()[:2] == pytest.approx([0.25 * 2 + 0.75 * np.log2(4 / 3), 0])
+    assert table["entropy_bits"].tolist()[:2] == pytest.approx(
+        [0.25 * 2 + 0.75 * np.log2(4 / 3), 0]
+    )
     # together 3/8 and 5/8
     assert table["total_variation"].tolist()[:2] == pytest.approx([3 / 4 - 3 / 8, 1 - 5 / 8])
     assert table["largest_share"].tolist()[:2] == [0.75, 1]
     assert table["largest_label"].tolist()[:2] == [0, 1]
-    assert table.iloc[2][["entropy_bits", "total_variation", "largest_share", "largest_label"]].isna().all()
+    assert (
+        table.iloc[2][["entropy_bits", "total_variation", "largest_share", "largest_label"]]
+        .isna()
+        .all()
+    )
 
 
 def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
@@ -80,7 +95,11 @@ def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
 def test_entropy_is_that_of_scipy_in_bits(counts):
     held = counted(counts)
     for row, n in zip(client_skew(held)["entropy_bits"], counts, strict=True):
-        assert np.isnan(row) if not sum(n) else row == pytest.approx(stats.entropy(n, base=2), abs=1e-12)
+        assert (
+            np.isnan(row)
+            if not sum(n)
+            else row == pytest.approx(stats.entropy(n, base=2), abs=1e-12)
+        )
 
 
 @settings(deadline=None)
@@ -88,7 +107,9 @@ def test_entropy_is_that_of_scipy_in_bits(counts):
 def test_shares_and_distances_stay_within_their_bounds(counts):
     table = client_skew(counted(counts))[np.sum(counts, axis=1) > 0]
     assert ((table["total_variation"] > -1e-12) & (table["total_variation"] < 1)).all()
-    assert ((table["largest_share"] * table["classes"] > 1 - 1e-12) & (table["largest_share"] <= 1)).all()
+    assert (
+        (table["largest_share"] * table["classes"] > 1 - 1e-12) & (table["largest_share"] <= 1)
+    ).all()
     assert (table["entropy_bits"] <= np.log2(table["classes"]) + 1e-12).all()
 
 
@@ -109,7 +130,8 @@ def test_a_random_deal_has_the_distance_that_the_hypergeometric_distribution_for
 
 def test_an_iid_partition_is_as_skewed_as_a_random_deal_and_a_dirichlet_one_much_more(root):
     iid, dirichlet = (
-        heterogeneity(federation(root / f"scenarios/{name}.yaml")).overall for name in ("iid", "dirichlet")
+        heterogeneity(federation(root / f"scenarios/{name}.yaml")).overall
+        for name in ("iid", "dirichlet")
     )
     assert iid["total_variation_mean"] == pytest.approx(iid["total_variation_iid"], abs=0.02)
     assert dirichlet["total_variation_mean"] > 1.5 * dirichlet["total_variation_iid"]
@@ -125,9 +147,13 @@ def test_the_rows_are_those_that_a_run_writes_and_give_the_same_counts_back(scen
     f = federation(scenario)
     rows = partition_rows(label_counts(f), f.skews)
     result = fedsim.run({**scenario, "rounds": 0})
-    assert frames.to_csv([rows], frames.PARTITION) == frames.to_csv(result.records["partition"], frames.PARTITION)
+    assert frames.to_csv([rows], frames.PARTITION) == frames.to_csv(
+        result.records["partition"], frames.PARTITION
+    )
     again = counts_of_rows(result.partition, clients=f.N)
-    assert again.labels == label_counts(f).labels and np.array_equal(again.samples, label_counts(f).samples)
+    assert again.labels == label_counts(f).labels and np.array_equal(
+        again.samples, label_counts(f).samples
+    )
 
 
 def test_a_file_of_several_seeds_gives_the_first_one(tmp_path):
@@ -148,7 +174,9 @@ def test_clients_that_have_no_row_are_empty_where_it_is_said_how_many_there_are(
 
 def test_numbered_labels_are_in_the_order_of_numbers():
     rows = pd.DataFrame({"client": [0, 0, 0], "label": ["10", "9", "2"], "samples": [1, 2, 3]})
-    assert counts_of_rows(rows).labels == [2, 9, 10] and counts_of_rows(rows).samples.tolist() == [[3, 2, 1]]
+    assert counts_of_rows(rows).labels == [2, 9, 10] and counts_of_rows(rows).samples.tolist() == [
+        [3, 2, 1]
+    ]
 
 
 @pytest.mark.parametrize("odd", ["inf", "1e300", "0.5", "</script>", float("nan")])
@@ -168,7 +196,12 @@ def test_everything_becomes_json_without_nan():
 
 
 def test_rows_carry_the_seed_where_there_are_several():
-    assert list(heterogeneity(federation(BLOBS), seed=5).rows) == ["seed", "client", "label", "samples"]
+    assert list(heterogeneity(federation(BLOBS), seed=5).rows) == [
+        "seed",
+        "client",
+        "label",
+        "samples",
+    ]
     assert list(heterogeneity(federation(BLOBS)).rows) == ["client", "label", "samples"]
 
 
@@ -181,7 +214,9 @@ EXTREMES = {
     "nobody": LabelCounts(np.arange(0), [], np.zeros((0, 1), int)),
     "10,000 clients": counted(np.random.default_rng(0).poisson(0.3, (10_000, 10))),
     "300 labels": counted(np.random.default_rng(0).poisson(3, (40, 300))),
-    "names": LabelCounts(np.arange(2), ["</script>", "\x1b[31mred", "long " * 9, "猫"], np.ones((2, 4), int)),
+    "names": LabelCounts(
+        np.arange(2), ["</script>", "\x1b[31mred", "long " * 9, "猫"], np.ones((2, 4), int)
+    ),
 }
 
 
@@ -199,7 +234,10 @@ def test_any_partition_fits_any_terminal(name, width, ascii):
 def test_the_map_is_darker_where_there_is_more():
     held = LabelCounts(np.arange(5), ["a", "b"], np.array([[0, 4], [1, 4], [2, 4], [3, 4], [4, 4]]))
     assert partition_text.heat_map(held, 12).splitlines()[:2] == ["a | ░▒▓█|", "b |█████|"]
-    assert partition_text.heat_map(held, 12, ascii=True).splitlines()[:2] == ["a | .:*#|", "b |#####|"]
+    assert partition_text.heat_map(held, 12, ascii=True).splitlines()[:2] == [
+        "a | .:*#|",
+        "b |#####|",
+    ]
     assert partition_text.heat_map(held, 80).splitlines()[0] == "a |    ░░░░▒▒▒▒▓▓▓▓████|"
 
 
@@ -213,7 +251,9 @@ def test_a_place_is_blank_only_where_there_is_nothing(counts):
 
 
 def test_many_clients_are_a_few_evenly_chosen_ones_and_it_is_said():
-    assert evenly_spaced(10_000, 3).tolist() == [0, 5000, 9999] and evenly_spaced(4, 9).tolist() == [0, 1, 2, 3]
+    assert evenly_spaced(10_000, 3).tolist() == [0, 5000, 9999] and evenly_spaced(
+        4, 9
+    ).tolist() == [0, 1, 2, 3]
     said = partition_text.heat_map(EXTREMES["10,000 clients"], 80)
     assert "76 of 10,000, evenly chosen" in said
     assert "... the 20 most skewed of 10,000 clients" in partition_text.text(
@@ -236,7 +276,11 @@ def test_shades_are_ascii_where_the_stream_cannot_show_them(encoding, ascii, mon
     monkeypatch.setenv("COLUMNS", "1")
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     assert fitting(stream) == (1, ascii)
-    stream.write(partition_text.text(heterogeneity_of(EXTREMES["names"]), *fitting(stream)).replace("猫", "c"))
+    stream.write(
+        partition_text.text(heterogeneity_of(EXTREMES["names"]), *fitting(stream)).replace(
+            "猫", "c"
+        )
+    )
     stream.flush()
 
 

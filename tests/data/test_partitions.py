@@ -33,7 +33,11 @@ from fedsim.sources.mapped import Mapped
 TABLE = {
     "iid": [({}, 1)],
     "natural": [({}, 0)],
-    "dirichlet": [({"alpha": 0.01, "min_samples": 3}, 3), ({"alpha": 100.0}, 1), ({"min_samples": 0}, 0)],
+    "dirichlet": [
+        ({"alpha": 0.01, "min_samples": 3}, 3),
+        ({"alpha": 100.0}, 1),
+        ({"min_samples": 0}, 0),
+    ],
     "dirichlet_client": [({"alpha": 0.01, "min_samples": 5}, 5), ({"alpha": 100.0}, 1)],
     "shards": [({"per_client": 1}, 1), ({"per_client": 3}, 3)],
     "pathological": [({"classes": 1}, 1), ({"classes": 3}, 3)],
@@ -63,7 +67,9 @@ def pool(n: int, classes: int, seed: int = 0, owners: int = 0) -> Pool:
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)]).astype(np.int32)
     owner = rng.integers(0, owners, n).astype(np.int32) if owners else None
-    place = np.array(["north", "south", "west"])[np.concatenate([np.arange(3), rng.integers(0, 3, n - 3)])]
+    place = np.array(["north", "south", "west"])[
+        np.concatenate([np.arange(3), rng.integers(0, 3, n - 3)])
+    ]
     x = rng.normal(size=(n, 2)).astype(np.float32)
     return Pool(rng.permutation(y), classes, owner, owners, x=x, columns={"place": place})
 
@@ -76,8 +82,14 @@ def check(parts, n: int, clients: int, least: int = 0, all_dealt: bool = True) -
     assert parts.indices.dtype == np.int32 and parts.offsets.dtype == np.int64
     if all_dealt:
         assert np.array_equal(np.sort(parts.indices), np.arange(n))
-    assert len(np.unique(parts.indices)) == len(parts.indices) and set(parts.indices) <= set(range(n))
-    assert len(parts.offsets) == clients + 1 and parts.offsets[0] == 0 and parts.offsets[-1] == len(parts.indices)
+    assert len(np.unique(parts.indices)) == len(parts.indices) and set(parts.indices) <= set(
+        range(n)
+    )
+    assert (
+        len(parts.offsets) == clients + 1
+        and parts.offsets[0] == 0
+        and parts.offsets[-1] == len(parts.indices)
+    )
     assert np.diff(parts.offsets).min() >= least
 
 
@@ -86,14 +98,20 @@ def same(one, other) -> bool:
 
 
 def test_every_partition_is_in_the_table():
-    builtin = {kind for kind, factory in FAMILIES["partition"].items() if factory.__module__.startswith("fedsim.")}
+    builtin = {
+        kind
+        for kind, factory in FAMILIES["partition"].items()
+        if factory.__module__.startswith("fedsim.")
+    }
     assert {*TABLE, "file"} == builtin
 
 
 @pytest.mark.parametrize(("kind", "parameters", "least"), CASES)
 @settings(deadline=None, max_examples=25)
 @given(st.integers(1, 30), st.integers(4, 9), st.integers(0, 200), st.integers(0, 5))
-def test_every_sample_is_dealt_once_and_the_same_again(kind, parameters, least, clients, classes, more, seed):
+def test_every_sample_is_dealt_once_and_the_same_again(
+    kind, parameters, least, clients, classes, more, seed
+):
     # room for every minimum, and for every class a holder
     n = max(clients * max(least, 1), classes) * 2 + more
     samples = pool(n, classes, seed, clients)
@@ -102,14 +120,18 @@ def test_every_sample_is_dealt_once_and_the_same_again(kind, parameters, least, 
     try:
         parts = deal(seed)
     except PartitionError as error:
-        unit = {"domains": "values at", "semantic": "clusters at", "long_tail": "at most"}.get(kind, "classes at")
+        unit = {"domains": "values at", "semantic": "clusters at", "long_tail": "at most"}.get(
+            kind, "classes at"
+        )
         assert kind in (*DEMANDING, "long_tail") and unit in str(error)
         return
     check(parts, n, clients, least, all_dealt=kind != "long_tail")
     assert same(parts, deal(seed))
 
 
-@pytest.mark.parametrize(("kind", "parameters", "least"), [case for case in CASES if case.values[0] != "natural"])
+@pytest.mark.parametrize(
+    ("kind", "parameters", "least"), [case for case in CASES if case.values[0] != "natural"]
+)
 def test_another_seed_deals_otherwise(kind, parameters, least):
     samples, assign = pool(600, 6), FAMILIES["partition"][kind](**parameters)
     one, other = (assign(samples, 20, np.random.default_rng(seed)) for seed in (1, 2))
@@ -119,7 +141,9 @@ def test_another_seed_deals_otherwise(kind, parameters, least):
 @pytest.mark.parametrize("make", [lambda: dirichlet(0.01, 5), lambda: dirichlet_client(0.01, 5)])
 def test_500_clients_at_a_hundredth_take_no_time(make):
     started = time.monotonic()
-    parts = make()(Pool(np.repeat(np.arange(100, dtype=np.int32), 50), 100), 500, np.random.default_rng(0))
+    parts = make()(
+        Pool(np.repeat(np.arange(100, dtype=np.int32), 50), 100), 500, np.random.default_rng(0)
+    )
     check(parts, 5000, 500, 5)
     assert time.monotonic() - started < 5
 
@@ -131,7 +155,9 @@ def test_a_million_clients_of_three_samples(kind):
     N = 1_000_000
     y = np.random.default_rng(0).integers(0, 10, 3 * N).astype(np.int32)
     x, place = np.random.default_rng(0).random((3 * N, 4), np.float32), np.arange(3 * N) % 7
-    samples = Pool(y, 10, np.repeat(np.arange(N, dtype=np.int32), 3), N, x=x, columns={"place": place})
+    samples = Pool(
+        y, 10, np.repeat(np.arange(N, dtype=np.int32), 3), N, x=x, columns={"place": place}
+    )
     started = time.monotonic()
     parameters = {"domains": {"column": "place"}, "long_tail": {"ratio": 2.0}}.get(kind, {})
     parts = FAMILIES["partition"][kind](**parameters)(samples, N, np.random.default_rng(1))
@@ -170,11 +196,15 @@ def test_dirichlet_client_keeps_sizes_equal_and_follows_the_wishes():
     assert set(np.diff(parts.offsets).tolist()) == {20}
     share = np.array([np.mean(samples.y[p] == 0) for p in lists(parts)])
     # Dirichlet-multinomial: q(1−q)·(1/n)·(n + α)/(1 + α), a little less because the margins are exact
-    assert share.mean() == pytest.approx(0.25) and share.var() == pytest.approx(0.1875 / 20 * 24 / 5, rel=0.15)
+    assert share.mean() == pytest.approx(0.25) and share.var() == pytest.approx(
+        0.1875 / 20 * 24 / 5, rel=0.15
+    )
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(1, 20), st.integers(1, 8), st.floats(-8, 3).map(lambda e: 10**e), st.integers(0, 9))
+@given(
+    st.integers(1, 20), st.integers(1, 8), st.floats(-8, 3).map(lambda e: 10**e), st.integers(0, 9)
+)
 def test_wishes_are_dealt_to_the_margins(clients, classes, alpha, seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(0, 9, clients)
@@ -187,7 +217,9 @@ def test_shards_are_cut_from_sorted_labels():
     samples = Pool(np.repeat(np.arange(10, dtype=np.int32), 60), 10)
     parts = shards(2)(samples, 30, np.random.default_rng(0))
     assert set(np.diff(parts.offsets).tolist()) == {20}
-    assert max(len(np.unique(samples.y[p])) for p in lists(parts)) == 2  # shards of 10 never straddle classes of 60
+    assert (
+        max(len(np.unique(samples.y[p])) for p in lists(parts)) == 2
+    )  # shards of 10 never straddle classes of 60
 
 
 @settings(deadline=None, max_examples=60)
@@ -206,27 +238,39 @@ def test_pathological_holds_exactly_so_many_classes(clients, classes, k, seed):
 
 def test_extended_dirichlet_holds_so_many_classes_in_uneven_parts():
     samples = pool(4000, 10)
-    few, many = (extended_dirichlet(alpha, 3)(samples, 40, np.random.default_rng(0)) for alpha in (0.1, 1e6))
+    few, many = (
+        extended_dirichlet(alpha, 3)(samples, 40, np.random.default_rng(0)) for alpha in (0.1, 1e6)
+    )
     assert {len(np.unique(samples.y[p])) for parts in (few, many) for p in lists(parts)} == {3}
     spread = [np.diff(parts.offsets).std() for parts in (few, many)]
     assert spread[0] > 60 and spread[1] < 20  # of 100 samples each
 
 
-@pytest.mark.parametrize(("gamma", "least", "most"), [(0.0, 1.0, 2.0), (0.5, 5.0, 9.0), (1.0, 9.5, 10.0)])
+@pytest.mark.parametrize(
+    ("gamma", "least", "most"), [(0.0, 1.0, 2.0), (0.5, 5.0, 9.0), (1.0, 9.5, 10.0)]
+)
 def test_similarity_is_a_share_of_the_global_mix(gamma, least, most):
-    samples = Pool(np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 400)), 10)
+    samples = Pool(
+        np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 400)), 10
+    )
     parts = similarity(gamma)(samples, 100, np.random.default_rng(0))
     assert set(np.diff(parts.offsets).tolist()) == {40}
     held = [np.bincount(samples.y[p], minlength=10) for p in lists(parts)]
     assert least <= np.mean([(counts > 0).sum() for counts in held]) <= most
-    assert np.mean([counts.max() for counts in held]) == pytest.approx(40 * (1 - gamma) + 4 * gamma, abs=5)
+    assert np.mean([counts.max() for counts in held]) == pytest.approx(
+        40 * (1 - gamma) + 4 * gamma, abs=5
+    )
 
 
 def test_mixed_has_a_share_of_clients_of_the_global_mix():
-    samples = Pool(np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 1000)), 10)
+    samples = Pool(
+        np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 1000)), 10
+    )
     parts = mixed(0.3, 0.01)(samples, 40, np.random.default_rng(0))
     assert set(np.diff(parts.offsets).tolist()) == {250}
-    largest = np.array([np.bincount(samples.y[p], minlength=10).max() / len(p) for p in lists(parts)])
+    largest = np.array(
+        [np.bincount(samples.y[p], minlength=10).max() / len(p) for p in lists(parts)]
+    )
     assert (largest < 0.2).sum() == 12 and (largest > 0.3).sum() == 28
     first = np.flatnonzero(largest < 0.2)
     assert not np.array_equal(first, np.arange(12))  # drawn
@@ -234,7 +278,9 @@ def test_mixed_has_a_share_of_clients_of_the_global_mix():
 
 @pytest.mark.parametrize("ratio", [1.0, 10.0, 100.0])
 def test_long_tail_keeps_an_exponential_number_of_every_class(ratio):
-    samples = Pool(np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 500)), 10)
+    samples = Pool(
+        np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 500)), 10
+    )
     parts = long_tail(ratio)(samples, 20, np.random.default_rng(0))
     kept = np.bincount(samples.y[parts.indices])
     assert kept.tolist() == [int(500 * ratio ** (-c / 9) * (1 + 1e-12)) for c in range(10)]
@@ -285,7 +331,11 @@ def test_semantic_finds_the_styles_within_every_class(dtype):
 
 def test_semantic_refuses_tokens():
     with pytest.raises(PartitionError, match="tokens"):
-        semantic(1)(Pool(np.zeros(4, np.int32), 1, x=np.zeros((4, 3), np.int32)), 2, np.random.default_rng(0))
+        semantic(1)(
+            Pool(np.zeros(4, np.int32), 1, x=np.zeros((4, 3), np.int32)),
+            2,
+            np.random.default_rng(0),
+        )
 
 
 def test_pathological_mixes_the_sets_and_balances_the_sizes():
@@ -294,12 +344,18 @@ def test_pathological_mixes_the_sets_and_balances_the_sizes():
     pairs = {tuple(np.unique(samples.y[p])) for p in lists(parts)}
     assert len(pairs) > 30 and set(np.diff(parts.offsets).tolist()) == {40}
     with pytest.raises(PartitionError, match="classes at most 1"):
-        pathological(2)(Pool(np.repeat([0, 1], [30, 2]).astype(np.int32), 2), 20, np.random.default_rng(0))
+        pathological(2)(
+            Pool(np.repeat([0, 1], [30, 2]).astype(np.int32), 2), 20, np.random.default_rng(0)
+        )
 
 
 @pytest.mark.parametrize(
     ("parameters", "spread"),
-    [({"sigma": 1.0}, 1.0), ({"distribution": "powerlaw", "exponent": 0.5}, 0.5), ({"distribution": "dirichlet"}, 2.0)],
+    [
+        ({"sigma": 1.0}, 1.0),
+        ({"distribution": "powerlaw", "exponent": 0.5}, 0.5),
+        ({"distribution": "dirichlet"}, 2.0),
+    ],
 )
 def test_quantity_skews_sizes_and_not_labels(parameters, spread):
     samples = Pool(np.repeat(np.arange(2, dtype=np.int32), 50_000), 2)
@@ -312,7 +368,9 @@ def test_quantity_skews_sizes_and_not_labels(parameters, spread):
 
 
 def test_powerlaw_sizes_follow_the_ranks():
-    sizes = np.diff(quantity("powerlaw", exponent=1.0)(pool(10_000, 2), 4, np.random.default_rng(0)).offsets)
+    sizes = np.diff(
+        quantity("powerlaw", exponent=1.0)(pool(10_000, 2), 4, np.random.default_rng(0)).offsets
+    )
     np.testing.assert_allclose(np.sort(sizes)[::-1], 10_000 / (25 / 12) / np.arange(1, 5), atol=1)
 
 
@@ -326,12 +384,22 @@ def test_powerlaw_sizes_follow_the_ranks():
         (iid, 5, 6, "clients at most 5"),
         (lambda: pathological(3), 25, 10, "samples have only 2; classes at most 2"),
         (lambda: domains("place", 4), 25, 10, "samples have only 3; values at most 3"),
-        (lambda: domains("place"), 25, 2, "leave some of the 3 values to nobody; values at least 2"),
+        (
+            lambda: domains("place"),
+            25,
+            2,
+            "leave some of the 3 values to nobody; values at least 2",
+        ),
         (lambda: domains("plaice"), 25, 10, "no column 'plaice'; did you mean 'place'"),
         (lambda: semantic(4), 25, 3, "clusters at most 3"),
         (mixed, 5, 6, "clients at most 5"),
         (lambda: long_tail(10.0), 25, 20, "clients at most"),
-        (lambda: quantity("powerlaw", sigma=1.0), 25, 10, "sigma belongs to the distribution lognormal"),
+        (
+            lambda: quantity("powerlaw", sigma=1.0),
+            25,
+            10,
+            "sigma belongs to the distribution lognormal",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_bound(make, n, clients, said):
@@ -341,7 +409,16 @@ def test_what_cannot_be_is_refused_with_the_bound(make, n, clients, said):
 
 @pytest.mark.parametrize(
     "make",
-    [dirichlet, dirichlet_client, shards, pathological, extended_dirichlet, similarity, mixed, long_tail],
+    [
+        dirichlet,
+        dirichlet_client,
+        shards,
+        pathological,
+        extended_dirichlet,
+        similarity,
+        mixed,
+        long_tail,
+    ],
 )
 def test_targets_are_no_classes(make):
     with pytest.raises(PartitionError, match="no classes"):
@@ -365,7 +442,9 @@ def test_apportion(quota):
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5), st.integers(0, 20)), min_size=1, max_size=20),
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 5), st.integers(0, 20)), min_size=1, max_size=20
+    ),
     st.floats(0, 1),
 )
 def test_apportion_within_bounds(rows, place):

@@ -24,7 +24,9 @@ from fedsim.sources import archive
 
 RNG = np.random.default_rng(0)
 CLASSES, N, MALICIOUS = 5, 8, [1, 4, 6, 7]
-BYTES = fedsim.Arrays(RNG.integers(0, 256, (200, 7, 8, 2), np.uint8), np.arange(200) % CLASSES, scale=1 / 255)
+BYTES = fedsim.Arrays(
+    RNG.integers(0, 256, (200, 7, 8, 2), np.uint8), np.arange(200) % CLASSES, scale=1 / 255
+)
 FLOATS = fedsim.Arrays(RNG.normal(size=(200, 7, 8)), np.arange(200) % CLASSES)
 ROWS = fedsim.Arrays(RNG.normal(size=(200, 20)), np.arange(200) % CLASSES)
 TEXTS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), RNG.integers(0, 9, (60, 8)))
@@ -78,7 +80,9 @@ def of(f, client):
 
 
 def test_every_attack_is_in_the_tables():
-    assert {k for k, make in FAMILIES["data_attack"].items() if make.__module__.startswith("fedsim.")} == set(KINDS)
+    assert {
+        k for k, make in FAMILIES["data_attack"].items() if make.__module__.startswith("fedsim.")
+    } == set(KINDS)
 
 
 @pytest.mark.parametrize("data", [BYTES, FLOATS], ids=["bytes", "floats"])
@@ -87,9 +91,13 @@ def test_only_training_samples_of_malicious_clients_change(kind, data):
     given = fedsim.Arrays(np.array(data.x), np.array(data.y), scale=data.scale)
     plain, attacked = federation(data=data), federation(link(kind, **KINDS[kind]), data=given)
     assert np.array_equal(given.x, data.x) and np.array_equal(given.y, data.y)
-    assert all(np.array_equal(attrgetter(name)(plain), attrgetter(name)(attacked)) for name in CLEAN)
+    assert all(
+        np.array_equal(attrgetter(name)(plain), attrgetter(name)(attacked)) for name in CLEAN
+    )
     assert attacked.train.x.dtype == plain.train.x.dtype and attacked.scale == plain.scale
-    others = np.setdiff1d(np.arange(len(plain.train.x)), np.concatenate([of(plain, k) for k in MALICIOUS]))
+    others = np.setdiff1d(
+        np.arange(len(plain.train.x)), np.concatenate([of(plain, k) for k in MALICIOUS])
+    )
     for now, before in zip(attacked.train, plain.train, strict=True):
         assert np.array_equal(now[others], before[others])
     other_x = (attacked.train.x != plain.train.x).reshape(len(plain.train.x), -1).any(1)
@@ -119,17 +127,28 @@ def poisoned_alone(kind, seed):
     """The samples under one partition, poisoned as under a seed."""
     plain, poison = federation(), FAMILIES["data_attack"][kind](**KINDS[kind])
     rng = lambda tag, client: np.random.default_rng([seed, tag, client])
-    return poisoned(plain, kind, poison, np.isin(np.arange(N), MALICIOUS), rng, np.dtype("float32"), plain)
+    return poisoned(
+        plain, kind, poison, np.isin(np.arange(N), MALICIOUS), rng, np.dtype("float32"), plain
+    )
 
 
 def test_empty_clients_are_passed_over():
-    base = {**BASE, "client_test": 0, "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}}
-    plain, everybody = federation(base=base), federation(link("label_flip"), base=base, malicious=1.0)
+    base = {
+        **BASE,
+        "client_test": 0,
+        "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0},
+    }
+    plain, everybody = (
+        federation(base=base),
+        federation(link("label_flip"), base=base, malicious=1.0),
+    )
     empty = np.flatnonzero(plain.sizes == 0)
     assert len(empty) and np.array_equal(
         everybody.train.y[plain.holders.indices], CLASSES - 1 - plain.train.y[plain.holders.indices]
     )
-    parts = federation(link("distributed_backdoor", **KINDS["distributed_backdoor"]), base=base, malicious=1.0)
+    parts = federation(
+        link("distributed_backdoor", **KINDS["distributed_backdoor"]), base=base, malicious=1.0
+    )
     bars = [(0, 0), (0, 4), (2, 0), (2, 4)]
     for place, client in enumerate(np.flatnonzero(plain.sizes)):
         rows = of(plain, client)
@@ -160,14 +179,20 @@ def test_flipped_labels(parameters, flipped):
         attacked.train.x, plain.train.x
     )
     chosen = plain.test.y == 3 if parameters.get("source") else np.zeros(len(plain.test.y), bool)
-    assert np.array_equal(attacked.triggered.x, plain.test.x[chosen]) if chosen.any() else not len(attacked.triggered.x)
+    assert (
+        np.array_equal(attacked.triggered.x, plain.test.x[chosen])
+        if chosen.any()
+        else not len(attacked.triggered.x)
+    )
     assert set(attacked.triggered.y.tolist()) <= {0}
 
 
 def test_random_labels_are_uniform():
     many = fedsim.Arrays(np.zeros((4000, 1)), np.zeros(4000, int) + (np.arange(4000) == 0) * 4)
     attacked = federation(link("label_random"), data=many, malicious=1.0)
-    shares = np.bincount(attacked.train.y[attacked.holders.indices], minlength=CLASSES) / len(attacked.holders.indices)
+    shares = np.bincount(attacked.train.y[attacked.holders.indices], minlength=CLASSES) / len(
+        attacked.holders.indices
+    )
     np.testing.assert_allclose(shares, 1 / CLASSES, atol=0.04)
 
 
@@ -186,11 +211,15 @@ PATTERNS = {
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_backdoor_is_its_pattern_and_its_label(pattern, data):
     plain = federation(data=data)
-    attacked = federation(link("backdoor", pattern=pattern, target=2, share=0.4, value=0.6), data=data)
+    attacked = federation(
+        link("backdoor", pattern=pattern, target=2, share=0.4, value=0.6), data=data
+    )
     stored = 153 if data is BYTES else np.float32(0.6)
     for client in MALICIOUS:
         rows = of(plain, client)
-        changed = [row for row in rows if not np.array_equal(attacked.train.x[row], plain.train.x[row])]
+        changed = [
+            row for row in rows if not np.array_equal(attacked.train.x[row], plain.train.x[row])
+        ]
         assert len(changed) == max(1, round(0.4 * len(rows)))
         for row in rows:
             want = np.array(plain.train.x[row])
@@ -203,7 +232,10 @@ def test_a_backdoor_is_its_pattern_and_its_label(pattern, data):
     want = np.array(plain.test.x[of_others])
     for i, j in PATTERNS[pattern]:
         want[:, i, j] = stored
-    assert np.array_equal(attacked.triggered.x, want) and attacked.triggered.x.dtype == plain.test.x.dtype
+    assert (
+        np.array_equal(attacked.triggered.x, want)
+        and attacked.triggered.x.dtype == plain.test.x.dtype
+    )
     assert (attacked.triggered.y == 2).all() and len(attacked.triggered.y) == len(of_others)
 
 
@@ -232,12 +264,17 @@ def test_vectors_have_patterns_too():
     marked = np.isin(np.arange(20), [0, 1, 3, 4, 6, 7, 9, 10])
     assert (parts.triggered.x[:, marked] == 7).all() and (parts.triggered.x[:, ~marked] != 7).all()
     rows = of(plain, MALICIOUS[1])
-    assert np.argwhere((parts.train.x[rows] != plain.train.x[rows]).any(0)).ravel().tolist() == [3, 4]
+    assert np.argwhere((parts.train.x[rows] != plain.train.x[rows]).any(0)).ravel().tolist() == [
+        3,
+        4,
+    ]
 
 
 def furthest(x, rows, share):
     mean = sum(x[row].astype(float) for row in rows) / len(rows)
-    return sorted(rows, key=lambda row: -float(((x[row] - mean) ** 2).sum()))[: max(1, round(share * len(rows)))]
+    return sorted(rows, key=lambda row: -float(((x[row] - mean) ** 2).sum()))[
+        : max(1, round(share * len(rows)))
+    ]
 
 
 def test_edge_cases_are_the_tail_of_a_class():
@@ -257,40 +294,100 @@ def test_edge_cases_are_the_tail_of_a_class():
 def test_attacks_follow_skews_and_one_another():
     skewed = federation(base={**BASE, "skew": [link("label_noise", rate=0.5)]})
     both = federation(
-        link("label_flip"), link("backdoor", share=1.0), base={**BASE, "skew": [link("label_noise", rate=0.5)]}
+        link("label_flip"),
+        link("backdoor", share=1.0),
+        base={**BASE, "skew": [link("label_noise", rate=0.5)]},
     )
     assert list(both.skews) == ["skew/label_noise", "attack/label_flip", "attack/backdoor"]
     honest = of(skewed, 0)
-    assert np.array_equal(both.train.y[honest], skewed.train.y[honest]) and (both.train.y[of(both, 1)] == 0).all()
+    assert (
+        np.array_equal(both.train.y[honest], skewed.train.y[honest])
+        and (both.train.y[of(both, 1)] == 0).all()
+    )
     assert len(both.triggered.x)
 
 
 @pytest.mark.parametrize(
     ("attack", "data", "malicious", "message"),
     [
-        (link("label_flip"), TARGETS, 0.5, "label_flip changes classes, and these targets are numbers"),
+        (
+            link("label_flip"),
+            TARGETS,
+            0.5,
+            "label_flip changes classes, and these targets are numbers",
+        ),
         (link("backdoor"), TARGETS, 0.5, "backdoor changes classes, and these targets are numbers"),
-        (link("label_random"), TEXTS, 0.5, "changes the label of a sample, and here every token has one"),
-        (link("backdoor"), WORDS, 0.5, "changes features that are numbers, and these samples are tokens"),
-        (link("edge_case"), WORDS, 0.5, "reads features that are numbers, and these samples are tokens"),
-        (link("backdoor", target=5), FLOATS, 0.5, "backdoor has target 5, and there are 5 classes; take 0 to 4"),
-        (link("edge_case", source=6, target=7), FLOATS, 0.5, "has source 6 and target 7, and there are 5 classes"),
+        (
+            link("label_random"),
+            TEXTS,
+            0.5,
+            "changes the label of a sample, and here every token has one",
+        ),
+        (
+            link("backdoor"),
+            WORDS,
+            0.5,
+            "changes features that are numbers, and these samples are tokens",
+        ),
+        (
+            link("edge_case"),
+            WORDS,
+            0.5,
+            "reads features that are numbers, and these samples are tokens",
+        ),
+        (
+            link("backdoor", target=5),
+            FLOATS,
+            0.5,
+            "backdoor has target 5, and there are 5 classes; take 0 to 4",
+        ),
+        (
+            link("edge_case", source=6, target=7),
+            FLOATS,
+            0.5,
+            "has source 6 and target 7, and there are 5 classes",
+        ),
         (link("label_flip", source=1, target=9), FLOATS, 0.0, "label_flip has target 9"),
         (link("label_flip", source=1), FLOATS, 0.5, "source and target are given together"),
         (link("label_flip", source=1, target=1), FLOATS, 0.5, "source and target are both 1"),
-        (link("label_flip", source=1, target=2, map="next"), FLOATS, 0.5, "map and source are both given"),
-        (link("backdoor", size=8), FLOATS, 0.5, "a pattern of 8 pixels, and samples have shape (7, 8); size at most 7"),
+        (
+            link("label_flip", source=1, target=2, map="next"),
+            FLOATS,
+            0.5,
+            "map and source are both given",
+        ),
+        (
+            link("backdoor", size=8),
+            FLOATS,
+            0.5,
+            "a pattern of 8 pixels, and samples have shape (7, 8); size at most 7",
+        ),
         (link("backdoor", pattern="cross"), ROWS, 0.5, "has a cross, which is for images"),
         (link("distributed_backdoor", gap=3), FLOATS, 0.5, "has a pattern of 5 x 9 pixels"),
         (link("distributed_backdoor", size=6), ROWS, 0.5, "has a pattern of 27 pixels"),
-        (link("backdoor", value=1.5), BYTES, 0.5, "gave features from 0 to 1.5, and bytes are stored"),
+        (
+            link("backdoor", value=1.5),
+            BYTES,
+            0.5,
+            "gave features from 0 to 1.5, and bytes are stored",
+        ),
         (link("backdoor", value=1e39), FLOATS, 0.5, "needed are finite float32"),
-        (link("backdoor"), FLOATS, {"share": 0.5, "per": "round"}, "fleet.malicious.per: is round, and data.attack"),
+        (
+            link("backdoor"),
+            FLOATS,
+            {"share": 0.5, "per": "round"},
+            "fleet.malicious.per: is round, and data.attack",
+        ),
     ],
 )
 def test_refusals_are_a_line(attack, data, malicious, message):
     with np.errstate(over="ignore"), pytest.raises(ScenarioError) as error:
-        federation(attack, data=data, malicious=malicious, base={"kind": "supplied", "clients": 4, "test": 0.25})
+        federation(
+            attack,
+            data=data,
+            malicious=malicious,
+            base={"kind": "supplied", "clients": 4, "test": 0.25},
+        )
     assert message in str(error.value) and len(error.value.problems) == 1
     assert "data.attack[0]" in str(error.value) or "per" in message
 
@@ -298,13 +395,20 @@ def test_refusals_are_a_line(attack, data, malicious, message):
 def test_all_links_are_refused_at_once():
     with pytest.raises(ScenarioError) as error:
         federation(link("backdoor"), link("edge_case"), link("label_flip", source=8, target=9))
-    assert [problem.where for problem in error.value.problems] == ["data.attack[1]", "data.attack[2]", "data.attack[2]"]
+    assert [problem.where for problem in error.value.problems] == [
+        "data.attack[1]",
+        "data.attack[2]",
+        "data.attack[2]",
+    ]
     with pytest.raises(ScenarioError, match="concept_shift with every"):
         federation(link("label_flip"), base={**BASE, "skew": [link("concept_shift", every=2)]})
 
 
 def test_clients_that_are_not_there_are_left_to_the_line_about_them():
-    assert federation(link("label_flip"), malicious=[N + 3]).skews["attack/label_flip"].tolist() == [0] * N
+    assert (
+        federation(link("label_flip"), malicious=[N + 3]).skews["attack/label_flip"].tolist()
+        == [0] * N
+    )
 
 
 def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
@@ -335,7 +439,15 @@ SOUND = lambda x, y, classes, place, rng: (x, y)
 def test_one_of_a_plug_in_keeps_its_contract(poison, message):
     f, everybody = federation(), np.ones(N, bool)
     with np.errstate(all="ignore"), pytest.raises(ContractError) as error:
-        made = poisoned(f, "own", poison, everybody, lambda *key: np.random.default_rng(key), np.dtype("float32"), f)
+        made = poisoned(
+            f,
+            "own",
+            poison,
+            everybody,
+            lambda *key: np.random.default_rng(key),
+            np.dtype("float32"),
+            f,
+        )
         with_triggered(made, poison, np.dtype("float32"))
     assert message in str(error.value)
 
@@ -343,7 +455,11 @@ def test_one_of_a_plug_in_keeps_its_contract(poison, message):
 def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples():
     partition = sweep.cached_partition()
     scenario = lambda malicious, *attacks: read(
-        {"name": "cells", "data": {**BASE, "attack": list(attacks)}, "fleet": {"malicious": malicious}}
+        {
+            "name": "cells",
+            "data": {**BASE, "attack": list(attacks)},
+            "fleet": {"malicious": malicious},
+        }
     )
     made = lambda *parts: partition(scenario(*parts), FLOATS, np.dtype("float32"))[0]
     assert made(0.5) is made(0.0)
@@ -352,17 +468,31 @@ def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples()
 
 
 def test_the_page_has_a_panel_and_says_what_is_attacked():
-    rows = [{"method": "mean", "seed": 0, "round": r, "test_loss": 1.0, "attack_success": 0.1 * r} for r in range(3)]
+    rows = [
+        {"method": "mean", "seed": 0, "round": r, "test_loss": 1.0, "attack_success": 0.1 * r}
+        for r in range(3)
+    ]
     table = pd.DataFrame(rows).assign(bytes_up=0.0, bytes_down=0.0, virtual_seconds=0.0)
     groups, data = charts.charts(table, {"mean": "m0"}, about({}, [{"metric": "test_loss"}]))
-    assert [group["words"] for group in groups] == ["test loss", "attack success"] and data["charts"][1]["share"]
-    record = {"scenario": read({"name": "page", "data": {"kind": "digits", "attack": ["label_random"]}}).resolved()}
+    assert [group["words"] for group in groups] == ["test loss", "attack success"] and data[
+        "charts"
+    ][1]["share"]
+    record = {
+        "scenario": read(
+            {"name": "page", "data": {"kind": "digits", "attack": ["label_random"]}}
+        ).resolved()
+    }
     assert ("attack on data", "label_random") in setting.setting(record)["steps"]
 
 
 # ----------------------------------------------------------------------------------------------------- whole runs
 
-DATA = {"kind": "digits", "clients": 6, "client_test": 0.2, "attack": [link("backdoor", target=3, share=0.5)]}
+DATA = {
+    "kind": "digits",
+    "clients": 6,
+    "client_test": 0.2,
+    "attack": [link("backdoor", target=3, share=0.5)],
+}
 
 
 def scenario(**sections):
@@ -375,7 +505,9 @@ def scenario(**sections):
 
 def digest(result):
     tables = (result.rounds, result.clients, result.partition, result.summary)
-    return [table.to_csv() for table in tables], {name: leaf.tobytes() for name, leaf in result.model().items()}
+    return [table.to_csv() for table in tables], {
+        name: leaf.tobytes() for name, leaf in result.model().items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -392,14 +524,20 @@ def test_attack_success_is_what_numpy_counts(reference):
     x[:, -3:, -3:] = 1
     assert reference.rounds["attack_success"].iloc[-1] == (guesses(x)[y != 3] == 3).mean() > 0.5
     table = reference.partition.groupby("client")["attack/backdoor"].first()
-    assert table.tolist() == [int(client in (1, 2)) * round(0.5 * f.sizes[client]) for client in range(6)]
+    assert table.tolist() == [
+        int(client in (1, 2)) * round(0.5 * f.sizes[client]) for client in range(6)
+    ]
 
 
 @pytest.mark.long
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("sections", "options"),
-    [({}, {"pack": random_packing(1)}), ({"numerics": {"lanes": 2, "block": 2}}, {}), ({}, {"calls": 3})],
+    [
+        ({}, {"pack": random_packing(1)}),
+        ({"numerics": {"lanes": 2, "block": 2}}, {}),
+        ({}, {"calls": 3}),
+    ],
 )
 def test_no_bit_depends_on_how_it_is_computed(reference, sections, options):
     assert digest(fedsim.run(scenario(**sections), **options)) == digest(reference)
@@ -420,20 +558,28 @@ def test_a_comparison_shows_where_there_is_none():
     vary = {"data.attack": [[], DATA["attack"]]}
     rounds = fedsim.compare(scenario(rounds=2), methods=["mean", "median"], vary=vary).rounds
     there = rounds["variant"].str.contains("backdoor")
-    assert rounds["attack_success"].notna().tolist() == there.tolist() and there.any() and not there.all()
+    assert (
+        rounds["attack_success"].notna().tolist() == there.tolist()
+        and there.any()
+        and not there.all()
+    )
 
 
 @pytest.mark.long
 def test_check_says_that_nobody_is_malicious(reference):
     assert not [note for note in notes(reference.experiment) if "malicious" in note]
     nobody = fedsim.run(scenario(rounds=0, fleet={}))
-    assert "data.attack has backdoor, and no client is malicious; set fleet.malicious" in notes(nobody.experiment)
+    assert "data.attack has backdoor, and no client is malicious; set fleet.malicious" in notes(
+        nobody.experiment
+    )
     assert nobody.rounds["attack_success"].notna().all()
 
 
 @pytest.mark.long
 @pytest.mark.share(6)
-@pytest.mark.parametrize("line", table(FOLDER / "robust" / "backdoor.yaml"), ids=lambda line: line.command)
+@pytest.mark.parametrize(
+    "line", table(FOLDER / "robust" / "backdoor.yaml"), ids=lambda line: line.command
+)
 def test_what_comes_out_of_the_scenario_is_what_its_comment_says(line):
     result, sd = run(line.path, line.seeds, line.edits), float(line.said["sd"])
     success = late(result).groupby("seed")["attack_success"].mean()

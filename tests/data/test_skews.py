@@ -19,7 +19,7 @@ from fedsim.data import Skew, numbers_of, skewed
 from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import alike
 from fedsim.engine.pack import Width, capacity, longest_first
-from fedsim.engine.slots import Part
+from fedsim.engine.slots import RunCohort
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.runs import sweep
@@ -29,7 +29,9 @@ from fedsim.study.label_skew import heterogeneity
 
 RNG = np.random.default_rng(0)
 CLASSES, N = 5, 7
-IMAGES = fedsim.Arrays(RNG.integers(0, 256, (140, 6, 6, 2), np.uint8), np.arange(140) % CLASSES, scale=1 / 255)
+IMAGES = fedsim.Arrays(
+    RNG.integers(0, 256, (140, 6, 6, 2), np.uint8), np.arange(140) % CLASSES, scale=1 / 255
+)
 BASE = {"kind": "supplied", "clients": N, "test": 0.25, "validation": 0.1, "client_test": 0.3}
 STRONG = {
     "feature_noise": {"std": 2.0},
@@ -72,21 +74,33 @@ def of(f, client, test=False):
 
 
 def test_every_skew_is_in_the_tables():
-    builtin = {kind for kind, factory in FAMILIES["skew"].items() if factory.__module__.startswith("fedsim.")}
+    builtin = {
+        kind
+        for kind, factory in FAMILIES["skew"].items()
+        if factory.__module__.startswith("fedsim.")
+    }
     assert set(STRONG) == set(NEUTRAL) == builtin
 
 
 @pytest.mark.parametrize("kind", NEUTRAL)
 def test_without_strength_nothing_changes(kind):
     plain, skewed = federation(), federation(link(kind, **NEUTRAL[kind]))
-    assert same(plain, skewed) and skewed.train.x.dtype == np.uint8 and plain.fingerprint() == skewed.fingerprint()
+    assert (
+        same(plain, skewed)
+        and skewed.train.x.dtype == np.uint8
+        and plain.fingerprint() == skewed.fingerprint()
+    )
     assert not skewed.skews[f"skew/{kind}"].any()
 
 
 @pytest.mark.parametrize("kind", STRONG)
 def test_a_skew_is_decided_by_seed_and_client_alone(kind):
     skew = link(kind, **STRONG[kind])
-    one, again, other = federation(skew), federation(skew, method="scaffold", rounds=9), federation(skew, seed=1)
+    one, again, other = (
+        federation(skew),
+        federation(skew, method="scaffold", rounds=9),
+        federation(skew, seed=1),
+    )
     assert same(one, again) and one.fingerprint() == again.fingerprint()
     part = "x" if kind in ("feature_noise", "rotation") else "y"
     assert not np.array_equal(getattr(one.train, part), getattr(other.train, part))
@@ -107,18 +121,29 @@ def test_only_the_clients_own_samples_change(kind):
         stored = getattr(plain, name).x.astype(np.float32) * np.float32(1 / 255)
         assert np.array_equal(getattr(skewed, name).x * np.float32(skewed.scale), stored)
     numbers = skewed.skews[f"skew/{kind}"]
-    assert len(numbers) == N and len(set(numbers.tolist())) == {"label_noise": 1, "concept_shift": 3}.get(kind, N)
-    assert plain.fingerprint()["data"] == skewed.fingerprint()["data"] != skewed.fingerprint()["partition"]
+    assert len(numbers) == N and len(set(numbers.tolist())) == {
+        "label_noise": 1,
+        "concept_shift": 3,
+    }.get(kind, N)
+    assert (
+        plain.fingerprint()["data"]
+        == skewed.fingerprint()["data"]
+        != skewed.fingerprint()["partition"]
+    )
     assert plain.fingerprint()["partition"] != skewed.fingerprint()["partition"]
 
 
 def test_own_test_samples_are_skewed_alike():
     plain, skewed = federation(), federation(link("rotation"), link("concept_shift", groups=4))
     for client in range(N):
-        turns, group = (int(skewed.skews[f"skew/{kind}"][client]) for kind in ("rotation", "concept_shift"))
+        turns, group = (
+            int(skewed.skews[f"skew/{kind}"][client]) for kind in ("rotation", "concept_shift")
+        )
         for rows in (of(plain, client), of(plain, client, test=True)):
             assert len(rows) and skewed.train.x.dtype == np.uint8
-            assert np.array_equal(skewed.train.x[rows], np.rot90(plain.train.x[rows], turns // 90, (1, 2)))
+            assert np.array_equal(
+                skewed.train.x[rows], np.rot90(plain.train.x[rows], turns // 90, (1, 2))
+            )
             assert np.array_equal(skewed.train.y[rows], (plain.train.y[rows] + group) % CLASSES)
 
 
@@ -141,18 +166,26 @@ def bilinear(image, degrees):
 
 def test_other_angles_are_interpolated():
     plain, skewed = federation(), federation(link("rotation", max=40.0), dtype="float64")
-    assert skewed.train.x.dtype == np.float64 and skewed.scale == 1.0 and skewed.test.x.dtype == np.float64
+    assert (
+        skewed.train.x.dtype == np.float64
+        and skewed.scale == 1.0
+        and skewed.test.x.dtype == np.float64
+    )
     for client, angle in enumerate(skewed.skews["skew/rotation"]):
         assert 0 < abs(angle) <= 40
         row = of(plain, client)[0]
-        np.testing.assert_allclose(skewed.train.x[row], bilinear(plain.train.x[row] / 255, angle), atol=1e-12)
+        np.testing.assert_allclose(
+            skewed.train.x[row], bilinear(plain.train.x[row] / 255, angle), atol=1e-12
+        )
 
 
 def test_interpolated_quarters_are_the_exact_ones():
     image = RNG.normal(size=(2, 5, 5, 1))
     for quarter in range(4):
         np.testing.assert_allclose(
-            rotate(image, 90 * quarter, (1, 2), order=1), np.rot90(image, quarter, (1, 2)), atol=1e-12
+            rotate(image, 90 * quarter, (1, 2), order=1),
+            np.rot90(image, quarter, (1, 2)),
+            atol=1e-12,
         )
 
 
@@ -171,25 +204,40 @@ def test_noise_grows_from_client_to_client():
     measured = [f.train.x[of(f, k)].std() for k in range(N)]
     np.testing.assert_allclose(measured, f.skews["skew/feature_noise"], rtol=0.05)
     assert not f.test.x.any()
-    uniform = federation(link("feature_noise", std=0.7, levels="uniform"), data=arrays).skews["skew/feature_noise"]
-    assert (0 < uniform).all() and (uniform < 0.7).all() and not np.array_equal(np.sort(uniform), uniform)
+    uniform = federation(link("feature_noise", std=0.7, levels="uniform"), data=arrays).skews[
+        "skew/feature_noise"
+    ]
+    assert (
+        (0 < uniform).all()
+        and (uniform < 0.7).all()
+        and not np.array_equal(np.sort(uniform), uniform)
+    )
 
 
 @pytest.mark.parametrize("flip", ["symmetric", "pair"])
 def test_a_share_of_the_labels_is_wrong(flip):
     arrays = fedsim.Arrays(np.zeros((14000, 1)), np.arange(14000) % CLASSES)
-    plain, noisy = federation(data=arrays), federation(link("label_noise", rate=0.4, flip=flip), data=arrays)
+    plain, noisy = (
+        federation(data=arrays),
+        federation(link("label_noise", rate=0.4, flip=flip), data=arrays),
+    )
     for client in range(N):
         rows = of(plain, client)
         moved = (noisy.train.y[rows] - plain.train.y[rows]) % CLASSES
         assert abs((moved > 0).mean() - 0.4) < 0.05
         shares = np.bincount(moved, minlength=CLASSES)[1:] / max((moved > 0).sum(), 1)
-        np.testing.assert_allclose(shares, [1, 0, 0, 0] if flip == "pair" else [0.25] * 4, atol=0.07)
+        np.testing.assert_allclose(
+            shares, [1, 0, 0, 0] if flip == "pair" else [0.25] * 4, atol=0.07
+        )
         own = of(plain, client, test=True)
         assert np.array_equal(noisy.train.y[own], plain.train.y[own])
     both = federation(link("label_noise", rate=0.4, flip=flip, test=True), data=arrays)
-    assert (both.train.y[plain.test_holders.indices] != plain.train.y[plain.test_holders.indices]).mean() > 0.3
-    rates = federation(link("label_noise", rate=0.4, least=0.1), data=arrays).skews["skew/label_noise"]
+    assert (
+        both.train.y[plain.test_holders.indices] != plain.train.y[plain.test_holders.indices]
+    ).mean() > 0.3
+    rates = federation(link("label_noise", rate=0.4, least=0.1), data=arrays).skews[
+        "skew/label_noise"
+    ]
     assert len(set(rates)) == N and rates.min() >= 0.1 and rates.max() <= 0.4
 
 
@@ -197,7 +245,11 @@ def test_groups_are_of_equal_size_and_do_not_depend_on_later_clients():
     from fedsim.data.shifts import groups_of
 
     many, few = (groups_of(3, clients, np.random.default_rng(5)) for clients in (11, 6))
-    assert np.array_equal(many[:6], few) and sorted(np.bincount(few)) == [2, 2, 2] and np.ptp(np.bincount(many)) <= 1
+    assert (
+        np.array_equal(many[:6], few)
+        and sorted(np.bincount(few)) == [2, 2, 2]
+        and np.ptp(np.bincount(many)) <= 1
+    )
 
 
 def test_what_a_client_has_stands_in_partition_csv():
@@ -220,18 +272,42 @@ TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
 @pytest.mark.parametrize(
     ("skew", "data", "message"),
     [
-        (link("rotation"), TARGETS, "rotation is for images [n, height, width, channels], and samples have shape (4,)"),
-        (link("rotation"), TEXTS, "changes features that are numbers, and these samples are tokens"),
-        (link("feature_noise"), TEXTS, "changes features that are numbers, and these samples are tokens"),
+        (
+            link("rotation"),
+            TARGETS,
+            "rotation is for images [n, height, width, channels], and samples have shape (4,)",
+        ),
+        (
+            link("rotation"),
+            TEXTS,
+            "changes features that are numbers, and these samples are tokens",
+        ),
+        (
+            link("feature_noise"),
+            TEXTS,
+            "changes features that are numbers, and these samples are tokens",
+        ),
         (link("label_noise"), TEXTS, "changes the label of a sample, and here every token has one"),
-        (link("label_noise"), TARGETS, "label_noise changes classes, and these targets are numbers"),
-        (link("concept_shift"), TARGETS, "concept_shift changes classes, and these targets are numbers"),
+        (
+            link("label_noise"),
+            TARGETS,
+            "label_noise changes classes, and these targets are numbers",
+        ),
+        (
+            link("concept_shift"),
+            TARGETS,
+            "concept_shift changes classes, and these targets are numbers",
+        ),
         (
             link("concept_shift", groups=6),
             IMAGES,
             "concept_shift makes 6 groups, and there are 5 classes; groups at most 5",
         ),
-        (link("rotation", max=3.0, degrees=[1.0]), IMAGES, "degrees and max are both given; take one of them out"),
+        (
+            link("rotation", max=3.0, degrees=[1.0]),
+            IMAGES,
+            "degrees and max are both given; take one of them out",
+        ),
         (link("feature_noise", std=1e39), IMAGES, "feature_noise: features: gave float64"),
         (link("feature_noise", std=1e308), IMAGES, "needed are finite float32 features"),
         (link("label_noise", least=0.9), IMAGES, "least 0.9 is above rate 0.2"),
@@ -265,29 +341,58 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("skew", "message"),
     [
-        (Skew(lambda clients, rng: rng.random(3), features=lambda x, a, rng: x), "draw: gave float64 (3,)"),
-        (Skew(lambda clients, rng: np.full(clients, np.nan), features=lambda x, a, rng: x), "a finite number for each"),
-        (Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x[1:]), "features: gave"),
+        (
+            Skew(lambda clients, rng: rng.random(3), features=lambda x, a, rng: x),
+            "draw: gave float64 (3,)",
+        ),
+        (
+            Skew(lambda clients, rng: np.full(clients, np.nan), features=lambda x, a, rng: x),
+            "a finite number for each",
+        ),
+        (
+            Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x[1:]),
+            "features: gave",
+        ),
         (
             Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x / 0),
             "needed are finite float32 features",
         ),
-        (Skew(lambda clients, rng: np.ones(clients), labels=lambda y, a, c, rng: y + c), "needed are labels 0 to 4"),
+        (
+            Skew(lambda clients, rng: np.ones(clients), labels=lambda y, a, c, rng: y + c),
+            "needed are labels 0 to 4",
+        ),
     ],
 )
 def test_one_of_a_plug_in_keeps_its_contract(skew, message):
     f = federation()
     with np.errstate(all="ignore"), pytest.raises(ContractError) as error:
         numbers = numbers_of(skew, N, np.random.default_rng(0))
-        skewed(f, "own", skew, numbers, lambda tag, client: np.random.default_rng(client), np.dtype("float32"), f)
+        skewed(
+            f,
+            "own",
+            skew,
+            numbers,
+            lambda tag, client: np.random.default_rng(client),
+            np.dtype("float32"),
+            f,
+        )
     assert message in str(error.value)
 
 
 def test_the_page_about_them(root, tmp_path):
-    text = (root / "docs" / "scenarios.md").read_text().partition("<!-- skewed -->\n```yaml\n")[2].partition("```")[0]
+    text = (
+        (root / "docs" / "scenarios.md")
+        .read_text()
+        .partition("<!-- skewed -->\n```yaml\n")[2]
+        .partition("```")[0]
+    )
     (tmp_path / "skewed.yaml").write_text(text)
     f = federations_of(read(tmp_path / "skewed.yaml"), None, np.dtype("float32"))[0]
-    assert list(f.skews) == ["skew/rotation", "skew/label_noise", "skew/concept_shift"] and f.moves == (10,)
+    assert list(f.skews) == [
+        "skew/rotation",
+        "skew/label_noise",
+        "skew/concept_shift",
+    ] and f.moves == (10,)
     assert sorted(set(f.skews["skew/rotation"])) == [0, 90, 180, 270]
 
 
@@ -302,7 +407,9 @@ def plan_of(*skews, labelled=True):
 
 
 def test_a_plan_moves_labels_as_a_pure_function_of_the_round():
-    plan = plan_of(link("concept_shift", groups=2, every=2), link("concept_shift", groups=1, every=3))
+    plan = plan_of(
+        link("concept_shift", groups=2, every=2), link("concept_shift", groups=1, every=3)
+    )
     shifts = [plan.round(r)[0].shift for r in (9, 1, 2, 3, 4, 5, 6, 7, 8, 9)]
     want = [((r - 1) // 2 + (r - 1) // 3) % CLASSES for r in (9, 1, 2, 3, 4, 5, 6, 7, 8, 9)]
     assert shifts == want
@@ -311,12 +418,21 @@ def test_a_plan_moves_labels_as_a_pure_function_of_the_round():
 
 
 def test_a_layout_has_a_column_for_them_only_where_they_move():
-    for skews, columns in (([], 0), ([link("concept_shift")], 0), ([link("concept_shift", groups=1, every=1)], 1)):
+    for skews, columns in (
+        ([], 0),
+        ([link("concept_shift")], 0),
+        ([link("concept_shift", groups=1, every=1)], 1),
+    ):
         plan, width = plan_of(*skews), Width(2, N)
         room = capacity([[plan]], width, longest_first, 1)
-        slots = lay_out([Part(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32")).slots
+        slots = lay_out(
+            [RunCohort(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32")
+        ).slots
         assert slots.shift.shape == (N, columns) and (slots.shift == 2).all()
-        seen = [np.bincount(plan.federation.labels_in(3)[of(plan.federation, k)], minlength=CLASSES) for k in range(N)]
+        seen = [
+            np.bincount(plan.federation.labels_in(3)[of(plan.federation, k)], minlength=CLASSES)
+            for k in range(N)
+        ]
         assert np.array_equal(slots.work.labels, seen)  # what FedLC and FedRS are told
 
 
@@ -408,7 +524,9 @@ def test_a_run_goes_on_with_the_labels_of_its_round(reference, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("skew", ["label_noise", {"kind": "concept_shift", "groups": 3, "every": 1}, "rotation"])
+@pytest.mark.parametrize(
+    "skew", ["label_noise", {"kind": "concept_shift", "groups": 3, "every": 1}, "rotation"]
+)
 def test_seeds_side_by_side_have_their_own_samples(skew):
     data = {"kind": "digits", "clients": 6, "skew": [skew]}
     scenario = {"name": "seeds", "rounds": 2, "data": data, "client": {"lr": 0.1, "batch": 16}}
@@ -424,7 +542,9 @@ def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
     held = {seed: SimpleNamespace(train=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
     plans = {seed: SimpleNamespace(federation=federation) for seed, federation in held.items()}
     scenario = SimpleNamespace(spec=SimpleNamespace(numerics=1))
-    planned: Any = SimpleNamespace(experiment=SimpleNamespace(program=program, plans=plans, scenario=scenario))
+    planned: Any = SimpleNamespace(
+        experiment=SimpleNamespace(program=program, plans=plans, scenario=scenario)
+    )
     assert sweep._alike(planned, planned)
     seeds: Any = list(plans.values())
     assert not alike([program, program], seeds)
@@ -441,7 +561,9 @@ def test_a_comparison_of_skews():
 @pytest.mark.long
 def test_a_method_that_knows_label_counts_knows_those_of_the_round():
     rng = np.random.default_rng(1)
-    arrays = fedsim.Arrays(rng.normal(size=(90, 5)), np.sort(rng.integers(0, 3, 90)), client=np.arange(90) // 30)
+    arrays = fedsim.Arrays(
+        rng.normal(size=(90, 5)), np.sort(rng.integers(0, 3, 90)), client=np.arange(90) // 30
+    )
     data, client = {"kind": "supplied", "test": 0}, {"kind": "fedlc", "lr": 0.3, "batch": "full"}
     scenario = {"name": "lc", "rounds": 1, "data": data, "client": client}
     shift = {**data, "skew": [link("concept_shift", groups=1, every=1)]}

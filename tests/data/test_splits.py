@@ -31,7 +31,9 @@ def written(path, text):
 def held(assign, n=10, **pool):
     parts = assign(Pool(np.zeros(n, np.int32), 1, **pool), 99, np.random.default_rng(0))
     lists = np.split(parts.indices, parts.offsets[1:-1])
-    return dict(zip(parts.names or range(len(lists)), [rows.tolist() for rows in lists], strict=True))
+    return dict(
+        zip(parts.names or range(len(lists)), [rows.tolist() for rows in lists], strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,15 +60,29 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
             "sample,client\n1,a\nx,a\n-3,b\n",
             ["line 3, column 'sample': 'x' is no sample", "line 4, column 'sample': '-3'"],
         ),
-        ("sample,client\n1.0,a\n", ["line 2, column 'sample': '1.0' is no sample; samples are 0, 1, 2, ..."]),
+        (
+            "sample,client\n1.0,a\n",
+            ["line 2, column 'sample': '1.0' is no sample; samples are 0, 1, 2, ..."],
+        ),
         ("sample,client\n1_0,a\n", ["line 2, column 'sample': '1_0' is no sample"]),
         ("sample,client\n" + "9" * 30 + ",a\n", ["line 2, column 'sample': '9999"]),
         ("sample,client\n1,\n", ["line 2, column 'client': a sample without a client id"]),
         ("sample,client\n1,a\n2,b\n1,b\n", ["line 4: sample 1 stands in line 2 already"]),
         ("sample,client\n1,a,7\n", ["line 2: 3 cells, the header names 2 columns"]),
-        ("sample,client\n1,a\n12,b\n10,a\n", ["line 3: sample 12: there are 10 samples, 0 to 9", "line 4: sample 10"]),
-        ("index,client\n1,a\n", ["line 1: the columns sample and client are needed, found 'index', 'client'"]),
-        ("1,a\n2,b\n", ["line 1: the columns sample and client are needed, found '1', 'a'; write 'sample,client'"]),
+        (
+            "sample,client\n1,a\n12,b\n10,a\n",
+            ["line 3: sample 12: there are 10 samples, 0 to 9", "line 4: sample 10"],
+        ),
+        (
+            "index,client\n1,a\n",
+            ["line 1: the columns sample and client are needed, found 'index', 'client'"],
+        ),
+        (
+            "1,a\n2,b\n",
+            [
+                "line 1: the columns sample and client are needed, found '1', 'a'; write 'sample,client'"
+            ],
+        ),
         ("", ["line 1: the columns sample and client are needed, found nothing"]),
         ("sample,client\n", ["no samples"]),
         ('sample,client\n1,"a\n', ["line 2: unexpected end of data"]),
@@ -74,7 +90,10 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
         (b"\x1f\x8b\x08nonsense", ["not a sound gzip file"]),
         ('{"a": [1],\n "b" [2]}', ["line 2: not JSON: Expecting ':' delimiter"]),
         ('{"a": [1], "a": [2]}', ["not JSON: client 'a' stands there twice"]),
-        ('{"a": [1, 2], "b": [3, 1]}', ["client b, place 2: sample 1 stands in client a, place 1 already"]),
+        (
+            '{"a": [1, 2], "b": [3, 1]}',
+            ["client b, place 2: sample 1 stands in client a, place 1 already"],
+        ),
         ('{"a": [1, 2.0]}', ["client 'a', place 2: '2.0' is no sample"]),
         ('{"a": [true]}', ["client 'a', place 1: 'True' is no sample"]),
         ('{"a": 3}', ["client 'a': a list of its samples is needed"]),
@@ -121,7 +140,9 @@ def test_a_federation_comes_back_from_its_file(tmp_path, monkeypatch):
     given = dealt(scenario, None, F32)
     one = federated(scenario, given)[0]
     for name in ("s.csv", "s.json"):
-        (tmp_path / name).write_text(split_text(given.parts[0], given.sets.rows, name.endswith("json")))
+        (tmp_path / name).write_text(
+            split_text(given.parts[0], given.sets.rows, name.endswith("json"))
+        )
         again = federation({**data, "partition": {"kind": "file", "path": name}})
         assert again.fingerprint() == one.fingerprint() and again.N == 6
     assert (one.sizes == 0).any() and again.names.clients is None
@@ -149,8 +170,13 @@ def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
     flower = {partition: rows.tolist() for partition, rows in enumerate(np.array_split(order, 11))}
     (tmp_path / "flower.json").write_text(json.dumps(flower))
     fedlab = dict(enumerate(np.split(order, [30, 80])))
-    (tmp_path / "fedlab.json").write_text(json.dumps({client: rows.tolist() for client, rows in fedlab.items()}))
-    lines = ["sample,client", *(f"{row},{client}" for client, rows in fedlab.items() for row in rows)]
+    (tmp_path / "fedlab.json").write_text(
+        json.dumps({client: rows.tolist() for client, rows in fedlab.items()})
+    )
+    lines = [
+        "sample,client",
+        *(f"{row},{client}" for client, rows in fedlab.items() for row in rows),
+    ]
     (tmp_path / "fedlab.csv").write_text("\n".join(lines))
     data = {name: BLOBS[name] for name in BLOBS if name != "clients"}
     for path, lists in (("flower.json", flower), ("fedlab.json", fedlab), ("fedlab.csv", fedlab)):
@@ -163,9 +189,15 @@ def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
 def test_a_split_of_another_number_of_clients_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.csv").write_text("sample,client\n0,a\n1,b\n")
-    with pytest.raises(ScenarioError, match=r"data.clients: 6 clients, but the partition's file names 2; leave it out"):
+    with pytest.raises(
+        ScenarioError,
+        match=r"data.clients: 6 clients, but the partition's file names 2; leave it out",
+    ):
         federation({**BLOBS, "partition": {"kind": "file", "path": "s.csv"}})
-    with pytest.raises(MissingFileError, match=r"data.partition.path: there is no file 's.cvs'; did you mean 's.csv'"):
+    with pytest.raises(
+        MissingFileError,
+        match=r"data.partition.path: there is no file 's.cvs'; did you mean 's.csv'",
+    ):
         federation({**BLOBS, "partition": {"kind": "file", "path": "s.cvs"}})
 
 
@@ -176,9 +208,12 @@ def test_a_strangers_scenario_names_no_split_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "far.csv").write_text("sample,client\n0,a\n")
     scenario = tmp_path / "study" / "s.yaml"
     for path in ("../far.csv", str(tmp_path / "far.csv"), "/etc/passwd"):
-        scenario.write_text(f"name: x\ndata: {{kind: digits, partition: {{kind: file, path: {path}}}}}\n")
+        scenario.write_text(
+            f"name: x\ndata: {{kind: digits, partition: {{kind: file, path: {path}}}}}\n"
+        )
         with pytest.raises(
-            ScenarioError, match=r"s.yaml:2:.*data.partition.path: .*lies outside the scenario's folder"
+            ScenarioError,
+            match=r"s.yaml:2:.*data.partition.path: .*lies outside the scenario's folder",
         ):
             federations_of(read(scenario), None, F32)
 
@@ -191,16 +226,26 @@ def test_the_command_writes_a_split_that_a_run_reads_records_and_verifies(tmp_pa
     np.savez("w.npz", x=arrays.normal(size=(90, 2)), y=arrays.integers(0, 2, 90), client=wards)
     scenario = tmp_path / "s.yaml"
     scenario.write_text("name: s\nrounds: 2\ndata: {kind: npz, path: w.npz}\n")
-    printed = CliRunner().invoke(partition_command, [str(scenario), "--split", "split.csv", "--out", "who"])
+    printed = CliRunner().invoke(
+        partition_command, [str(scenario), "--split", "split.csv", "--out", "who"]
+    )
     assert printed.exit_code == 0 and "split.csv  seed 0: who holds which sample" in printed.output
     text = (tmp_path / "split.csv").read_text().splitlines()
-    assert text[0] == "sample,client" and len(text) == 73 and {line.split(",", 1)[1] for line in text[1:]} == set(wards)
+    assert (
+        text[0] == "sample,client"
+        and len(text) == 73
+        and {line.split(",", 1)[1] for line in text[1:]} == set(wards)
+    )
     one = fedsim.run(scenario, out="one")
     scenario.write_text(
         "name: s\nrounds: 2\ndata: {kind: npz, path: w.npz, partition: {kind: file, path: split.csv}}\n"
     )
     two = fedsim.run(scenario, out="two")
-    assert one.clients.equals(two.clients) and one.rounds.equals(two.rounds) and one.partition.equals(two.partition)
+    assert (
+        one.clients.equals(two.clients)
+        and one.rounds.equals(two.rounds)
+        and one.partition.equals(two.partition)
+    )
     record = json.loads((tmp_path / "two" / "run.json").read_text())
     section = record["scenario"]["data"]["partition"]
     assert section["path"] == "split.csv" and len(section["sha256"]) == 64
@@ -225,4 +270,7 @@ def test_pictures_name_a_split_by_its_file_and_long_names_stand_upright():
     note = _note(counts, 2, {"data": {"partition": section}})
     assert note == "file (path ten.csv), 2 clients, 3 samples, 1 clients without any"
     wards = ["Aarhus", "Bergen hospital", "Cádiz", "Dover", "Évora"]
-    assert _letters(wards, np.array(wards)) == 52.5 and _letters(["0", "50", "100"], np.arange(101)) == 6
+    assert (
+        _letters(wards, np.array(wards)) == 52.5
+        and _letters(["0", "50", "100"], np.arange(101)) == 6
+    )

@@ -15,7 +15,9 @@ from damage import killed_run, trials
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -29,7 +31,11 @@ def main() -> None:
             what, target = done.split()
             seen[what, target.partition(".")[2], came] += 1
             if n % 500 == 0:
-                print(f"{n} of {asked.count}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{n} of {asked.count}, {time.monotonic() - began:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
     for (what, target, came), number in sorted(seen.items()):
         print(f"{what:<10} {target:<6} {came:<14} {number:6}")
     print(f"{sum(seen.values())} damaged, 0 silently different, {time.monotonic() - began:.0f} s")

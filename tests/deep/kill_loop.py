@@ -23,7 +23,11 @@ SPEEDS = {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1}
 ADAM = ["mean", {"kind": "adam", "lr": 0.01}]
 SCENARIOS = {
     "fedavg_cnn": {"method": None, "model": CNN, "server": ADAM, "rounds": 60},
-    "full_batch": {"method": None, "model": {"kind": "mlp", "hidden": [16]}, "client": {"batch": "full", "steps": 2}},
+    "full_batch": {
+        "method": None,
+        "model": {"kind": "mlp", "hidden": [16]},
+        "client": {"batch": "full", "steps": 2},
+    },
     "scaffold": {"rounds": 150},
     "median": {"method": None, "server": ["median"], "wire": [{"kind": "gaussian", "std": 0.1}]},
     "fedbuff": {
@@ -66,7 +70,14 @@ def scenario(name: str, rounds: int | None = None) -> dict:
 
 
 def kill_loop(
-    written_: Path, folder: Path, expected: dict, kills: int, rng: random.Random, start=0.2, span=1.0, soon=4.0
+    written_: Path,
+    folder: Path,
+    expected: dict,
+    kills: int,
+    rng: random.Random,
+    start=0.2,
+    span=1.0,
+    soon=4.0,
 ) -> Tally:
     """Run, kill, resume ... until so many kills happened and the last run has ended.
 
@@ -105,20 +116,27 @@ def kill_loop(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=100, help="of each scenario")
     parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="repeatable [all]")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    print(f"{'scenario':<20} {'runs':>5} {'kills':>6} {'before a commit':>16} {'seconds':>8}", flush=True)
+    print(
+        f"{'scenario':<20} {'runs':>5} {'kills':>6} {'before a commit':>16} {'seconds':>8}",
+        flush=True,
+    )
     for name in asked.scenario or SCENARIOS:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             file = written(scenario(name, asked.rounds), folder / "scenario.yaml")
             quiet = finished(file, folder / "quiet")
             assert quiet.returncode == 0, quiet.stderr
-            tally = kill_loop(file, folder, bits_of(folder / "quiet"), asked.kills, random.Random(asked.seed))
+            tally = kill_loop(
+                file, folder, bits_of(folder / "quiet"), asked.kills, random.Random(asked.seed)
+            )
         print(
             f"{name:<20} {tally.runs:>5} {tally.kills:>6} {tally.starting:>16} {tally.seconds:>8.0f}  all equal",
             flush=True,

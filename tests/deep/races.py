@@ -41,7 +41,9 @@ def quick_races(folder: Path, count: int, writers: int = 2) -> int:
     """Races for the claim alone, each on a new directory, without start-up between them -> how many were clean."""
     pipe = subprocess.PIPE
     words = [sys.executable, "-c", CLAIM]
-    processes = [subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) for _ in range(writers)]
+    processes = [
+        subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) for _ in range(writers)
+    ]
     streams = [(process.stdin, process.stdout) for process in processes]
     assert [answers.readline().strip() for _, answers in streams] == ["ready"] * writers
     for n in range(count):
@@ -68,7 +70,9 @@ def race(file: Path, out: Path, expected: dict[str, str], words: tuple[str, ...]
     codes = sorted(process.returncode for process in processes)
     assert codes[0] == 0, (codes, said)
     if codes[1] == 6:
-        assert sum("in use by process" in text and text.count("\n") == 1 for text in said) == 1, said
+        assert sum("in use by process" in text and text.count("\n") == 1 for text in said) == 1, (
+            said
+        )
         came = "locked"
     elif words:
         assert codes[1] == 0  # it came so late that there was nothing left to do
@@ -81,7 +85,9 @@ def race(file: Path, out: Path, expected: dict[str, str], words: tuple[str, ...]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--quick", type=int, default=2000, help="races for the claim alone")
     asked = parser.parse_args()
@@ -91,13 +97,21 @@ def main() -> None:
         for writers in (2, 4):
             (folder / str(writers)).mkdir()
             quick_races(folder / str(writers), asked.quick // 2, writers)
-        print(f"{asked.quick} races for the claim, one winner each, {time.monotonic() - began:.0f} s", flush=True)
+        print(
+            f"{asked.quick} races for the claim, one winner each, {time.monotonic() - began:.0f} s",
+            flush=True,
+        )
         file, began = written(SCENARIO, folder / "scenario.yaml"), time.monotonic()
         assert finished(file, folder / "whole").returncode == 0
         expected = bits(folder / "whole")
-        ways = [race(file, folder / f"run{n}", expected, ("--resume",) if n % 2 else ()) for n in range(asked.count)]
+        ways = [
+            race(file, folder / f"run{n}", expected, ("--resume",) if n % 2 else ())
+            for n in range(asked.count)
+        ]
     told = f"{ways.count('locked')} losers found it in use, {ways.count('late')} came late"
-    print(f"{asked.count} races of two runs: one winner each, {told}, {time.monotonic() - began:.0f} s")
+    print(
+        f"{asked.count} races of two runs: one winner each, {told}, {time.monotonic() - began:.0f} s"
+    )
 
 
 if __name__ == "__main__":

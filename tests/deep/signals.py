@@ -48,13 +48,17 @@ def resume(said: str, out: Path, expected: dict[str, str]) -> None:
     found = re.search(r"go on with: (fedsim run .* --resume)$", said.strip())
     assert found, said
     words = shlex.split(found[1])
-    done = subprocess.run([sys.executable, "-m", "fedsim.cli", *words[1:]], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsim.cli", *words[1:]], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     whole(out, expected)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

@@ -67,7 +67,10 @@ def of_cast() -> Checks:
     # 2⁻⁸ of 1 is half of the last place, and goes to even; 8 bits hold 3.140625, 11 bits a third as
     # 1365/4096
     yield arrivals({"kind": "cast"}, [1 + 2**-8, 3.1415927]), [[1, 3.140625], [32]]
-    yield arrivals({"kind": "cast", "dtype": "float16"}, [1 / 3, 65504]), [[1365 / 4096, 65504], [32]]
+    yield (
+        arrivals({"kind": "cast", "dtype": "float16"}, [1 / 3, 65504]),
+        [[1365 / 4096, 65504], [32]],
+    )
 
 
 def of_top_k() -> Checks:
@@ -81,7 +84,10 @@ def of_top_k() -> Checks:
 def of_rand_k() -> Checks:
     payload = Kept(f([-4, 1]), jnp.asarray([1, 3]))
     yield made("codec", {"kind": "rand_k", "k": 2}).decode(payload, 4), [0, -8, 0, 2]
-    yield made("codec", {"kind": "rand_k", "k": 2, "scale": False}).decode(payload, 4), [0, -4, 0, 1]
+    yield (
+        made("codec", {"kind": "rand_k", "k": 2, "scale": False}).decode(payload, 4),
+        [0, -4, 0, 1],
+    )
     arrived, bits = arrivals({"kind": "rand_k", "k": 2}, [1, 1, 1, 1])
     yield [sorted(arrived), bits], [[0, 0, 2, 2], [2 * 32 + 32]]
 
@@ -116,7 +122,10 @@ def of_stochastic_quantise() -> Checks:
     low, high, codes = levels_of(f([0, 2, 1, 0.5]), f([0.6, 0.6, 0.6, 0.6]), 3)
     yield compiled(values_between, static_argnums=3)(low, high, codes, 3), [0, 2, 1, 0]
     yield levels_of(f([0, 2, 1, 0.5]), f([0.4, 0.4, 0.4, 0.4]), 3)[2], [0, 2, 1, 1]
-    yield arrivals({"kind": "stochastic_quantise", "levels": 3}, [-1, 3, 1, -1]), [[-1, 3, 1, -1], [2 * 32 + 4 * 2]]
+    yield (
+        arrivals({"kind": "stochastic_quantise", "levels": 3}, [-1, 3, 1, -1]),
+        [[-1, 3, 1, -1], [2 * 32 + 4 * 2]],
+    )
 
 
 def of_terngrad() -> Checks:
@@ -170,7 +179,10 @@ def of_error_feedback() -> Checks:
 def of_lazy() -> Checks:
     yield step(f([3, 1]), f([7, 8]), jnp.asarray(True)).received, [3, 1]
     yield step(f([3, 1]), f([7, 8]), jnp.asarray(False)).received, [7, 8]
-    yield arrivals({"kind": "lazy", "probability": 1.0}, [3, 1], [0, 2]), [[3, 1], [0, 2], [2 * 32 + 1]]
+    yield (
+        arrivals({"kind": "lazy", "probability": 1.0}, [3, 1], [0, 2]),
+        [[3, 1], [0, 2], [2 * 32 + 1]],
+    )
     yield arrivals({"kind": "lazy", "probability": 1e-6}, [3, 1], [0, 2]), [[0, 0], [0, 0], [1]]
 
 

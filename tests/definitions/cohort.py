@@ -145,7 +145,9 @@ def played(written: str) -> Played:
 
     def play(updates: Updates, state: Any, context: Context):
         context = context._replace(server_loss=half_square)
-        sent, _, _ = before.apply(updates, before.init(context.shared["params"], updates.arrived), context)
+        sent, _, _ = before.apply(
+            updates, before.init(context.shared["params"], updates.arrived), context
+        )
         step, state, _ = rule.apply(sent, state, context)
         return step, state, tree.select(updates.arrived, sent.memory, updates.memory)
 

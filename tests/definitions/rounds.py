@@ -31,7 +31,10 @@ STILL = (
 CURVED = (
     Cohort(params=(0, 0), rows=([1, 0], [3, 4], [4, 4], [2, 2], [0, -1], [10, -6])),
     Cohort(params=(1, 0), rows=([-1, 0], [1, 4], [2, 4], [0, 2], [-2, -1], [8, -6])),
-    Cohort(params=(3, 0), rows=([-4.9, 0], [-3.11, 4], [-1.91, 4], [-4.1, 2], [-5.905, -1], [12.05, -6])),
+    Cohort(
+        params=(3, 0),
+        rows=([-4.9, 0], [-3.11, 4], [-1.91, 4], [-4.1, 2], [-5.905, -1], [12.05, -6]),
+    ),
 )
 """The model moves by (1, 0) and (2, 0), and updates by twice as much against it.
 

@@ -31,7 +31,9 @@ CASES = {
     # w = 2, 1, 6, 1, 2
     "mean, steps": case({"kind": "mean", "weights": "steps"}, (TWICE, [37 / 12, 0.25])),
     # the sums (31, -3) and (18, 1) over what is expected: 16 samples, 4 clients
-    "mean, expected samples": case({"kind": "mean", "denominator": "expected"}, (TWICE, [31 / 16, -3 / 16])),
+    "mean, expected samples": case(
+        {"kind": "mean", "denominator": "expected"}, (TWICE, [31 / 16, -3 / 16])
+    ),
     "mean, expected clients": case(
         {"kind": "mean", "weights": "uniform", "denominator": "expected"}, (TWICE, [4.5, 0.25])
     ),
@@ -39,13 +41,17 @@ CASES = {
     "nova": case({"kind": "nova"}, (TWICE, [3, -0.8])),
     # mean (3, 1/6), Σ‖x‖² = 179 with the fourth twice: 179 / (2 · 6 · (9.02778 + 1)) = 1.48753
     # times the mean; no less than once
-    "fedexp": case({"kind": "fedexp", "eps": 1.0}, (TWICE, [4.4626039, 0.2479224]), (ALIKE, [1, 0])),
+    "fedexp": case(
+        {"kind": "fedexp", "eps": 1.0}, (TWICE, [4.4626039, 0.2479224]), (ALIKE, [1, 0])
+    ),
     # (18, 1) over all 8 clients
     "mean_over_all": case({"kind": "mean_over_all"}, (TWICE, [2.25, 0.125])),
     # 8/6 · (31, -3)/40
     "horvitz_thompson": case({"kind": "horvitz_thompson"}, (TWICE, [31 / 30, -0.1])),
     # (2 (1, 0) + 8 (3, 4) + 4 (2, 2) + 6 (0, -1) + 8 (10, -6)) / 40: weights w / share
-    "horvitz_thompson, known": case({"kind": "horvitz_thompson", "shares": "known"}, (TWICE, [2.85, -0.35])),
+    "horvitz_thompson, known": case(
+        {"kind": "horvitz_thompson", "shares": "known"}, (TWICE, [2.85, -0.35])
+    ),
     # (16, -1)/8; then the last updates of all sum to (21, 5)
     "mifa": case({"kind": "mifa"}, (FIRST, [2, -0.125]), (SECOND, [2.625, 0.625])),
     # (16, -1)/5; then changes (5, 6)/4 and the last ones before, (16, -1)/8
@@ -59,7 +65,9 @@ CASES = {
     # Σ F² 2x / Σ (2 F ‖2x‖² + 2 F²), the fourth twice
     "q_fair": case({"kind": "q_fair", "q": 2.0, "L": 2.0}, (TWICE, [0.037246319, 0.017747712])),
     # λ = 1/8 of all; then F less their mean 0.95 moves them to 0.08, 0.13, 0.23, 0.055, 0.13
-    "agnostic": case({"kind": "agnostic", "lr": 0.1}, (FIRST, [3.2, -0.2]), (FIRST, [3.568, 0.232])),
+    "agnostic": case(
+        {"kind": "agnostic", "lr": 0.1}, (FIRST, [3.2, -0.2]), (FIRST, [3.568, 0.232])
+    ),
     # λ + F - 0.95 = 1.175 of the fourth, at most 0.175 of the others: the nearest point of the
     # simplex is the fourth alone
     "agnostic, far": case({"kind": "agnostic", "lr": 1.0}, (FIRST, [3.2, -0.2]), (FIRST, [2, 2])),
@@ -69,11 +77,15 @@ CASES = {
     "rfa": case({"kind": "rfa"}, (FIRST, [1.3698445, 0.0623914])),
     # from 0: the last row, of length √136, at length 5; then from there, by NumPy
     "centered_clipping": case(
-        {"kind": "centered_clipping", "radius": 5.0}, (FIRST, [2.0574929, 0.4855042]), (FIRST, [2.3860726, 0.4646176])
+        {"kind": "centered_clipping", "radius": 5.0},
+        (FIRST, [2.0574929, 0.4855042]),
+        (FIRST, [2.3860726, 0.4646176]),
     ),
     # columns 0 1 2 3 10 and -6 -1 0 2 4; without the last client two values are in the middle
     "median": case({"kind": "median"}, (FIRST, [2, 0]), (WITHOUT_LAST, [1.5, 1])),
-    "trimmed_mean": case({"kind": "trimmed_mean", "trim": 1}, (FIRST, [2, 1 / 3]), (WITHOUT_LAST, [1.5, 1])),
+    "trimmed_mean": case(
+        {"kind": "trimmed_mean", "trim": 1}, (FIRST, [2, 1 / 3]), (WITHOUT_LAST, [1.5, 1])
+    ),
     # scores of two neighbours: 2+5, 5+20, 5+5, 2+13, 117+125
     "krum": case({"kind": "krum", "f": 1}, (FIRST, [1, 0])),
     "multi_krum": case({"kind": "multi_krum", "f": 1}, (FIRST, [1.5, 1.25])),
@@ -87,28 +99,37 @@ CASES = {
     # + + + 0 + and 0 + + - -, in which the fourth client's vote counts twice in the second round
     "sign_majority": case({"kind": "sign_majority"}, (FIRST, [1, 0]), (TWICE, [1, 1])),
     # votes 5 and 1: the mean (3.1, -0.3), turned round in the second coordinate
-    "robust_learning_rate": case({"kind": "robust_learning_rate", "threshold": 2}, (TWICE, [3.1, 0.3])),
+    "robust_learning_rate": case(
+        {"kind": "robust_learning_rate", "threshold": 2}, (TWICE, [3.1, 0.3])
+    ),
     # all but the last, which is far away
     "minimum_diameter": case({"kind": "minimum_diameter", "f": 1}, (FIRST, [1.5, 1.25])),
     "smallest_eigenvalue": case({"kind": "smallest_eigenvalue", "f": 1}, (FIRST, [1.5, 1.25])),
     "divide_and_conquer": case({"kind": "divide_and_conquer", "f": 1}, (FIRST, [1.5, 1.25])),
     # weights 1 - τ/max τ after one step, by NumPy's eigenvectors
-    "covariance_filter": case({"kind": "covariance_filter", "f": 1}, (FIRST, [1.466483, 1.1896939])),
+    "covariance_filter": case(
+        {"kind": "covariance_filter", "f": 1}, (FIRST, [1.466483, 1.1896939])
+    ),
     # the third row is opposed to the others, whose cosine is 0.994: weights 0, 0, 1
     "foolsgold": case({"kind": "foolsgold"}, (SYBILS, [-1, 0])),
     # weights 1, 0.18071, 0.18071, 1; then, of the sums of both rounds, 0, 0, 0, 1; by the authors'
     # code
-    "foolsgold, in part": case({"kind": "foolsgold"}, (OPPOSED, [0.2168466, 2.361411]), (CONVINCED, [0, 2])),
+    "foolsgold, in part": case(
+        {"kind": "foolsgold"}, (OPPOSED, [0.2168466, 2.361411]), (CONVINCED, [0, 2])
+    ),
     # nobody differs, nobody is trusted
     "foolsgold, all alike": case({"kind": "foolsgold"}, (Cohort(rows=[[1, 2]] * 6), [0, 0])),
     # three of four point the same way; the median of the lengths 1, 2, 3, 9 is 2.5
     "flame": case({"kind": "flame", "noise": 0.0}, (CLUSTERED, [5.5 / 3, 0])),
     "largest_cluster": case({"kind": "largest_cluster"}, (CLUSTERED, [2, 0])),
     # the three nearest to (2, 2); where that client is away, two nearest to (1, 0)
-    "monna": case({"kind": "monna", "f": 2, "pivot": 3}, (FIRST, [2, 2]), (WITHOUT_PIVOT, [0.5, -0.5])),
+    "monna": case(
+        {"kind": "monna", "f": 2, "pivot": 3}, (FIRST, [2, 2]), (WITHOUT_PIVOT, [0.5, -0.5])
+    ),
     # lengths √2, √5, √5, √5, √162: the last is too long, the fourth has other signs
     "sign_guard": case(
-        {"kind": "sign_guard"}, (Cohort(rows=([1, 1], [1, 2], NONE, [2, 1], [-1, -2], [9, 9])), [4 / 3, 4 / 3])
+        {"kind": "sign_guard"},
+        (Cohort(rows=([1, 1], [1, 2], NONE, [2, 1], [-1, -2], [9, 9])), [4 / 3, 4 / 3]),
     ),
     # without the last, by NumPy
     "three_sigma": case({"kind": "three_sigma", "factor": 1.0}, (FIRST, [1.5, 1.25])),

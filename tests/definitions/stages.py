@@ -38,14 +38,26 @@ C = 2 * exp(0.1)
 """A bound of 2 behind a round in which 2 of 5 pass, where half should."""
 
 STAGES = {
-    "clip": case({"kind": "clip", "norm": 5.0}, (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]])),
+    "clip": case(
+        {"kind": "clip", "norm": 5.0}, (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]])
+    ),
     # lengths 1, 5, √8, 1, √136
     "adaptive_clip": case(
         {"kind": "adaptive_clip", "initial": 2.0, "lr": 1.0},
-        (Cohort(), [[1, 0], [1.2, 1.6], NONE, [sqrt(2), sqrt(2)], [0, -1], [4 * LONG, -2.4 * LONG]]),
         (
             Cohort(),
-            [[1, 0], [0.6 * C, 0.8 * C], NONE, [C / sqrt(2), C / sqrt(2)], [0, -1], [2 * C * LONG, -1.2 * C * LONG]],
+            [[1, 0], [1.2, 1.6], NONE, [sqrt(2), sqrt(2)], [0, -1], [4 * LONG, -2.4 * LONG]],
+        ),
+        (
+            Cohort(),
+            [
+                [1, 0],
+                [0.6 * C, 0.8 * C],
+                NONE,
+                [C / sqrt(2), C / sqrt(2)],
+                [0, -1],
+                [2 * C * LONG, -1.2 * C * LONG],
+            ],
         ),
     ),
     # three nearest: squared distances 20, 5, 2, 117; 20, 5, 34, 149; 5, 5, 13, 128; 2, 34, 13, 125
@@ -55,10 +67,13 @@ STAGES = {
     ),
     # k = ⌊2 · 4/5⌋ = 1: the longest becomes as long as the next, 5
     "adaptive_robust_clip": case(
-        {"kind": "adaptive_robust_clip", "f": 1}, (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]])
+        {"kind": "adaptive_robust_clip", "f": 1},
+        (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]]),
     ),
     # one bucket of all five: their mean, in the first row; the others are away
-    "bucket": case({"kind": "bucket", "size": 5}, (Cohort(), [[3.2, -0.2], NONE, NONE, NONE, NONE, NONE])),
+    "bucket": case(
+        {"kind": "bucket", "size": 5}, (Cohort(), [[3.2, -0.2], NONE, NONE, NONE, NONE, NONE])
+    ),
 }
 
 ATTACKS = {
@@ -67,7 +82,9 @@ ATTACKS = {
     "constant": case({"kind": "constant", "value": 7.0}, (ATTACKED, both(7, 7))),
     "zero": case({"kind": "zero"}, (ATTACKED, both(0, 0))),
     # two of five: s = 3 - 2, z = Φ⁻¹(2/3) = 0.4307273
-    "little_is_enough": case({"kind": "little_is_enough"}, (ATTACKED, both(2 - 0.4307273, 2 - 2 * 0.4307273))),
+    "little_is_enough": case(
+        {"kind": "little_is_enough"}, (ATTACKED, both(2 - 0.4307273, 2 - 2 * 0.4307273))
+    ),
     # with σ = (√(2/3), √(8/3))
     "little_is_enough, z": case(
         {"kind": "little_is_enough", "z": 1.5, "sign": "plus", "ddof": 0},
@@ -79,11 +96,15 @@ ATTACKS = {
         {"kind": "inner_product", "epsilon": 0.5, "knowledge": "own"}, (ATTACKED, both(-2.5, 1.75))
     ),
     # p = -(1, 1)/√2 and (1, 0), (3, 4) are √20 apart: γ² + √18 γ + 5 = 20
-    "min_max": case({"kind": "min_max"}, (ATTACKED, both(*[2 - (sqrt(78) - sqrt(18)) / 2 / sqrt(2)] * 2))),
+    "min_max": case(
+        {"kind": "min_max"}, (ATTACKED, both(*[2 - (sqrt(78) - sqrt(18)) / 2 / sqrt(2)] * 2))
+    ),
     # Σ over the others is 25 at most, and 10 around the mean: 3 γ² = 15
     "min_sum": case({"kind": "min_sum"}, (ATTACKED, both(*[2 - sqrt(5 / 2)] * 2))),
     # samples 1, 2, 1 and 3, 2: γ = 9/5
-    "model_replacement": case({"kind": "model_replacement"}, (ATTACKED, apart([0, -1.8], [18, -10.8]))),
+    "model_replacement": case(
+        {"kind": "model_replacement"}, (ATTACKED, apart([0, -1.8], [18, -10.8]))
+    ),
     "model_replacement, boost": case(
         {"kind": "model_replacement", "boost": 3.0}, (ATTACKED, apart([0, -3], [30, -18]))
     ),
@@ -95,10 +116,14 @@ ATTACKS = {
     "free_rider": case({"kind": "free_rider"}, (ATTACKED, both(0, 0)), (MOVED, both(1, 2))),
     # at first all coordinates, then one of two, that which moved least
     "neurotoxin": case(
-        {"kind": "neurotoxin", "density": 0.5}, (ATTACKED, ATTACKED.rows), (MOVED, apart([0, 0], [10, 0]))
+        {"kind": "neurotoxin", "density": 0.5},
+        (ATTACKED, ATTACKED.rows),
+        (MOVED, apart([0, 0], [10, 0])),
     ),
     # strengths 10, 30, 20, 15, 17.5 do 10, 0, 6, 11, 8.5: 15 times σ = (1, 2) beyond the mean
-    "optimised": case({"kind": "optimised", "evaluations": 6, "ratio": 0.5}, (ATTACKED, both(17, 32))),
+    "optimised": case(
+        {"kind": "optimised", "evaluations": 6, "ratio": 0.5}, (ATTACKED, both(17, 32))
+    ),
 }
 
 DRAWN = {"gaussian", "fang", "mimic", "aggregate_noise"}

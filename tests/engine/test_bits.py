@@ -89,7 +89,9 @@ def test_evaluation_does_not_touch_training(reference):
 def test_other_seeds_beside_it(reference):
     several = fedsim.run(scenario(), seeds=[5, 0])
     alone = fedsim.run(scenario())
-    np.testing.assert_array_equal(several.model(seed=0)["layer1"]["W"], alone.model()["layer1"]["W"])
+    np.testing.assert_array_equal(
+        several.model(seed=0)["layer1"]["W"], alone.model()["layer1"]["W"]
+    )
     assert np.abs(several.model(seed=5)["layer1"]["W"] - alone.model()["layer1"]["W"]).max() > 0
 
 
@@ -114,7 +116,9 @@ def test_two_processes_and_another_hash_seed(reference, root):
     for hash_seed in ("1", "77"):
         code = PROCESS.format(tests=str(root / "tests"))
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+        out = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+        )
         assert out.stdout.strip() == reference
 
 
@@ -127,12 +131,21 @@ def test_one_compilation_over_all_rounds():
         p = experiment.program
         if row.values["round"]:
             compiled.append(
-                [f._cache_size() for f in (p.mesh.train, p.server.reduction.adding, p.server.close, p.evaluate)]
+                [
+                    f._cache_size()
+                    for f in (p.mesh.train, p.server.reduction.adding, p.server.close, p.evaluate)
+                ]
             )
 
-    fedsim.run(scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}), watch=watch, seeds=2)
+    fedsim.run(
+        scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}),
+        watch=watch,
+        seeds=2,
+    )
     # nothing is compiled after the first evaluated round, nor for another seed; only the clients' scores at the very end
-    assert len(compiled) == 6 and compiled[3] == compiled[0] and compiled[-1][:-1] == compiled[0][:-1]
+    assert (
+        len(compiled) == 6 and compiled[3] == compiled[0] and compiled[-1][:-1] == compiled[0][:-1]
+    )
 
 
 VARIANTS = {
@@ -141,7 +154,11 @@ VARIANTS = {
     "fedexp": {"method": "fedexp", "server": "mean"},
     "fair": {"method": "qfedavg", "server": "mean"},
     "clip": {"server": [{"kind": "clip", "norm": 0.5}, "mean"]},
-    "noise": {"server": ["mean"], "wire": [{"kind": "gaussian", "std": 0.1}], "fleet": {"malicious": 0.3}},
+    "noise": {
+        "server": ["mean"],
+        "wire": [{"kind": "gaussian", "std": 0.1}],
+        "fleet": {"malicious": 0.3},
+    },
     "median": {"server": ["median"]},
     "mixed": {"server": [{"kind": "mix_neighbours", "f": 2}, {"kind": "trimmed_mean", "trim": 2}]},
 }
@@ -180,7 +197,13 @@ def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(n
         p = experiment.program
         probe = (p.probe.train,) if p.probe else ()
         lanes = (p.mesh.train, *probe)
-        parts = (*lanes, p.server.memories.gather, p.server.probing.add, p.server.reduction.adding, p.server.close)
+        parts = (
+            *lanes,
+            p.server.memories.gather,
+            p.server.probing.add,
+            p.server.reduction.adding,
+            p.server.close,
+        )
         if row.values["round"]:
             sizes.append([f._cache_size() for f in parts])
 

@@ -47,7 +47,9 @@ def test_nor_where_rounds_depend_on_what_was_before(cores, devices):
 
 def test_nor_where_each_device_is_handed_the_samples_of_its_own_clients():
     names = ["scaffold", "mime", "fedbuff"]
-    assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == {name: digest(run(name)) for name in names}
+    assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == {
+        name: digest(run(name)) for name in names
+    }
 
 
 @pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice"])
@@ -72,7 +74,11 @@ def test_client_memory_on_disk_changes_no_byte():
 
 @pytest.mark.parametrize(
     ("asked", "answer"),
-    [("gpu", "there is no gpu here"), ("cpu:7", "there are 1 devices"), ("the fast one", "write a kind")],
+    [
+        ("gpu", "there is no gpu here"),
+        ("cpu:7", "there are 1 devices"),
+        ("the fast one", "write a kind"),
+    ],
 )
 def test_a_device_that_is_not_there(asked, answer):
     with pytest.raises(DeviceError, match=answer):
@@ -80,7 +86,16 @@ def test_a_device_that_is_not_there(asked, answer):
 
 
 def start(process: int, port: int, out: Path, root: Path, *more: str) -> subprocess.Popen:
-    words = ["--coordinator", f"127.0.0.1:{port}", "--processes", "2", "--process", str(process), "--out", str(out)]
+    words = [
+        "--coordinator",
+        f"127.0.0.1:{port}",
+        "--processes",
+        "2",
+        "--process",
+        str(process),
+        "--out",
+        str(out),
+    ]
     edits = ["--set", "numerics.threads=4", "--set", "checkpoint.rounds=1", "--no-pictures"]
     command = [FEDSIM, "run", root / "scenarios/iid.yaml", *words, *edits, *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -106,11 +121,17 @@ def test_two_processes_one_of_which_dies(root, tmp_path, victim):
     said = pair[1 - victim].communicate(timeout=60)[1]
     pair[victim].communicate()
     assert pair[1 - victim].returncode == 1 and said.count("\n") == 1
-    assert "another process of this run is gone; go on with: fedsim run" in said and "--resume" in said
+    assert (
+        "another process of this run is gone; go on with: fedsim run" in said and "--resume" in said
+    )
     port = free_port()
     pair = [start(i, port, out, root, "--resume", "--set", "rounds=200") for i in (0, 1)]
     assert [process.communicate(timeout=200) and process.returncode for process in pair] == [0, 0]
-    fedsim.run(root / "scenarios/iid.yaml", edits=["numerics.threads=4", "rounds=200"], out=tmp_path / "one")
+    fedsim.run(
+        root / "scenarios/iid.yaml",
+        edits=["numerics.threads=4", "rounds=200"],
+        out=tmp_path / "one",
+    )
     assert (out / "rounds.csv").read_bytes() == (tmp_path / "one" / "rounds.csv").read_bytes()
 
 
@@ -121,7 +142,15 @@ def test_two_processes_give_the_bytes_of_one(root, tmp_path):
     for process in pair:
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0 and said == ""
-    alone = fedsim.run(root / "scenarios/iid.yaml", edits=["numerics.threads=4", "rounds=10"], out=tmp_path / "one")
+    alone = fedsim.run(
+        root / "scenarios/iid.yaml", edits=["numerics.threads=4", "rounds=10"], out=tmp_path / "one"
+    )
     assert alone.status == "done"
-    for name in ("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "model.fedavg.0.safetensors"):
+    for name in (
+        "rounds.csv",
+        "clients.csv",
+        "partition.csv",
+        "summary.csv",
+        "model.fedavg.0.safetensors",
+    ):
         assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()

@@ -40,7 +40,9 @@ def by_hand(rows):
     flat = np.concatenate([rows["w"].reshape(len(rows["b"]), -1), rows["b"]], 1)
     norms = np.linalg.norm(flat, axis=1)
     apart = np.sqrt((np.linalg.norm(flat - flat.mean(0), axis=1) ** 2).mean())
-    pairs = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in itertools.combinations(flat, 2)]
+    pairs = [
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in itertools.combinations(flat, 2)
+    ]
     return norms.mean(), apart, np.mean(pairs)
 
 
@@ -50,7 +52,9 @@ def test_the_definitions():
         whole = diagnosed((rows, ones))
         np.testing.assert_allclose(whole[:, 0], by_hand(rows), rtol=1e-12)
         parts = [slice(0, 3), slice(3, 4), slice(4, 7)]
-        cut = [(jax.tree.map(lambda leaf, part=part: leaf[part], rows), ones[part]) for part in parts]
+        cut = [
+            (jax.tree.map(lambda leaf, part=part: leaf[part], rows), ones[part]) for part in parts
+        ]
         assert diagnosed(*cut).tobytes() == whole.tobytes()  # whatever the blocks
 
 
@@ -59,7 +63,10 @@ def test_runs_side_by_side_have_the_bits_of_each_alone():
     weights = np.random.default_rng(0).integers(0, 2, (4, 7)).astype(np.float32)
     together = jax.tree.map(lambda *leaves: np.concatenate(leaves), *cohorts)
     alone = [diagnosed(run) for run in zip(cohorts, weights, strict=True)]
-    assert diagnosed((together, weights.ravel()), runs=4).tobytes() == np.concatenate(alone, 1).tobytes()
+    assert (
+        diagnosed((together, weights.ravel()), runs=4).tobytes()
+        == np.concatenate(alone, 1).tobytes()
+    )
 
 
 def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
@@ -74,7 +81,11 @@ def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
 def test_equal_updates_do_not_drift():
     rows = {"w": np.ones((5, 3), np.float32)}
     norm, drift, cosine = diagnosed((rows, np.ones(5, np.float32)))[:, 0]
-    assert norm == pytest.approx(3**0.5) and drift == pytest.approx(0, abs=1e-3) and cosine == pytest.approx(1)
+    assert (
+        norm == pytest.approx(3**0.5)
+        and drift == pytest.approx(0, abs=1e-3)
+        and cosine == pytest.approx(1)
+    )
     norm, drift, cosine = diagnosed((rows, np.array([1, 0, 0, 0, 0], np.float32)))[:, 0]
     assert np.isnan(cosine) and drift == pytest.approx(0, abs=1e-3)
 
@@ -82,7 +93,10 @@ def test_equal_updates_do_not_drift():
 @pytest.mark.long
 def test_asking_changes_nothing_else():
     plain, asked = fedsim.run(SCENARIO), fedsim.run(SCENARIO, edits=ASKED)
-    assert not set(NAMES) & set(plain.rounds) and list(asked.rounds)[-4:] == [*NAMES, "honest_distance"]
+    assert not set(NAMES) & set(plain.rounds) and list(asked.rounds)[-4:] == [
+        *NAMES,
+        "honest_distance",
+    ]
     assert asked.rounds.drop(columns=[*NAMES, "honest_distance"]).equals(plain.rounds)
     assert asked.model(seed=1)["W"].tobytes() == plain.model(seed=1)["W"].tobytes()
     assert asked.rounds.query("round == 0")[NAMES].isna().all(axis=None)
@@ -96,16 +110,25 @@ def test_skewed_clients_drift_more():
     for alpha in (0.1, 100):
         result = fedsim.run(SCENARIO, edits=[*ASKED, f"data.partition.alpha={alpha}"])
         drift[alpha] = result.rounds.query("round == 1")[["drift", "cosine"]].mean()
-    assert drift[0.1]["drift"] > 1.5 * drift[100]["drift"] and drift[0.1]["cosine"] < drift[100]["cosine"] - 0.2
+    assert (
+        drift[0.1]["drift"] > 1.5 * drift[100]["drift"]
+        and drift[0.1]["cosine"] < drift[100]["cosine"] - 0.2
+    )
 
 
 @pytest.mark.long
 def test_they_go_on_after_a_commit_and_are_means_since_the_row_before(tmp_path):
     every = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=6"]).rounds
-    some = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=5", "evaluate.every=2"], out=tmp_path / "out").rounds
-    more_of_it = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=6", "evaluate.every=2"], out=tmp_path / "out", resume=True)
+    some = fedsim.run(
+        SCENARIO, edits=[*ASKED, "rounds=5", "evaluate.every=2"], out=tmp_path / "out"
+    ).rounds
+    more_of_it = fedsim.run(
+        SCENARIO, edits=[*ASKED, "rounds=6", "evaluate.every=2"], out=tmp_path / "out", resume=True
+    )
     assert len(some) == 8
     rows = more_of_it.rounds.set_index(["seed", "round"])
     for seed, first in itertools.product((0, 1), (1, 3, 5)):
         mine = every[(every["seed"] == seed) & every["round"].between(first, first + 1)]
-        np.testing.assert_allclose(rows.loc[(seed, first + 1), NAMES].astype(float), mine[NAMES].mean(), rtol=1e-12)
+        np.testing.assert_allclose(
+            rows.loc[(seed, first + 1), NAMES].astype(float), mine[NAMES].mean(), rtol=1e-12
+        )

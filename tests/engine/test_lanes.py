@@ -17,12 +17,19 @@ def ragged(seed=0, clients=12, features=5, classes=3):
     sizes = rng.integers(1, 30, clients)
     n = sizes.sum()
     return fedsim.Arrays(
-        rng.normal(size=(n, features)), rng.integers(0, classes, n), np.repeat(np.arange(clients), sizes)
+        rng.normal(size=(n, features)),
+        rng.integers(0, classes, n),
+        np.repeat(np.arange(clients), sizes),
     )
 
 
 def scenario(**sections):
-    return {"name": "lanes", "rounds": 3, "client": {"lr": 0.3, "batch": 4, "epochs": 2, "shuffle": False}, **sections}
+    return {
+        "name": "lanes",
+        "rounds": 3,
+        "client": {"lr": 0.3, "batch": 4, "epochs": 2, "shuffle": False},
+        **sections,
+    }
 
 
 def by_hand(data, rounds=3, lr=0.3, B=4, epochs=2):
@@ -63,7 +70,10 @@ def test_lanes_are_the_padded_vmap():
     with jax.enable_x64(True):
         x, y = (
             np.stack(
-                [np.pad(a[owner == k], [(0, sizes.max() - n)] + [(0, 0)] * (a.ndim - 1)) for k, n in enumerate(sizes)]
+                [
+                    np.pad(a[owner == k], [(0, sizes.max() - n)] + [(0, 0)] * (a.ndim - 1))
+                    for k, n in enumerate(sizes)
+                ]
             )
             for a in (data.x, data.y)
         )
@@ -95,7 +105,8 @@ def test_one_full_batch_step_is_centralised_gradient_descent():
     client = {"lr": 0.7, "batch": "full", "steps": 1}
     federated = fedsim.run(scenario(rounds=8, client=client, numerics=X64), data=data).model()
     alone = fedsim.run(
-        scenario(rounds=8, client=client, numerics=X64), data=data._replace(client=np.zeros(len(data.y)))
+        scenario(rounds=8, client=client, numerics=X64),
+        data=data._replace(client=np.zeros(len(data.y))),
     )
     np.testing.assert_allclose(federated["W"], alone.model()["W"], rtol=1e-12, atol=1e-14)
 
@@ -148,7 +159,8 @@ def test_uniform_and_step_weights():
     client = {"lr": 0.3, "batch": "full", "steps": 2}
     by = {
         w: fedsim.run(
-            scenario(client=client, numerics=X64, server=[{"kind": "mean", "weights": w}]), data=data
+            scenario(client=client, numerics=X64, server=[{"kind": "mean", "weights": w}]),
+            data=data,
         ).model()["W"]
         for w in ("samples", "uniform", "steps")
     }
@@ -160,7 +172,8 @@ def test_uniform_and_step_weights():
 def test_a_client_listed_twice_counts_twice():
     data = ragged()
     run = lambda rounds, server: fedsim.run(
-        scenario(numerics=X64, cohort={"kind": "listed", "rounds": rounds}, server=server), data=data
+        scenario(numerics=X64, cohort={"kind": "listed", "rounds": rounds}, server=server),
+        data=data,
     ).model()["W"]
     uniform = [{"kind": "mean", "weights": "uniform"}]
     twice, once = run([[0, 0, 1]], uniform), run([[0, 1]], uniform)

@@ -27,7 +27,9 @@ def test_weights_are_sample_counts(weights, why):
 
 
 def test_one_loss_a_row():
-    with pytest.raises(fedsim.ScenarioError, match=r"loss: 3 rows need 3 losses, found shape \[2\]"):
+    with pytest.raises(
+        fedsim.ScenarioError, match=r"loss: 3 rows need 3 losses, found shape \[2\]"
+    ):
         fedsim.aggregate("q_fair", ROWS, loss=[1.0, 2.0])
 
 

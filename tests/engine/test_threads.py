@@ -55,10 +55,14 @@ def test_there_are_no_more_shards_than_clients_for_them(monkeypatch):
 def test_what_each_thread_returns_comes_in_the_order_of_the_calls():
     program = threads.jit_for_threads(lambda x: x * 2)
     for _ in range(3):
-        assert [int(y) for y in threads.in_threads(program, [(jnp.asarray(i),) for i in range(5)])] == [0, 2, 4, 6, 8]
+        assert [
+            int(y) for y in threads.in_threads(program, [(jnp.asarray(i),) for i in range(5)])
+        ] == [0, 2, 4, 6, 8]
 
 
-def test_calls_side_by_side_come_in_order_and_a_program_stays_with_one_thread_until_it_ran(monkeypatch):
+def test_calls_side_by_side_come_in_order_and_a_program_stays_with_one_thread_until_it_ran(
+    monkeypatch,
+):
     monkeypatch.setattr(threads, "threads_in_force", lambda: 3)
     programs = [jax.jit(lambda x, n=n: x * n) for n in (2, 3)]
     owners, where = [programs[i % 2] for i in range(12)], {}
@@ -69,7 +73,7 @@ def test_calls_side_by_side_come_in_order_and_a_program_stays_with_one_thread_un
 
     calls = list(zip(owners, range(12), strict=True))
     for _ in range(3):
-        assert threads.beside(call, calls, owners) == [i * (2 + i % 2) for i in range(12)]
+        assert threads.run_in_threads(call, calls, owners) == [i * (2 + i % 2) for i in range(12)]
         assert _ or all(len(of_one) == 1 for of_one in where.values())
 
 
@@ -77,11 +81,15 @@ def test_an_error_beside_others_is_raised_and_the_float_type_is_the_callers(monk
     monkeypatch.setattr(threads, "threads_in_force", lambda: 2)
     programs = [jax.jit(lambda x, n=n: x / n) for n in (3, 7)]
     with jax.enable_x64(True):
-        thirds = threads.beside(lambda program, x: program(jnp.asarray(x)), [(p, 1.0) for p in programs], programs)
+        thirds = threads.run_in_threads(
+            lambda program, x: program(jnp.asarray(x)), [(p, 1.0) for p in programs], programs
+        )
         assert [float(value) for value in thirds] == [1 / 3, 1 / 7]
     for at in range(2):
         with pytest.raises(ZeroDivisionError):
-            threads.beside(lambda i, at=at: 1 // (i - at), [(0,), (1,)], [jax.jit(abs), jax.jit(abs)])
+            threads.run_in_threads(
+                lambda i, at=at: 1 // (i - at), [(0,), (1,)], [jax.jit(abs), jax.jit(abs)]
+            )
 
 
 def test_a_thread_computes_with_the_callers_float_type():
@@ -101,7 +109,9 @@ def test_what_fails_in_a_thread_fails_in_the_caller():
 
 
 @pytest.mark.parametrize(("maps", "forgets"), [(30_000, False), (40_000, True)])
-def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(maps, forgets, tmp_path, monkeypatch):
+def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(
+    maps, forgets, tmp_path, monkeypatch
+):
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/sys/vm").mkdir(parents=True)
     (tmp_path / "proc/self/maps").write_text("line\n" * maps)
@@ -113,17 +123,25 @@ def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(maps, forge
     assert bool(cleared) is forgets
 
 
-def test_compiled_programs_are_kept_meanwhile_and_the_host_program_s_settings_come_back(tmp_path, monkeypatch):
+def test_compiled_programs_are_kept_meanwhile_and_the_host_program_s_settings_come_back(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_ENABLE_COMPILATION_CACHE", raising=False)
-    settings = lambda: {name: jax.config.values[name] for name in (*machine.KEEP_ALL, "jax_compilation_cache_dir")}
+    settings = lambda: {
+        name: jax.config.values[name] for name in (*machine.KEEP_ALL, "jax_compilation_cache_dir")
+    }
     before = settings()
-    machine._configure({"jax_compilation_cache_dir": None, "jax_persistent_cache_min_compile_time_secs": 5.0})
+    machine._configure(
+        {"jax_compilation_cache_dir": None, "jax_persistent_cache_min_compile_time_secs": 5.0}
+    )
     try:
         host = settings()
         with machine.compile_cache() as folder:
             jax.jit(lambda x: 3 * x + 17)(jnp.arange(5.0)).block_until_ready()
-        assert folder == str(tmp_path / "fedsim" / "xla") and any((tmp_path / "fedsim" / "xla").iterdir())
+        assert folder == str(tmp_path / "fedsim" / "xla") and any(
+            (tmp_path / "fedsim" / "xla").iterdir()
+        )
         assert settings() == host
         kept = sorted((tmp_path / "fedsim" / "xla").iterdir())
         jax.jit(lambda x: 5 * x + 19)(jnp.arange(5.0)).block_until_ready()

@@ -10,7 +10,10 @@ from fedsim import tree
 
 def clients(K=5, seed=0):
     rng = np.random.default_rng(seed)
-    make = lambda: {"w": jnp.asarray(rng.normal(size=(3, 2))), "b": [jnp.asarray(rng.normal(size=2))]}
+    make = lambda: {
+        "w": jnp.asarray(rng.normal(size=(3, 2))),
+        "b": [jnp.asarray(rng.normal(size=2))],
+    }
     return [make() for _ in range(K)]
 
 
@@ -28,7 +31,9 @@ def test_stack_is_inverse_of_unstack():
 
 def test_weighted_sum_is_the_sum():
     trees, w = clients(), jnp.array([1.0, 0.0, 2.0, 3.0, 0.5])
-    want = jax.tree.map(lambda *leaves: sum(float(k) * leaf for k, leaf in zip(w, leaves, strict=True)), *trees)
+    want = jax.tree.map(
+        lambda *leaves: sum(float(k) * leaf for k, leaf in zip(w, leaves, strict=True)), *trees
+    )
     close(tree.weighted_sum(tree.stack(trees), w), want)
 
 
@@ -48,7 +53,9 @@ def test_permutation():
 @pytest.mark.parametrize("poison", [jnp.nan, jnp.inf, -jnp.inf])
 def test_absent_rows_are_ignored_whatever_they_hold(poison):
     stacked, w = tree.stack(clients()), jnp.array([1.0, 0.0, 2.0, 0.0, 3.0])
-    poisoned = tree.put(stacked, jnp.array([1, 3]), jax.tree.map(lambda x: jnp.full_like(x[:2], poison), stacked))
+    poisoned = tree.put(
+        stacked, jnp.array([1, 3]), jax.tree.map(lambda x: jnp.full_like(x[:2], poison), stacked)
+    )
     a, b = tree.weighted_mean(stacked, w), tree.weighted_mean(poisoned, w)
     assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), a, b))
 
@@ -91,7 +98,9 @@ def far(kind: str) -> np.ndarray:
     return X.astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["plain", "common mean", "outlier", "almost the same", "the same", "huge"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "common mean", "outlier", "almost the same", "the same", "huge"]
+)
 def test_squared_distances_keep_their_digits(kind):
     X = far(kind)
     present = np.arange(23) != 7
@@ -109,24 +118,38 @@ def test_squared_distances_keep_their_digits(kind):
     np.testing.assert_array_equal(got, got.T)
 
 
-@pytest.mark.parametrize("shapes", [[(3,), (2, 2), (1,)], [(3,), (5000,), (2, 2), (4096,), (1,)], [(66_000,), (7,)]])
+@pytest.mark.parametrize(
+    "shapes", [[(3,), (2, 2), (1,)], [(3,), (5000,), (2, 2), (4096,), (1,)], [(66_000,), (7,)]]
+)
 def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
     rng, present = np.random.default_rng(2), np.arange(5) != 1
     stacked = [jnp.asarray(rng.normal(size=(5, *shape)), jnp.float32) for shape in shapes]
-    flat = np.concatenate([np.asarray(leaf, float).reshape(5, -1) for leaf in stacked], axis=1)[present]
+    flat = np.concatenate([np.asarray(leaf, float).reshape(5, -1) for leaf in stacked], axis=1)[
+        present
+    ]
     centred = flat - flat.mean(0)
     got = np.asarray(jax.jit(tree.gram)(stacked, jnp.asarray(present)))
     scale = np.square(centred).sum(1).max()
-    np.testing.assert_allclose(got[np.ix_(present, present)], centred @ centred.T, atol=2e-6 * scale)
+    np.testing.assert_allclose(
+        got[np.ix_(present, present)], centred @ centred.T, atol=2e-6 * scale
+    )
     assert not got[1].any() and not got[:, 1].any()
 
 
 def test_finite_rows():
     most = np.finfo(np.float32).max
-    w = np.array([[most, -most], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]], np.float32)
+    w = np.array(
+        [[most, -most], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]], np.float32
+    )
     half = jnp.asarray([[1], [1], [1], [1], [1], [np.nan]], jnp.float16)
-    stacked = {"w": jnp.asarray(w), "none": jnp.zeros((6, 0)), "count": jnp.full((6, 2, 2), 2**31 - 1)}
-    finite = lambda stacked: np.asarray(jax.jit(tree.finite_rows, static_argnums=1)(stacked, 6)).tolist()
+    stacked = {
+        "w": jnp.asarray(w),
+        "none": jnp.zeros((6, 0)),
+        "count": jnp.full((6, 2, 2), 2**31 - 1),
+    }
+    finite = lambda stacked: np.asarray(
+        jax.jit(tree.finite_rows, static_argnums=1)(stacked, 6)
+    ).tolist()
     assert finite(stacked) == [True, False, False, False, True, True]
     assert finite({**stacked, "half": half}) == [True, False, False, False, True, False]
 
@@ -149,10 +172,16 @@ def test_absent_rows_change_no_bit_of_distances(kind):
     ("call", "message"),
     [
         (lambda: tree.stack([]), "no trees"),
-        (lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(3)}]), r"tree 1: leaf \['w'\] has shape \(3,\)"),
+        (
+            lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(3)}]),
+            r"tree 1: leaf \['w'\] has shape \(3,\)",
+        ),
         (lambda: tree.stack([{"w": jnp.zeros(2)}, {"v": jnp.zeros(2)}]), "structure"),
         (lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(2, int)}]), "int32"),
-        (lambda: tree.weighted_sum({"w": jnp.zeros((2, 3))}, jnp.zeros(3)), r"2 rows need weights of shape \(2,\)"),
+        (
+            lambda: tree.weighted_sum({"w": jnp.zeros((2, 3))}, jnp.zeros(3)),
+            r"2 rows need weights of shape \(2,\)",
+        ),
         (lambda: tree.rows({"a": jnp.zeros((2, 3)), "b": jnp.zeros((3, 3))}), "3 rows"),
         (lambda: tree.rows({"a": jnp.zeros(())}), "scalar"),
         (lambda: tree.rows({}), "no client axis"),

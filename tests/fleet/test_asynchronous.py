@@ -29,7 +29,12 @@ def problem(seed=0, sizes=(3, 1, 4, 2, 2, 5), scale=1.0) -> dict:
     """f_i = ½ (x − a_i)ᵀ H_i (x − a_i)."""
     rng = np.random.default_rng(seed)
     H = np.stack([np.eye(D) * rng.uniform(0.5, 2) for _ in range(N)])
-    return {"sizes": list(sizes), "H": H, "a": scale * rng.normal(size=(N, D)), "x0": rng.normal(size=D)}
+    return {
+        "sizes": list(sizes),
+        "H": H,
+        "a": scale * rng.normal(size=(N, D)),
+        "x0": rng.normal(size=D),
+    }
 
 
 def trained(inputs, i, x, steps, lr):
@@ -43,7 +48,13 @@ def trained(inputs, i, x, steps, lr):
 
 def scenario(**sections):
     client = {"lr": 0.1, "batch": "full", "steps": TIMES}
-    return {"name": "s", "rounds": 5, "client": client, "numerics": {"dtype": "float64"}, **sections}
+    return {
+        "name": "s",
+        "rounds": 5,
+        "client": client,
+        "numerics": {"dtype": "float64"},
+        **sections,
+    }
 
 
 SIMULATED = [case for case in oracle("systems") if case["fn"] == "async_sim"]
@@ -65,7 +76,9 @@ def test_fedbuff_is_its_simulation(case, weights):
         versions.append(versions[-1] + 0.7 * step / total)
     schedule = {"kind": "fedbuff", "buffer": p["buffer"], "concurrency": p["concurrency"]}
     server = [{"kind": "mean", "weights": weights}, {"kind": "sgd", "lr": 0.7}]
-    written = scenario(schedule=schedule, server=server, cohort={"kind": "listed", "rounds": [list(range(N))]})
+    written = scenario(
+        schedule=schedule, server=server, cohort={"kind": "listed", "rounds": [list(range(N))]}
+    )
     got, result = trajectory(written, **quadratic(inputs))
     np.testing.assert_allclose(got, versions[1:], rtol=1e-12)
     assert result.rounds["virtual_seconds"].tolist()[1:] == [flush["time"] for flush in log]
@@ -92,7 +105,10 @@ def test_the_power_of_choice_is_its_simulation():
     written = scenario(rounds=12, cohort=cohort, client={"lr": lr, "batch": "full", "steps": TIMES})
     got, result = trajectory(written, **quadratic(inputs))
     np.testing.assert_allclose(got, path, rtol=1e-12)
-    assert result.clients["rounds_joined"].tolist() == np.bincount(np.ravel(cohorts), minlength=N).tolist()
+    assert (
+        result.clients["rounds_joined"].tolist()
+        == np.bincount(np.ravel(cohorts), minlength=N).tolist()
+    )
     assert len({tuple(ids) for ids in cohorts[3:]}) > 1
 
 
@@ -129,7 +145,12 @@ def digits(kind, **sections):
     data = {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}}
     plain = {"name": "bits", "rounds": 7, "data": data, "model": {"kind": "mlp", "hidden": [8]}}
     client = {
-        "lr": {"kind": "exponential_decay", "init_value": 0.1, "transition_steps": 3, "decay_rate": 0.5},
+        "lr": {
+            "kind": "exponential_decay",
+            "init_value": 0.1,
+            "transition_steps": 3,
+            "decay_rate": 0.5,
+        },
         "batch": 8,
     }
     return {**plain, "client": client, "numerics": {"lanes": 4}, **KINDS[kind], **sections}
@@ -149,14 +170,22 @@ def test_neither_packing_nor_blocks_nor_calls_change_a_bit(kind):
 def files_of(path) -> dict:
     """Tables and models of a run directory, as bytes, and the arrays of its last commits."""
     files = {
-        file.name: file.read_bytes() for file in [*path.glob("model*"), *path.glob("*.csv")] if file.stem != "timing"
+        file.name: file.read_bytes()
+        for file in [*path.glob("model*"), *path.glob("*.csv")]
+        if file.stem != "timing"
     }
-    commits = [sorted(folder.glob("state-*.ckpt"))[-1] for folder in sorted((path / "checkpoints").iterdir())]
+    commits = [
+        sorted(folder.glob("state-*.ckpt"))[-1]
+        for folder in sorted((path / "checkpoints").iterdir())
+    ]
     arrays = [decode(commit.read_bytes()).arrays for commit in commits]
     optional = files.keys() & {f"{name}.csv" for name in OPTIONAL}
     assert len(files) == 2 + 4 + len(optional) and len(arrays) == 2
     assert any(name.startswith("plan.") for name in arrays[0])
-    return {**files, "commits": [{name: leaf.tobytes() for name, leaf in commit.items()} for commit in arrays]}
+    return {
+        **files,
+        "commits": [{name: leaf.tobytes() for name, leaf in commit.items()} for commit in arrays],
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -175,11 +204,18 @@ def test_a_run_that_was_left_in_the_middle_of_flights_ends_with_the_same_bytes(k
     assert files_of(tmp_path / "whole") == files_of(tmp_path / "longer")
 
 
-@pytest.mark.parametrize("kind", sorted({*KINDS, "dropout"} - (set() if WHOLE else {"semi_sync", "leaving"})))
+@pytest.mark.parametrize(
+    "kind", sorted({*KINDS, "dropout"} - (set() if WHOLE else {"semi_sync", "leaving"}))
+)
 def test_company_changes_no_bit(kind):
     name = "fedbuff" if kind == "dropout" else kind
     checked = read(
-        digits(name, seeds=4, data={"kind": "gaussian_blobs", "samples": 400, "clients": 40}, model="logistic")
+        digits(
+            name,
+            seeds=4,
+            data={"kind": "gaussian_blobs", "samples": 400, "clients": 40},
+            model="logistic",
+        )
     )
     with numerics(checked):
         init = lambda key, x: {"W": np.zeros((x.shape[-1], 10), np.float32)}
@@ -191,7 +227,10 @@ def test_company_changes_no_bit(kind):
         for seed in seeds:
             alone, end = rows([experiment.run(seed)], [seed], experiment.program)
             assert alone[seed] == together[seed] and end[seed].keys() == ends[seed].keys()
-            assert all(np.array_equal(end[seed][name], ends[seed][name], equal_nan=True) for name in end[seed])
+            assert all(
+                np.array_equal(end[seed][name], ends[seed][name], equal_nan=True)
+                for name in end[seed]
+            )
     if name != "power_of_choice":
         assert any(name.startswith("version") for name in end[seed]) == (kind != "alone")
 
@@ -210,7 +249,9 @@ def test_a_buffer_of_all_that_train_at_equal_speeds_is_the_synchronous_run(own):
     given = {"model": (init, noisy)} if own == "dropout" else {}
     sync = fedsim.run(digits("fedbuff", **cohort, schedule="sync"), **given)
     fedbuff = fedsim.run(digits("fedbuff", **cohort, schedule=buffer), **given)
-    assert fedbuff.rounds["staleness_max"].max() == 0 and sync.rounds["virtual_seconds"].iloc[-1] == 21
+    assert (
+        fedbuff.rounds["staleness_max"].max() == 0 and sync.rounds["virtual_seconds"].iloc[-1] == 21
+    )
     columns = [name for name in sync.rounds if name != "method"]
     assert sync.rounds[columns].equals(fedbuff.rounds[columns])
     leaves = [jax.tree.leaves(run.model()) for run in (sync, fedbuff)]
@@ -222,24 +263,32 @@ def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
     lines = fedsim.compare(written, ["fedavg", "median"]).verdict
     assert [line for line in lines if "not paired" in line] == lines[-1:]
     assert not any(
-        "not paired" in line for line in fedsim.compare({**written, "cohort": "all"}, ["fedavg", "median"]).verdict
+        "not paired" in line
+        for line in fedsim.compare({**written, "cohort": "all"}, ["fedavg", "median"]).verdict
     )
 
 
 @pytest.mark.share(4)
 @pytest.mark.parametrize(
-    "method", sorted(name for name, f in FAMILIES["method"].items() if f.__module__.startswith("fedsim."))
+    "method",
+    sorted(name for name, f in FAMILIES["method"].items() if f.__module__.startswith("fedsim.")),
 )
 def test_every_method_trains_or_refuses_in_a_line(method):
-    """Refused are client memory, passes at x, and rules that remember clients, which a buffer may have twice."""
+    """Refused are client memory, passes at the global model, and rules that remember clients, which a buffer may have twice."""
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
     schedule = {"kind": "fedbuff", "buffer": 5, "concurrency": 9}
-    plain = {"name": "s", "rounds": 3, "data": data, "method": method, "model": {"kind": "mlp", "hidden": [8]}}
+    plain = {
+        "name": "s",
+        "rounds": 3,
+        "data": data,
+        "method": method,
+        "model": {"kind": "mlp", "hidden": [8]},
+    }
     checked = read({**plain, "cohort": {"kind": "uniform", "size": 5}})
     with numerics(checked):
         sync = build(checked)
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
-    of_rule = sync.program.server.passage.of_memory
+    of_rule = sync.program.server.pipeline.of_memory
     if memory or of_rule or sync.program.server.probes:
         reasons = r"a client remembers a row|has a pass at the model|the rule remembers one update of a client"
         with pytest.raises(ScenarioError, match=reasons) as refused:

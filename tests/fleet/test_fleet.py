@@ -20,7 +20,9 @@ from fedsim.fleet.streams import Stream, generator
 
 SYSTEMS = json.loads((TESTS / "oracles" / "systems.json").read_text())
 N = 2000
-LABELS = np.random.default_rng(0).integers(0, 3, (N, 10)) * (np.random.default_rng(1).random((N, 10)) < 0.3)
+LABELS = np.random.default_rng(0).integers(0, 3, (N, 10)) * (
+    np.random.default_rng(1).random((N, 10)) < 0.3
+)
 CLIENTS = Clients(LABELS.sum(1), lambda: LABELS)
 
 
@@ -52,9 +54,13 @@ def test_speeds_of_the_other_kinds():
     of = lambda kind, **arguments: FAMILIES["speed"][kind](**arguments)(CLIENTS, rng())
     assert (of("constant", seconds=0.25) == 0.25).all()
     logs = np.log(of("lognormal", median=3.0, sigma=0.5) / 3.0)
-    assert abs(logs.mean()) < 5 * 0.5 / np.sqrt(N) and abs(logs.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * N)
+    assert abs(logs.mean()) < 5 * 0.5 / np.sqrt(N) and abs(logs.std() - 0.5) < 5 * 0.5 / np.sqrt(
+        2 * N
+    )
     drawn = of("classes", seconds=[1.0, 5.0], shares=[3.0, 1.0])
-    assert set(drawn) == {1.0, 5.0} and abs((drawn == 5).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / N)
+    assert set(drawn) == {1.0, 5.0} and abs((drawn == 5).mean() - 0.25) < 5 * np.sqrt(
+        0.25 * 0.75 / N
+    )
     link = FAMILIES["link"]["lognormal"](up=10.0, down=1000.0, sigma=1.0)(CLIENTS, rng())
     assert_allclose(link.down / link.up, 100.0)
 
@@ -75,20 +81,28 @@ def reached(kind: str, rounds: int, seconds=lambda r: 0.0, **arguments) -> np.nd
     made = FAMILIES["availability"][kind](**arguments)
     fixed = made.begin(CLIENTS, generator(7, Stream.AVAILABILITY))
     uniform = lambda r: generator(7, Stream.AVAILABLE, r).random(N)
-    return np.array([made.reached(fixed, Moment(r, seconds(r), uniform)) for r in range(1, rounds + 1)])
+    return np.array(
+        [made.reached(fixed, Moment(r, seconds(r), uniform)) for r in range(1, rounds + 1)]
+    )
 
 
 def near(observed, expected, draws: int) -> bool:
     """Shares of Bernoulli draws, at 5 standard deviations."""
     expected = np.asarray(expected)
-    return bool((np.abs(observed - expected) <= 5 * np.sqrt(expected * (1 - expected) / draws) + 1e-12).all())
+    return bool(
+        (
+            np.abs(observed - expected) <= 5 * np.sqrt(expected * (1 - expected) / draws) + 1e-12
+        ).all()
+    )
 
 
 def test_clients_come_and_go_as_the_oracle_says():
     (case,) = cases("markov")
     leave, come = case["params"]["p_on_to_off"], case["params"]["p_off_to_on"]
     on = reached("markov", 400, leave=leave, come=come)
-    assert abs(on.mean() - case["expected"]["stationary_on"]) < 5 * np.sqrt(0.25 * (1 + 0.7) / (1 - 0.7) / on.size)
+    assert abs(on.mean() - case["expected"]["stationary_on"]) < 5 * np.sqrt(
+        0.25 * (1 + 0.7) / (1 - 0.7) / on.size
+    )
     centred = on - on.mean()
     lag = (centred[1:] * centred[:-1]).mean() / (centred**2).mean()
     assert abs(lag - case["expected"]["lag1_autocorr"]) < 0.005
@@ -153,7 +167,10 @@ def test_cycles_and_waves():
 def machines(fleet: Fleet, steps, down=0, up=0) -> Machines:
     steps = np.asarray(steps)
     return Machines(
-        fleet, Clients(np.ones(len(steps), int), lambda: np.zeros((len(steps), 0), int)), Cost(steps, down, up), 3
+        fleet,
+        Clients(np.ones(len(steps), int), lambda: np.zeros((len(steps), 0), int)),
+        Cost(steps, down, up),
+        3,
     )
 
 
@@ -162,23 +179,27 @@ def test_rounds_end_as_the_oracle_says(case):
     p, times = case["params"], case["inputs"]["times"]
     times = np.array(SYSTEMS["arrays"][times[1:]] if isinstance(times, str) else times)
     fleet = Fleet(
-        speed=lambda clients, rng: times, deadline=p.get("deadline") or np.inf, keep=p.get("keep") or p.get("k")
+        speed=lambda clients, rng: times,
+        deadline=p.get("deadline") or np.inf,
+        keep=p.get("keep") or p.get("k"),
     )
     ids = np.array(p["selected"])
-    fates = machines(fleet, np.ones(len(times), int)).fates(1, ids)
+    fates = machines(fleet, np.ones(len(times), int)).round_outcome(1, ids)
     assert ids[fates.joined].tolist() == sorted(case["expected"]["reporting"])
     assert_allclose(fates.seconds, case["expected"]["round_time"], rtol=case["rtol"])
 
 
-@pytest.mark.parametrize("links", [None, lambda clients, rng: (50.0, np.array([9.0, 7, np.inf, 3]), 0.3)])
+@pytest.mark.parametrize(
+    "links", [None, lambda clients, rng: (50.0, np.array([9.0, 7, np.inf, 3]), 0.3)]
+)
 def test_a_round_that_everybody_finishes_is_one_whose_deadline_is_far(links):
     speed = lambda clients, rng: np.array([0.1, 0.0, 3.0, 0.7])
     fleet, ids = Fleet(speed=speed, links=links), np.array([0, 1, 3])
     quick, slow = (machines(f, [5, 0, 7, 3], 11, 13) for f in (fleet, fleet._replace(deadline=1e9)))
     assert quick.fleet.complete and not slow.fleet.complete
     for chosen in (ids, ids[:0]):
-        for name, want in slow.fates(1, chosen)._asdict().items():
-            assert_array_equal(getattr(quick.fates(1, chosen), name), want, err_msg=name)
+        for name, want in slow.round_outcome(1, chosen)._asdict().items():
+            assert_array_equal(getattr(quick.round_outcome(1, chosen), name), want, err_msg=name)
 
 
 def event_by_event(step, planned, down, up, deadline, keep, partial, leaves) -> dict:
@@ -222,7 +243,7 @@ def test_rounds_are_those_of_a_loop_over_events():
             dropout=shares, deadline=deadline, partial=partial, keep=keep,
         )  # fmt: skip
         made = machines(fleet, planned, down=4, up=3)
-        fates, moments = made.fates(1, np.arange(m)), made._leaving(1, np.arange(m))
+        fates, moments = made.round_outcome(1, np.arange(m)), made._leaving(1, np.arange(m))
         leaves = [None if not np.isfinite(u) else "before" if u < 0 else float(u) for u in moments]
         expected = event_by_event(step, planned, 0.2, 0.3, deadline, keep, partial, leaves)
         assert np.flatnonzero(fates.joined).tolist() == expected["joined"]
@@ -234,7 +255,7 @@ def test_rounds_are_those_of_a_loop_over_events():
 def test_a_deadline_that_a_client_just_meets_is_met():
     """Steps that fit exactly are not lost to rounding."""
     fleet = Fleet(speed=lambda clients, rng: np.full(3, 0.1), deadline=0.3, partial=True)
-    fates = machines(fleet, [3, 4, 30]).fates(1, np.arange(3))
+    fates = machines(fleet, [3, 4, 30]).round_outcome(1, np.arange(3))
     assert fates.steps.tolist() == [3, 3, 3] and fates.joined.all()
 
 
@@ -245,7 +266,7 @@ def test_a_million_clients_are_planned_quickly():
     made = Machines(fleet, many, Cost(np.full(10**6, 5)), 0)
     on = made.reachable(1, 0.0)
     assert on is not None and 0.45 < on.mean() < 0.55
-    assert made.fates(1, np.flatnonzero(on)[:1000]).joined.all()
+    assert made.round_outcome(1, np.flatnonzero(on)[:1000]).joined.all()
 
 
 # --------------------------------------------------------------------------------------------------- whole runs
@@ -283,7 +304,9 @@ def test_a_codec_shortens_the_time_of_slow_links():
     """By its bytes as `check` foretells them, in both directions: 60 bytes a second, 840 of the dense model."""
     slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}
     codec = [{"kind": "top_k", "k": 10}]
-    seconds = [run(fleet=slow, **part).rounds["virtual_seconds"].iloc[1] for part in ({}, {"wire": codec})]
+    seconds = [
+        run(fleet=slow, **part).rounds["virtual_seconds"].iloc[1] for part in ({}, {"wire": codec})
+    ]
     cast = run(fleet=slow, broadcast=["cast"]).rounds["virtual_seconds"].iloc[1]
     assert_allclose(seconds, [4 + 1 + 840 / 60 + 840 / 120, 4 + 1 + 50 / 60 + 840 / 120])
     assert_allclose(cast, 4 + 1 + 840 / 60 + 420 / 120)
@@ -291,14 +314,23 @@ def test_a_codec_shortens_the_time_of_slow_links():
 
 def test_partial_work_is_that_of_plain_numpy():
     """Slow clients send the steps that fit, or nothing; some clients of each round, two without samples, half a server step."""
-    rounds, deadline, planned, (H, a) = [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]], 3.0, 4, problem_arrays()
+    rounds, deadline, planned, (H, a) = (
+        [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]],
+        3.0,
+        4,
+        problem_arrays(),
+    )
     result = quadratics(
         rounds=len(rounds),
         seeds=[3],
         cohort={"kind": "listed", "rounds": rounds},
         client={"lr": 0.1, "batch": "full", "steps": planned},
         server=["mean", {"kind": "sgd", "lr": 0.5}],
-        fleet={"speed": {"kind": "lognormal", "sigma": 1.0}, "deadline": deadline, "partial_work": True},
+        fleet={
+            "speed": {"kind": "lognormal", "sigma": 1.0},
+            "deadline": deadline,
+            "partial_work": True,
+        },
     )
     step = np.exp(generator(3, Stream.SPEED).standard_normal(len(SIZES)))
     done = np.minimum(np.floor(deadline / step), planned).astype(int)
@@ -319,15 +351,21 @@ def test_what_is_wasted_adds_up():
     result = run(fleet=FLEETS["chain"], evaluate={"target": 0.7})
     rounds, clients = result.rounds, result.clients
     first = rounds[rounds["test_accuracy"] >= 0.7].iloc[0]
-    assert first["virtual_seconds"] > 0 and first["round"] == result.summary["rounds_to_target"].item()
+    assert (
+        first["virtual_seconds"] > 0 and first["round"] == result.summary["rounds_to_target"].item()
+    )
     assert first["virtual_seconds"] == result.summary["virtual_seconds_to_target"].item()
     assert rounds["clients_sampled"].sum() == clients["rounds_offered"].sum()
-    assert clients["rounds_offered"].equals(clients[["rounds_joined", "rounds_late", "rounds_left"]].sum(axis=1))
+    assert clients["rounds_offered"].equals(
+        clients[["rounds_joined", "rounds_late", "rounds_left"]].sum(axis=1)
+    )
     assert rounds["bytes_up"].iloc[-1] == clients["bytes_up"].sum()
     assert rounds["bytes_down"].iloc[-1] == clients["bytes_down"].sum()
     model = rounds["bytes_down"].iloc[1] / 4
     useful = 2 * model * clients["rounds_joined"].sum()
-    assert useful + rounds["bytes_wasted"].sum() == rounds[["bytes_up", "bytes_down"]].iloc[-1].sum()
+    assert (
+        useful + rounds["bytes_wasted"].sum() == rounds[["bytes_up", "bytes_down"]].iloc[-1].sum()
+    )
 
 
 @pytest.mark.long
@@ -345,10 +383,22 @@ def test_a_run_that_was_left_goes_on_in_the_same_bytes(name, tmp_path):
 @pytest.mark.parametrize("name", ["deadline", "chain"])
 def test_methods_are_compared_under_the_same_fates(name):
     """Methods of equal cost meet the same clients, late ones and losses."""
-    columns = ["clients_sampled", "clients_reported", "clients_late", "clients_left", "virtual_seconds"]
-    tables = [run(fleet=FLEETS[name], method=method).rounds[columns] for method in ("fedavg", "fedprox", "fedavgm")]
+    columns = [
+        "clients_sampled",
+        "clients_reported",
+        "clients_late",
+        "clients_left",
+        "virtual_seconds",
+    ]
+    tables = [
+        run(fleet=FLEETS[name], method=method).rounds[columns]
+        for method in ("fedavg", "fedprox", "fedavgm")
+    ]
     assert all(tables[0].equals(table) for table in tables[1:])
-    layouts = [run(fleet=FLEETS[name], numerics=numerics).rounds for numerics in ({}, {"block": 2, "lanes": 2})]
+    layouts = [
+        run(fleet=FLEETS[name], numerics=numerics).rounds
+        for numerics in ({}, {"block": 2, "lanes": 2})
+    ]
     assert layouts[0].equals(layouts[1])
 
 

@@ -6,10 +6,21 @@ import numpy as np
 import pytest
 from by_hand import COHORTS, Numbers, plan_of, registered, speed_of
 
-from fedsim.fleet import Adversary, Clients, Drawn, Dropout, Fleet, Planner, Population, Rates, clock, flights
+from fedsim.fleet import (
+    Adversary,
+    Clients,
+    Drawn,
+    Dropout,
+    Fleet,
+    Planner,
+    Population,
+    Rates,
+    clock,
+    flights,
+)
 from fedsim.fleet.availability import Moment
 from fedsim.fleet.flights import Flights, nobody
-from fedsim.fleet.machines import Machines, Trip
+from fedsim.fleet.machines import ClientOutcome, Machines
 from fedsim.fleet.selection import SKETCH
 from fedsim.fleet.timetables import Timetable
 
@@ -174,8 +185,13 @@ def test_a_cohort_draws_who_it_says(name):
 
 def test_who_is_drawn_by_importance_counts_with_the_inverse_of_its_probability():
     made = registered("cohort")["importance"](size=2, by="norm", floor=0.2)
-    drawn = made.draw(population([1, 2, 4], [1, 1, 1], norm=[8.0, 1.0, 1.0]), 1, np.random.default_rng(0))
-    assert sorted(zip(drawn.ids.tolist(), drawn.factor.round(12).tolist(), strict=True))[0] == (1, 1.0)
+    drawn = made.draw(
+        population([1, 2, 4], [1, 1, 1], norm=[8.0, 1.0, 1.0]), 1, np.random.default_rng(0)
+    )
+    assert sorted(zip(drawn.ids.tolist(), drawn.factor.round(12).tolist(), strict=True))[0] == (
+        1,
+        1.0,
+    )
     assert drawn.factor.max() == pytest.approx(2.0)
 
 
@@ -188,9 +204,19 @@ def test_a_poisson_cohort_is_those_whose_number_is_below_the_rate():
 
 def test_oort_fills_a_round_with_those_that_nobody_wants():
     """Whose loss was not finite comes when nobody else is left."""
-    known = population([1, 2, 4], [1, 1, 1], loss=[inf, 1.0, inf], drawn=[1, 1, 1], last=[1, 1, 1], seconds=[1.0] * 3)
+    known = population(
+        [1, 2, 4],
+        [1, 1, 1],
+        loss=[inf, 1.0, inf],
+        drawn=[1, 1, 1],
+        last=[1, 1, 1],
+        seconds=[1.0] * 3,
+    )
     made = registered("cohort")["oort"](size=2, cutoff=1.0)
-    drawn = {tuple(sorted(made.draw(known, 1, np.random.default_rng(seed)).tolist())) for seed in range(20)}
+    drawn = {
+        tuple(sorted(made.draw(known, 1, np.random.default_rng(seed)).tolist()))
+        for seed in range(20)
+    }
     assert drawn == {(1, 2), (2, 4)}
 
 
@@ -212,12 +238,21 @@ SHARES: dict[str, tuple] = {
 
 
 def test_of_a_message_of_each_client_those_that_leave_send_fewer():
-    fleet = Fleet(dropout=Dropout(0.125, 0.25, 0.125), availability=registered("availability")["bernoulli"](rate=0.5))
+    fleet = Fleet(
+        dropout=Dropout(0.125, 0.25, 0.125),
+        availability=registered("availability")["bernoulli"](rate=0.5),
+    )
     shares = plan_of(registered("cohort")["poisson"](rate=0.5), fleet, sizes=(1, 0, 2)).shares
     assert shares is not None and shares.tolist() == [0.125, 0.0, 0.125]
 
 
-UNKNOWN = {"power_of_choice": {}, "oort": {}, "divfl": {}, "importance": {"unbiased": False}, "fedcs": {"size": 1}}
+UNKNOWN = {
+    "power_of_choice": {},
+    "oort": {},
+    "divfl": {},
+    "importance": {"unbiased": False},
+    "fedcs": {"size": 1},
+}
 
 
 @pytest.mark.parametrize("kind", SHARES)
@@ -278,7 +313,7 @@ def test_a_server_steps_when_it_says(name):
     planner = Planner(plan_of(cohort, Fleet(speed=speed_of(TIMES)), timetable, sizes=(1, 1, 1, 1)))
     for r, (ids, start, seconds) in enumerate(steps, 1):
         work = planner.round(r)
-        planner.settle(work, {})
+        planner.complete(work, {})
         assert (work.ids.tolist(), work.start.tolist(), work.seconds) == (ids, start, seconds)
         assert work.age.tolist() == [r - 1 - version for version in start]
         assert work.others is None
@@ -310,8 +345,8 @@ class Leavers:
     def __init__(self, *leaving: int):
         self.leaving = leaving
 
-    def trip(self, draw: int, client: int) -> Trip:
-        return Trip(1.0, left=client in self.leaving)
+    def client_outcome(self, draw: int, client: int) -> ClientOutcome:
+        return ClientOutcome(1.0, left=client in self.leaving)
 
     def reachable(self, round: int, clock: float) -> None:
         return None
@@ -321,7 +356,9 @@ def step(leaving: tuple[int, ...], buffer: int) -> tuple[list[int], list[int], f
     """The first step of a server of clients 0 and 1, which train by turns -> (who reported, who left, the clock)."""
     turns = lambda number, reachable: np.array([0, 1])
     never = lambda number, free: int(free[0])
-    some = Flights(Leavers(*leaving), turns, never, np.arange(2), False, Timetable(buffer, 1), nobody())  # type: ignore[arg-type]
+    some = Flights(
+        Leavers(*leaving), turns, never, np.arange(2), False, Timetable(buffer, 1), nobody()
+    )  # type: ignore[arg-type]
     some.fill(0)
     ended, left = some.flush(0)
     return [flight.client for flight in ended], [flight.client for flight in left], some.clock
@@ -347,7 +384,12 @@ class Gates(Leavers):
 @pytest.mark.parametrize(
     ("machines", "twice", "free", "started"),
     [
-        (Leavers(), False, [[1, 2, 3], [2, 3]], [0, 1, 2]),  # three places; draws name client 0 alone
+        (
+            Leavers(),
+            False,
+            [[1, 2, 3], [2, 3]],
+            [0, 1, 2],
+        ),  # three places; draws name client 0 alone
         (Gates(0, 2), False, [[2]], [0, 2]),
         (Gates(1, 3), False, [[1, 3], [3]], [1, 3]),
         (Gates(), True, [], []),
@@ -355,7 +397,9 @@ class Gates(Leavers):
         (Gates(1, 2), True, [[1, 2], [1, 2], [1, 2]], [1, 1, 1]),
     ],
 )
-def test_where_draws_name_nobody_that_could_start_somebody_else_does(machines, twice, free, started, monkeypatch):
+def test_where_draws_name_nobody_that_could_start_somebody_else_does(
+    machines, twice, free, started, monkeypatch
+):
     monkeypatch.setattr(flights, "PATIENCE", 3)
     asked = []
 
@@ -366,7 +410,9 @@ def test_where_draws_name_nobody_that_could_start_somebody_else_does(machines, t
     first = lambda number, reachable: np.array([0])
     some = Flights(machines, first, spare, np.arange(4), twice, Timetable(1, 3), nobody())
     some.fill(0)
-    assert [flight.client for flight in sorted(some.heap, key=lambda flight: flight.order)] == started
+    assert [
+        flight.client for flight in sorted(some.heap, key=lambda flight: flight.order)
+    ] == started
     assert asked == free
 
 
@@ -462,10 +508,14 @@ def test_clients_can_be_reached_when_they_say(name, tmp_path, monkeypatch):
 
 
 def test_a_cycle_of_labels_leaves_out_who_has_earlier_and_who_has_later_ones():
-    labels = np.array([[0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3], [0, 0, 0, 0]])  # 1, 2, 3 of 3, and none
+    labels = np.array(
+        [[0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3], [0, 0, 0, 0]]
+    )  # 1, 2, 3 of 3, and none
     made = registered("availability")["label_dependent"](by="cycle", strength=1.0, period=3)
     fixed = made.begin(Clients(labels.sum(1), lambda: labels), Numbers())
-    there = lambda round: made.reached(fixed, Moment(round, 0.0, lambda r: np.zeros(4))).astype(int).tolist()
+    there = lambda round: (
+        made.reached(fixed, Moment(round, 0.0, lambda r: np.zeros(4))).astype(int).tolist()
+    )
     assert [there(round) for round in (3, 1, 2)] == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
 
 
@@ -478,7 +528,11 @@ SPEEDS: dict[str, tuple] = {
     "uniform": ({"low": 1.0, "high": 3.0}, ([0.0, 0.5, 0.75],), [1.0, 2.0, 2.5]),
     "lognormal": ({"median": 2.0, "sigma": 0.5}, ([0.0, 2 * LOG2, -2 * LOG2],), [2.0, 4.0, 1.0]),
     "pareto": ({"least": 2.0, "shape": 0.5}, ([0.0, 0.5, 0.75],), [2.0, 8.0, 32.0]),
-    "classes": ({"seconds": [1.0, 5.0], "shares": [3.0, 1.0]}, ([0.7, 0.75, 0.9],), [1.0, 5.0, 5.0]),
+    "classes": (
+        {"seconds": [1.0, 5.0], "shares": [3.0, 1.0]},
+        ([0.7, 0.75, 0.9],),
+        [1.0, 5.0, 5.0],
+    ),
     "trace": ({"path": "devices.csv"}, (), [2.0, 1.0, 2.0]),
 }
 # down, up and latency
@@ -489,7 +543,11 @@ LINKS: dict[str, tuple] = {
         ([0.0, 2 * LOG2, -2 * LOG2],),
         ([100.0, 200.0, 50.0], [10.0, 20.0, 5.0], [0.0] * 3),
     ),
-    "trace": ({"path": "devices.csv"}, (), ([100.0, 200.0, 100.0], [10.0, 20.0, 10.0], [0.5, 0.0, 0.5])),
+    "trace": (
+        {"path": "devices.csv"},
+        (),
+        ([100.0, 200.0, 100.0], [10.0, 20.0, 10.0], [0.5, 0.0, 0.5]),
+    ),
 }
 
 
@@ -519,7 +577,9 @@ def test_a_link_is_as_fast_as_it_says(kind):
 def test_a_clients_round_is_its_way_there_its_steps_and_its_way_back():
     """10 bytes at 5 and at 2 a second, 3 steps of half a second, 20 bytes at 40 and at 10, a quarter of a second each way."""
     cost = clock.Cost(np.array([3, 3]), down=10, up=20)
-    speed = clock.Speed(step=0.5, down=np.array([5.0, 2.0]), up=np.array([40.0, 10.0]), latency=0.25)
+    speed = clock.Speed(
+        step=0.5, down=np.array([5.0, 2.0]), up=np.array([40.0, 10.0]), latency=0.25
+    )
     assert clock.seconds(cost, speed).tolist() == [2 + 1.5 + 0.5 + 0.5, 5 + 1.5 + 2 + 0.5]
 
 
@@ -542,13 +602,16 @@ def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
     links = lambda clients, rng: Rates(down=10.0, up=10.0)
     fleet = Fleet(speed=speed_of([1.0]), links=links, dropout=Dropout(*dropout), deadline=100.0)
     machines = Machines(
-        fleet, Clients(np.array([5]), lambda: np.zeros((1, 0), int)), clock.Cost(np.array([4]), 10, 20), 0
+        fleet,
+        Clients(np.array([5]), lambda: np.zeros((1, 0), int)),
+        clock.Cost(np.array([4]), 10, 20),
+        0,
     )
     monkeypatch.setattr(machines._draws, "at", lambda round, client: Numbers(numbers))
-    fates = machines.fates(1, np.array([0]))
+    fates = machines.round_outcome(1, np.array([0]))
     alone = [fates.joined, fates.steps, fates.wasted, fates.reached, fates.sent]
     assert (*(column[0] for column in alone), fates.seconds) == expected
-    trip = machines.trip(1, 0)  # the same, of a client that starts by itself
+    trip = machines.client_outcome(1, 0)  # the same, of a client that starts by itself
     joined, _, wasted, reached, sent, length = expected
     assert (trip.left, trip.seconds, trip.reached, trip.sent) == (not joined, length, reached, sent)
     assert trip.steps == (0 if joined else wasted)

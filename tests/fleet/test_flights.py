@@ -36,22 +36,26 @@ def plan_of(federation, timetable, cohort=None, speed=1.0, rounds=5, **sent) -> 
 def played(plan, rounds, planner=None) -> list:
     planner = planner or Planner(plan)
     works = []
-    for r in range(planner.settled + 1, rounds + 1):
+    for r in range(planner.completed + 1, rounds + 1):
         works.append(planner.round(r))
-        planner.settle(works[-1], {})
+        planner.complete(works[-1], {})
     return works
 
 
 @pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["name"])
 def test_flights_end_as_an_independent_simulation_says(case, federation):
     p, log = case["params"], case["expected"]["log"]
-    plan = plan_of(federation, Timetable(p["buffer"], p["concurrency"]), speed=case["inputs"]["times"])
+    plan = plan_of(
+        federation, Timetable(p["buffer"], p["concurrency"]), speed=case["inputs"]["times"]
+    )
     works, clock = played(plan, p["flushes"]), 0.0
     assert len(works) == len(log) == 5
     for work, want in zip(works, log, strict=True):
         clock += work.seconds
         updates = sorted(want["updates"], key=lambda u: (u["client"], u["version"]))
-        assert clock == pytest.approx(want["time"], rel=case["rtol"]) and work.round == want["version"]
+        assert (
+            clock == pytest.approx(want["time"], rel=case["rtol"]) and work.round == want["version"]
+        )
         assert work.ids.tolist() == [u["client"] for u in updates]
         assert work.start.tolist() == [u["version"] for u in updates]
         assert work.age.tolist() == [u["staleness"] for u in updates]
@@ -63,7 +67,9 @@ def test_flights_end_as_an_independent_simulation_says(case, federation):
 def test_a_client_takes_as_long_as_its_links_and_steps():
     case = next(case for case in CASES if case["fn"] == "client_time")
     p = case["params"]
-    columns = {name: np.array([client[name] for client in p["clients"]]) for name in p["clients"][0]}
+    columns = {
+        name: np.array([client[name] for client in p["clients"]]) for name in p["clients"][0]
+    }
     cost = Cost(np.full(12, p["local_steps"]), p["down_bytes"], p["up_bytes"])
     speed = Speed(columns["sec_per_step"], columns["down_bw"], columns["up_bw"])
     np.testing.assert_allclose(seconds(cost, speed), case["expected"]["seconds"], rtol=case["rtol"])
@@ -103,11 +109,16 @@ def naive(times, concurrency, buffer, flushes, cohorts):
 def test_who_starts_is_who_the_cohort_draws_next_and_does_not_train(federation):
     times, cohort = [1.5, 0.5, 4.0, 2.0, 0.25, 3.0], selection.uniform(2)
     plan = plan_of(federation, Timetable(3, 4), cohort, times)
-    cohorts = (cohort.draw(plan.population, q, generator(3, Stream.COHORT, q)).tolist() for q in range(1, 999))
+    cohorts = (
+        cohort.draw(plan.population, q, generator(3, Stream.COHORT, q)).tolist()
+        for q in range(1, 999)
+    )
     works = played(plan, 30)
     got = [list(zip(work.ids.tolist(), work.start.tolist(), strict=True)) for work in works]
     assert got == naive(times, 4, 3, 30, cohorts)
-    draws = [draw for work in works for draw in zip(work.ids.tolist(), work.draw.tolist(), strict=True)]
+    draws = [
+        draw for work in works for draw in zip(work.ids.tolist(), work.draw.tolist(), strict=True)
+    ]
     assert len(set(draws)) == len(draws) == 90  # nobody trains on the same batches twice
     assert all((work.draw > work.start).all() for work in works) and any(
         (work.draw > work.start + 1).any() for work in works
@@ -138,7 +149,10 @@ def test_the_plan_of_all_rounds_is_surveyed(federation):
     rounds = list(plan.survey())
     assert [work.ids.tolist() for work in rounds] == [work.ids.tolist() for work in played(plan, 9)]
     assert plan.held == 3  # of as many clients in flight
-    assert plan.members.tolist() == sorted({i for work in rounds for i in work.ids.tolist()}) and plan.nominal == 2
+    assert (
+        plan.members.tolist() == sorted({i for work in rounds for i in work.ids.tolist()})
+        and plan.nominal == 2
+    )
     assert Planner(plan_of(federation, Timetable())).arrays() == {} and not plan.pure
 
 
@@ -160,7 +174,12 @@ def test_the_power_of_choice():
         rng = lambda r=r: np.random.default_rng(r)
         drawn = sorted(rng().choice(7, 5, replace=False, p=samples / samples.sum()).tolist())
         rank = {
-            k: (0 if np.isnan(loss[k]) else 2 if np.isinf(loss[k]) else 1, -np.nan_to_num(loss[k]), k) for k in drawn
+            k: (
+                0 if np.isnan(loss[k]) else 2 if np.isinf(loss[k]) else 1,
+                -np.nan_to_num(loss[k]),
+                k,
+            )
+            for k in drawn
         }
         want = [ids[k] for k in sorted(drawn, key=rank.get)[:3]]
         assert cohort.draw(Population(ids, samples, loss), r, rng()).tolist() == want
@@ -178,7 +197,7 @@ def test_what_is_known_of_losses(federation):
     assert np.isnan(losses).all() and planner.ready(1) and not planner.ready(2)
     work = planner.round(1)
     assert work.ids.tolist() == [0, 1] == planner.round(1).ids.tolist()
-    planner.settle(work, {"loss": np.array([1.5, np.nan])})  # of the second no batch counts
+    planner.complete(work, {"loss": np.array([1.5, np.nan])})  # of the second no batch counts
     assert planner.ready(2) and losses[:2].tolist() == [1.5, np.inf] and np.isnan(losses[2:]).all()
     again = Planner(plan)
     again.restore(planner.arrays(), 1)
@@ -190,7 +209,9 @@ def test_what_is_known_of_losses(federation):
             rest.append(work.ids.tolist())
     assert rest[:3] == rest[3:] == [[2, 3], [4, 5], [4, 5]]
     survey = list(plan.survey())
-    assert len(survey) == 5 and len(plan.members) == 6 and all(len(work.ids) == 2 for work in survey)
+    assert (
+        len(survey) == 5 and len(plan.members) == 6 and all(len(work.ids) == 2 for work in survey)
+    )
     assert survey[0].samples.tolist() == np.sort(federation.sizes)[::-1][:2].tolist()
 
 
@@ -212,8 +233,14 @@ def scenario(**sections):
             {"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 3}},
             "cohort: power_of_choice looks at the losses",
         ),
-        ({"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 9}, "schedule": "sync"}, "9 candidates of 6"),
-        ({"schedule": {"kind": "fedbuff", "concurrency": 7}}, "schedule.concurrency: 7 clients at a time of 6"),
+        (
+            {"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 9}, "schedule": "sync"},
+            "9 candidates of 6",
+        ),
+        (
+            {"schedule": {"kind": "fedbuff", "concurrency": 7}},
+            "schedule.concurrency: 7 clients at a time of 6",
+        ),
         (
             {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}},
             "schedule: .*needs 3 clients",
@@ -234,7 +261,9 @@ def test_what_cannot_be(sections, line):
 
 def test_a_comparison_says_that_such_cohorts_are_not_paired():
     line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
-    assert unpaired({"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []) == [line]
+    assert unpaired({"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []) == [
+        line
+    ]
     assert unpaired({"cohort": {"kind": "uniform", "size": 3}}, []) == unpaired(None, []) == []
     rows = [{"cohort.kind": "uniform"}, {"cohort.kind": "power_of_choice"}]
     assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line]

@@ -30,7 +30,11 @@ def study(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
     written(tmp_path / "study", "cohorts.csv", LISTED)
     written(tmp_path / "far", "far.csv", LISTED)
-    written(tmp_path / "study", "s.yaml", "".join(f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()))
+    written(
+        tmp_path / "study",
+        "s.yaml",
+        "".join(f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()),
+    )
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
 
@@ -51,7 +55,9 @@ def test_a_file_says_the_same_as_the_scenario(study):
 def test_the_resolved_scenario_has_the_hash_and_nothing_that_is_empty(study):
     settled = built(read(study / "study" / "s.yaml")).resolved()["cohort"]
     assert settled.keys() == {"kind", "path", "sha256"} and len(settled["sha256"]) == 64
-    inline = built(read({**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}})).resolved()["cohort"]
+    inline = built(read({**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}})).resolved()[
+        "cohort"
+    ]
     assert inline == {"kind": "listed", "rounds": ROUNDS}
 
 
@@ -88,9 +94,18 @@ def test_a_bad_file_is_a_line(name, study):
 
 
 REFUSED = {
-    "outside": ("{kind: listed, path: ../far/far.csv}", "cohort.path: .*lies outside the scenario's folder"),
-    "missing": ("{kind: listed, path: cohort.csv}", "cohort.path: there is no file 'cohort.csv'; did you mean"),
-    "both": ("{kind: listed, path: cohorts.csv, rounds: [[0]]}", "cohort: listed: .* found both; write one of them"),
+    "outside": (
+        "{kind: listed, path: ../far/far.csv}",
+        "cohort.path: .*lies outside the scenario's folder",
+    ),
+    "missing": (
+        "{kind: listed, path: cohort.csv}",
+        "cohort.path: there is no file 'cohort.csv'; did you mean",
+    ),
+    "both": (
+        "{kind: listed, path: cohorts.csv, rounds: [[0]]}",
+        "cohort: listed: .* found both; write one of them",
+    ),
     "neither": ("listed", "cohort: listed: .* found neither; write one of them"),
 }
 

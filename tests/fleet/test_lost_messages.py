@@ -52,7 +52,11 @@ def scaffold() -> tuple[np.ndarray, np.ndarray]:
 def test_some_stay_and_some_leave():
     kept = staying()
     assert 0 < sum(map(len, kept)) < sum(map(len, ROUNDS)) - 2
-    assert any(i in ids and i not in left for ids, left in zip(ROUNDS[1:], kept[1:], strict=True) for i in kept[0])
+    assert any(
+        i in ids and i not in left
+        for ids, left in zip(ROUNDS[1:], kept[1:], strict=True)
+        for i in kept[0]
+    )
 
 
 @pytest.mark.long

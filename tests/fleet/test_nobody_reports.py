@@ -14,7 +14,9 @@ ROUNDS = 4
 
 def reached(*clients: int) -> Availability:
     """These clients can be reached, in every round."""
-    return Availability(lambda known, rng: np.isin(np.arange(known.N), clients), lambda fixed, moment: fixed)
+    return Availability(
+        lambda known, rng: np.isin(np.arange(known.N), clients), lambda fixed, moment: fixed
+    )
 
 
 REPORT = {
@@ -62,16 +64,27 @@ def test_a_plan_goes_on_whoever_reports(cohort, schedule, report, monkeypatch):
     for r in range(1, ROUNDS + 1):
         work = planner.round(r)
         reporting |= set(work.ids.tolist())
-        planner.settle(work, told(planner, work))
+        planner.complete(work, told(planner, work))
     assert reporting <= set(range(6)) and len(reporting) <= most and bool(reporting) == bool(most)
-    known = {client for table in planner.feedback.values() for client in range(6) if not np.isnan(table[client]).any()}
+    known = {
+        client
+        for table in planner.feedback.values()
+        for client in range(6)
+        if not np.isnan(table[client]).any()
+    }
     assert known == (reporting if planner.feedback else set())
 
 
 def written(cohort: str, **sections) -> dict:
     kind, own = COHORTS[cohort]
     data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
-    return {"name": "nobody", "rounds": 3, "data": data, "cohort": {"kind": kind, **own}, **sections}
+    return {
+        "name": "nobody",
+        "rounds": 3,
+        "data": data,
+        "cohort": {"kind": kind, **own},
+        **sections,
+    }
 
 
 @pytest.mark.long

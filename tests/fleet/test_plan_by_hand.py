@@ -40,32 +40,53 @@ def federation():
 
 def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
     return Plan(
-        federation, cohort or selection.uniform(3), local(**changes), 7, rounds, Adversary(ids=(1, 3)), labelled
+        federation,
+        cohort or selection.uniform(3),
+        local(**changes),
+        7,
+        rounds,
+        Adversary(ids=(1, 3)),
+        labelled,
     )
 
 
 def test_a_round_says_who_what_and_how_much(federation):
     made = plan(federation, labelled=True)
     work, sizes = made.round(2)[0], federation.sizes
-    drawn = np.sort(generator(7, Stream.COHORT, 2).choice(np.flatnonzero(sizes > 0), 3, replace=False))
-    assert work.ids.tolist() == drawn.tolist() and work.count.tolist() == [1, 1, 1] and work.round == 2
+    drawn = np.sort(
+        generator(7, Stream.COHORT, 2).choice(np.flatnonzero(sizes > 0), 3, replace=False)
+    )
+    assert (
+        work.ids.tolist() == drawn.tolist() and work.count.tolist() == [1, 1, 1] and work.round == 2
+    )
     steps = 2 * -(-sizes[drawn] // 4)
     assert (
-        work.steps.tolist() == steps.tolist() and work.samples.tolist() == work.weight.tolist() == sizes[drawn].tolist()
+        work.steps.tolist() == steps.tolist()
+        and work.samples.tolist() == work.weight.tolist() == sizes[drawn].tolist()
     )
-    assert work.lr == 0.25 and work.lr_sum.tolist() == (0.25 * steps).tolist() and work.seconds == steps.max()
-    assert np.array_equal(made.labels, federation.label_counts()) and plan(federation).labels.shape == (6, 0)
+    assert (
+        work.lr == 0.25
+        and work.lr_sum.tolist() == (0.25 * steps).tolist()
+        and work.seconds == steps.max()
+    )
+    assert np.array_equal(made.labels, federation.label_counts()) and plan(
+        federation
+    ).labels.shape == (6, 0)
     assert np.flatnonzero(made.malicious).tolist() == [1, 3]
 
 
 def test_who_is_drawn_twice_counts_twice_and_who_takes_no_step_weighs_nothing(federation):
-    made = plan(federation, selection.listed([[2, 0, 2], [1]]), epochs=None, steps=[3, 1, 0, 2, 2, 2])
+    made = plan(
+        federation, selection.listed([[2, 0, 2], [1]]), epochs=None, steps=[3, 1, 0, 2, 2, 2]
+    )
     work = made.round(1)[0]
     assert (work.ids.tolist(), work.count.tolist(), work.steps.tolist()) == ([0, 2], [1, 2], [3, 0])
     assert work.weight.tolist() == [federation.sizes[0], 0] and work.seconds == 3.0
     assert made.round(2)[0].ids.tolist() == [1] and made.round(3)[0].ids.tolist() == [0, 2]
     assert made.members.tolist() == [0, 1, 2]
-    none = plan(federation, selection.Cohort(lambda population, round, rng: population.ids[:0], lambda N: 0))
+    none = plan(
+        federation, selection.Cohort(lambda population, round, rng: population.ids[:0], lambda N: 0)
+    )
     assert none.round(1)[0].seconds == 0.0 and len(none.members) == 0
 
 
@@ -81,7 +102,13 @@ def test_members_are_those_of_all_rounds_up_to_a_thousand(federation, monkeypatc
 
 
 def test_rates_by_step_are_summed_up(federation):
-    made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5], rate=lambda t: 1.0 / (t + 1))
+    made = plan(
+        federation,
+        selection.all(),
+        epochs=None,
+        steps=[0, 1, 2, 3, 4, 5],
+        rate=lambda t: 1.0 / (t + 1),
+    )
     assert made.round(1)[0].lr_sum == pytest.approx([0, 1, 1.5, 11 / 6, 25 / 12, 137 / 60])
 
 
@@ -98,7 +125,9 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
             order = generator(7, Stream.BATCHES, 3, client).permuted(order, axis=1)
         wanted = [epoch[i : i + 4] for epoch in order for i in range(0, 4 * per_epoch, 4)]
         assert (
-            got.shape == (2 * per_epoch, 4) and got.dtype == np.int32 and len(wanted) == made.steps[client] == len(got)
+            got.shape == (2 * per_epoch, 4)
+            and got.dtype == np.int32
+            and len(wanted) == made.steps[client] == len(got)
         )
         for step, samples in enumerate(wanted):
             assert (
@@ -107,7 +136,9 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
                 and not got[step, valid[step] :].any()
             )
         passed, counted = made.single_pass(client)
-        assert counted.sum() == min(n, 4 * per_epoch) and passed[0, : counted[0]].tolist() == list(rows[: counted[0]])
+        assert counted.sum() == min(n, 4 * per_epoch) and passed[0, : counted[0]].tolist() == list(
+            rows[: counted[0]]
+        )
 
 
 def test_full_batches_and_fixed_steps(federation):
@@ -131,16 +162,29 @@ def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none
     held = federation.holders.of(2)
     assert rows.tolist() == [held.tolist()] * 2 and valid.tolist() == [size] * 2
     made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5])
-    assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [False, True, True, True, True, True]
+    assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+    ]
     assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
-    assert made.round(3)[0].age.tolist() == [0] * 6 and made.columns(made.round(3)[0]) == {} and made.flown({}) == []
+    assert (
+        made.round(3)[0].age.tolist() == [0] * 6
+        and made.columns(made.round(3)[0]) == {}
+        and made.flown({}) == []
+    )
     assert made.begin() == {}
 
 
 def test_how_many_a_round_draws_on_average(federation):
     sizes = federation.sizes[federation.sizes > 0]
     assert plan(federation).expected == pytest.approx((3.0, 3 / len(sizes) * sizes.sum()))
-    assert plan(federation, selection.weighted(2)).expected == pytest.approx((2.0, 2 * (sizes**2).sum() / sizes.sum()))
+    assert plan(federation, selection.weighted(2)).expected == pytest.approx(
+        (2.0, 2 * (sizes**2).sum() / sizes.sum())
+    )
     unknown = selection.Cohort(lambda population, round, rng: population.ids, lambda N: N)
     assert plan(federation, unknown).expected == (0.0, 0.0) and plan(federation, unknown).pure
     assert not plan(federation, selection.power_of_choice(2, 3)).pure
@@ -155,7 +199,11 @@ def test_steps_and_shares_by_hand():
 
 
 def test_plans_of_equal_order_hand_out_equal_batches(federation):
-    assert plan(federation).order == plan(federation, lr=lambda r: 9.0).order == plan(federation, selection.all()).order
+    assert (
+        plan(federation).order
+        == plan(federation, lr=lambda r: 9.0).order
+        == plan(federation, selection.all()).order
+    )
     others = [{"batch": 5}, {"shuffle": False}, {"drop_last": True}, {"epochs": 3}]
     assert len({plan(federation, **changes).order for changes in [{}, *others]}) == 5
 
@@ -164,19 +212,28 @@ def test_cohorts_draw_what_they_say():
     population = selection.Population(np.arange(5, 25), np.arange(1, 21))
     draw = lambda cohort, round=1: cohort.draw(population, round, np.random.default_rng(3))
     rng = lambda: np.random.default_rng(3)
-    assert draw(selection.all()).tolist() == population.ids.tolist() and selection.all().nominal(20) == 20
-    assert draw(selection.uniform(4)).tolist() == rng().choice(population.ids, 4, replace=False).tolist()
+    assert (
+        draw(selection.all()).tolist() == population.ids.tolist()
+        and selection.all().nominal(20) == 20
+    )
+    assert (
+        draw(selection.uniform(4)).tolist()
+        == rng().choice(population.ids, 4, replace=False).tolist()
+    )
     assert selection.uniform(4).nominal(20) == 4 and not selection.uniform(4).repeats
     assert draw(selection.poisson(0.3)).tolist() == population.ids[rng().random(20) < 0.3].tolist()
     assert selection.poisson(0.3).nominal(20) == 6 and selection.poisson(0.01).nominal(20) == 1
     weighted = draw(selection.weighted(50))
-    assert weighted.tolist() == rng().choice(population.ids, 50, p=population.samples / 210).tolist()
+    assert (
+        weighted.tolist() == rng().choice(population.ids, 50, p=population.samples / 210).tolist()
+    )
     assert selection.weighted(50).nominal(20) == 50 and selection.weighted(50).repeats
     assert [draw(selection.cyclic(8), r).tolist() for r in (1, 2, 3)] == [
         list(range(5, 13)), list(range(13, 21)), [21, 22, 23, 24, 5, 6, 7, 8],
     ]  # fmt: skip
     assert (
-        selection.cyclic(8).nominal(20) == 8 and selection.uniform().nominal(99) == selection.cyclic().nominal(99) == 10
+        selection.cyclic(8).nominal(20) == 8
+        and selection.uniform().nominal(99) == selection.cyclic().nominal(99) == 10
     )
     listed = selection.listed([[7, 5], [6, 6, 9]])
     assert [draw(listed, r).tolist() for r in (1, 2, 3)] == [[7, 5], [6, 6, 9], [7, 5]]

@@ -29,7 +29,12 @@ def problem(sizes=(3, 1, 4, 2, 2, 5)) -> dict:
     """f_i = ½ (x − a_i)ᵀ H_i (x − a_i)."""
     rng = np.random.default_rng(0)
     H = np.stack([np.eye(D) * rng.uniform(0.5, 2) for _ in sizes])
-    return {"sizes": list(sizes), "H": H, "a": rng.normal(size=(len(sizes), D)), "x0": rng.normal(size=D)}
+    return {
+        "sizes": list(sizes),
+        "H": H,
+        "a": rng.normal(size=(len(sizes), D)),
+        "x0": rng.normal(size=D),
+    }
 
 
 def trained(inputs: dict, i: int, x: np.ndarray, steps: int, lr: float = 0.1) -> np.ndarray:
@@ -41,7 +46,13 @@ def trained(inputs: dict, i: int, x: np.ndarray, steps: int, lr: float = 0.1) ->
 def scenario(schedule: dict, **sections) -> dict:
     client = {"lr": 0.1, "batch": "full", "steps": TIMES}
     cohort = {"kind": "listed", "rounds": [list(range(N))]}
-    plain = {"name": "s", "rounds": 5, "cohort": cohort, "client": client, "numerics": {"dtype": "float64"}}
+    plain = {
+        "name": "s",
+        "rounds": 5,
+        "cohort": cohort,
+        "client": client,
+        "numerics": {"dtype": "float64"},
+    }
     return {**plain, "schedule": schedule, **sections}
 
 
@@ -67,13 +78,17 @@ def test_a_mixed_model_is_its_formula(staleness):
     server = [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": 0.5}]
     got, result = trajectory(scenario(written, server=server), **quadratic(inputs))
     np.testing.assert_allclose(got, versions[1:], rtol=1e-12)
-    assert result.rounds["staleness_max"].tolist()[1:] == [flush["updates"][0]["staleness"] for flush in log]
+    assert result.rounds["staleness_max"].tolist()[1:] == [
+        flush["updates"][0]["staleness"] for flush in log
+    ]
 
 
 def test_models_that_replace_the_servers_are_one_client_after_another():
     """α = 1 and one client at a time: x is each client's model in turn, whatever α τ would be."""
     inputs, x = problem(), problem()["x0"]
-    got, _ = trajectory(scenario({"kind": "fedasync", "alpha": 1.0, "concurrency": 1}), **quadratic(inputs))
+    got, _ = trajectory(
+        scenario({"kind": "fedasync", "alpha": 1.0, "concurrency": 1}), **quadratic(inputs)
+    )
     for client, model in enumerate(got):
         x = trained(inputs, client, x, TIMES[client])
         np.testing.assert_allclose(model, x, rtol=1e-12)
@@ -92,7 +107,10 @@ def test_staleness_is_the_papers():
 
 # ------------------------------------------------------------------------------------------------- windows of time
 
-STEPS, ORDER = [1, 3, 1, 5, 2, 1, 7], [3, 6, 1, 2, 0, 4]  # clients 2 and 5 have no samples, and take no time
+STEPS, ORDER = (
+    [1, 3, 1, 5, 2, 1, 7],
+    [3, 6, 1, 2, 0, 4],
+)  # clients 2 and 5 have no samples, and take no time
 
 
 def windows(seconds: float, concurrency: int, rounds: int) -> list[list[tuple[int, int]]]:
@@ -140,10 +158,18 @@ def test_a_window_is_that_of_plain_numpy():
     rounds = result.rounds[1:]
     assert rounds["virtual_seconds"].tolist() == [2.0 * r for r in range(1, 13)]
     assert rounds["clients_sampled"].tolist() == [len(arrived) for arrived in log]
-    oldest = [max((r - version for _, version in arrived), default=np.nan) for r, arrived in enumerate(log)]
+    oldest = [
+        max((r - version for _, version in arrived), default=np.nan)
+        for r, arrived in enumerate(log)
+    ]
     np.testing.assert_array_equal(rounds["staleness_max"], oldest)
-    counts = Counter(r - version for r, arrived in enumerate(log) for i, version in arrived if SIZES[i])
-    assert dict(zip(result.staleness["age"], result.staleness["messages"], strict=True)) == counts and len(counts) > 2
+    counts = Counter(
+        r - version for r, arrived in enumerate(log) for i, version in arrived if SIZES[i]
+    )
+    assert (
+        dict(zip(result.staleness["age"], result.staleness["messages"], strict=True)) == counts
+        and len(counts) > 2
+    )
     some = [any(SIZES[i] for i, _ in arrived) for arrived in log]
     assert rounds["skipped"].tolist() == [int(not any_) for any_ in some]
 
@@ -160,7 +186,11 @@ def test_a_window_that_is_long_enough_is_a_synchronous_round():
         "client": {"lr": 0.1, "batch": 8, "epochs": 2},
     }
     sync = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": "sync"})
-    schedule = {"kind": "semi_sync", "seconds": float(sync.rounds["virtual_seconds"].max()), "concurrency": 5}
+    schedule = {
+        "kind": "semi_sync",
+        "seconds": float(sync.rounds["virtual_seconds"].max()),
+        "concurrency": 5,
+    }
     late = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": schedule})
     same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
     assert late.rounds[same].equals(sync.rounds[same]) and late.rounds["staleness_max"].max() == 0
@@ -174,22 +204,37 @@ BLOBS = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
 
 
 def blobs(schedule, fleet: dict, rounds: int = 6, **sections) -> fedsim.Result:
-    written = {"name": "s", "rounds": rounds, "data": BLOBS, "model": "logistic", "fleet": fleet, "schedule": schedule}
+    written = {
+        "name": "s",
+        "rounds": rounds,
+        "data": BLOBS,
+        "model": "logistic",
+        "fleet": fleet,
+        "schedule": schedule,
+    }
     client = {"lr": 0.1, "batch": 8, "steps": 4}
-    return fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "client": client, **sections})
+    return fedsim.run(
+        {**written, "cohort": {"kind": "uniform", "size": 5}, "client": client, **sections}
+    )
 
 
 @pytest.mark.long
 def test_a_buffer_of_all_that_train_is_the_synchronous_run_where_clients_leave():
     """Whoever leaves takes its place in the buffer along; at equal speeds nothing else differs, bit for bit."""
-    fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}, "dropout": LEAVING, "links": {"kind": "constant"}}
+    fleet = {
+        "availability": {"kind": "bernoulli", "rate": 0.6},
+        "dropout": LEAVING,
+        "links": {"kind": "constant"},
+    }
     buffer = {"kind": "fedbuff", "buffer": 5, "concurrency": 5, "restart": "flush"}
     sync, fedbuff_ = blobs("sync", fleet), blobs(buffer, fleet)
     wasted = ["clients_left", "steps_wasted", "bytes_wasted"]
     assert (sync.rounds[wasted].sum() > 0).all() and fedbuff_.rounds["staleness_max"].max() == 0
     same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
     assert fedbuff_.rounds[same].equals(sync.rounds[same])
-    np.testing.assert_allclose(fedbuff_.rounds["virtual_seconds"], sync.rounds["virtual_seconds"], rtol=1e-12)
+    np.testing.assert_allclose(
+        fedbuff_.rounds["virtual_seconds"], sync.rounds["virtual_seconds"], rtol=1e-12
+    )
     assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, fedbuff_)]))
 
 
@@ -199,7 +244,9 @@ def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
     local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
     speed = FAMILIES["speed"]["uniform"](low=0.5, high=2.0)
     fleet = Fleet(speed=speed, availability=availability, dropout=dropout)
-    return Plan(federation, uniform(4), local, 3, 500, timetable=Timetable(**timetable), fleet=fleet)
+    return Plan(
+        federation, uniform(4), local, 3, 500, timetable=Timetable(**timetable), fleet=fleet
+    )
 
 
 @pytest.mark.parametrize("window", [0.0, 2.0])
@@ -228,10 +275,15 @@ def test_a_client_that_leaves_frees_its_place():
     for r in range(1, 401):
         work, state = plan.round(r, state)
         messages += len(work.ids)
-        assert len(state["client"]) == 6 == len(set(state["client"].tolist())) and len(work.ids) == 3
+        assert (
+            len(state["client"]) == 6 == len(set(state["client"].tolist())) and len(work.ids) == 3
+        )
         for o in [] if work.others is None else [work.others]:
             assert (
-                o.left.all() and not o.late.any() and (o.steps[~o.reached] == 0).all() and (o.steps[o.sent] == 3).all()
+                o.left.all()
+                and not o.late.any()
+                and (o.steps[~o.reached] == 0).all()
+                and (o.steps[o.sent] == 3).all()
             )
             counts += (~o.reached).sum(), (o.reached & ~o.sent).sum(), o.sent.sum()
             busy += o.steps[o.reached & ~o.sent].tolist()
@@ -252,9 +304,21 @@ NOBODY = {
 def test_steps_for_which_nobody_comes_are_skipped(kind, why):
     seconds = {"seconds": 3.0} if kind == "semi_sync" else {}
     result = blobs({"kind": kind, "concurrency": 4, **seconds}, NOBODY[why], rounds=3)
-    assert result.status == "not_run" and result.rounds["skipped"].sum() == 3 and len(result.staleness) == 0
-    assert result.rounds["clients_reported"].sum() == 0 and result.rounds["staleness_max"].isna().all()
-    went_on = [0, 3, 6, 9] if kind == "semi_sync" else [0, 4, 8, 12] if why == "unreachable" else [0, 0, 0, 0]
+    assert (
+        result.status == "not_run"
+        and result.rounds["skipped"].sum() == 3
+        and len(result.staleness) == 0
+    )
+    assert (
+        result.rounds["clients_reported"].sum() == 0 and result.rounds["staleness_max"].isna().all()
+    )
+    went_on = (
+        [0, 3, 6, 9]
+        if kind == "semi_sync"
+        else [0, 4, 8, 12]
+        if why == "unreachable"
+        else [0, 0, 0, 0]
+    )
     assert result.rounds["virtual_seconds"].tolist() == went_on
 
 
@@ -273,14 +337,20 @@ def test_normalisation_statistics_are_mixed_with_the_model():
     ends = {}
     for alpha in (1.0, 0.25):
         seen = []
-        written = scenario({"kind": "fedasync", "alpha": alpha, "concurrency": 1}, rounds=1, cohort="all")
+        written = scenario(
+            {"kind": "fedasync", "alpha": alpha, "concurrency": 1}, rounds=1, cohort="all"
+        )
         written["client"] = {"lr": 0.1, "batch": "full", "steps": 2}
-        watch = lambda e, s, row, seen=seen: seen.append(jax.tree.map(np.asarray, row.server.shared))
+        watch = lambda e, s, row, seen=seen: seen.append(
+            jax.tree.map(np.asarray, row.server.shared)
+        )
         fedsim.run(written, data=data, model=Net(), watch=watch)
         start, ends[alpha] = seen
     assert jax.tree.leaves(start["stats"])
     quarter = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, start, ends[1.0])
-    jax.tree.map(lambda want, got: np.testing.assert_allclose(got, want, rtol=1e-12), quarter, ends[0.25])
+    jax.tree.map(
+        lambda want, got: np.testing.assert_allclose(got, want, rtol=1e-12), quarter, ends[0.25]
+    )
     assert not np.allclose(*(jax.tree.leaves(ends[alpha]["stats"])[0] for alpha in ends))
 
 
@@ -289,7 +359,13 @@ def test_normalisation_statistics_are_mixed_with_the_model():
 FEEDBACK = [{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2}}]
 WAITING = {
     "semi_sync": {"kind": "semi_sync", "seconds": 2.0, "concurrency": 5, "staleness": "constant"},
-    "fedbuff": {"kind": "fedbuff", "buffer": 3, "concurrency": 5, "staleness": "constant", "restart": "flush"},
+    "fedbuff": {
+        "kind": "fedbuff",
+        "buffer": 3,
+        "concurrency": 5,
+        "staleness": "constant",
+        "restart": "flush",
+    },
     "fedasync": {"kind": "fedasync", "alpha": 0.5, "concurrency": 3, "staleness": "constant"},
 }
 
@@ -312,7 +388,7 @@ def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
     planner = Planner(plan)
     for r in range(1, rounds + 1):
         works.append(planner.round(r))
-        planner.settle(works[-1], {})
+        planner.complete(works[-1], {})
     for work in works:
         assert len(set(work.ids.tolist())) == len(work.ids)
         arrived = []
@@ -331,13 +407,19 @@ def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
     np.testing.assert_allclose(result.model(), versions[-1], rtol=1e-12)
     memory = result.state()["client"]["error_feedback"]["error"]
     np.testing.assert_allclose(memory, errors, rtol=1e-9, atol=1e-12)
-    assert max(len(work.ids) for work in works) == {"semi_sync": 4, "fedbuff": 3, "fedasync": 1}[kind]
+    assert (
+        max(len(work.ids) for work in works) == {"semi_sync": 4, "fedbuff": 3, "fedasync": 1}[kind]
+    )
 
 
 @pytest.mark.parametrize(
     ("schedule", "cohort", "remedy"),
     [
-        ({"kind": "fedbuff", "buffer": 2, "concurrency": 3}, "all", "write restart: flush and a cohort that is drawn"),
+        (
+            {"kind": "fedbuff", "buffer": 2, "concurrency": 3},
+            "all",
+            "write restart: flush and a cohort that is drawn",
+        ),
         (
             {"kind": "semi_sync", "concurrency": 3},
             {"kind": "listed", "rounds": [[0, 1]]},
@@ -348,6 +430,9 @@ def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
 def test_where_somebody_may_send_twice_memories_are_refused(schedule, cohort, remedy):
     data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
     written = {"name": "s", "data": data, "schedule": schedule, "cohort": cohort}
-    for links, what in (({"wire": FEEDBACK}, "it may send two"), ({"server": ["mifa"]}, "a buffer may have two")):
+    for links, what in (
+        ({"wire": FEEDBACK}, "it may send two"),
+        ({"server": ["mifa"]}, "a buffer may have two"),
+    ):
         with pytest.raises(ScenarioError, match=f"{what}.*{remedy}"):
             fedsim.run({**written, **links})

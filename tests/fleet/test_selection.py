@@ -25,7 +25,11 @@ from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 from fedsim.study.unpaired import unpaired
 
-COHORTS = {name: factory for name, factory in FAMILIES["cohort"].items() if factory.__module__.startswith("fedsim.")}
+COHORTS = {
+    name: factory
+    for name, factory in FAMILIES["cohort"].items()
+    if factory.__module__.startswith("fedsim.")
+}
 OWN: dict[str, dict[str, Any]] = {
     "listed": {"rounds": [[1, 2], [6]]},
     "importance": {"size": 3, "floor": 0.6},
@@ -119,7 +123,9 @@ def test_probabilities_are_those_of_the_paper():
         want = np.ones(7) if size >= 7 else np.minimum(1, scale * score)
         assert_allclose(got, want, rtol=1e-12)
         assert got.sum() == pytest.approx(min(size, 7))
-    assert_allclose(inclusion(scores(np.array([1.0, 9.0, 3.0]), np.ones(3), 1.0), 2), 2 / 3)  # floor 1: uniform
+    assert_allclose(
+        inclusion(scores(np.array([1.0, 9.0, 3.0]), np.ones(3), 1.0), 2), 2 / 3
+    )  # floor 1: uniform
 
 
 def test_of_scores_the_unknown_are_average_and_the_infinite_and_negative_ones_the_floor():
@@ -141,9 +147,16 @@ def test_a_systematic_draw_has_its_size_and_its_probabilities():
 
 def test_without_factors_clients_are_the_same_and_any_rule_will_do():
     whole = population()
-    weighed, plain = (made("importance", unbiased=unbiased).draw(whole, 1, rng()) for unbiased in (True, False))
-    assert sorted(plain.tolist()) == ids_of(weighed) and made("importance", unbiased=False).share is None
-    with pytest.raises(ScenarioError, match="importance gives clients factors, which only a rule that is a sum"):
+    weighed, plain = (
+        made("importance", unbiased=unbiased).draw(whole, 1, rng()) for unbiased in (True, False)
+    )
+    assert (
+        sorted(plain.tolist()) == ids_of(weighed)
+        and made("importance", unbiased=False).share is None
+    )
+    with pytest.raises(
+        ScenarioError, match="importance gives clients factors, which only a rule that is a sum"
+    ):
         run(cohort={"kind": "importance", "size": 3}, server=["median"])
 
 
@@ -169,7 +182,10 @@ def test_oort_draws_the_best_by_their_utility():
     for size in (1, 2, 4):
         cohort = made("oort", size=size, explore=0.0, least=0.0, cutoff=1.0)
         assert ids_of(cohort.draw(whole, r, rng())) == sorted(whole.ids[best[:size]].tolist())
-    drawn = [made("oort", size=1, explore=0.0, least=0.0, cutoff=0.3).draw(whole, r, rng(s))[0] for s in range(1500)]
+    drawn = [
+        made("oort", size=1, explore=0.0, least=0.0, cutoff=0.3).draw(whole, r, rng(s))[0]
+        for s in range(1500)
+    ]
     u = np.array([utility(whole, i, r) for i in best])
     kept = u >= 0.3 * u[0]
     assert 1 < kept.sum() < len(best)
@@ -180,21 +196,44 @@ def test_oort_draws_the_best_by_their_utility():
 def test_oort_explores_less_and_less_and_the_quick_ones_first():
     n, seconds = 400, np.repeat([1.0, 4.0], 200)
     loss = np.where(np.arange(n) % 2, nan, 1.0)
-    whole = Population(np.arange(n), np.ones(n, int), loss=loss, drawn=np.zeros(n), last=np.ones(n), seconds=seconds)
-    new = [int(np.isnan(loss[made("oort", size=100).draw(whole, r, rng(r))]).sum()) for r in (1, 35, 500)]
+    whole = Population(
+        np.arange(n),
+        np.ones(n, int),
+        loss=loss,
+        drawn=np.zeros(n),
+        last=np.ones(n),
+        seconds=seconds,
+    )
+    new = [
+        int(np.isnan(loss[made("oort", size=100).draw(whole, r, rng(r))]).sum())
+        for r in (1, 35, 500)
+    ]
     assert new == [90, round(90 * 0.98**34), 20]
     quick = np.mean(
-        [seconds[made("oort", size=10, explore=1.0, least=1.0).draw(whole, 1, rng(s))] == 1 for s in range(60)]
+        [
+            seconds[made("oort", size=10, explore=1.0, least=1.0).draw(whole, 1, rng(s))] == 1
+            for s in range(60)
+        ]
     )
-    assert 0.74 < quick < 0.84  # 0.8 where probabilities go by 1/t, a little less without replacement
+    assert (
+        0.74 < quick < 0.84
+    )  # 0.8 where probabilities go by 1/t, a little less without replacement
 
 
 def test_of_oort_those_that_are_left_out_fill_what_nobody_else_does():
     whole = population()
     cohort = made("oort", size=6, explore=0.0, least=0.0, most=3)
-    assert ids_of(cohort.draw(whole, 3, rng(1)))[:5] == [1, 2, 4, 6, 8] or 11 in ids_of(cohort.draw(whole, 3, rng(1)))
+    assert ids_of(cohort.draw(whole, 3, rng(1)))[:5] == [1, 2, 4, 6, 8] or 11 in ids_of(
+        cohort.draw(whole, 3, rng(1))
+    )
     four = {*ids_of(made("oort", size=5, most=3).draw(whole, 3, rng(1)))}
-    assert four == {1, 2, 4, 6, 11}  # not 8, drawn three times, nor 9, of which no finite loss is known
+    assert four == {
+        1,
+        2,
+        4,
+        6,
+        11,
+    }  # not 8, drawn three times, nor 9, of which no finite loss is known
 
 
 # -------------------------------------------------------------------------------------------------------- clustered
@@ -228,7 +267,9 @@ def test_of_equal_clients_as_many_urns_draw_everybody():
 
 def test_similar_clients_share_an_urn():
     direction = rng().normal(size=(3, SKETCH))
-    sketch = np.concatenate([direction[[0, 1, 2, 0, 1, 2]] * rng(1).uniform(1, 9, (6, 1)), np.full((1, SKETCH), nan)])
+    sketch = np.concatenate(
+        [direction[[0, 1, 2, 0, 1, 2]] * rng(1).uniform(1, 9, (6, 1)), np.full((1, SKETCH), nan)]
+    )
     sketch[:6] += 1e-3 * rng(2).normal(size=(6, SKETCH))
     n, urn = np.array([2, 2, 2, 2, 2, 2, 0]), 12
     assert sorted(map(sorted, groups(3 * n, urn, sketch))) == [[0, 3], [1, 4], [2, 5]]
@@ -236,7 +277,9 @@ def test_similar_clients_share_an_urn():
         n, m = rng(seed).integers(1, 20, 7), 1 + seed % 7
         places, ends = filled(m * n, n.sum(), sketch)
         balls, start = np.diff(ends, prepend=0), np.append(0, ends[:-1])
-        assert ends[-1] == m * n.sum() and np.bincount(places, balls, 7).tolist() == (m * n).tolist()
+        assert (
+            ends[-1] == m * n.sum() and np.bincount(places, balls, 7).tolist() == (m * n).tolist()
+        )
         assert (start // n.sum() == (ends - 1) // n.sum()).all()  # no stretch is in two urns
 
 
@@ -247,7 +290,9 @@ def test_the_greedy_choice_is_greedy():
     points = rng(4).normal(size=(30, 5))
     candidates, chosen = points[::3], []
     for _ in range(4):
-        total = lambda more: sum(min(np.linalg.norm(p - candidates[i]) for i in [*chosen, more]) for p in points)
+        total = lambda more: sum(
+            min(np.linalg.norm(p - candidates[i]) for i in [*chosen, more]) for p in points
+        )
         chosen.append(min((i for i in range(10) if i not in chosen), key=total))
     assert facilities(points, candidates, 4) == chosen
     assert facilities(1e200 * points, 1e200 * candidates, 4) == chosen
@@ -260,7 +305,9 @@ def test_divfl_takes_who_never_came_first_and_who_was_not_finite_last():
         assert 4 in drawn and (9 in drawn) == (size == 7)
     finite = [0, 1, 3, 4, 6]
     want = whole.ids[finite][facilities(whole.sketch[finite], whole.sketch[finite], 3)]
-    assert ids_of(made("divfl", size=4, candidates=7).draw(whole, 1, rng())) == sorted([4, *want.tolist()])
+    assert ids_of(made("divfl", size=4, candidates=7).draw(whole, 1, rng())) == sorted(
+        [4, *want.tolist()]
+    )
 
 
 def test_norms_and_sketches_of_updates():
@@ -274,18 +321,25 @@ def test_norms_and_sketches_of_updates():
     flat = np.concatenate([rows["a"].reshape(12, -1), rows["b"]], 1)
     whole = jax.tree.map(np.asarray, observed(rows, ("norm", "sketch")))
     fine = np.arange(12) != 3
-    assert_allclose(whole["norm"][fine], np.linalg.norm(flat[fine].astype(float), axis=1), rtol=1e-6)
+    assert_allclose(
+        whole["norm"][fine], np.linalg.norm(flat[fine].astype(float), axis=1), rtol=1e-6
+    )
     assert not np.isfinite(whole["norm"][3]) and not np.isfinite(whole["sketch"][3]).all()
     products, want = (x[fine] @ x[fine].T for x in (whole["sketch"], flat.astype(float)))
     assert np.abs(products - want).max() < 0.7 * want.max()
-    assert products[0, 1] > 0.6 * want[0, 1] > 0 and np.linalg.norm(whole["sketch"][0] - whole["sketch"][1]) < 15
+    assert (
+        products[0, 1] > 0.6 * want[0, 1] > 0
+        and np.linalg.norm(whole["sketch"][0] - whole["sketch"][1]) < 15
+    )
     for block in (1, 5):
         parts = [
             observed({name: leaf[i : i + block] for name, leaf in rows.items()}, ("norm", "sketch"))
             for i in range(0, 10, block)
         ]
         for name in ("norm", "sketch"):
-            assert np.array_equal(np.concatenate([part[name] for part in parts]), whole[name][:10], equal_nan=True)
+            assert np.array_equal(
+                np.concatenate([part[name] for part in parts]), whole[name][:10], equal_nan=True
+            )
 
 
 # ----------------------------------------------------------------------------- turns, tiers and those that are in time
@@ -294,14 +348,22 @@ def test_norms_and_sketches_of_updates():
 def test_classes_take_turns():
     labels = np.eye(4, dtype=int)[np.repeat(np.arange(4), [6, 3, 2, 1])]
     ids = np.arange(12)
-    whole, cohort = Population(ids, np.ones(12, int), labels=labels), made("round_robin_by_class", size=3)
+    whole, cohort = (
+        Population(ids, np.ones(12, int), labels=labels),
+        made("round_robin_by_class", size=3),
+    )
     rounds = [cohort.draw(whole, r, rng()).tolist() for r in (1, 2, 3, 4)]
     assert sorted(itertools.chain(*rounds)) == ids.tolist()
-    for drawn in rounds:  # of classes of 6, 3, 2 and 1 clients of 12: 1.5, 0.75, 0.5 and 0.25 in a round of 3
+    for drawn in (
+        rounds
+    ):  # of classes of 6, 3, 2 and 1 clients of 12: 1.5, 0.75, 0.5 and 0.25 in a round of 3
         assert (np.abs(labels[drawn].sum(0) - [1.5, 0.75, 0.5, 0.25]) <= 1).all()
-    equal = Population(ids, np.ones(12, int), labels=np.eye(4, dtype=int)[np.repeat(np.arange(4), 3)])
+    equal = Population(
+        ids, np.ones(12, int), labels=np.eye(4, dtype=int)[np.repeat(np.arange(4), 3)]
+    )
     assert all(
-        equal.labels[made("round_robin_by_class", size=4).draw(equal, r, rng())].sum(0).tolist() == [1] * 4
+        equal.labels[made("round_robin_by_class", size=4).draw(equal, r, rng())].sum(0).tolist()
+        == [1] * 4
         for r in (1, 2, 3)
     )
 
@@ -310,7 +372,9 @@ def test_tiers():
     whole, cohort = population(), made("tifl", size=2, tiers=3, weights=[0.0, 1.0, 3.0])
     tiers = [{1, 2, 4}, {11, 6}, {8, 9}]  # 1 s, 2 s, 3 s (by id), 3 s, 4 s, 5 s, 6 s
     which = [
-        next(i for i, tier in enumerate(tiers) if set(cohort.draw(whole, 1, rng(s)).tolist()) <= tier)
+        next(
+            i for i, tier in enumerate(tiers) if set(cohort.draw(whole, 1, rng(s)).tolist()) <= tier
+        )
         for s in range(400)
     ]
     assert 0.66 < np.mean(np.array(which) == 2) < 0.84 and 0 not in which
@@ -323,7 +387,11 @@ def test_tiers():
 def test_as_many_as_are_in_time():
     whole = population()
     assert ids_of(made("fedcs", seconds=3.0, candidates=7).draw(whole, 1, rng())) == [1, 2, 4, 11]
-    assert ids_of(made("fedcs", seconds=3.0, candidates=7, size=3).draw(whole, 1, rng())) == [1, 2, 4]
+    assert ids_of(made("fedcs", seconds=3.0, candidates=7, size=3).draw(whole, 1, rng())) == [
+        1,
+        2,
+        4,
+    ]
     assert ids_of(made("fedcs", seconds=0.5, candidates=7).draw(whole, 1, rng())) == []
     some = rng(5).choice(7, 4, replace=False)
     want = sorted(whole.ids[i] for i in some if whole.seconds[i] <= 4)
@@ -351,16 +419,21 @@ def test_who_was_drawn_least_often_is_next(federation):
     plan = plan_of(federation, made("least_participated", size=4))
     planner, rounds = Planner(plan), list(plan.survey())
     assert not plan.pure and planner.ready(9)
-    assert all(len({*np.concatenate([work.ids for work in rounds[i : i + 3]]).tolist()}) == 12 for i in (0, 3, 6))
+    assert all(
+        len({*np.concatenate([work.ids for work in rounds[i : i + 3]]).tolist()}) == 12
+        for i in (0, 3, 6)
+    )
     assert {*rounds[0].ids.tolist()} != {*rounds[3].ids.tolist()}
     for r in (1, 2, 3, 4):
         assert planner.round(r).ids.tolist() == rounds[r - 1].ids.tolist()
     for r in (1, 2):
-        planner.settle(planner.round(r), {})
+        planner.complete(planner.round(r), {})
     again = Planner(plan)
     again.restore(planner.arrays(), 2)
     assert again.state["drawn"].sum() == 8 and again.state["last"].max() == 2
-    assert [again.round(r).ids.tolist() for r in range(3, 10)] == [work.ids.tolist() for work in rounds[2:]]
+    assert [again.round(r).ids.tolist() for r in range(3, 10)] == [
+        work.ids.tolist() for work in rounds[2:]
+    ]
 
 
 def test_of_those_that_are_there_the_least_drawn_come(federation):
@@ -388,7 +461,10 @@ def test_seconds_and_classes_are_those_of_the_federation(federation):
     speed = np.arange(1.0, 13.0)
     plan = plan_of(federation, cohort, speed=lambda clients, rng: speed)
     assert plan.pure and plan.round(1)[0].ids.tolist() == [0, 1, 2, 3] and plan.expected[0] == 4.0
-    assert plan_of(federation, made("round_robin_by_class")).population.labels.sum() == federation.sizes.sum()
+    assert (
+        plan_of(federation, made("round_robin_by_class")).population.labels.sum()
+        == federation.sizes.sum()
+    )
     assert plan_of(federation, made("uniform")).population.seconds is None
 
 
@@ -397,9 +473,11 @@ def test_factors_are_weights_of_the_round(federation):
     assert plan.expected == (12.0, federation.sizes.sum())
     planner = Planner(plan)
     for told in ([9.0, 1.0, nan, 1.0], [2.0, 2.0, 2.0, 2.0]):
-        work, known = planner.round(planner.settled + 1), planner.feedback["loss"]
-        assert_allclose(1 / work.count, inclusion(scores(known, federation.sizes, 0.6), 4)[work.ids])
-        planner.settle(work, {"loss": np.array(told)})
+        work, known = planner.round(planner.completed + 1), planner.feedback["loss"]
+        assert_allclose(
+            1 / work.count, inclusion(scores(known, federation.sizes, 0.6), 4)[work.ids]
+        )
+        planner.complete(work, {"loss": np.array(told)})
         assert known[work.ids].tolist() == np.nan_to_num(told, nan=inf).tolist()
     assert len({*work.count.tolist()}) > 1
 
@@ -421,10 +499,22 @@ def run(**sections) -> fedsim.Result:
 @pytest.mark.parametrize(
     ("sections", "text"),
     [
-        ({"cohort": {"kind": "oort", "size": 3}}, "oort looks at the losses of the round before, and fedbuff has none"),
-        ({"cohort": {"kind": "importance", "size": 3}}, "importance looks at the update norms of the round before"),
-        ({"cohort": {"kind": "least_participated", "size": 3}}, "least_participated looks at who took part"),
-        ({"cohort": {"kind": "divfl", "size": 3, "candidates": 5}}, "divfl looks at the updates of the round before"),
+        (
+            {"cohort": {"kind": "oort", "size": 3}},
+            "oort looks at the losses of the round before, and fedbuff has none",
+        ),
+        (
+            {"cohort": {"kind": "importance", "size": 3}},
+            "importance looks at the update norms of the round before",
+        ),
+        (
+            {"cohort": {"kind": "least_participated", "size": 3}},
+            "least_participated looks at who took part",
+        ),
+        (
+            {"cohort": {"kind": "divfl", "size": 3, "candidates": 5}},
+            "divfl looks at the updates of the round before",
+        ),
     ],
 )
 def test_an_asynchronous_server_has_no_round_before(sections, text):
@@ -435,19 +525,23 @@ def test_an_asynchronous_server_has_no_round_before(sections, text):
 def test_a_cohort_by_class_needs_classes():
     data = {"kind": "linear_regression", "clients": 12}
     with pytest.raises(
-        ScenarioError, match="round_robin_by_class is for samples with one class each, and here these targets"
+        ScenarioError,
+        match="round_robin_by_class is for samples with one class each, and here these targets",
     ):
         run(data=data, cohort={"kind": "round_robin_by_class", "size": 3})
 
 
 def test_what_a_cohort_cannot_need_is_named():
     def misspelt():
-        return Cohort(lambda population, round, rng: population.ids, lambda N: N, needs=frozenset({"losses"}))
+        return Cohort(
+            lambda population, round, rng: population.ids, lambda N: N, needs=frozenset({"losses"})
+        )
 
     fedsim.cohort(misspelt)
     try:
         with pytest.raises(
-            ScenarioError, match="misspelt needs losses, and a cohort may need drawn, labels, loss, norm"
+            ScenarioError,
+            match="misspelt needs losses, and a cohort may need drawn, labels, loss, norm",
         ):
             run(cohort="misspelt")
     finally:
@@ -456,7 +550,12 @@ def test_what_a_cohort_cannot_need_is_named():
 
 def test_what_is_not_paired_is_said_of_what_a_cohort_looks_at():
     line = "Cohorts of {} depend on {}, so they are not paired between methods."
-    pairs = {"importance": "update norms", "oort": "losses", "divfl": "updates", "power_of_choice": "losses"}
+    pairs = {
+        "importance": "update norms",
+        "oort": "losses",
+        "divfl": "updates",
+        "power_of_choice": "losses",
+    }
     for kind in COHORTS:
         want = [line.format(kind, pairs[kind])] if kind in pairs else []
         assert unpaired({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}, []) == want
@@ -483,10 +582,16 @@ def test_what_clients_report_is_what_plain_numpy_knows(kind):
     (H, a), n, lr, steps, rounds = problem_arrays(), np.array(SIZES), 0.05, 3, 9
     N, x, joined = len(n), np.full(D, 2.0), np.zeros(len(n), int)
     known = {"loss": np.full(N, nan), "norm": np.full(N, nan), "sketch": np.full((N, SKETCH), nan)}
-    known |= {"drawn": np.zeros(N, int), "last": np.zeros(N, int), "seconds": np.full(N, float(steps))}
+    known |= {
+        "drawn": np.zeros(N, int),
+        "last": np.zeros(N, int),
+        "seconds": np.full(N, float(steps)),
+    }
     cohort, present = COHORTS[kind](**KINDS[kind]), np.flatnonzero(n)
     for r in range(1, rounds + 1):
-        whole = Population(present, n[present], **{name: column[present] for name, column in known.items()})
+        whole = Population(
+            present, n[present], **{name: column[present] for name, column in known.items()}
+        )
         drawn = cohort.draw(whole, r, generator(3, Stream.COHORT, r))
         ids, factors = drawn if isinstance(drawn, Drawn) else (drawn, np.ones(len(drawn)))
         total, weight = np.zeros(D), n.sum() if cohort.factors else n[ids].sum()
@@ -534,7 +639,12 @@ def sketched(update: np.ndarray) -> np.ndarray:
 def test_neither_packing_nor_blocks_nor_a_stop_change_a_byte(kind, tmp_path):
     """With clients that are away and clients that leave."""
     fleet = {"speed": "lognormal", "availability": "markov", "dropout": {"during": 0.1}}
-    written = {**TINY, "cohort": {"kind": kind, **KINDS[kind]}, "fleet": fleet, "numerics": {"lanes": 2}}
+    written = {
+        **TINY,
+        "cohort": {"kind": kind, **KINDS[kind]},
+        "fleet": fleet,
+        "numerics": {"lanes": 2},
+    }
     written["model"] = {"kind": "mlp", "hidden": [8]}
     alone = fedsim.run(written)
     expected = digest(alone)

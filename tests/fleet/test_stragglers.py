@@ -61,7 +61,7 @@ def test_a_round_with_stragglers_is_that_of_a_loop_over_events():
             stragglers=Stragglers(0.5, drop),
         )
         made, ids = machines(fleet, planned), np.arange(m)
-        fates = made.fates(trial + 1, ids)
+        fates = made.round_outcome(trial + 1, ids)
         slow, able = slowed(Stragglers(0.5), 3, trial + 1, ids, planned, planned)
         moments, ends, joined, steps = made._leaving(trial + 1, ids), [], [], []
         for i in range(m):
@@ -117,7 +117,9 @@ def test_a_run_with_stragglers_is_that_of_plain_numpy(work):
 @pytest.mark.long
 def test_no_layout_changes_a_run_with_stragglers():
     fleet = {"speed": {"kind": "lognormal", "sigma": 1.0}, "stragglers": {"share": 0.6}}
-    one, other = (run(fleet=fleet, numerics=numerics).rounds for numerics in ({}, {"block": 2, "lanes": 3}))
+    one, other = (
+        run(fleet=fleet, numerics=numerics).rounds for numerics in ({}, {"block": 2, "lanes": 3})
+    )
     assert one.equals(other)
 
 

@@ -51,7 +51,11 @@ def study(tmp_path, monkeypatch):
     written(tmp_path / "study", "on.csv", ON)
     written(tmp_path / "study", "devices.csv", DEVICES)
     written(tmp_path / "far", "far.csv", ON)
-    written(tmp_path / "study", "s.yaml", "".join(f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()))
+    written(
+        tmp_path / "study",
+        "s.yaml",
+        "".join(f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()),
+    )
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
 
@@ -93,7 +97,11 @@ def test_a_run_takes_the_time_of_its_traces(study):
     up, down = plan.cost.up, plan.cost.down
     for r in range(1, 6):
         work, state = plan.round(r, state)
-        on = {k for k in range(6) if (k % 3 == 2 and clock % 10 < 4) or (k % 3 == 2 and 6 <= clock % 10 < 7.5)}
+        on = {
+            k
+            for k in range(6)
+            if (k % 3 == 2 and clock % 10 < 4) or (k % 3 == 2 and 6 <= clock % 10 < 7.5)
+        }
         on |= {k for k in range(6) if k % 3 == 1 and (2 <= clock % 10 < 3 or 9 <= clock % 10 < 10)}
         assert set(work.ids) <= on and len(work.ids) == min(3, len(on))
         b = work.ids % 2  # of device b, else a
@@ -110,23 +118,55 @@ BAD = {  # name -> (kind, content, words of the line)
         "client,start,finish\n1,0,1\n",
         "line 1: 'end' is no column; found 'client', 'start', 'finish'",
     ),
-    "a column twice": ("on", "client,start,end,end\n1,0,1,1\n", "line 1: 'end' is twice in the header"),
+    "a column twice": (
+        "on",
+        "client,start,end,end\n1,0,1,1\n",
+        "line 1: 'end' is twice in the header",
+    ),
     "nan": ("on", "client,start,end\n1,0,nan\n", "line 2, column 'end': 'nan' is no time or rate"),
-    "infinite": ("on", "client,start,end\n1,0,inf\n", "line 2, column 'end': 'inf' is no time or rate"),
+    "infinite": (
+        "on",
+        "client,start,end\n1,0,inf\n",
+        "line 2, column 'end': 'inf' is no time or rate",
+    ),
     "blank": ("on", "client,start,end\n1,,1\n", "line 2, column 'start': '' is no time or rate"),
-    "text": ("on", "client,start,end\n1,0,1\n1,x,2\n", "line 3, column 'start': 'x' is no time or rate"),
-    "negative": ("on", "client,start,end\n1,-1,1\n", "'-1' is no time or rate; write a finite number and at least 0"),
-    "backwards": ("on", "client,start,end\n1,0,1\n1,3,2\n", "line 3: ends at 2, before it starts at 3"),
+    "text": (
+        "on",
+        "client,start,end\n1,0,1\n1,x,2\n",
+        "line 3, column 'start': 'x' is no time or rate",
+    ),
+    "negative": (
+        "on",
+        "client,start,end\n1,-1,1\n",
+        "'-1' is no time or rate; write a finite number and at least 0",
+    ),
+    "backwards": (
+        "on",
+        "client,start,end\n1,0,1\n1,3,2\n",
+        "line 3: ends at 2, before it starts at 3",
+    ),
     "never": ("on", "client,start,end\n1,0,0\n", "no device can be reached at any time"),
-    "no client": ("on", "client,start,end\n,0,1\n", "line 2, column 'client': a row without a client"),
+    "no client": (
+        "on",
+        "client,start,end\n,0,1\n",
+        "line 2, column 'client': a row without a client",
+    ),
     "short row": ("on", "client,start,end\n1,0\n", "line 2: 2 cells, the header names 3 columns"),
     "header alone": ("on", "client,start,end\n", "no rows below the header"),
     "nothing": ("on", "", "line 1: 'client' is no column; found nothing"),
     "no text": ("on", b"\xff\xfe\x00\x01", "line 1: not UTF-8 text"),
     "half a gzip file": ("on", gzip.compress(ON.encode())[:20], "not a sound gzip file"),
-    "no speed": ("devices", DEVICES.replace(",2,x", ",-2,x"), "column 'seconds_per_step': '-2' is no time or rate"),
+    "no speed": (
+        "devices",
+        DEVICES.replace(",2,x", ",-2,x"),
+        "column 'seconds_per_step': '-2' is no time or rate",
+    ),
     "no rate": ("devices", DEVICES.replace("b,10,", "b,0,"), "column 'up': '0' is no time or rate"),
-    "two of a client": ("devices", DEVICES.replace(",b,", ",a,"), "line 3: the client stands in line 2 already"),
+    "two of a client": (
+        "devices",
+        DEVICES.replace(",b,", ",a,"),
+        "line 3: the client stands in line 2 already",
+    ),
 }
 
 
@@ -144,7 +184,10 @@ def test_a_bad_file_beside_another_mistake_has_its_place(study):
     written(study / "study", "on.csv", "client,start,end\n1,0,nan\n")
     with pytest.raises(ScenarioError) as error:
         built(read(study / "study" / "s.yaml", ["cohort.size=100"]))
-    assert [problem.where for problem in error.value.problems] == ["cohort.size", "fleet.availability"]
+    assert [problem.where for problem in error.value.problems] == [
+        "cohort.size",
+        "fleet.availability",
+    ]
 
 
 def test_a_huge_file_is_not_read(study, monkeypatch):
@@ -166,11 +209,17 @@ def test_what_a_scenario_may_not_name(name, study):
     (study / "study" / "link.csv").symlink_to("../far/far.csv")
     edits, words = REFUSED[name]
     with pytest.raises(ScenarioError, match=words):
-        built(read(study / "study" / "s.yaml", [f"fleet.{key}={value}" for key, value in edits.items()]))
+        built(
+            read(
+                study / "study" / "s.yaml", [f"fleet.{key}={value}" for key, value in edits.items()]
+            )
+        )
 
 
 def test_a_data_root_allows_its_files(study):
-    scenario = read(study / "study" / "s.yaml", ["fleet.availability.path=far.csv"], data_roots=[study / "far"])
+    scenario = read(
+        study / "study" / "s.yaml", ["fleet.availability.path=far.csv"], data_roots=[study / "far"]
+    )
     assert built(scenario).spec.fleet.availability.path == str(study / "far" / "far.csv")
 
 
@@ -193,14 +242,26 @@ def test_what_the_page_shows_is_understood(study, root):
     shown = yaml.safe_load(text.partition("<!-- traces -->\n```yaml\n")[2].partition("```")[0])
     (study / "study" / "on.csv").rename(study / "study" / "online.csv")
     fleet = json.dumps(shown["fleet"])
-    assert built(read(study / "study" / "s.yaml", [f"fleet={fleet}"])).spec.fleet.speed.kind == "trace"
+    assert (
+        built(read(study / "study" / "s.yaml", [f"fleet={fleet}"])).spec.fleet.speed.kind == "trace"
+    )
 
 
 def test_the_nine_models_of_flgo_are_kinds(root):
     """The table of the page, with β = 0.3; each model is named where its kind is described."""
     text = (root / "docs" / "scenarios.md").read_text()
     rows = re.findall(r"^\| `([A-Z]+)` \| `(.+)` \|$", text, re.M)
-    assert {name for name, _ in rows} == {"IDL", "HOMO", "LN", "SLN", "YMF", "YFF", "YC", "MDF", "LDF"}
+    assert {name for name, _ in rows} == {
+        "IDL",
+        "HOMO",
+        "LN",
+        "SLN",
+        "YMF",
+        "YFF",
+        "YC",
+        "MDF",
+        "LDF",
+    }
     for name, written in rows:
         numbers = {"1 − β": "0.7", "−ln(1 − β)": "0.3567", "−β": "-0.3", "β": "0.3"}
         for words, number in numbers.items():
@@ -216,7 +277,9 @@ def test_the_nine_models_of_flgo_are_kinds(root):
 def test_a_run_goes_on_in_the_same_bytes_and_is_verified(study):
     setting = read(study / "study" / "s.yaml", ["checkpoint.rounds=1"])
     fedsim.run(setting, out=study / "whole")
-    fedsim.run(read(study / "study" / "s.yaml", ["checkpoint.rounds=1", "rounds=2"]), out=study / "left")
+    fedsim.run(
+        read(study / "study" / "s.yaml", ["checkpoint.rounds=1", "rounds=2"]), out=study / "left"
+    )
     fedsim.run(setting, out=study / "left", resume=True)
     for table in ("rounds.csv", "clients.csv", "summary.csv"):
         assert (study / "left" / table).read_bytes() == (study / "whole" / table).read_bytes()

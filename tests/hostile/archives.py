@@ -90,7 +90,9 @@ def wrong_deflate(folder: Path) -> bytes:
 
 def one_zeros(folder: Path) -> bytes:
     zeros = np.zeros(40_000_000, np.float32).reshape(-1, 40)
-    return packed(folder, [("x.npy", array(zeros)), ("y.npy", array(Y))], compression=zipfile.ZIP_DEFLATED)
+    return packed(
+        folder, [("x.npy", array(zeros)), ("y.npy", array(Y))], compression=zipfile.ZIP_DEFLATED
+    )
 
 
 def thousands(folder: Path) -> bytes:
@@ -100,32 +102,64 @@ def thousands(folder: Path) -> bytes:
 SHAPE = b"{'descr': '<f8', 'fortran_order': False, 'shape': %s, }\n"
 ARCHIVES: dict[str, Callable[[Path], bytes]] = {
     "a pickle in place of an archive": pickled,
-    "a pickle in place of an array": lambda f: packed(f, [("x.npy", pickled(f)), ("y.npy", array(Y))]),
+    "a pickle in place of an array": lambda f: packed(
+        f, [("x.npy", pickled(f)), ("y.npy", array(Y))]
+    ),
     "an array of objects": lambda f: packed(f, [("x.npy", array(X)), ("y.npy", objects(f))]),
-    "ids that are objects": lambda f: packed(f, [("x.npy", array(X)), ("y.npy", array(Y)), ("client.npy", objects(f))]),
+    "ids that are objects": lambda f: packed(
+        f, [("x.npy", array(X)), ("y.npy", array(Y)), ("client.npy", objects(f))]
+    ),
     "records with objects": lambda f: packed(f, [("x.npy", structured(f)), ("y.npy", array(Y))]),
     "pickles beside": lambda f: packed(f, [("x.pkl", pickled(f)), ("y.pkl", pickled(f))]),
-    "a shape of petabytes": lambda f: packed(f, [("x.npy", array(X, shape=(2**50, 2))), ("y.npy", array(Y))]),
-    "a negative shape": lambda f: packed(f, [("x.npy", array(X, shape=(-12, -2))), ("y.npy", array(Y))]),
-    "a shape that overflows": lambda f: packed(f, [("x.npy", array(X, shape=(2**63, 2**63))), ("y.npy", array(Y))]),
-    "a shape of booleans": lambda f: packed(f, [("x.npy", array(X, shape=(True, False))), ("y.npy", array(Y))]),
-    "a shape of code": lambda f: packed(
-        f, [("x.npy", headed(SHAPE % f"__import__('os').system('touch {canary(f)}')".encode())), ("y.npy", array(Y))]
+    "a shape of petabytes": lambda f: packed(
+        f, [("x.npy", array(X, shape=(2**50, 2))), ("y.npy", array(Y))]
     ),
-    "a shape of brackets": lambda f: packed(f, [("x.npy", headed(SHAPE % (b"(" * 9_000))), ("y.npy", array(Y))]),
-    "a type of text": lambda f: packed(f, [("x.npy", array(X, descr="<U1000000")), ("y.npy", array(Y))]),
-    "a type of nothing": lambda f: packed(f, [("x.npy", array(X, descr="|V0")), ("y.npy", array(Y))]),
+    "a negative shape": lambda f: packed(
+        f, [("x.npy", array(X, shape=(-12, -2))), ("y.npy", array(Y))]
+    ),
+    "a shape that overflows": lambda f: packed(
+        f, [("x.npy", array(X, shape=(2**63, 2**63))), ("y.npy", array(Y))]
+    ),
+    "a shape of booleans": lambda f: packed(
+        f, [("x.npy", array(X, shape=(True, False))), ("y.npy", array(Y))]
+    ),
+    "a shape of code": lambda f: packed(
+        f,
+        [
+            ("x.npy", headed(SHAPE % f"__import__('os').system('touch {canary(f)}')".encode())),
+            ("y.npy", array(Y)),
+        ],
+    ),
+    "a shape of brackets": lambda f: packed(
+        f, [("x.npy", headed(SHAPE % (b"(" * 9_000))), ("y.npy", array(Y))]
+    ),
+    "a type of text": lambda f: packed(
+        f, [("x.npy", array(X, descr="<U1000000")), ("y.npy", array(Y))]
+    ),
+    "a type of nothing": lambda f: packed(
+        f, [("x.npy", array(X, descr="|V0")), ("y.npy", array(Y))]
+    ),
     "a header of four gigabytes": lambda f: packed(
         f, [("x.npy", headed(b"{", version=2, length=2**32 - 1)), ("y.npy", array(Y))]
     ),
     "a header of a megabyte": lambda f: packed(
         f, [("x.npy", headed(SHAPE % (b"12, " * 250_000), version=2)), ("y.npy", array(Y))]
     ),
-    "a header without its end": lambda f: packed(f, [("x.npy", headed(b"", length=500)), ("y.npy", array(Y))]),
-    "a version of the future": lambda f: packed(f, [("x.npy", headed(b"{}", version=9)), ("y.npy", array(Y))]),
-    "a member upwards": lambda f: packed(f, [("x.npy", array(X)), ("y.npy", array(Y)), ("../../evil.npy", array(X))]),
-    "an absolute member": lambda f: packed(f, [("x.npy", array(X)), ("y.npy", array(Y)), ("/tmp/evil.npy", array(X))]),
-    "a folder as a member": lambda f: packed(f, [("x.npy", array(X)), ("y.npy", array(Y)), ("evil/", b"")]),
+    "a header without its end": lambda f: packed(
+        f, [("x.npy", headed(b"", length=500)), ("y.npy", array(Y))]
+    ),
+    "a version of the future": lambda f: packed(
+        f, [("x.npy", headed(b"{}", version=9)), ("y.npy", array(Y))]
+    ),
+    "a member upwards": lambda f: packed(
+        f, [("x.npy", array(X)), ("y.npy", array(Y)), ("../../evil.npy", array(X))]
+    ),
+    "an absolute member": lambda f: packed(
+        f, [("x.npy", array(X)), ("y.npy", array(Y)), ("/tmp/evil.npy", array(X))]
+    ),
+    "a folder as a member": lambda f: packed(
+        f, [("x.npy", array(X)), ("y.npy", array(Y)), ("evil/", b"")]
+    ),
     "a link as a member": linked,
     "a member twice": twice,
     "thirty thousand members": thousands,

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 MAKERS: dict[str, Callable[[Path], dict[str, Any]]] = {}
-SPACE = 12 * 10**9  # bytes of address space of a reader: a bomb that goes off ends it, not the machine
+SPACE = (
+    12 * 10**9
+)  # bytes of address space of a reader: a bomb that goes off ends it, not the machine
 
 
 def bomb(make: Callable[[Path], dict[str, Any]]) -> Callable[[Path], dict[str, Any]]:
@@ -27,7 +29,9 @@ def scenario_of(name: str, folder: Path) -> Path:
     data = MAKERS[name](folder)
     fleet = data.pop("fleet", {})
     path = folder / "scenario.json.yaml"
-    path.write_text(json.dumps({"name": "x", "rounds": 1, "data": data, **({"fleet": fleet} if fleet else {})}))
+    path.write_text(
+        json.dumps({"name": "x", "rounds": 1, "data": data, **({"fleet": fleet} if fleet else {})})
+    )
     return path
 
 
@@ -51,7 +55,10 @@ def main(path: str) -> None:
     except OURS as error:
         code, said = exit_code(error), str(error)
     seconds = time.process_time() - start
-    print(json.dumps({"code": code, "said": said, "seconds": seconds, "bytes": peak() - held}), flush=True)
+    print(
+        json.dumps({"code": code, "said": said, "seconds": seconds, "bytes": peak() - held}),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

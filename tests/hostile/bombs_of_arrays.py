@@ -13,7 +13,9 @@ from hostile.bombs import bomb
 
 @bomb
 def gzipped_idx(folder: Path) -> dict[str, Any]:
-    images = bytes([0, 0, 8, 3]) + np.array([1_000_000, 28, 28], ">u4").tobytes() + bytes(784_000_000)
+    images = (
+        bytes([0, 0, 8, 3]) + np.array([1_000_000, 28, 28], ">u4").tobytes() + bytes(784_000_000)
+    )
     labels = bytes([0, 0, 8, 1]) + np.array([1_000_000], ">u4").tobytes() + bytes(1_000_000)
     (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(images, 1))
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
@@ -86,7 +88,9 @@ def sparse_cifar100(folder: Path) -> dict[str, Any]:
 
 @bomb
 def npz_of_zeros(folder: Path) -> dict[str, Any]:
-    np.savez_compressed(folder / "w.npz", x=np.zeros((10_000_000, 40), np.float32), y=np.zeros(10_000_000, np.int8))
+    np.savez_compressed(
+        folder / "w.npz", x=np.zeros((10_000_000, 40), np.float32), y=np.zeros(10_000_000, np.int8)
+    )
     return {"kind": "npz", "path": "w.npz"}
 
 
@@ -95,7 +99,9 @@ def npz_of_holes(folder: Path) -> dict[str, Any]:
     size = 6 << 30
     with zipfile.ZipFile(folder / "w.npz", "w") as archive:
         header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (size, 1)})
+        np.lib.format.write_array_header_1_0(
+            header, {"descr": "|u1", "fortran_order": False, "shape": (size, 1)}
+        )
         archive.writestr("x.npy", header.getvalue())
         archive.writestr("y.npy", header.getvalue())
     os.truncate(folder / "w.npz", size)
@@ -108,6 +114,8 @@ def hdf5_of_zeros(folder: Path) -> dict[str, Any]:
 
     pixels = np.zeros((200_000, 28, 28), np.float32)
     written(
-        folder / "set_train.h5", {"a": {"pixels": pixels, "label": np.zeros(200_000, np.int32)}}, compression="gzip"
+        folder / "set_train.h5",
+        {"a": {"pixels": pixels, "label": np.zeros(200_000, np.int32)}},
+        compression="gzip",
     )
     return {"kind": "tff_hdf5", "path": "."}

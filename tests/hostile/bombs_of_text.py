@@ -64,7 +64,9 @@ def parquet_set_of_one_image(folder: Path) -> dict[str, Any]:
     noise = np.random.default_rng(0).integers(0, 256, (700, 700), np.uint8)
     image = encoded(noise)
     table = pa.table({"image": image_column([image] * 2000), "label": [0, 1] * 1000})
-    pq.write_table(typed(table, {"image": FORM}), folder / "train.parquet", dictionary_pagesize_limit=1 << 30)
+    pq.write_table(
+        typed(table, {"image": FORM}), folder / "train.parquet", dictionary_pagesize_limit=1 << 30
+    )
     return {"kind": "huggingface", "path": ".", "size": [8, 8]}
 
 
@@ -73,7 +75,10 @@ def parquet_set_of_one_list(folder: Path) -> dict[str, Any]:
     import pyarrow as pa
 
     rows = 2000
-    columns = {"x": pa.array([np.zeros(50_000, np.float32)] * rows), "label": np.zeros(rows, np.int8)}
+    columns = {
+        "x": pa.array([np.zeros(50_000, np.float32)] * rows),
+        "label": np.zeros(rows, np.int8),
+    }
     _table(folder, columns, "train.parquet")
     return {"kind": "huggingface", "path": "."}
 

@@ -32,7 +32,11 @@ def mistakes() -> list[Mistake]:
 def _mistake(part: str) -> Mistake:
     title, *rest = part.rstrip("\n").split("\n")
     edits = tuple(line[8:].replace("\\n", "\n") for line in rest if line.startswith("$ --set "))
-    body = [line for line in itertools.takewhile(lambda line: line[:3] != "=> ", rest) if line[:2] != "$ "]
+    body = [
+        line
+        for line in itertools.takewhile(lambda line: line[:3] != "=> ", rest)
+        if line[:2] != "$ "
+    ]
     raw = "".join(f"{line}\n" for line in body).encode()
     content = re.sub("⟦([0-9a-f ]*)⟧".encode(), lambda found: bytes.fromhex(found[1].decode()), raw)
     return Mistake(title, edits, content, [line[3:] for line in rest if line.startswith("=> ")])

@@ -18,7 +18,12 @@ GREY = encoded(np.arange(64, dtype=np.uint8).reshape(8, 8))
 def text_bomb() -> bytes:
     """A PNG with 8 MB of compressed text in front of its pixels."""
     data = b"a\0\0" + zlib.compress(bytes(8 << 20))
-    chunk = len(data).to_bytes(4, "big") + b"zTXt" + data + zlib.crc32(b"zTXt" + data).to_bytes(4, "big")
+    chunk = (
+        len(data).to_bytes(4, "big")
+        + b"zTXt"
+        + data
+        + zlib.crc32(b"zTXt" + data).to_bytes(4, "big")
+    )
     return GREY[:33] + chunk + GREY[33:]
 
 

@@ -121,14 +121,25 @@ def _of_sections() -> Iterator[Integer]:
             and section.__module__ == sections_module.__name__
         ):
             for key, field in section.model_fields.items():
-                whole = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-                yield from _integers("section", SECTIONS.get(section.__name__, section.__name__), key, whole)
+                whole = (
+                    Annotated[field.annotation, *field.metadata]
+                    if field.metadata
+                    else field.annotation
+                )
+                yield from _integers(
+                    "section", SECTIONS.get(section.__name__, section.__name__), key, whole
+                )
 
 
 def _integers(family: str, kind: str, name: str, annotation: Any) -> Iterator[Integer]:
     for depth, notes in _noted(annotation):
         least = next(
-            (note.ge if isinstance(note, Ge) else note.gt for note in notes if isinstance(note, Ge | Gt)), None
+            (
+                note.ge if isinstance(note, Ge) else note.gt
+                for note in notes
+                if isinstance(note, Ge | Gt)
+            ),
+            None,
         )
         yield Integer(family, kind, name, depth, least, _most(notes))
 
@@ -197,7 +208,11 @@ def _with_key(integer: Integer, value: int | None) -> dict[str, Any]:
     section: dict[str, Any] = {integer.name: _nested(value, integer)}
     for name in reversed(others):
         section = {name: section}
-    beside = {key: known for key, known in TINY.get(first, {}).items() if (key, integer.name) != ("steps", "epochs")}
+    beside = {
+        key: known
+        for key, known in TINY.get(first, {}).items()
+        if (key, integer.name) != ("steps", "epochs")
+    }
     return {**TINY, first: {**beside, **section}}
 
 
@@ -233,7 +248,9 @@ def set_of(kind: str, folder: Path) -> Path:
         return place / "t.txt"
     if kind == "npz":
         rng = np.random.default_rng(0)
-        np.savez(place / "w.npz", x=rng.normal(size=(60, 4)), y=np.arange(60) % 3, c=np.arange(60) % 5)
+        np.savez(
+            place / "w.npz", x=rng.normal(size=(60, 4)), y=np.arange(60) % 3, c=np.arange(60) % 5
+        )
         return place / "w.npz"
     if kind == "imagefolder":
         for label in "ab":
@@ -249,7 +266,10 @@ def set_of(kind: str, folder: Path) -> Path:
         rows = [["id", "date", "query", "user", f"good day number {i} and more"] for i in range(6)]
         leaf_written(place, "train", {f"u{k}": (rows, [0, 4] * 3) for k in range(4)})
     if kind == "tff_hdf5":
-        tff_written(place / "set_train.h5", {f"c{k}": {"tokens": ["to be or not", "to be"] * 3} for k in range(4)})
+        tff_written(
+            place / "set_train.h5",
+            {f"c{k}": {"tokens": ["to be or not", "to be"] * 3} for k in range(4)},
+        )
     return place
 
 
@@ -260,15 +280,21 @@ def fault(integer: Integer, value: int, folder: Path) -> str:
     """What is wrong with how a value ended; nothing where it is refused, or harmless, as it should be."""
     forget_peak()
     held, start = memory_now(), time.process_time()
-    ended, said = _ended(scenario_with(integer, value, folder), plays=value > 0 and integer.most is None)
+    ended, said = _ended(
+        scenario_with(integer, value, folder), plays=value > 0 and integer.most is None
+    )
     seconds, size = time.process_time() - start, peak() - held
     if size > BYTES or seconds > (SECONDS if ended == "refused" else 6 * SECONDS):
         return f"{ended} after {seconds:.0f} s with {size / 1e6:.0f} MB: {said}"
     if ended == "refused":
         return _fault_of_refusal(integer, value, said)
     reason = reasons().get(integer.place)
-    refused = value >= 2**63 or (value == HUGE and (integer.most is not None or reason in (COUNTED, COMPARED)))
-    return f"accepted ({said}), and should be refused: {reason or 'it has a bound'}" if refused else ""
+    refused = value >= 2**63 or (
+        value == HUGE and (integer.most is not None or reason in (COUNTED, COMPARED))
+    )
+    return (
+        f"accepted ({said}), and should be refused: {reason or 'it has a bound'}" if refused else ""
+    )
 
 
 def _fault_of_refusal(integer: Integer, value: int, said: str) -> str:
@@ -280,7 +306,11 @@ def _fault_of_refusal(integer: Integer, value: int, said: str) -> str:
     words = (str(value), integer.name.rpartition("_")[2], " MB", " bytes")
     if not any(word in said.replace(",", "") for word in words):
         return f"blames something else: {said}"
-    if value == HUGE and reasons().get(integer.place) in (CAPPED, COUNTER, SEED) and integer.kind != "scenario":
+    if (
+        value == HUGE
+        and reasons().get(integer.place) in (CAPPED, COUNTER, SEED)
+        and integer.kind != "scenario"
+    ):
         return f"refused, and should be accepted: {said}"
     return ""
 
@@ -319,7 +349,10 @@ def main(family: str) -> None:
                     what = f"{type(error).__name__}: {str(error)[:300]}"
                 counted[what and "wrong"] += 1
                 if what:
-                    print(json.dumps({"case": f"{integer.place} = {value}", "what": what[:400]}), flush=True)
+                    print(
+                        json.dumps({"case": f"{integer.place} = {value}", "what": what[:400]}),
+                        flush=True,
+                    )
     print(json.dumps({"right": counted[""], "wrong": counted["wrong"]}), flush=True)
 
 

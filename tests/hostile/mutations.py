@@ -27,7 +27,15 @@ SNIPPETS = (
         "&a ",
         "*a",
     ),
-    *("<<: ", "---\n", "...\n", "%YAML 1.2\n", "!!python/object/apply:os.system [id]", "!!float x", "!!bool maybe"),
+    *(
+        "<<: ",
+        "---\n",
+        "...\n",
+        "%YAML 1.2\n",
+        "!!python/object/apply:os.system [id]",
+        "!!float x",
+        "!!bool maybe",
+    ),
     *(
         "\ufeff",
         "\x00",
@@ -44,7 +52,18 @@ SNIPPETS = (
         "@",
         "`",
     ),
-    *("{a: 1}", "[1, 2", "[" * 25, "{a: " * 25, "'\n", '"\\x00"', '"\\q"', "a" * 5000, "9" * 5000, "\n" * 200),
+    *(
+        "{a: 1}",
+        "[1, 2",
+        "[" * 25,
+        "{a: " * 25,
+        "'\n",
+        '"\\x00"',
+        '"\\q"',
+        "a" * 5000,
+        "9" * 5000,
+        "\n" * 200,
+    ),
 )
 SCALARS = (
     *(
@@ -65,8 +84,35 @@ SCALARS = (
         "true",
         "",
     ),
-    *("2026-01-01", "12:30:45", "1e999", "-1", "0", "0.0", "-0.0", "1.5", "9" * 17, "9" * 30, "1.", ".5", "1e5", "1,5"),
-    *("[]", "{}", "[1]", "[[0]]", "{kind: mean}", "{kind: digits}", "{kind: 5}", "mean", "digits", "sgd", "krum(f=1)"),
+    *(
+        "2026-01-01",
+        "12:30:45",
+        "1e999",
+        "-1",
+        "0",
+        "0.0",
+        "-0.0",
+        "1.5",
+        "9" * 17,
+        "9" * 30,
+        "1.",
+        ".5",
+        "1e5",
+        "1,5",
+    ),
+    *(
+        "[]",
+        "{}",
+        "[1]",
+        "[[0]]",
+        "{kind: mean}",
+        "{kind: digits}",
+        "{kind: 5}",
+        "mean",
+        "digits",
+        "sgd",
+        "krum(f=1)",
+    ),
     *(
         "fedprox(mu=0.1)",
         "krum(f=[",
@@ -79,7 +125,20 @@ SCALARS = (
     ),
 )
 KEYS = (
-    *("name", "rounds", "seeds", "method", "data", "model", "fleet", "cohort", "client", "wire", "server", "evaluate"),
+    *(
+        "name",
+        "rounds",
+        "seeds",
+        "method",
+        "data",
+        "model",
+        "fleet",
+        "cohort",
+        "client",
+        "wire",
+        "server",
+        "evaluate",
+    ),
     *(
         "kind",
         "partition",
@@ -166,7 +225,13 @@ def values_swapped(text: str, where: int, what: int) -> str:
     one, other = sorted((found[where % len(found)], found[what % len(found)]), key=re.Match.start)
     if one.end() > other.start():
         return text
-    return text[: one.start()] + other[0] + text[one.end() : other.start()] + one[0] + text[other.end() :]
+    return (
+        text[: one.start()]
+        + other[0]
+        + text[one.end() : other.start()]
+        + one[0]
+        + text[other.end() :]
+    )
 
 
 def typed_wrongly(text: str, where: int, what: int) -> str:

@@ -86,9 +86,16 @@ def cases(family: str) -> Iterator[Case]:
     kinds = fedsim.compose.FAMILIES["optimizer" if family == "local optimizer" else family]
     for kind in kinds:
         model = _model("optimizer" if family == "local optimizer" else family, kind)
-        needed = {name: _filled(name, field) for name, field in model.model_fields.items() if _asked(name, field)}
+        needed = {
+            name: _filled(name, field)
+            for name, field in model.model_fields.items()
+            if _asked(name, field)
+        }
         for name, value in _extremes(model):
-            if name in inspect.signature(kinds[kind]).parameters and (family, name) != ("local optimizer", "lr"):
+            if name in inspect.signature(kinds[kind]).parameters and (family, name) != (
+                "local optimizer",
+                "lr",
+            ):
                 written = {"kind": kind, **needed, name: value}
                 # behind the rule each is played; on the clients the outermost, and the others are built
                 plays = family != "local optimizer" or value in (1e38, -1e38, 5e-324)
@@ -120,12 +127,18 @@ def _model(family: str, kind: str) -> type[BaseModel]:
 
 
 def _asked(name: str, field: Any) -> bool:
-    return name != "kind" and (field.is_required() or name == "lr") and name not in ("partition", "optimizer")
+    return (
+        name != "kind"
+        and (field.is_required() or name == "lr")
+        and name not in ("partition", "optimizer")
+    )
 
 
 def _filled(name: str, field: Any) -> Any:
     """A plain value for a parameter that must be given."""
-    return NEEDED.get(name, next((1 if kind is int else 0.5 for kind in _numbers(field.annotation)), "x"))
+    return NEEDED.get(
+        name, next((1 if kind is int else 0.5 for kind in _numbers(field.annotation)), "x")
+    )
 
 
 def _numbers(annotation: Any, depth: int = 0) -> dict[type, int]:
@@ -178,12 +191,23 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
         case "model":
             return {
                 **images,
-                "model": {**({"channels": [2], "hidden": 4} if written["kind"] == "cnn" else {}), **written},
+                "model": {
+                    **({"channels": [2], "hidden": 4} if written["kind"] == "cnn" else {}),
+                    **written,
+                },
             }
         case "client":
-            return {**TINY, "model": {"kind": "mlp", "hidden": [4]}, "client": {**TINY["client"], **written}}
+            return {
+                **TINY,
+                "model": {"kind": "mlp", "hidden": [4]},
+                "client": {**TINY["client"], **written},
+            }
         case "rule":
-            return {**TINY, "server": [written], "client": {"kind": _partner(written), **TINY["client"]}}
+            return {
+                **TINY,
+                "server": [written],
+                "client": {"kind": _partner(written), **TINY["client"]},
+            }
         case "stage":
             return {**TINY, "server": [written, "mean"]}
         case "attack":
@@ -197,7 +221,10 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
         case "optimizer":
             return {**TINY, "server": ["mean", written]}
         case "local optimizer":
-            return {**TINY, "client": {**client, "optimizer": {n: v for n, v in written.items() if n != "lr"}}}
+            return {
+                **TINY,
+                "client": {**client, "optimizer": {n: v for n, v in written.items() if n != "lr"}},
+            }
         case "schedule":
             return {**TINY, "client": {**TINY["client"], "lr": written}}
         case "method":
@@ -220,7 +247,9 @@ def outcome(case: Case) -> str:
             result = _played(case)
     except OURS as error:
         lines = str(error).splitlines()
-        assert lines and all(line.isprintable() and len(line) < 420 and ": " in line for line in lines), lines
+        assert lines and all(
+            line.isprintable() and len(line) < 420 and ": " in line for line in lines
+        ), lines
         result = f"refused: {type(error).__name__}"
     assert peak() - held < MOST, f"held {(peak() - held) / 1e6:.0f} MB"
     return result

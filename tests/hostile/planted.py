@@ -87,7 +87,10 @@ def in_run(out: Path, **values: Any) -> None:
     """Change what the commits say of the state of the run."""
     for path in (out / SEED).glob("state-*.ckpt"):
         old, arrays = decode(path.read_bytes())
-        changed = {**old, "run": {k: v for k, v in {**old["run"], **values}.items() if v is not ...}}
+        changed = {
+            **old,
+            "run": {k: v for k, v in {**old["run"], **values}.items() if v is not ...},
+        }
         path.write_bytes(b"".join(encode(Snapshot(changed, arrays))))
     fitted(out)
 
@@ -110,7 +113,9 @@ def of_data(out: Path, **data: Any) -> None:
     directory.write_yaml(out / "scenario.yaml", record["scenario"])
     for path in (out / SEED).glob("state-*.ckpt"):
         values, arrays = decode(path.read_bytes())
-        path.write_bytes(b"".join(encode(Snapshot({**values, "identity": identity(record, 0)}, arrays))))
+        path.write_bytes(
+            b"".join(encode(Snapshot({**values, "identity": identity(record, 0)}, arrays)))
+        )
     fitted(out, scenario=record["scenario"])
 
 

@@ -23,7 +23,10 @@ TEXTS = {
     "an integer of 200,000 digits": HEAD + "rounds: " + "9" * 200_000 + "\n",
     "a number that takes long to recognise": HEAD + "rounds: " + "1_" * 100_000 + "x\n",
     "a method that takes long to recognise": HEAD + "method: 'krum(" + "a=1," * 40_000 + "'\n",
-    "50,000 words for numbers": HEAD + "cohort: {kind: listed, rounds: [[" + "a, " * 50_000 + "]]}\n",
+    "50,000 words for numbers": HEAD
+    + "cohort: {kind: listed, rounds: [["
+    + "a, " * 50_000
+    + "]]}\n",
     "a billion seeds": HEAD + "seeds: 1000000000\n",
     "a billion threads": HEAD + "numerics: {threads: 1000000000}\n",
     "terminal commands": "name: x\x1b]0;owned\x07\ndata: digits\n",
@@ -37,7 +40,8 @@ TEXTS = {
     "a target as Hydra has it": "name: x\ndata: {_target_: os.system, command: 'touch CANARY'}\n",
     "a call as a method": HEAD + "method: \"__import__('os')\"\n",
     "a call in a method": HEAD + "method: \"krum(f=__import__('os').system('touch CANARY'))\"\n",
-    "a tag in a method": HEAD + "method: \"krum(f=!!python/object/apply:os.system ['touch CANARY'])\"\n",
+    "a tag in a method": HEAD
+    + "method: \"krum(f=!!python/object/apply:os.system ['touch CANARY'])\"\n",
     "a formula as a name": 'name: "=cmd|/C calc!A0"\ndata: digits\n',
     "a script as a name": "name: <script>alert(1)</script>\ndata: digits\n",
     "a path as a name": "name: ../../evil\ndata: digits\n",

@@ -19,7 +19,9 @@ TABLES: dict[str, Callable[[Path], bytes]] = {
     "two bytes for each character": lambda f: "a,y\n1,0\n".encode("utf-16"),
     "ten megabytes in a line": lambda f: b"a,y\n" + b"1," * (5 << 20) + b"0\n",
     "a million columns": lambda f: b"c," * 1_000_000 + b"y\n" + ROWS,
-    "a million columns of names": lambda f: b",".join(b"c%d" % i for i in range(400_000)) + b",z\n" + ROWS,
+    "a million columns of names": lambda f: (
+        b",".join(b"c%d" % i for i in range(400_000)) + b",z\n" + ROWS
+    ),
     "a quote that never ends": lambda f: b'a,y\n"' + b"1,0\n" * 2_000_000,
     "a label of a million digits": lambda f: b"a,y\n1," + b"9" * 100_000 + b"\n" + ROWS,
     "terminal commands for columns": lambda f: b"\x1b]0;owned\x07,z\n" + ROWS,
@@ -27,7 +29,9 @@ TABLES: dict[str, Callable[[Path], bytes]] = {
     "a pickle": pickled,
     "a gzip bomb": lambda f: gzip.compress(b"a,y\n" + (b"1" + b" " * 3_000_000 + b",0\n") * 20),
     "a gzip file that was cut off": lambda f: gzip.compress(b"a,y\n" + ROWS * 99)[:40],
-    "cells of formulas as categories": lambda f: b"a,y\n" + b"=cmd(),0\n" * 20 + b"x\x1b[31m,0\n" * 200 + b"1,x\n",
+    "cells of formulas as categories": lambda f: (
+        b"a,y\n" + b"=cmd(),0\n" * 20 + b"x\x1b[31m,0\n" * 200 + b"1,x\n"
+    ),
     "a gigabyte of nothing": lambda f: b"",
 }
 
@@ -75,5 +79,7 @@ attacks("place", PLACES, _of_place)
 def _(folder: Path):
     (folder.parent / "secret.csv").write_text("a,y\n" + "1,0\n" * 20)
     (folder / "data").symlink_to("..")
-    (folder / "s.yaml").write_text("name: x\ndata: {kind: csv, path: data/secret.csv, clients: 2}\n")
+    (folder / "s.yaml").write_text(
+        "name: x\ndata: {kind: csv, path: data/secret.csv, clients: 2}\n"
+    )
     return opened(folder / "s.yaml")

@@ -18,7 +18,13 @@ from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
 
-SMALL = ("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6", "numerics.dtype=float64")
+SMALL = (
+    "rounds=2",
+    "data.samples=600",
+    "data.clients=20",
+    "cohort.size=6",
+    "numerics.dtype=float64",
+)
 
 
 @pytest.mark.parametrize("name", ["padded vmap", "scan over clients", "Python loop"])
@@ -30,10 +36,16 @@ def test_rivals_do_what_a_round_does(root, name):
         T, f = int(plan.round(1)[0].steps.max()), plan.federation
         play = rivals(made.program.task, 0.01)[name]
         shared = play(
-            made.shared[0], cohort(plan, 1, T, made.program.room.batch, np.dtype(float)), (f.train.x, f.train.y)
+            made.shared[0],
+            cohort(plan, 1, T, made.program.room.batch, np.dtype(float)),
+            (f.train.x, f.train.y),
         )
     ours = fedsim.run(scenario).model()
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13), ours, shared["params"])
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13),
+        ours,
+        shared["params"],
+    )
     assert np.abs(np.asarray(shared["params"]["W"])).max() > 0
 
 
@@ -75,12 +87,22 @@ def test_the_command(root, tmp_path, monkeypatch, capsys):
     main(["bench", str(root / "scenarios/bench/w2.yaml"), *edits])
     assert "padded vmap" in capsys.readouterr().out
     assert len(pd.read_csv("reports/bench/bench.csv")) == 4
-    assert json.loads((tmp_path / "reports/bench/bench.json").read_text())["environment"]["jax"] == jax.__version__
+    assert (
+        json.loads((tmp_path / "reports/bench/bench.json").read_text())["environment"]["jax"]
+        == jax.__version__
+    )
 
 
 def test_what_threads_compile_at_the_same_time_counts_once():
     spans = Spans()
-    for begin, end, total in [(1, 2, 1), (0, 3, 3), (2.5, 4, 4), (6, 7, 5), (6.2, 6.8, 5), (5, 9, 8)]:
+    for begin, end, total in [
+        (1, 2, 1),
+        (0, 3, 3),
+        (2.5, 4, 4),
+        (6, 7, 5),
+        (6.2, 6.8, 5),
+        (5, 9, 8),
+    ]:
         spans.add(begin, end)
         assert spans.total == total
 
@@ -105,6 +127,20 @@ def test_medians_of_several_measurements():
         "peak_bytes": 5,
         "none": None,
     }
-    two = {**one, "seconds": 1.0, "least": 1.0, "most": 4.0, "compile_seconds": 0.0, "peak_bytes": 7}
-    three = {**one, "seconds": 2.0, "least": 3.0, "most": 5.0, "compile_seconds": 0.0, "peak_bytes": 7}
+    two = {
+        **one,
+        "seconds": 1.0,
+        "least": 1.0,
+        "most": 4.0,
+        "compile_seconds": 0.0,
+        "peak_bytes": 7,
+    }
+    three = {
+        **one,
+        "seconds": 2.0,
+        "least": 3.0,
+        "most": 5.0,
+        "compile_seconds": 0.0,
+        "peak_bytes": 7,
+    }
     assert _median([one, two, three]) == {**one, "seconds": 2.0, "least": 1.0, "most": 9.0}

@@ -26,7 +26,10 @@ def pins(root):
 def test_every_requirement_has_a_version_that_its_floor_allows(root, freeze, pins):
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    texts = [*project["dependencies"], *(text for extra in INSTALLED_BY_CI for text in extras[extra])]
+    texts = [
+        *project["dependencies"],
+        *(text for extra in INSTALLED_BY_CI for text in extras[extra]),
+    ]
     for requirement in map(Requirement, texts):
         assert requirement.specifier.contains(pins[freeze["plain"](requirement.name)]), requirement
 
@@ -42,7 +45,9 @@ def test_lines_are_names_and_versions_alone(pins, freeze):
 def test_what_is_needed_is_followed_to_its_end_and_no_further(freeze):
     needed = freeze["needed"]("pytest-xdist", ())
     assert {"execnet", "pytest", "pluggy", "packaging"} <= needed.keys()
-    assert not {"numpy", "psutil", "colorama"} & needed.keys()  # not asked for; by an extra; on Windows
+    assert (
+        not {"numpy", "psutil", "colorama"} & needed.keys()
+    )  # not asked for; by an extra; on Windows
 
 
 @pytest.mark.parametrize(
@@ -54,14 +59,27 @@ def test_what_is_needed_is_followed_to_its_end_and_no_further(freeze):
         ({"FEDSIM_NEWEST": "1", "PIP_CONSTRAINT": "/etc/mine.txt"}, "/etc/mine.txt"),
     ],
 )
-def test_ci_hands_them_to_pip_unless_the_newest_are_asked_for(environment, expected, root, tmp_path):
-    block = re.search(r'^if \[ -z "\$\{FEDSIM_NEWEST:-\}" \].*?^fi$', (root / ".ci/run").read_text(), re.M | re.S)
+def test_ci_hands_them_to_pip_unless_the_newest_are_asked_for(
+    environment, expected, root, tmp_path
+):
+    block = re.search(
+        r'^if \[ -z "\$\{FEDSIM_NEWEST:-\}" \].*?^fi$', (root / ".ci/run").read_text(), re.M | re.S
+    )
     assert block
     folder = tmp_path / "with a space"
     folder.mkdir()
     script = f"set -euo pipefail\n{block[0]}\nprintenv PIP_CONSTRAINT || true"
-    around = {name: value for name, value in os.environ.items() if name not in ("PIP_CONSTRAINT", "FEDSIM_NEWEST")}
+    around = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PIP_CONSTRAINT", "FEDSIM_NEWEST")
+    }
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env={**around, **environment}, capture_output=True, text=True, check=True
+        ["bash", "-c", script],
+        cwd=folder,
+        env={**around, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == expected.format(str(folder).replace(" ", "%20"))

@@ -20,7 +20,14 @@ from fedsim import errors
 from fedsim.cli import cli
 from fedsim.cli.entry import MODULES
 
-EXECUTED = {"method", "fedavg", "python", "own", "frame", "rounding"}  # blocks of Python, here and by test_readme.py
+EXECUTED = {
+    "method",
+    "fedavg",
+    "python",
+    "own",
+    "frame",
+    "rounding",
+}  # blocks of Python, here and by test_readme.py
 STEPS = ["plan", "train", "wire", "serve", "keep"]
 
 
@@ -44,7 +51,9 @@ def by_hand(root, make) -> dict[str, str]:
 def test_derived_pages_are_what_would_be_made(make, capsys):
     assert make.main(["--check"]) == 0, capsys.readouterr().err + "run python docs/make.py"
     made = {
-        str(path.relative_to(make.DOCS)) for path in make.DOCS.rglob("*.md") if make.text_of(path).startswith(make.MADE)
+        str(path.relative_to(make.DOCS))
+        for path in make.DOCS.rglob("*.md")
+        if make.text_of(path).startswith(make.MADE)
     }
     assert made == set(make.pages())
 
@@ -52,7 +61,9 @@ def test_derived_pages_are_what_would_be_made(make, capsys):
 def test_a_page_that_was_changed_is_named(make, capsys, monkeypatch):
     changed = {**make.pages(), "cli.md": make.MADE + "Nothing.\n"}
     monkeypatch.setattr(make, "pages", lambda: changed)
-    assert make.main(["--check"]) == 1 and capsys.readouterr().err.startswith("docs/cli.md: is not what")
+    assert make.main(["--check"]) == 1 and capsys.readouterr().err.startswith(
+        "docs/cli.md: is not what"
+    )
 
 
 def test_a_column_without_a_meaning_is_refused(make, monkeypatch):
@@ -64,25 +75,39 @@ def test_a_column_without_a_meaning_is_refused(make, monkeypatch):
 
 def test_all_that_a_user_can_add_has_a_page(make):
     listed = yaml.safe_load((make.DOCS / "extend/pages.yaml").read_text())
-    assert sorted(name for page in listed for name in page["decorators"]) == sorted(fedsim._HOME["compose"])
+    assert sorted(name for page in listed for name in page["decorators"]) == sorted(
+        fedsim._HOME["compose"]
+    )
 
 
 @pytest.mark.long
 def test_examples_of_the_pages_run_and_print_what_stands_there(root, make):
     """One after another, in a process of their own: what is registered stays."""
-    listed = [f"extend/{page['name']}.md" for page in yaml.safe_load((make.DOCS / "extend/pages.yaml").read_text())]
+    listed = [
+        f"extend/{page['name']}.md"
+        for page in yaml.safe_load((make.DOCS / "extend/pages.yaml").read_text())
+    ]
     texts = [make.text_of(make.DOCS / name) for name in listed]
-    code = "\n".join(body for text in texts for body in re.findall(r"```python\n(.*?)```", text, re.S))
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root)
+    code = "\n".join(
+        body for text in texts for body in re.findall(r"```python\n(.*?)```", text, re.S)
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "".join(body for text in texts for body in re.findall(r"```text\n(.*?)```", text, re.S))
+    assert done.stdout == "".join(
+        body for text in texts for body in re.findall(r"```text\n(.*?)```", text, re.S)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- the code
 
 
 def test_every_block_of_python_is_one_that_is_executed(root, make):
-    named = {name: re.findall(r"(?:<!-- (\w+) -->\n)?```python\n", text) for name, text in by_hand(root, make).items()}
+    named = {
+        name: re.findall(r"(?:<!-- (\w+) -->\n)?```python\n", text)
+        for name, text in by_hand(root, make).items()
+    }
     assert sorted(name for names in named.values() for name in names) == sorted(EXECUTED)
 
 
@@ -91,7 +116,11 @@ def ragged():
     """Seven clients of 2 to 40 rows: samples `[n, 6]`, labels `[n]`, owners `[n]`."""
     rng = np.random.default_rng(0)
     owner = np.repeat(np.arange(7), [3, 17, 5, 40, 9, 2, 28])
-    return rng.normal(size=(len(owner), 6)).astype(np.float32), rng.integers(0, 3, len(owner)), owner
+    return (
+        rng.normal(size=(len(owner), 6)).astype(np.float32),
+        rng.integers(0, 3, len(owner)),
+        owner,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +132,13 @@ def plain(root, ragged):
     exec(compile(code, "docs/index.md", "exec"), page)
     x, y, owner = ragged
     most = np.bincount(owner).max()
-    rows = [np.resize(np.flatnonzero(owner == k), most) for k in range(7)]  # padded with rows that do not count
+    rows = [
+        np.resize(np.flatnonzero(owner == k), most) for k in range(7)
+    ]  # padded with rows that do not count
     masks = [(np.arange(most) < n).astype(np.float32) for n in np.bincount(owner)]
-    clients = page["stack"]([{"x": x[r], "y": y[r], "mask": m} for r, m in zip(rows, masks, strict=True)])
+    clients = page["stack"](
+        [{"x": x[r], "y": y[r], "mask": m} for r, m in zip(rows, masks, strict=True)]
+    )
     params = {"W": np.zeros((6, 3), np.float32), "b": np.zeros(3, np.float32)}
     for _ in range(3):
         params = page["fedavg"](params, clients)
@@ -132,7 +165,8 @@ def test_xla_rounds_as_the_page_says(root):
     with contextlib.redirect_stdout(printed):
         exec(compile(block(text_of(root), "rounding"), "docs/bits.md", "exec"), {})
     shown = [
-        re.findall(r"(.*): (\d+)", text) for text in (block(text_of(root), "printed by rounding"), printed.getvalue())
+        re.findall(r"(.*): (\d+)", text)
+        for text in (block(text_of(root), "printed by rounding"), printed.getvalue())
     ]
     assert [(line, n != "0") for line, n in shown[0]] == [(line, n != "0") for line, n in shown[1]]
 
@@ -156,7 +190,11 @@ def exists(name: str) -> bool:
 
 
 def test_names_of_the_package_on_the_pages_exist(root, make):
-    assert exists("fedsim.tree.fold") and not exists("fedsim.tree.folt") and not exists("fedsim.tre.fold")
+    assert (
+        exists("fedsim.tree.fold")
+        and not exists("fedsim.tree.folt")
+        and not exists("fedsim.tre.fold")
+    )
     for page, text in by_hand(root, make).items():
         for name in set(re.findall(r"`@?(fedsim(?:\.\w+)+)", text)):
             assert exists(name), f"{page}: {name}"
@@ -164,7 +202,12 @@ def test_names_of_the_package_on_the_pages_exist(root, make):
 
 def test_options_and_keys_on_the_pages_exist(root, make):
     commands = [cli, *(cli.get_command(None, name) for name in MODULES)]  # type: ignore[arg-type]
-    options = {flag for command in commands for p in command.params for flag in (*p.opts, *p.secondary_opts)}
+    options = {
+        flag
+        for command in commands
+        for p in command.params
+        for flag in (*p.opts, *p.secondary_opts)
+    }
     sections = r"(?:data|model|fleet|client|evaluate|numerics|checkpoint)"
     keys = set()
     for page, text in by_hand(root, make).items():
@@ -172,7 +215,9 @@ def test_options_and_keys_on_the_pages_exist(root, make):
             code = re.findall(r"`[^`\n]+`", re.sub(r"```.*?```", "", text, flags=re.S))
             flags = {flag for words in code for flag in re.findall(r"(?<![\w-])--[a-z-]+", words)}
             assert flags <= options | {"--help"}, f"{page}: {flags - options}"
-            keys |= {key for words in code for key in re.findall(rf"`({sections}\.[a-z_]+)\W", words)}
+            keys |= {
+                key for words in code for key in re.findall(rf"`({sections}\.[a-z_]+)\W", words)
+            }
     assert keys
     for key in keys:
         assert CliRunner().invoke(cli, ["explain", key]).exit_code == 0, key
@@ -180,7 +225,11 @@ def test_options_and_keys_on_the_pages_exist(root, make):
 
 def test_rooms_stand_in_the_order_of_their_imports(root):
     table = pages(root)["docs/design.md"].partition("<!-- rooms -->")[2].partition("\n\n")[0]
-    named = [name for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)]
+    named = [
+        name
+        for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M)
+        for name in re.findall(r"`(\w+)`", cell)
+    ]
     order = ["FAMILY" if name in FAMILIES else name for name in named]
     assert list(dict.fromkeys(order)) == [name for name in LAYERS if not name.startswith("_")]
 
@@ -189,7 +238,9 @@ def test_the_steps_of_a_round_are_those_of_the_engine(root):
     steps = re.findall(r"^\| (\d) (\w+) \|", pages(root)["docs/round.md"], re.M)
     assert steps == [(str(i + 1), name) for i, name in enumerate(STEPS)]
     functions = [
-        node.name for node in ast.parse((root / "fedsim/engine/round.py").read_text()).body if hasattr(node, "name")
+        node.name
+        for node in ast.parse((root / "fedsim/engine/round.py").read_text()).body
+        if hasattr(node, "name")
     ]
     assert [name for name in functions if name in STEPS] == STEPS
 
@@ -200,7 +251,9 @@ def test_exit_codes_are_those_of_the_errors(root):
     texts = {int(code): text for cell, text in rows for code in cell.split(", ")}
     codes = set(texts)
     signals = {130: "Ctrl-C; resumable", 143: "SIGTERM; resumable"}
-    assert errors.EXIT_CODES == texts | {code: f"interrupted by {signal}" for code, signal in signals.items()}
+    assert errors.EXIT_CODES == texts | {
+        code: f"interrupted by {signal}" for code, signal in signals.items()
+    }
     of_errors = {
         thing.exit_code
         for thing in vars(errors).values()

@@ -87,7 +87,9 @@ def test_arrows_point_left(root):
             there = parts[1]
             if there != here:
                 assert rank(there) <= rank(here), f"{path}: {here} imports {there}"
-                assert rank(there) < rank(here) or (here, there) in ALLOWED, f"{path}: {here} imports {there}"
+                assert rank(there) < rank(here) or (here, there) in ALLOWED, (
+                    f"{path}: {here} imports {there}"
+                )
 
 
 def test_no_room_is_above_a_sixth_of_the_house(root):
@@ -120,7 +122,11 @@ def test_the_nouns_are_few(root):
     """All of them are read in five minutes: statements, without imports and docstrings."""
     lines = 0
     for path in (root / "fedsim" / "types").glob("*.py"):
-        words = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.stmt)]
+        words = [
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.stmt)
+        ]
         words = [node for node in words if not isinstance(node, ast.Import | ast.ImportFrom)]
-        lines += sum(not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)) for n in words)
+        lines += sum(
+            not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)) for n in words
+        )
     assert lines <= 200

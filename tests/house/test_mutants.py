@@ -27,18 +27,26 @@ Bugs that public frameworks have or had: those of `oracles/mutants.json`, then o
 where it would stand, and then the tests named beside it fail: `test_mutants.py` does so for every row, and writes this
 table (`PYTHONPATH=tests python tests/house/test_mutants.py`).
 """
-BUGS = {bug["mutant"]: bug["seen_in"] for bug in json.loads((HERE / "oracles" / "mutants.json").read_text())}
+BUGS = {
+    bug["mutant"]: bug["seen_in"]
+    for bug in json.loads((HERE / "oracles" / "mutants.json").read_text())
+}
 BUGS |= {mutant.bug: mutant.seen_in for mutant in MORE}
 MUTANTS = [*OPTIMISERS, *ROBUST, *CODECS, *MORE]
 SLOW = {"rules/bulyan.py", "trimmed mean = n-f-1 nearest to median"}  # seconds to compile
-PLAYED = [pytest.param(m, marks=pytest.mark.long) if {m.module, m.bug} & SLOW or m in MORE else m for m in MUTANTS]
+PLAYED = [
+    pytest.param(m, marks=pytest.mark.long) if {m.module, m.bug} & SLOW or m in MORE else m
+    for m in MUTANTS
+]
 
 
 def source(module: str, changes: dict[str, str]) -> str:
     """The text of a module with changes; it must follow the code."""
     text = (HERE.parent / "fedsim" / module).read_text()
     for old, new in changes.items():
-        assert text.count(old) == 1, f"fedsim/{module} has this {text.count(old)} times, not once: {old}"
+        assert text.count(old) == 1, (
+            f"fedsim/{module} has this {text.count(old)} times, not once: {old}"
+        )
         text = text.replace(old, new)
     return text
 
@@ -49,7 +57,10 @@ def forget() -> None:
 
 
 def signatures(kinds: dict) -> dict:
-    return {family: {name: inspect.signature(f) for name, f in known.items()} for family, known in kinds.items()}
+    return {
+        family: {name: inspect.signature(f) for name, f in known.items()}
+        for family, known in kinds.items()
+    }
 
 
 @pytest.fixture
@@ -61,7 +72,9 @@ def put(monkeypatch):
         name = "fedsim." + module.removesuffix(".py").replace("/", ".")
         made = {"__name__": name, "__package__": name.rpartition(".")[0]}
         code = compile(source(module, changes), f"fedsim/{module}, changed", "exec")
-        with monkeypatch.context() as patch:  # the schema is made of signatures, which stay what they are
+        with (
+            monkeypatch.context() as patch
+        ):  # the schema is made of signatures, which stay what they are
             patch.setattr(names, "_registrations", [0])
             exec(code, made)
         assert signatures(FAMILIES) == signatures(kinds)
@@ -96,7 +109,9 @@ def test_the_bug_is_caught(mutant, put):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mutant", [m for m in MUTANTS if len(m.caught_by) > 1], ids=lambda mutant: mutant.bug)
+@pytest.mark.parametrize(
+    "mutant", [m for m in MUTANTS if len(m.caught_by) > 1], ids=lambda mutant: mutant.bug
+)
 def test_the_bug_is_caught_elsewhere_too(mutant, put):
     put(mutant.module, mutant.changes)
     for test in mutant.caught_by[1:]:
@@ -105,7 +120,9 @@ def test_the_bug_is_caught_elsewhere_too(mutant, put):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("module", "test"), sorted({(m.module, test) for m in MUTANTS for test in m.caught_by}))
+@pytest.mark.parametrize(
+    ("module", "test"), sorted({(m.module, test) for m in MUTANTS for test in m.caught_by})
+)
 def test_without_the_bug_the_same_test_passes(module, test, put):
     """So it is the change that is caught, and not that the module ran once more."""
     put(module, {})
@@ -131,7 +148,9 @@ def table() -> str:
 
 
 def test_the_table_is_up_to_date():
-    assert TABLE.read_text() == table(), "PYTHONPATH=tests python tests/house/test_mutants.py writes it"
+    assert TABLE.read_text() == table(), (
+        "PYTHONPATH=tests python tests/house/test_mutants.py writes it"
+    )
 
 
 if __name__ == "__main__":

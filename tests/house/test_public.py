@@ -36,18 +36,26 @@ def named(thing) -> str:
     return getattr(thing, "__qualname__", str(thing))
 
 
-public = pytest.mark.parametrize("thing", [*(getattr(fedsim, name) for name in NAMES), *METHODS], ids=named)
+public = pytest.mark.parametrize(
+    "thing", [*(getattr(fedsim, name) for name in NAMES), *METHODS], ids=named
+)
 
 
 def described(thing) -> set[str]:
     """Names that stand under `Args:` or `Attributes:` of a docstring."""
-    found = re.findall(r"^(?:Args|Attributes):\n((?:  .*\n?|\n)+)", inspect.getdoc(thing) or "", re.M)
+    found = re.findall(
+        r"^(?:Args|Attributes):\n((?:  .*\n?|\n)+)", inspect.getdoc(thing) or "", re.M
+    )
     return {name for section in found for name in re.findall(r"^  (\w+): \S", section, re.M)}
 
 
 def test_every_name_is_there_and_type_checkers_see_the_same_ones(root):
     assert set(NAMES) < set(dir(fedsim))
-    seen = re.findall(r"^    from fedsim\.[\w.]+ import (\w+) as \1$", (root / "fedsim/__init__.py").read_text(), re.M)
+    seen = re.findall(
+        r"^    from fedsim\.[\w.]+ import (\w+) as \1$",
+        (root / "fedsim/__init__.py").read_text(),
+        re.M,
+    )
     assert sorted(seen) == NAMES
     with pytest.raises(AttributeError, match="no attribute 'agregate'"):
         fedsim.agregate
@@ -71,7 +79,11 @@ def test_its_docstring_names_every_parameter(thing):
 @public
 def test_its_docstring_says_what_comes_back(thing):
     nothing = isinstance(thing, type) or inspect.signature(thing).return_annotation is None
-    assert nothing or not described(thing) or re.search(r"^Returns:\n  \S", inspect.getdoc(thing), re.M)
+    assert (
+        nothing
+        or not described(thing)
+        or re.search(r"^Returns:\n  \S", inspect.getdoc(thing), re.M)
+    )
 
 
 @pytest.mark.parametrize("name", CENTRAL)
@@ -81,7 +93,9 @@ def test_central_ones_have_an_example_that_pytest_runs(name):
 
 def example(thing: Callable) -> str:
     """The code under `Example::`."""
-    return textwrap.dedent(re.search(r"^Example::\n\n((?:    .*\n|\n)+)", inspect.getdoc(thing), re.M)[1])
+    return textwrap.dedent(
+        re.search(r"^Example::\n\n((?:    .*\n|\n)+)", inspect.getdoc(thing), re.M)[1]
+    )
 
 
 RUN = """
@@ -99,9 +113,13 @@ assert result.scenario["client"]["strength"] == 0.2
 @pytest.mark.long
 def test_examples_of_the_decorators_are_one_scenario_together(root):
     """In a process of its own: what is registered stays."""
-    imports = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport optax\n\nimport fedsim\n"
+    imports = (
+        "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport optax\n\nimport fedsim\n"
+    )
     code = "\n".join([imports, *(example(getattr(fedsim, name)) for name in DECORATORS), RUN])
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -110,7 +128,13 @@ def test_a_user_s_file_is_fully_typed(root):
     pyright = [sys.executable, "-m", "pyright"]
     if subprocess.run([*pyright, "--version"], capture_output=True).returncode:
         pytest.skip("pyright needs a network once, to fetch itself")
-    checked = [*pyright, "--pythonpath", sys.executable, "tests/plugins/typed.py", "scenarios/python"]
+    checked = [
+        *pyright,
+        "--pythonpath",
+        sys.executable,
+        "tests/plugins/typed.py",
+        "scenarios/python",
+    ]
     done = subprocess.run(checked, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 

@@ -106,7 +106,10 @@ def block(text: str, name: str) -> str:
 def lines_of(text: str) -> dict[str, list[str]]:
     """Command lines by block."""
     blocks = re.findall(r"<!-- (\w+) -->\n```sh\n(.*?)```", text, re.S)
-    return {name: [line.partition("   #")[0].rstrip() for line in body.splitlines() if line] for name, body in blocks}
+    return {
+        name: [line.partition("   #")[0].rstrip() for line in body.splitlines() if line]
+        for name, body in blocks
+    }
 
 
 def unexplained(text: str) -> list[str]:
@@ -139,7 +142,11 @@ def test_the_readme_is_short_and_has_the_two_commands(root):
 @pytest.mark.long
 def test_the_commands_on_a_fresh_machine(root, tmp_path):
     files = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for name in files.stdout.split("\n"):
         if name and (root / name).is_file():
@@ -151,11 +158,13 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
     (tmp_path / "near.py").write_text(block(text, "method"))
     for name in ("main", "compare", "write", "plug", "resume"):
         for line, missing in AFTER[name].items():
-            done = subprocess.run(["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True)
-            progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"  # a line every half minute, on a slow machine
-            assert done.returncode == 0 and (name == "main" or re.fullmatch(progress, done.stderr)), (
-                f"{line}: {done.stderr}"
+            done = subprocess.run(
+                ["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True
             )
+            progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"  # a line every half minute, on a slow machine
+            assert done.returncode == 0 and (
+                name == "main" or re.fullmatch(progress, done.stderr)
+            ), f"{line}: {done.stderr}"
             assert missing(tmp_path, done.stdout) == [], line
             printed[name] = printed.get(name, "") + done.stdout
     for name in ("main", "compare"):
@@ -163,13 +172,20 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
     (tmp_path / "wrong.yaml").write_text(block(text, "wrong"))
     wrong = subprocess.run([F, "run", "wrong.yaml"], cwd=tmp_path, capture_output=True, text=True)
     assert wrong.returncode == 2 and wrong.stderr == block(text, "printed by wrong")
-    without = subprocess.run([".venv/bin/python", "-m", "pytest", "--version"], cwd=tmp_path, capture_output=True)
+    without = subprocess.run(
+        [".venv/bin/python", "-m", "pytest", "--version"], cwd=tmp_path, capture_output=True
+    )
     assert without.returncode != 0  # the first command installs what running needs and no more
     if not WHOLE:  # .ci/run runs it as it stands
         return
     command = block(text, "tests").strip() + " --collect-only"
-    collected = subprocess.run(["bash", "-euc", command], cwd=tmp_path, env=quick, capture_output=True, text=True)
-    assert collected.returncode == 0 and "test_every_command_line_is_one_that_is_executed" in collected.stdout
+    collected = subprocess.run(
+        ["bash", "-euc", command], cwd=tmp_path, env=quick, capture_output=True, text=True
+    )
+    assert (
+        collected.returncode == 0
+        and "test_every_command_line_is_one_that_is_executed" in collected.stdout
+    )
 
 
 def alike(shown: str, printed: str) -> None:
@@ -177,7 +193,9 @@ def alike(shown: str, printed: str) -> None:
     lines = [re.split(r"\s{2,}", line.strip()) for line in printed.splitlines()]
     for line in shown.strip().splitlines():
         cells = re.split(r"\s{2,}", line.strip())
-        assert any(len(cells) == len(other) and all(map(same, cells, other)) for other in lines), line
+        assert any(len(cells) == len(other) and all(map(same, cells, other)) for other in lines), (
+            line
+        )
 
 
 def same(a: str, b: str) -> bool:
@@ -192,13 +210,18 @@ def same(a: str, b: str) -> bool:
 @pytest.mark.long
 def test_python_block(root, monkeypatch, capsys):
     monkeypatch.chdir(root)
-    exec(compile(block(text_of(root), "python"), "docs/python.md", "exec"), {"__name__": "python_page"})
+    exec(
+        compile(block(text_of(root), "python"), "docs/python.md", "exec"),
+        {"__name__": "python_page"},
+    )
     assert "(64, 64)" in capsys.readouterr().out
 
 
 @pytest.mark.long
 def test_own_block(root, capsys):
-    exec(compile(block(text_of(root), "own"), "docs/python.md", "exec"), {"__name__": "python_page"})
+    exec(
+        compile(block(text_of(root), "own"), "docs/python.md", "exec"), {"__name__": "python_page"}
+    )
     alike(block(text_of(root), "printed by own"), capsys.readouterr().out)
 
 
@@ -223,8 +246,18 @@ def test_a_method_costs_ten_lines(root):
 @pytest.mark.long
 def test_the_readme_s_method_is_listed_and_explained(root, tmp_path):
     (tmp_path / "near.py").write_text(block(text_of(root), "method"))
-    for command, wanted in (("list methods", "near → mean"), ("explain fednear", "server: {kind: mean}")):
-        line = [sys.executable, "-m", "fedsim.cli", *command.split(), "--plugin", str(tmp_path / "near.py")]
+    for command, wanted in (
+        ("list methods", "near → mean"),
+        ("explain fednear", "server: {kind: mean}"),
+    ):
+        line = [
+            sys.executable,
+            "-m",
+            "fedsim.cli",
+            *command.split(),
+            "--plugin",
+            str(tmp_path / "near.py"),
+        ]
         done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0 and wanted in done.stdout, done.stderr
 
@@ -234,7 +267,9 @@ def test_robust_block(root, tmp_path):
     (tmp_path / "robust.yaml").write_text(block(text_of(root), "robust"))
     result = fedsim.run(tmp_path / "robust.yaml")
     mean = fedsim.run(tmp_path / "robust.yaml", edits=["server=[mean]"])
-    assert result.summary["final"][0] > mean.summary["final"][0] + 0.1  # the defence is worth its place on the page
+    assert (
+        result.summary["final"][0] > mean.summary["final"][0] + 0.1
+    )  # the defence is worth its place on the page
 
 
 OF_OTHER_RUNS = {
@@ -252,18 +287,33 @@ def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
     some = ["rounds=1", "data.validation=0.1"]
     vary = {"wire": [["sign_flip"], ["gaussian(std=1.0)"]], "fleet.malicious": [0, 0.1, 0.2]}
     grid = {"vary": vary, "tune": {"client.lr": [0.01, 0.1]}}
-    fedsim.compare(root / "scenarios/iid.yaml", ["fedavg", "median"], **grid, edits=some, out=tmp_path / "compared")
+    fedsim.compare(
+        root / "scenarios/iid.yaml",
+        ["fedavg", "median"],
+        **grid,
+        edits=some,
+        out=tmp_path / "compared",
+    )
     table = pages(root)["docs/files.md"].partition("\n## ")[0]
     named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", table, re.M))
     for name in ("iid", "compared"):
-        written = {re.sub(r"model\.[\w-]+\.\d+", "model.<method>.<seed>", p.name) for p in (tmp_path / name).iterdir()}
+        written = {
+            re.sub(r"model\.[\w-]+\.\d+", "model.<method>.<seed>", p.name)
+            for p in (tmp_path / name).iterdir()
+        }
         assert written <= named and (name == "iid" or written == named - OF_OTHER_RUNS)
 
 
 def test_rooms_are_those_of_the_package(root):
     table = text_of(root).partition("<!-- rooms -->")[2].partition("\n\n")[0]
-    named = {name for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)}
-    assert named == {path.stem for path in (root / "fedsim").iterdir() if not path.name.startswith("_")} - {"py"}
+    named = {
+        name
+        for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M)
+        for name in re.findall(r"`(\w+)`", cell)
+    }
+    assert named == {
+        path.stem for path in (root / "fedsim").iterdir() if not path.name.startswith("_")
+    } - {"py"}
 
 
 def anchors(text: str) -> set[str]:
@@ -279,7 +329,9 @@ def test_every_link_leads_somewhere(root):
         for target in (target for target in targets if not target.startswith("https://")):
             name, _, anchor = target.partition("#")
             path = (root / source).parent / name if name else root / source
-            assert path.exists() and (not anchor or anchor in anchors(path.read_text())), f"{source}: {target}"
+            assert path.exists() and (not anchor or anchor in anchors(path.read_text())), (
+                f"{source}: {target}"
+            )
 
 
 @pytest.mark.long
@@ -297,7 +349,11 @@ def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pi
     ]
     settled = read(kept / "scenario.yaml").resolved()
     written = read(root / "scenarios/dirichlet.yaml", ("seeds=5",)).resolved()
-    assert {**settled, "numerics": None, "data": None} == {**written, "numerics": None, "data": None}
+    assert {**settled, "numerics": None, "data": None} == {
+        **written,
+        "numerics": None,
+        "data": None,
+    }
     from fedsim.report import figures
     from fedsim.report.about import about
     from fedsim.study.label_skew import counts_of_rows
@@ -316,17 +372,28 @@ COMPARED = {
     "optimisers": "compare",
     **dict.fromkeys(("worst_case", "breakdown", "known_results", "backdoor_rules"), "robust"),
 }
-LARGE = ("clients.csv", "partition.csv", "timing.csv", "figures/")  # of those under robust not kept either
+LARGE = (
+    "clients.csv",
+    "partition.csv",
+    "timing.csv",
+    "figures/",
+)  # of those under robust not kept either
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.long] * (place == "robust")) for n, place in COMPARED.items()]
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.long] * (place == "robust"))
+        for n, place in COMPARED.items()
+    ],
 )
 def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     """Made by the command that the pages print, of the scenario as it is, and its tables follow from one another."""
     kept, scenario = root / "reports" / name, f"scenarios/{COMPARED[name]}/{name}.yaml"
     record = json.loads((kept / "run.json").read_text())
-    command = [word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")]
+    command = [
+        word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")
+    ]
     assert command == ["compare", scenario, "--out", f"reports/{name}"]
     settled, written = (
         read(record["scenario"]).resolved(),
@@ -334,25 +401,44 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     )  # keys of later on filled in
     for one in (settled, written):
         grid = one["compare"]  # values are kept as text
-        labels = [method if isinstance(method, str) else method["label"] for method in grid["methods"]]
+        labels = [
+            method if isinstance(method, str) else method["label"] for method in grid["methods"]
+        ]
         axes = {path: len(values) for path, values in grid["vary"].items()}
-        one |= {"numerics": None, "data": None, "compare": {**grid, "methods": labels, "vary": axes}}
+        one |= {
+            "numerics": None,
+            "data": None,
+            "compare": {**grid, "methods": labels, "vary": axes},
+        }
     assert settled == written
     checks = {check.name: check for check in fedsim.verify(kept).checks}
     assert checks["compare.csv"].ok and checks["record"].ok
     files = directory.hashes(kept)
     assert all(record["files"][name] == sha for name, sha in files.items())
-    gone = set(record["files"]) - set(files)  # models and commits are not kept, where others could look for them
+    gone = set(record["files"]) - set(
+        files
+    )  # models and commits are not kept, where others could look for them
     large = LARGE if COMPARED[name] == "robust" else ()
-    assert all(file.startswith(("checkpoints/", *large)) or file.endswith(".safetensors") for file in gone)
-    assert large or (kept / "report.html").read_bytes() == page.page_of([page.Source(record, derive.tables_of(kept))])
+    assert all(
+        file.startswith(("checkpoints/", *large)) or file.endswith(".safetensors") for file in gone
+    )
+    assert large or (kept / "report.html").read_bytes() == page.page_of(
+        [page.Source(record, derive.tables_of(kept))]
+    )
 
 
 def test_the_first_table_is_of_the_comparison_that_is_kept(root):
     shown = block(text_of(root), "printed by compare")
-    for row in pd.read_csv(root / "reports/rules/summary.csv").groupby(["method", "variant"])["final"].mean().items():
+    for row in (
+        pd.read_csv(root / "reports/rules/summary.csv")
+        .groupby(["method", "variant"])["final"]
+        .mean()
+        .items()
+    ):
         (method, variant), mean = row
-        assert re.search(rf"^{re.escape(method)} +{re.escape(variation(variant))} +10 +{mean:.4f} ", shown, re.M), row
+        assert re.search(
+            rf"^{re.escape(method)} +{re.escape(variation(variant))} +10 +{mean:.4f} ", shown, re.M
+        ), row
 
 
 def test_ci_runs_the_readme_s_two_commands(root):
@@ -362,6 +448,9 @@ def test_ci_runs_the_readme_s_two_commands(root):
     assert re.findall(r"^tests(?: \"(.*)\")?$", script, re.M) == ["", " -m long"]
     extract = re.search(r"^readme\(\).*$", script, re.M)[0]
     done = subprocess.run(
-        ["bash", "-c", f"{extract}; readme main; readme tests"], cwd=root, capture_output=True, text=True
+        ["bash", "-c", f"{extract}; readme main; readme tests"],
+        cwd=root,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.splitlines() == [*AFTER["main"], *AFTER["tests"]]

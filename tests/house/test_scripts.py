@@ -22,7 +22,9 @@ def run(root):
     """Run a Python command from the project's root -> what it printed."""
 
     def run(*arguments: str) -> str:
-        done = subprocess.run([sys.executable, *arguments], cwd=root, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=root, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         assert "Warning" not in done.stderr
         return done.stdout
@@ -58,7 +60,11 @@ def test_own_data_is_partitioned_by_its_ids_and_comes_out_ready_to_plot(run):
 @pytest.mark.long
 def test_own_model_learns_in_every_form(run):
     printed = run("scenarios/python/own_model.py")
-    assert [line.split()[0] for line in printed.strip().split("\n")] == ["functions", "flax", "equinox"]
+    assert [line.split()[0] for line in printed.strip().split("\n")] == [
+        "functions",
+        "flax",
+        "equinox",
+    ]
     assert min(numbers(printed)) > 0.88
 
 
@@ -77,7 +83,9 @@ def test_own_client_learns_where_plain_steps_do_not(run):
 
 @pytest.mark.long
 def test_a_sweep_finds_that_skew_slows_training_down(run):
-    means = [float(line.split()[1]) for line in run("scenarios/python/sweep.py").strip().split("\n")[-3:]]
+    means = [
+        float(line.split()[1]) for line in run("scenarios/python/sweep.py").strip().split("\n")[-3:]
+    ]
     assert means == sorted(means) and means[0] < means[2] - 0.05
 
 

@@ -18,7 +18,9 @@ def test_every_promise_has_a_figure_a_command_and_a_date(number):
     if found is None:
         pytest.skip(f"not measured yet: python -m tests.trust {number}")
     assert re.search(r"\d", found["figure"]) and isinstance(found["met"], bool)
-    assert found["command"] == f"python -m tests.trust {number}" and re.fullmatch(r"[0-9a-f]{7,}", found["commit"])
+    assert found["command"] == f"python -m tests.trust {number}" and re.fullmatch(
+        r"[0-9a-f]{7,}", found["commit"]
+    )
     assert datetime.date.fromisoformat(found["date"]) >= datetime.date(2026, 1, 1)
 
 
@@ -45,7 +47,9 @@ def clone(tmp_path):
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "first"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, text=True)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, text=True
+    )
     return module, head.stdout.strip()
 
 

@@ -15,17 +15,25 @@ def installed(root, tmp_path_factory):
     """Runs the installed command in an empty folder; what it needs comes from the environment of the tests."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    built = subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, root], capture_output=True, text=True)
+    built = subprocess.run(
+        [*pip, "wheel", "--no-deps", "-w", folder, root], capture_output=True, text=True
+    )
     if built.returncode:
         pytest.skip(f"no wheel can be built here: {built.stderr.strip().splitlines()[-1]}")
     (wheel,) = folder.glob("*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "there", wheel], check=True, capture_output=True)
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--target", folder / "there", wheel],
+        check=True,
+        capture_output=True,
+    )
     (folder / "empty").mkdir()
     environment = {**os.environ, "PYTHONPATH": str(folder / "there")}
 
     def run(*words: str) -> str:
         command = [sys.executable, folder / "there/bin/fedsim", *words]
-        done = subprocess.run(command, cwd=folder / "empty", env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=folder / "empty", env=environment, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -41,7 +49,10 @@ def test_a_shipped_scenario_runs_by_its_name(installed):
 
 def test_all_scenarios_of_the_project_are_there(installed, root):
     listed = installed("list", "scenarios")
-    files = [path.relative_to(root / "scenarios").with_suffix("") for path in (root / "scenarios").rglob("*.yaml")]
+    files = [
+        path.relative_to(root / "scenarios").with_suffix("")
+        for path in (root / "scenarios").rglob("*.yaml")
+    ]
     assert len(files) > 20 and all(f"  {file.as_posix()} " in listed for file in files)
 
 

@@ -22,7 +22,9 @@ def numbers(*shape, seed=0):
 
 
 def close(a, b, tolerance):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), a, b)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), a, b
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,11 @@ def close(a, b, tolerance):
         (lenet(), (28, 28), 61_706),  # 6 and 16 kernels, layers of 120 and 84
         (resnet(20, "batch"), (32, 32, 3), 269_722),  # He et al.: 0.27 M
         (resnet(18, "group"), (32, 32, 3), 11_173_962),  # Reddi et al.: 11.2 M
-        (resnet(8, "none"), (16, 16, 1), 75_050 - 2 * 16 * 9),  # the biases alone, and a kernel for one channel
+        (
+            resnet(8, "none"),
+            (16, 16, 1),
+            75_050 - 2 * 16 * 9,
+        ),  # the biases alone, and a kernel for one channel
     ],
 )
 def test_parameters(build, shape, count):
@@ -43,15 +49,24 @@ def test_parameters(build, shape, count):
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize(
     ("side", "C", "out", "k", "stride"),
-    [(8, 3, 4, 3, 2), (7, 2, 5, 3, 2), (9, 4, 2, 1, 2), (8, 3, 4, 5, 1), (7, 4, 8, 3, 1), (9, 3, 4, 7, 1)],
+    [
+        (8, 3, 4, 3, 2),
+        (7, 2, 5, 3, 2),
+        (9, 4, 2, 1, 2),
+        (8, 3, 4, 5, 1),
+        (7, 4, 8, 3, 1),
+        (9, 3, 4, 7, 1),
+    ],
 )
 def test_strides_and_padding_are_xlas(side, C, out, k, stride, padding):
     with jax.enable_x64(True):
         x, kernel = numbers(C, side, side + 1, 2), numbers(k, k, C, out, seed=1)
         ours, theirs = (
-            jax.jit(jax.value_and_grad(lambda x, kernel, f=f: jnp.sum(jnp.sin(f(x, kernel, stride, padding))), (0, 1)))(
-                x, kernel
-            )
+            jax.jit(
+                jax.value_and_grad(
+                    lambda x, kernel, f=f: jnp.sum(jnp.sin(f(x, kernel, stride, padding))), (0, 1)
+                )
+            )(x, kernel)
             for f in (convolution, plain_convolution)
         )
         close(ours, theirs, 1e-10)
@@ -73,7 +88,13 @@ def torch_kernel(kernel):
     [(6, 5, 3, 2, 1)]
     + [
         pytest.param(*case, marks=pytest.mark.long)
-        for case in [(7, 4, 3, 1, 1), (5, 8, 1, 2, 0), (7, 6, 5, 2, 2), (8, 7, 3, 3, 1), (6, 6, 2, 2, 1)]
+        for case in [
+            (7, 4, 3, 1, 1),
+            (5, 8, 1, 2, 0),
+            (7, 6, 5, 2, 2),
+            (8, 7, 3, 3, 1),
+            (6, 6, 2, 2, 1),
+        ]
     ],
 )
 def test_convolutions_with_zeros_around_them_are_torchs(ours, height, width, k, stride, padding):
@@ -82,7 +103,9 @@ def test_convolutions_with_zeros_around_them_are_torchs(ours, height, width, k, 
         x, kernel = numbers(3, height, width, 2), numbers(k, k, 3, 4, seed=1)
         expected = conv2d(torch_images(x), torch_kernel(kernel), stride, padding)
         g = numbers(4, *expected.shape[2:], 2, seed=2)
-        by_x, by_kernel = conv2d_gradients(torch_images(x), torch_kernel(kernel), stride, padding, torch_images(g))
+        by_x, by_kernel = conv2d_gradients(
+            torch_images(x), torch_kernel(kernel), stride, padding, torch_images(g)
+        )
 
         @jax.jit
         def forward_and_back(x, kernel, g):
@@ -121,8 +144,18 @@ def test_residual_networks_are_torchs():
         close(ours, plain_resnet(params, np.asarray(x), 8, "group"), 1e-11)
 
 
-SMALL = [(8, "group", (8, 8, 1)), (8, "batch", (7, 6, 3)), (8, "none", (8, 7, 2)), (18, "group", (5, 4, 3))]
-LARGE = [(14, "group", (9, 8, 2)), (18, "batch", (5, 4, 3)), (20, "none", (8, 7, 3)), (34, "batch", (4, 5, 3))]
+SMALL = [
+    (8, "group", (8, 8, 1)),
+    (8, "batch", (7, 6, 3)),
+    (8, "none", (8, 7, 2)),
+    (18, "group", (5, 4, 3)),
+]
+LARGE = [
+    (14, "group", (9, 8, 2)),
+    (18, "batch", (5, 4, 3)),
+    (20, "none", (8, 7, 3)),
+    (34, "batch", (4, 5, 3)),
+]
 
 
 @pytest.mark.long
@@ -147,7 +180,9 @@ def test_gradients_of_residual_networks_are_torchs(depth, norm, shape):
             back = plain({**params, name: {**layer, leaf: values - step * direction}})
             slope = (ahead - back) / (2 * step)
             expected = np.sum(gradient[name][leaf] * direction)
-            np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} {leaf}")
+            np.testing.assert_allclose(
+                slope, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} {leaf}"
+            )
 
 
 NETWORKS = [
@@ -164,8 +199,14 @@ def test_training_and_evaluation_see_one_network(build, shape):
     with jax.enable_x64(True):
         model = build(shape, 10)
         variables, x = model.init(KEY), numbers(3, *shape)
-        close(model.apply(variables, x, train=True)[0], model.apply(variables, x, train=False)[0], 1e-11)
-        close(model.head(variables, model.features(variables, x)), model.apply(variables, x)[0], 1e-11)
+        close(
+            model.apply(variables, x, train=True)[0],
+            model.apply(variables, x, train=False)[0],
+            1e-11,
+        )
+        close(
+            model.head(variables, model.features(variables, x)), model.apply(variables, x)[0], 1e-11
+        )
 
 
 def samples(images):
@@ -180,8 +221,14 @@ def test_group_normalisation():
         for sample in range(2):
             for part in (slice(0, 3), slice(3, 6)):
                 values = np.asarray(x[sample, :, :, part])
-                expected[sample, :, :, part] = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
-        close(samples(group_norm(p, batch_last(x, 3, 5, 6), 2)), expected * p["scale"] + p["shift"], 1e-12)
+                expected[sample, :, :, part] = (values - values.mean()) / np.sqrt(
+                    values.var() + 1e-5
+                )
+        close(
+            samples(group_norm(p, batch_last(x, 3, 5, 6), 2)),
+            expected * p["scale"] + p["shift"],
+            1e-12,
+        )
 
 
 def test_batch_normalisation_counts_valid_rows_alone():
@@ -235,7 +282,9 @@ def played(model, **sections):
 def test_bits_do_not_depend_on_blocks_or_lanes(norm):
     model = {"kind": "resnet", "depth": 8, "norm": norm}
     whole = played(model)
-    assert whole.rounds["train_loss"].iloc[-1] < whole.rounds["train_loss"].iloc[1] or norm == "none"
+    assert (
+        whole.rounds["train_loss"].iloc[-1] < whole.rounds["train_loss"].iloc[1] or norm == "none"
+    )
     assert digest(played(model, numerics={"lanes": 4, "block": 3})) == digest(whole)
     assert digest(played(model, numerics={"lanes": 2})) == digest(whole)
 

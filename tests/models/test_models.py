@@ -16,9 +16,13 @@ from fedsim.models.convolution import convolution, plain_convolution, pool
 from fedsim.models.toom_cook import KERNELS, short, short_convolution
 from fedsim.types import Model
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
+)
 KEY = jax.random.key(3)
-BUILT_IN = sorted(name for name, f in FAMILIES["model"].items() if f.__module__.startswith("fedsim."))
+BUILT_IN = sorted(
+    name for name, f in FAMILIES["model"].items() if f.__module__.startswith("fedsim.")
+)
 
 
 @pytest.fixture
@@ -64,10 +68,16 @@ class TestLaws:
     @pytest.mark.long
     def test_start_is_a_function_of_the_key(self, name):
         model = self.build(name)
-        first, again, other = model.init(KEY), jax.jit(model.init)(KEY), model.init(jax.random.key(4))
+        first, again, other = (
+            model.init(KEY),
+            jax.jit(model.init)(KEY),
+            model.init(jax.random.key(4)),
+        )
         assert set(first) == {"params", "stats"}
         close(first, again, 1e-6)
-        changed = any(jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (first, other)), strict=True))
+        changed = any(
+            jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (first, other)), strict=True)
+        )
         assert changed != (name in ("linear", "logistic"))  # those start at zero
 
     @pytest.mark.long
@@ -90,13 +100,17 @@ class TestLaws:
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *start)
         together = jax.jit(jax.vmap(step))(stacked, x, mask)
         for i in range(3):
-            close(jax.tree.map(lambda leaf: leaf[i], together), step(start[i], x[i], mask[i]), 1e-10)
+            close(
+                jax.tree.map(lambda leaf: leaf[i], together), step(start[i], x[i], mask[i]), 1e-10
+            )
 
     @pytest.mark.long
     def test_float64_throughout(self, name, x64):
         model = self.build(name)
         variables = model.init(KEY)
-        gradient = jax.jit(jax.grad(training(model)))(variables["params"], numbers(2, *self.shape), jnp.ones(2, bool))
+        gradient = jax.jit(jax.grad(training(model)))(
+            variables["params"], numbers(2, *self.shape), jnp.ones(2, bool)
+        )
         for leaf in jax.tree.leaves((variables, gradient)):
             assert leaf.dtype == jnp.float64
 
@@ -122,7 +136,12 @@ class TestLaws:
         (cnn(), (28, 28, 1), 10, 1_663_370),  # McMahan et al. 2017, section 3
         (cnn(), (28, 28), 10, 1_663_370),
         (cnn(hidden=2048), (28, 28, 1), 62, 6_603_710),  # LEAF's FEMNIST
-        (cnn([64, 64], hidden=[384, 192]), (24, 24, 3), 10, 1_068_298),  # the TensorFlow tutorial's: "about 10^6"
+        (
+            cnn([64, 64], hidden=[384, 192]),
+            (24, 24, 3),
+            10,
+            1_068_298,
+        ),  # the TensorFlow tutorial's: "about 10^6"
         (cnn([64, 64], hidden=[384, 192], padding="valid"), (32, 32, 3), 10, 797_962),  # FedDyn's
         (cnn([8], 3, 16), (8, 8, 1), 10, 80 + (4 * 4 * 8 + 1) * 16 + 17 * 10),
         (cnn([4, 8], 2, 5), (9, 7, 3), 3, 52 + 136 + (2 * 1 * 8 + 1) * 5 + 6 * 3),
@@ -139,7 +158,12 @@ def test_parameters(build, shape, outputs, count):
 def test_linear_learns_least_squares():
     x, W = np.random.default_rng(0).normal(size=(40, 3)), np.asarray([[1.0, -1], [2, 0], [0, 3]])
     data = fedsim.Arrays(x, x @ W + 5, client=np.arange(40) % 4)
-    written = {"name": "line", "rounds": 60, "model": "linear", "client": {"lr": 0.3, "batch": "full", "steps": 2}}
+    written = {
+        "name": "line",
+        "rounds": 60,
+        "model": "linear",
+        "client": {"lr": 0.3, "batch": "full", "steps": 2},
+    }
     params = fedsim.run({**written, "numerics": {"dtype": "float64"}}, data=data).model()
     close(params, {"W": jnp.asarray(W), "b": jnp.full(2, 5.0)}, 1e-4)
 
@@ -193,7 +217,10 @@ def test_short_convolutions(m, k):
 
 def test_short_convolutions_are_accurate():
     """In float32, to about two bits more than a plain sum of the same numbers."""
-    x, kernel = (numbers(32, 14, 14, 20).astype(np.float32), numbers(5, 5, 32, 64, seed=1).astype(np.float32))
+    x, kernel = (
+        numbers(32, 14, 14, 20).astype(np.float32),
+        numbers(5, 5, 32, 64, seed=1).astype(np.float32),
+    )
     exact = plain_convolution(x, kernel)
     largest = float(jnp.abs(exact).max())
     assert 1e-8 < float(jnp.abs(short_convolution(x, kernel, 4, 2) - exact).max()) / largest < 4e-6
@@ -217,7 +244,8 @@ def test_training_and_evaluation_see_one_network(build, shape, x64):
     variables, x = model.init(KEY), numbers(3, *shape)
     close(model.apply(variables, x, train=True), model.apply(variables, x, train=False), 1e-12)
     losses = [
-        lambda p, t=t: jnp.sum(model.apply({"params": p, "stats": {}}, x, train=t)[0] ** 2) for t in (True, False)
+        lambda p, t=t: jnp.sum(model.apply({"params": p, "stats": {}}, x, train=t)[0] ** 2)
+        for t in (True, False)
     ]
     close(*(jax.jit(jax.grad(loss))(variables["params"]) for loss in losses), 1e-10)
 
@@ -239,7 +267,9 @@ def test_pool(x64):
     gradient = jax.grad(lambda x: pool(x).sum())
     assert gradient(x).sum() == 2 * 2 * 3 * 3 and set(np.unique(gradient(x))) == {0, 1}
     flat = gradient(jnp.zeros((1, 4, 4, 1)))[0, :, :, 0]
-    np.testing.assert_array_equal(flat, [[1, 0, 1, 0], [0, 0, 0, 0]] * 2)  # the first of equals, once
+    np.testing.assert_array_equal(
+        flat, [[1, 0, 1, 0], [0, 0, 0, 0]] * 2
+    )  # the first of equals, once
 
 
 # Other people's models
@@ -250,7 +280,9 @@ SCENARIO = {"name": "own", "rounds": 2, "client": {"lr": 0.1, "batch": 8, "epoch
 
 
 def train(model, **door) -> "fedsim.Result":
-    return fedsim.run({**SCENARIO, "numerics": {"dtype": "float64"}}, data=DATA, model=model, **door)
+    return fedsim.run(
+        {**SCENARIO, "numerics": {"dtype": "float64"}}, data=DATA, model=model, **door
+    )
 
 
 def learns(model) -> "fedsim.Result":
@@ -278,7 +310,11 @@ def test_plain_functions():
 
     flat = [start["layer0"]["W"], start["layer0"]["b"], start["layer1"]["W"], start["layer1"]["b"]]
     mine = train(as_model(lambda key: flat, apply, classes=4)).model()
-    close(mine, [end["layer0"]["W"], end["layer0"]["b"], end["layer1"]["W"], end["layer1"]["b"]], 1e-12)
+    close(
+        mine,
+        [end["layer0"]["W"], end["layer0"]["b"], end["layer1"]["W"], end["layer1"]["b"]],
+        1e-12,
+    )
 
 
 def test_plain_functions_get_what_they_ask_for():
@@ -317,12 +353,19 @@ def test_a_class_in_place_of_its_object_is_named():
         def apply(self, params, x):
             return x * params
 
-    with pytest.raises(TypeError, match=r"model: Net is a class; give an object of it, model=Net\(\.\.\.\)$"):
+    with pytest.raises(
+        TypeError, match=r"model: Net is a class; give an object of it, model=Net\(\.\.\.\)$"
+    ):
         as_model(Net)
     data = fedsim.Arrays(np.ones((8, 2), np.float32), np.arange(8) % 2)
     for params in (None, {"W": jnp.ones(2)}):
         with pytest.raises(fedsim.ScenarioError, match="model: Net is a class"):
-            fedsim.run({"name": "x", "data": {"clients": 2}, "rounds": 1}, data=data, model=Net, params=params)
+            fedsim.run(
+                {"name": "x", "data": {"clients": 2}, "rounds": 1},
+                data=data,
+                model=Net,
+                params=params,
+            )
 
 
 @pytest.mark.parametrize("thing", [3, "mlp", None, lambda a, b: a, lambda key: 1, (1, 2)])
@@ -374,7 +417,9 @@ class TestLinen:
         class Net(nn.Module):
             @nn.compact
             def __call__(self, x, train: bool, mask):
-                x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(nn.Dense(5)(x), mask=mask[:, None])
+                x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(
+                    nn.Dense(5)(x), mask=mask[:, None]
+                )
                 return nn.Dense(4)(nn.Dropout(0.5, deterministic=not train)(x))
 
         with jax.enable_x64(True):
@@ -402,10 +447,13 @@ class TestLinen:
                 return nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x))
 
         assert as_model(Net(), shape=(6,)).mixes_rows
-        data = fedsim.Arrays(np.zeros((9, 6)), np.arange(9) % 4, np.arange(9) // 5)  # clients of 5 and 4 samples
+        data = fedsim.Arrays(
+            np.zeros((9, 6)), np.arange(9) % 4, np.arange(9) // 5
+        )  # clients of 5 and 4 samples
         written = {"name": "bn", "rounds": 1, "client": {"batch": 4, "epochs": 1}}
         with pytest.raises(
-            fedsim.ScenarioError, match="mixes the rows of a batch without looking at mask, and client 0"
+            fedsim.ScenarioError,
+            match="mixes the rows of a batch without looking at mask, and client 0",
         ):
             fedsim.run(written, data=data, model=Net())
         written["client"]["drop_last"] = True
@@ -438,7 +486,8 @@ class TestNnx:
         start, end = plain_mlp()
         model = as_model(make(KEY), classes=4)
         theirs = lambda p: {
-            n: {"kernel": p[o]["W"], "bias": p[o]["b"]} for n, o in (("first", "layer0"), ("last", "layer1"))
+            n: {"kernel": p[o]["W"], "bias": p[o]["b"]}
+            for n, o in (("first", "layer0"), ("last", "layer1"))
         }
         assert jax.tree.structure(model.init(KEY)["params"]) == jax.tree.structure(theirs(start))
         close(train(model, params=theirs(start)).model(), theirs(end), 1e-12)
@@ -447,7 +496,9 @@ class TestNnx:
     @pytest.mark.long
     def test_seeds(self, make):
         fixed, drawn = as_model(make(KEY)), as_model(lambda key: make(key))
-        kernels = lambda model: [model.init(jax.random.key(i))["params"]["first"]["kernel"] for i in (1, 2)]
+        kernels = lambda model: [
+            model.init(jax.random.key(i))["params"]["first"]["kernel"] for i in (1, 2)
+        ]
         assert jnp.all(kernels(fixed)[0] == kernels(fixed)[1])
         assert jnp.any(kernels(drawn)[0] != kernels(drawn)[1])
 
@@ -469,7 +520,11 @@ class TestNnx:
         outputs, stats = step(x, KEY)
         close((outputs[:5], stats), (step(x.at[5:].set(9.0), KEY)[0][:5], stats), 1e-6)
         assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
-        assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])))
+        assert all(
+            jax.tree.leaves(
+                jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])
+            )
+        )
         close(model.apply(variables, x, mask=mask, key=KEY)[1], variables["stats"], 0)
         assert not model.mixes_rows
         learns(model)
@@ -485,8 +540,18 @@ class TestEquinox:
         start, end = plain_mlp()
         with jax.enable_x64(True):
             module = eqx.nn.MLP(6, 4, 7, 1, key=KEY)
-            where = lambda m: [m.layers[0].weight, m.layers[0].bias, m.layers[1].weight, m.layers[1].bias]
-            values = [start["layer0"]["W"].T, start["layer0"]["b"], start["layer1"]["W"].T, start["layer1"]["b"]]
+            where = lambda m: [
+                m.layers[0].weight,
+                m.layers[0].bias,
+                m.layers[1].weight,
+                m.layers[1].bias,
+            ]
+            values = [
+                start["layer0"]["W"].T,
+                start["layer0"]["b"],
+                start["layer1"]["W"].T,
+                start["layer1"]["b"],
+            ]
             module = eqx.tree_at(where, module, values)
         got = where(learns(as_model(module, classes=4)).model())
         want = [end["layer0"]["W"].T, end["layer0"]["b"], end["layer1"]["W"].T, end["layer1"]["b"]]

@@ -37,15 +37,24 @@ def batch(rows: int, real: int) -> Batch:
 
 
 @pytest.mark.parametrize("real", sampled([4, 1, 6, 0], 2))
-@pytest.mark.parametrize("objective", [None, pytest.param(lambda v, o, b: o.sum(1), marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "objective", [None, pytest.param(lambda v, o, b: o.sum(1), marks=pytest.mark.long)]
+)
 def test_their_mean_is_the_gradient_of_the_batch(real, objective):
     with jax.enable_x64(True):
         work = job()
         params = {"W": np.random.default_rng(1).normal(size=(5, 3)), "b": np.linspace(-1, 1, 3)}
         rows = batch(6, real)
-        clean = rows._replace(x=np.nan_to_num(rows.x))  # a mean over a batch multiplies what fills it up by zero
-        both = lambda v, rows, clean: (work.per_sample(v, rows, objective), work.value_and_grad(v, clean, objective))
-        ((losses, stats), each), ((loss, _), g) = jax.jit(both)({"params": params, "stats": {}}, rows, clean)
+        clean = rows._replace(
+            x=np.nan_to_num(rows.x)
+        )  # a mean over a batch multiplies what fills it up by zero
+        both = lambda v, rows, clean: (
+            work.per_sample(v, rows, objective),
+            work.value_and_grad(v, clean, objective),
+        )
+        ((losses, stats), each), ((loss, _), g) = jax.jit(both)(
+            {"params": params, "stats": {}}, rows, clean
+        )
         mean = jax.tree.map(lambda leaf: np.sum(leaf, 0) / max(real, 1), each)
         np.testing.assert_allclose(losses.sum() / max(real, 1), loss, rtol=1e-12)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14), mean, g)
@@ -55,7 +64,10 @@ def test_their_mean_is_the_gradient_of_the_batch(real, objective):
 
 @pytest.mark.parametrize(("mixes", "stats"), [(True, {}), (False, {"mean": 0.0})])
 def test_a_model_whose_rows_see_each_other_is_refused(mixes, stats):
-    with pytest.raises(ContractError, match="the rows of a batch see each other in this model; take one without stat"):
+    with pytest.raises(
+        ContractError,
+        match="the rows of a batch see each other in this model; take one without stat",
+    ):
         job(mixes_rows=mixes).per_sample({"params": {}, "stats": stats}, None)
 
 
@@ -97,7 +109,12 @@ def by_hand(data, norm: float, rounds=2, lr=0.3, B=4) -> dict:
 @pytest.mark.parametrize("norm", [0.4, 100.0])
 def test_a_client_that_clips_every_sample_is_that_of_numpy(norm):
     client = {"kind": "clipped", "norm": norm, "lr": 0.3, "batch": 4, "epochs": 1, "shuffle": False}
-    written = {"name": "clipped", "rounds": 2, "client": client, "numerics": {"dtype": "float64", "lanes": 5}}
+    written = {
+        "name": "clipped",
+        "rounds": 2,
+        "client": client,
+        "numerics": {"dtype": "float64", "lanes": 5},
+    }
     got = fedsim.run(written, data=ragged()).model()
     for name, want in by_hand(ragged(), norm).items():
         np.testing.assert_allclose(got[name], want, rtol=1e-11, atol=1e-14)
@@ -107,7 +124,8 @@ def test_a_client_that_clips_every_sample_is_that_of_numpy(norm):
 def test_where_no_gradient_is_clipped_it_is_plain_training():
     written = {"name": "x", "rounds": 3, "numerics": {"dtype": "float64"}}
     one, other = (
-        fedsim.run({**written, "client": c}, data=ragged()).model() for c in ({"kind": "clipped", "norm": 1e9}, "sgd")
+        fedsim.run({**written, "client": c}, data=ragged()).model()
+        for c in ({"kind": "clipped", "norm": 1e9}, "sgd")
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), one, other)
 

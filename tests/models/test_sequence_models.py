@@ -12,7 +12,9 @@ import fedsim
 from fedsim.models import Tokens, char_gru, char_lstm, transformer
 from fedsim.models.recurrent import gru, gru_start, lstm, lstm_start
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(flax|orbax|tensorstore|treescope)")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:(flax|orbax|tensorstore|treescope)"
+)
 KEY = jax.random.key(3)
 V, T, B = 7, 5, 3
 TOKENS = np.random.default_rng(0).integers(0, V, (B, T)).astype(np.int32)
@@ -21,7 +23,9 @@ SMALL = {"lstm": char_lstm(3, 2, 5), "gru": char_gru(3, 2, 5), "transformer": tr
 
 
 def close(a, b, tolerance):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), a, b)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), a, b
+    )
 
 
 def numbers(*shape):
@@ -44,10 +48,16 @@ def made(name, every, numbers=False):
 
 @pytest.mark.parametrize(
     ("layer", "start", "plain"),
-    [(lstm, lstm_start, plain_lstm), pytest.param(gru, gru_start, plain_gru, marks=pytest.mark.long)],
+    [
+        (lstm, lstm_start, plain_lstm),
+        pytest.param(gru, gru_start, plain_gru, marks=pytest.mark.long),
+    ],
 )
 def test_a_layer_is_plain_numpys(layer, start, plain):
-    p = {name: numbers(*leaf.shape) for name, leaf in jax.eval_shape(lambda: start(KEY, 4, 5)).items()}
+    p = {
+        name: numbers(*leaf.shape)
+        for name, leaf in jax.eval_shape(lambda: start(KEY, 4, 5)).items()
+    }
     x = numbers(3, 2, 4)
     close(jax.jit(layer)(p, x.astype(np.float32)), plain(p, x), 1e-5)
 
@@ -78,7 +88,9 @@ def test_gradients_are_differences(name, every, numbers):
     with jax.enable_x64(True):
         model, variables, x = made(name, every, numbers)
         loss = jax.jit(
-            lambda params, x: jnp.sum(jnp.sin(model.apply({"params": params, "stats": {}}, x, train=True)[0]))
+            lambda params, x: jnp.sum(
+                jnp.sin(model.apply({"params": params, "stats": {}}, x, train=True)[0])
+            )
         )
         point = (variables["params"], x) if numbers else (variables["params"],)
         f = loss if numbers else lambda params: loss(params, x)
@@ -88,7 +100,8 @@ def test_gradients_are_differences(name, every, numbers):
         for i, (leaf, g) in enumerate(zip(leaves, jax.tree.leaves(gradient), strict=True)):
             direction = rng.normal(size=leaf.shape)
             ahead, behind = (
-                f(*tree.unflatten([*leaves[:i], leaf + sign * step * direction, *leaves[i + 1 :]])) for sign in (1, -1)
+                f(*tree.unflatten([*leaves[:i], leaf + sign * step * direction, *leaves[i + 1 :]]))
+                for sign in (1, -1)
             )
             assert float(jnp.sum(g * direction)) == pytest.approx(
                 float(ahead - behind) / (2 * step), rel=1e-6, abs=1e-8
@@ -105,7 +118,10 @@ def test_layers_are_flaxs(name):
         start, layer = {"lstm": (lstm_start, lstm), "gru": (gru_start, gru)}[name]
         p = jax.tree.map(lambda leaf: leaf + 0.1, start(KEY, F, H))
         if name == "lstm":
-            (W, U), b = (np.split(part, 4, 1) for part in np.split(p["W"], (F,))), np.split(p["b"], 4)
+            (W, U), b = (
+                (np.split(part, 4, 1) for part in np.split(p["W"], (F,))),
+                np.split(p["b"], 4),
+            )
             theirs = {f"i{gate}": {"kernel": W[i]} for i, gate in enumerate("ifgo")}
             theirs |= {f"h{gate}": {"kernel": U[i], "bias": b[i]} for i, gate in enumerate("ifgo")}
         else:
@@ -129,11 +145,23 @@ def test_layers_are_flaxs(name):
     ("build", "shape", "tokens", "outputs", "count"),
     [
         (char_lstm(), (80,), Tokens(80, False), 80, 817_872),  # LEAF: 80 characters
-        (char_lstm(), (80,), Tokens(90, True), 90, 820_522),  # 86 characters and four marks, as TFF encodes them
+        (
+            char_lstm(),
+            (80,),
+            Tokens(90, True),
+            90,
+            820_522,
+        ),  # 86 characters and four marks, as TFF encodes them
         (char_lstm(3, 1, 5), (9, 4), None, 2, 4 * 5 * (4 + 5 + 1) + 2 * 6),  # no embedding
         (char_gru(), (80,), Tokens(80, False), 80, 619_216),
         (transformer(), (80,), Tokens(80, True), 80, 427_600),
-        (transformer(1, 2, 4), (9, 3, 2), None, 2, 4 * 7 + 9 * 4 + 12 * 4**2 + 13 * 4 + 2 * 4 + 2 * 5),
+        (
+            transformer(1, 2, 4),
+            (9, 3, 2),
+            None,
+            2,
+            4 * 7 + 9 * 4 + 12 * 4**2 + 13 * 4 + 2 * 4 + 2 * 5,
+        ),
     ],
 )
 def test_parameters(build, shape, tokens, outputs, count):
@@ -177,9 +205,15 @@ def test_one_program_for_several_weights(name, every):
         params = [model.init(jax.random.key(i))["params"] for i in range(3)]
         x = np.random.default_rng(1).integers(0, V, (3, B, T))
         step = jax.jit(
-            jax.grad(lambda p, x: jnp.sum(jnp.sin(model.apply({"params": p, "stats": {}}, x, train=True)[0])))
+            jax.grad(
+                lambda p, x: jnp.sum(
+                    jnp.sin(model.apply({"params": p, "stats": {}}, x, train=True)[0])
+                )
+            )
         )
-        together = jax.jit(jax.vmap(step))(jax.tree.map(lambda *leaves: jnp.stack(leaves), *params), x)
+        together = jax.jit(jax.vmap(step))(
+            jax.tree.map(lambda *leaves: jnp.stack(leaves), *params), x
+        )
         for i in range(3):
             close(jax.tree.map(lambda leaf: leaf[i], together), step(params[i], x[i]), 1e-11)
 
@@ -192,7 +226,9 @@ def test_a_step_of_a_recurrent_layer_is_one_product(name, products):
     params = jax.vmap(lambda key: model.init(key)["params"])(jax.random.split(KEY, 2))
     loss = lambda p, x: jnp.sum(model.apply({"params": p, "stats": {}}, x, train=True)[0])
     traced = jax.make_jaxpr(jax.vmap(jax.grad(loss)))(params, np.stack([TOKENS] * 2))
-    loops = [str(equation.params["jaxpr"]).count("dot_general") for equation in _scans(traced.jaxpr)]
+    loops = [
+        str(equation.params["jaxpr"]).count("dot_general") for equation in _scans(traced.jaxpr)
+    ]
     assert loops == [1] * (2 * products)
 
 
@@ -200,7 +236,9 @@ def _scans(jaxpr):
     for equation in jaxpr.eqns:
         if equation.primitive.name == "scan":
             yield equation
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+        for inner in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")
+        ):
             inner = getattr(inner, "jaxpr", inner)
             if hasattr(inner, "eqns") and equation.primitive.name != "scan":
                 yield from _scans(inner)
@@ -216,7 +254,9 @@ def test_the_speeds_are_those_of_one_network(kind):
 
 # A run
 
-TEXT = np.array([(k + t) % 4 for k in range(120) for t in range(9)]).reshape(120, 9)  # abcdabcd ..., from any place on
+TEXT = np.array([(k + t) % 4 for k in range(120) for t in range(9)]).reshape(
+    120, 9
+)  # abcdabcd ..., from any place on
 MODELS = {
     "char_lstm": {"embedding": 4, "layers": 1, "width": 16},
     "char_gru": {"embedding": 4, "layers": 1, "width": 16},
@@ -245,7 +285,11 @@ def played(kind, every=True, pack=None, **sections):
 def test_a_text_that_repeats_is_learned(kind, every):
     result = played(kind, every, rounds=12)
     last = result.rounds.iloc[-1]
-    assert result.rounds["test_accuracy"].iloc[0] < 0.6 and last.test_accuracy == 1 and last.test_loss < 0.2
+    assert (
+        result.rounds["test_accuracy"].iloc[0] < 0.6
+        and last.test_accuracy == 1
+        and last.test_loss < 0.2
+    )
 
 
 @pytest.mark.long

@@ -49,7 +49,10 @@ def export(workload: str, path: Path) -> None:
         f, start = plan.federation, experiment.shared[seed]["params"]
         slashed = lambda name: name.replace("']['", "/").replace("['", "/").removesuffix("']")
         arrays = {slashed(name): leaf for name, leaf in named("params", start).items()}
-        stacked = {name: np.stack([getattr(c, name) for c in cohorts]) for name in ("index", "valid", "weight")}
+        stacked = {
+            name: np.stack([getattr(c, name) for c in cohorts])
+            for name in ("index", "valid", "weight")
+        }
         np.savez(
             path,
             x=f.train.x,
@@ -78,8 +81,17 @@ def main(peer: str, times: int, out: str, workloads: tuple[str, ...]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "workload.npz"
             export(workload, data)
-            ours = [sys.executable, "-c", OURS, str(ROOT / f"scenarios/bench/{workload}.yaml"), str(ROUNDS[workload])]
-            theirs = [[peer, str(HERE / "torch_rounds.py"), str(data), how] for how in ("loop", "processes")]
+            ours = [
+                sys.executable,
+                "-c",
+                OURS,
+                str(ROOT / f"scenarios/bench/{workload}.yaml"),
+                str(ROUNDS[workload]),
+            ]
+            theirs = [
+                [peer, str(HERE / "torch_rounds.py"), str(data), how]
+                for how in ("loop", "processes")
+            ]
             commands = {"lanes": ours, "loop": theirs[0], "2 processes": theirs[1]}
             measured: dict[str, list[dict]] = {how: [] for how in commands}
             for _ in range(times):
@@ -90,7 +102,12 @@ def main(peer: str, times: int, out: str, workloads: tuple[str, ...]) -> None:
         for how, several in measured.items():
             seconds = [steady(one["seconds"]) for one in several]
             ratio = statistics.median(s / b for s, b in zip(seconds, base, strict=True))
-            row = {"workload": workload, "tool": several[0]["tool"], "how": how, "seconds": statistics.median(seconds)}
+            row = {
+                "workload": workload,
+                "tool": several[0]["tool"],
+                "how": how,
+                "seconds": statistics.median(seconds),
+            }
             row |= {
                 "least": min(seconds),
                 "most": max(seconds),
@@ -99,7 +116,10 @@ def main(peer: str, times: int, out: str, workloads: tuple[str, ...]) -> None:
             }
             rows.append(row)
             click.echo(
-                "  ".join(f"{name} {value:.4g}" if isinstance(value, float) else value for name, value in row.items())
+                "  ".join(
+                    f"{name} {value:.4g}" if isinstance(value, float) else value
+                    for name, value in row.items()
+                )
             )
     pd.DataFrame(rows).to_csv(out, index=False)
 

@@ -22,7 +22,9 @@ class Net(nn.Module):
 
     def __init__(self, start: dict[str, np.ndarray]):
         super().__init__()
-        self.leaves = nn.ParameterDict({name: nn.Parameter(torch.tensor(value)) for name, value in start.items()})
+        self.leaves = nn.ParameterDict(
+            {name: nn.Parameter(torch.tensor(value)) for name, value in start.items()}
+        )
 
     def layer(self, name: str, x):
         return x @ self.leaves[f"{name}/W"] + self.leaves[f"{name}/b"]
@@ -36,7 +38,9 @@ class Net(nn.Module):
             return x @ self.leaves["W"] + self.leaves["b"]
         if "conv0/W" in self.leaves:
             x = self.convolution("conv1", self.convolution("conv0", x.permute(0, 3, 1, 2)))
-            return self.layer("last", F.relu(self.layer("hidden", x.permute(0, 2, 3, 1).flatten(1))))
+            return self.layer(
+                "last", F.relu(self.layer("hidden", x.permute(0, 2, 3, 1).flatten(1)))
+            )
         names = sorted({name.split("/")[0] for name in self.leaves})
         for name in names[:-1]:
             x = F.relu(self.layer(name, x))
@@ -58,7 +62,10 @@ def update(net: Net, start: dict, batches: np.ndarray, valid: np.ndarray, x, y, 
 
 def mean(models: list[dict], weights: np.ndarray) -> dict:
     shares = weights / weights.sum()
-    return {name: sum(float(w) * m[name] for w, m in zip(shares, models, strict=True)) for name in models[0]}
+    return {
+        name: sum(float(w) * m[name] for w, m in zip(shares, models, strict=True))
+        for name in models[0]
+    }
 
 
 @torch.no_grad()
@@ -73,13 +80,18 @@ class Trainer:
         arrays = dict(np.load(path))
         self.lr = float(arrays["lr"])
         self.rounds = [
-            (arrays["index"][r], arrays["valid"][r], arrays["weight"][r]) for r in range(len(arrays["index"]))
+            (arrays["index"][r], arrays["valid"][r], arrays["weight"][r])
+            for r in range(len(arrays["index"]))
         ]
         self.x, self.x_test = (torch.tensor(arrays[name]) for name in ("x", "x_test"))
         self.y, self.y_test = (torch.tensor(arrays[name]).long() for name in ("y", "y_test"))
         if "params/conv0/W" not in arrays:
             self.x, self.x_test = self.x.flatten(1), self.x_test.flatten(1)
-        start = {name.removeprefix("params/"): value for name, value in arrays.items() if name.startswith("params/")}
+        start = {
+            name.removeprefix("params/"): value
+            for name, value in arrays.items()
+            if name.startswith("params/")
+        }
         self.net = Net(start)
 
     def train(self, r: int, k: int, start: dict) -> dict:
@@ -117,7 +129,10 @@ def play(path: str, how: str) -> tuple[list[float], float]:
         else:
             shares = [clients[i::PROCESSES] for i in range(PROCESSES)]
             parts = pool.map(_share, [(r, share, state) for share in shares], chunksize=1)
-            models, clients = [m for part in parts for m in part], [k for share in shares for k in share]
+            models, clients = (
+                [m for part in parts for m in part],
+                [k for share in shares for k in share],
+            )
         state = mean(models, weight[clients])
         trainer.net.load_state_dict(state)
         score = accuracy(trainer.net, trainer.x_test, trainer.y_test)

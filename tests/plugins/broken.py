@@ -19,7 +19,9 @@ def whole_stack():
 
 @fedsim.rule
 def integers():
-    return lambda updates, context: jax.tree.map(lambda x: x.astype(jnp.int32), first(updates.delta))
+    return lambda updates, context: jax.tree.map(
+        lambda x: x.astype(jnp.int32), first(updates.delta)
+    )
 
 
 @fedsim.rule
@@ -78,7 +80,9 @@ def weighed():
 
 @fedsim.stage
 def every_other():
-    return lambda updates, context: updates._replace(delta=jax.tree.map(lambda x: x[::2], updates.delta))
+    return lambda updates, context: updates._replace(
+        delta=jax.tree.map(lambda x: x[::2], updates.delta)
+    )
 
 
 @fedsim.stage
@@ -103,7 +107,9 @@ def deeper():
 
 @fedsim.client
 def lossless():
-    return sgd()._replace(gradient=lambda task, variables, *others: task.value_and_grad(variables, others[0])[1])
+    return sgd()._replace(
+        gradient=lambda task, variables, *others: task.value_and_grad(variables, others[0])[1]
+    )
 
 
 @fedsim.client
@@ -150,7 +156,9 @@ def unannounced():
     plain = sgd()
 
     def finish(task, shared, variables, local, row, work):
-        return plain.finish(task, shared, variables, local, row, work)._replace(aux={"h": variables["params"]})
+        return plain.finish(task, shared, variables, local, row, work)._replace(
+            aux={"h": variables["params"]}
+        )
 
     return plain._replace(finish=finish)
 
@@ -197,7 +205,9 @@ def outputs_alone():
 @fedsim.model
 def unnamed():
     def build(shape, outputs):
-        return fedsim.as_model(lambda key: jnp.zeros((*shape, outputs)), lambda params, x: features @ params)
+        return fedsim.as_model(
+            lambda key: jnp.zeros((*shape, outputs)), lambda params, x: features @ params
+        )
 
     return build
 
@@ -216,4 +226,6 @@ def secretive():
 
 @fedsim.client
 def undecidable():
-    return sgd()._replace(shares=lambda params: jax.tree.map(lambda leaf: leaf.size > limit, params))
+    return sgd()._replace(
+        shares=lambda params: jax.tree.map(lambda leaf: leaf.size > limit, params)
+    )

@@ -13,7 +13,10 @@ import fedsim
 @fedsim.rule
 def fragile():
     def apply(updates, context):
-        if "fedsim.runs.remote" in sys.orig_argv and Path(os.environ.get("FRAGILE", "/nowhere")).exists():
+        if (
+            "fedsim.runs.remote" in sys.orig_argv
+            and Path(os.environ.get("FRAGILE", "/nowhere")).exists()
+        ):
             os._exit(3)
         return jax.tree.map(lambda leaf: jnp.mean(leaf, 0), updates.delta)
 

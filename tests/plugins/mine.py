@@ -10,9 +10,12 @@ from fedsim.clients import sgd
 @fedsim.rule
 def loudest(scale: float = 1.0):
     def apply(updates, context):
-        norms = sum(jnp.sum(leaf.reshape(len(leaf), -1) ** 2, 1) for leaf in jax.tree.leaves(updates.delta))
+        norms = sum(
+            jnp.sum(leaf.reshape(len(leaf), -1) ** 2, 1) for leaf in jax.tree.leaves(updates.delta)
+        )
         return jax.tree.map(
-            lambda leaf: scale * leaf[jnp.argmax(jnp.where(updates.weight > 0, norms, -1))], updates.delta
+            lambda leaf: scale * leaf[jnp.argmax(jnp.where(updates.weight > 0, norms, -1))],
+            updates.delta,
         )
 
     return apply  # fmt: skip
@@ -29,7 +32,9 @@ def decayed(strength: float = 0.1):
 
 @fedsim.stage
 def halve():
-    return lambda updates, context: updates._replace(delta=jax.tree.map(lambda leaf: leaf / 2, updates.delta))
+    return lambda updates, context: updates._replace(
+        delta=jax.tree.map(lambda leaf: leaf / 2, updates.delta)
+    )
 
 
 @fedsim.attack

@@ -46,7 +46,12 @@ def louder(factor: float = 10.0):
 @fedsim.client
 def decayed(strength: float = 0.1) -> types.Client:
     def gradient(
-        task: types.Task, variables: Tree, batch: types.Batch, local: Tree, shared: types.Shared, work: types.Work
+        task: types.Task,
+        variables: Tree,
+        batch: types.Batch,
+        local: Tree,
+        shared: types.Shared,
+        work: types.Work,
     ) -> tuple[tuple[jax.Array, Tree], Tree]:
         del local, shared, work
         met, g = task.value_and_grad(variables, batch)
@@ -73,7 +78,12 @@ def squared(outputs: jax.Array, y: jax.Array) -> jax.Array:
     return (outputs[:, 1] - outputs[:, 0] - y) ** 2
 
 
-SCENARIO: dict[str, Any] = {"name": "mine", "rounds": 2, "data": {"kind": "coins", "clients": 5}, "client": "decayed"}
+SCENARIO: dict[str, Any] = {
+    "name": "mine",
+    "rounds": 2,
+    "data": {"kind": "coins", "clients": 5},
+    "client": "decayed",
+}
 
 
 def factories_keep_their_signatures() -> None:
@@ -89,7 +99,9 @@ def factories_keep_their_signatures() -> None:
 
 def results_are_frames(folder: Path) -> None:
     edits = ["server=[halve, one]"]
-    result = fedsim.run(SCENARIO, seeds=[0, 1], model=(init, apply), loss=squared, edits=edits, out=folder / "a")
+    result = fedsim.run(
+        SCENARIO, seeds=[0, 1], model=(init, apply), loss=squared, edits=edits, out=folder / "a"
+    )
     assert_type(result, fedsim.Result)
     assert_type(result.rounds, pd.DataFrame)
     assert_type(result.clients, pd.DataFrame)

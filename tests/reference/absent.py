@@ -29,7 +29,9 @@ class FedVARP(Mifa):
 
     def reduce(self, round):
         before = sum(self.last.values()) / round.N
-        changes = [update - self.last[i] for i, update in zip(round.clients, round.updates, strict=True)]
+        changes = [
+            update - self.last[i] for i, update in zip(round.clients, round.updates, strict=True)
+        ]
         super().reduce(round)
         return sum(changes) / len(changes) + before
 
@@ -50,7 +52,13 @@ class FedAU(Rule):
         for r in range(self.rounds + 1, round.number):
             self.see(self.there.get(r, []))
         self.rounds = round.number - 1
-        return sum(self.omega[i] * update for i, update in zip(round.clients, round.updates, strict=True)) / round.N
+        return (
+            sum(
+                self.omega[i] * update
+                for i, update in zip(round.clients, round.updates, strict=True)
+            )
+            / round.N
+        )
 
     def see(self, there):
         for i in self.omega:

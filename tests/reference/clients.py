@@ -131,7 +131,9 @@ class DeltaSGD(Client):
         for _ in range(self.setting.steps[i]):
             g = self.gradient(i, y)
             if before is not None:
-                smooth = self.gamma * np.linalg.norm(y - before[0]) / (2 * np.linalg.norm(g - before[1]))
+                smooth = (
+                    self.gamma * np.linalg.norm(y - before[0]) / (2 * np.linalg.norm(g - before[1]))
+                )
                 new = min(smooth, np.sqrt(1 + self.delta * theta) * eta)
                 theta, eta = new / eta, new
             before = y, g

@@ -35,7 +35,14 @@ class Condition(NamedTuple):
 
 
 FULL = tuple(n for n in problems.SIZES if n)
-LISTED = [[0, 1, 2, 3, 4], [1, 3, 5], [0, 1, 3, 4, 5], [0, 2, 4, 5], [1, 2, 3, 4, 5], [0, 1, 2, 4, 5]]
+LISTED = [
+    [0, 1, 2, 3, 4],
+    [1, 3, 5],
+    [0, 1, 3, 4, 5],
+    [0, 2, 4, 5],
+    [1, 2, 3, 4, 5],
+    [0, 1, 2, 4, 5],
+]
 
 
 def listed(sizes: tuple[int, ...], *, others: bool = False) -> dict[str, Any]:
@@ -72,7 +79,9 @@ CONDITIONS = {
     "carried momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6, carry=True),
     "momentum, weight decay": SHORT,
     "uneven steps": Condition(EMPTY, listed(EMPTY), lr=0.5, uneven=True),
-    "all together": Condition(EMPTY, listed(EMPTY, others=True), lr=0.5, beta=0.8, momentum=0.6, uneven=True),
+    "all together": Condition(
+        EMPTY, listed(EMPTY, others=True), lr=0.5, beta=0.8, momentum=0.6, uneven=True
+    ),
 }
 
 

@@ -25,7 +25,10 @@ class ResidualReweighting(Rule):
 
     def column(self, x, m):
         ordered, rank = np.sort(x), np.argsort(np.argsort(x, kind="stable"))
-        slopes = [np.median([(ordered[k] - ordered[j]) / (k - j) for j in range(m) if j != k]) for k in range(m)]
+        slopes = [
+            np.median([(ordered[k] - ordered[j]) / (k - j) for j in range(m) if j != k])
+            for k in range(m)
+        ]
         slope = np.median(slopes)
         line = np.median(x) - slope * (m - 1) / 2 + slope * rank
         residual = x - line
@@ -48,7 +51,9 @@ class Lasa(Rule):
         rows = round.updates
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows * np.minimum(1, np.median(lengths) / np.where(lengths > 0, lengths, 1))
-        least = np.sort(np.abs(rows), axis=1)[:, -max(int((1 - self.sparsity) * rows.shape[1] + 1e-9), 1), None]
+        least = np.sort(np.abs(rows), axis=1)[
+            :, -max(int((1 - self.sparsity) * rows.shape[1] + 1e-9), 1), None
+        ]
         rows = np.where(np.abs(rows) >= least, rows, 0)
         return np.concatenate([self.layer(x) for x in np.split(rows, self.ends[:-1], axis=1)])
 
@@ -61,7 +66,9 @@ class Lasa(Rule):
 
 def usual(values, radius=1.0):
     """Less than so many standard deviations from the median; not those that are only so by rounding."""
-    return (values.std() == 0) | (np.abs(values - np.median(values)) < radius * values.std() * (1 - 1e-12))
+    return (values.std() == 0) | (
+        np.abs(values - np.median(values)) < radius * values.std() * (1 - 1e-12)
+    )
 
 
 def quasi_newton(pairs):
@@ -123,7 +130,9 @@ class FLDetector(Rule):
             self.last[i] = update, round.x
         for i, d in away.items():
             self.scores[i].append(d / np.median(list(away.values())))
-        means = np.array([np.mean(self.scores[i][-self.window :] or [0]) for i in range(self.clients)])
+        means = np.array(
+            [np.mean(self.scores[i][-self.window :] or [0]) for i in range(self.clients)]
+        )
         full = np.array([len(self.scores[i]) >= self.window for i in range(self.clients)])
         self.suspected = upper(means, full & (2 * full.sum() > self.able))
         kept = [not self.suspected[i] for i in round.clients]

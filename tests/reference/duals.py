@@ -19,7 +19,11 @@ class Scaffold(Client):
 
     def update(self, i, x):
         y = self.trained(i, x)
-        new = self.gradient(i, x) if self.option == 1 else self.c_i[i] - self.c + (x - y) / self.horizon(i)
+        new = (
+            self.gradient(i, x)
+            if self.option == 1
+            else self.c_i[i] - self.c + (x - y) / self.horizon(i)
+        )
         self.changes.append(new - self.c_i[i])
         self.c_i[i] = new
         return y - x

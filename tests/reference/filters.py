@@ -32,7 +32,9 @@ class Phocas(Filter):
 
     def reduce(self, round):
         rows = round.updates
-        return nearest_mean(rows, np.sort(rows, 0)[self.f : len(rows) - self.f].mean(0), len(rows) - self.f)
+        return nearest_mean(
+            rows, np.sort(rows, 0)[self.f : len(rows) - self.f].mean(0), len(rows) - self.f
+        )
 
 
 class Bulyan(Filter):
@@ -43,7 +45,11 @@ class Bulyan(Filter):
     def reduce(self, round):
         left, chosen, f = list(range(len(round.updates))), [], self.f
         while len(chosen) < len(round.updates) - 2 * f:
-            scores = krum_scores(round.updates[left], f) if len(left) > f + 2 else closest(round.updates[left])
+            scores = (
+                krum_scores(round.updates[left], f)
+                if len(left) > f + 2
+                else closest(round.updates[left])
+            )
             chosen.append(left.pop(int(np.argmin(scores))))
         rows = round.updates[chosen]
         return nearest_mean(rows, np.median(rows, 0), len(rows) - 2 * f)
@@ -52,7 +58,12 @@ class Bulyan(Filter):
 def closest(rows):
     """Squared distance to the nearest other row; 0 of one alone."""
     square = ((rows[:, None] - rows[None]) ** 2).sum(-1)
-    return np.array([np.delete(row, i).min(initial=np.inf) if len(rows) > 1 else 0 for i, row in enumerate(square)])
+    return np.array(
+        [
+            np.delete(row, i).min(initial=np.inf) if len(rows) > 1 else 0
+            for i, row in enumerate(square)
+        ]
+    )
 
 
 class SignMajority(Rule):
@@ -80,7 +91,9 @@ class MinimumDiameter(Filter):
 
     def reduce(self, round):
         subsets = itertools.combinations(range(len(round.updates)), len(round.updates) - self.f)
-        return round.updates[list(min(subsets, key=lambda s: self.cost(round.updates[list(s)])))].mean(0)
+        return round.updates[
+            list(min(subsets, key=lambda s: self.cost(round.updates[list(s)])))
+        ].mean(0)
 
 
 class SmallestEigenvalue(MinimumDiameter):
@@ -136,7 +149,9 @@ class FoolsGold(Rule):
 def foolsgold_weights(histories) -> list[float]:
     """The weight of every client: similarities less the identity, pardoning, rescaling, the logit."""
     clients = range(len(histories))
-    similar = [[cosine(histories[i], histories[j]) - float(i == j) for j in clients] for i in clients]
+    similar = [
+        [cosine(histories[i], histories[j]) - float(i == j) for j in clients] for i in clients
+    ]
     most = [max(row) for row in similar]
     for i in clients:
         for j in clients:
@@ -214,8 +229,16 @@ class SignGuard(Rule):
             labels -= labels.min()
         lengths = np.linalg.norm(rows, axis=1)
         usual = np.median(lengths)
-        kept = (labels == np.bincount(labels).argmax()) & (lengths >= 0.1 * usual) & (lengths <= 3 * usual)
-        return (rows * np.minimum(1, usual / lengths)[:, None])[kept].mean(0) if kept.any() else 0 * round.x
+        kept = (
+            (labels == np.bincount(labels).argmax())
+            & (lengths >= 0.1 * usual)
+            & (lengths <= 3 * usual)
+        )
+        return (
+            (rows * np.minimum(1, usual / lengths)[:, None])[kept].mean(0)
+            if kept.any()
+            else 0 * round.x
+        )
 
 
 class ThreeSigma(Rule):
@@ -242,6 +265,8 @@ class AutoGM(Rule):
             low, high = away.min(), away.min() + self.lam + 1e-9
             for _ in range(200):
                 eta = (low + high) / 2
-                low, high = (eta, high) if np.maximum(eta - away, 0).sum() < self.lam else (low, eta)
+                low, high = (
+                    (eta, high) if np.maximum(eta - away, 0).sum() < self.lam else (low, eta)
+                )
             shares = np.maximum(eta - away, 0) / self.lam
         return geometric_median(rows, shares)

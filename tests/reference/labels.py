@@ -69,7 +69,9 @@ class Moon(Client):
 
         def objective(w):
             shared, before = like(w, x), like(w, self.last[i])
-            return p.cost(p.outputs(w, rows), labels) - self.mu * np.mean(np.log(shared / (shared + before)))
+            return p.cost(p.outputs(w, rows), labels) - self.mu * np.mean(
+                np.log(shared / (shared + before))
+            )
 
         return slope(objective, y)
 

@@ -51,7 +51,9 @@ class Ended(NamedTuple):
     client: dict[int, dict[str, Any]]  # of those that took part
 
 
-def play(problem: Problem, setting: Setting, cohorts: list[list[int]], client, rule, tail=None) -> Ended:
+def play(
+    problem: Problem, setting: Setting, cohorts: list[list[int]], client, rule, tail=None
+) -> Ended:
     """Run.
 
     Args:
@@ -73,8 +75,14 @@ def play(problem: Problem, setting: Setting, cohorts: list[list[int]], client, r
         joined |= set(S)
         client.meet(S, x)
         updates = np.array([client.update(i, x) for i in S]).reshape(-1, len(x))
-        counts, steps = np.array([problem.sizes[i] for i in S]), np.array([setting.steps[i] for i in S])
-        losses, work = np.array([problem.loss(i, x) for i in S]), np.array([client.work(i) for i in S])
+        counts, steps = (
+            np.array([problem.sizes[i] for i in S]),
+            np.array([setting.steps[i] for i in S]),
+        )
+        losses, work = (
+            np.array([problem.loss(i, x) for i in S]),
+            np.array([client.work(i) for i in S]),
+        )
         n = sum(problem.sizes)
         known = Round(x, S, updates, counts, steps, losses, work, setting.lr, len(able), n, number)
         client.close(known)

@@ -4,7 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIZES = (0, 4, 7, 0, 3, 9, 5, 6, 0)  # samples of the clients: none in front, in the middle, and at the end
+SIZES = (
+    0,
+    4,
+    7,
+    0,
+    3,
+    9,
+    5,
+    6,
+    0,
+)  # samples of the clients: none in front, in the middle, and at the end
 
 
 class Problem(NamedTuple):
@@ -81,7 +91,9 @@ def squares(sizes=SIZES, seed: int = 3) -> Problem:
         rows = rng.normal(size=(n, 2)) * rng.uniform(0.5, 1.5, 2) + rng.normal(size=2) / 2
         x.append(rows)
         y.append(rows @ rng.normal(size=2) + rng.normal() + rng.normal(size=n) / 2)
-    return Problem("squares", np.concatenate(x), np.concatenate(y), tuple(sizes), np.array([0.7, -0.4, 0.3]))
+    return Problem(
+        "squares", np.concatenate(x), np.concatenate(y), tuple(sizes), np.array([0.7, -0.4, 0.3])
+    )
 
 
 def line(sizes=SIZES) -> Problem:
@@ -96,7 +108,10 @@ def softmax(sizes=SIZES, seed: int = 4, kind: str = "softmax", spread: float = 1
     x, y = [], []
     for k, n in enumerate(filter(None, sizes)):
         labels = (k + rng.choice(3, n, p=[0.6, 0.0 if k % 2 else 0.1, 0.4 if k % 2 else 0.3])) % 3
-        x.append(spread * rng.normal(size=(n, 2)) + np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])[labels])
+        x.append(
+            spread * rng.normal(size=(n, 2))
+            + np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])[labels]
+        )
         y.append(labels)
     start = rng.normal(size=10 if kind == "features" else 9) / 2
     return Problem(kind, np.concatenate(x), np.concatenate(y), tuple(sizes), start)

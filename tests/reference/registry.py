@@ -43,7 +43,9 @@ def _uniform(shorthand: str, client: dict, train: type, *tail: dict, **more) -> 
 
 def _optimised(name: str, lr: float, **numbers: float) -> Method:
     rule, train = (SAMPLES, rules.Samples) if name == "fedavgm" else (UNIFORM, rules.Uniform)
-    return Method(f"{name}(lr={lr})", SGD, [rule, {"kind": name, "lr": lr, **numbers}], clients.Client, train)
+    return Method(
+        f"{name}(lr={lr})", SGD, [rule, {"kind": name, "lr": lr, **numbers}], clients.Client, train
+    )
 
 
 METHODS = {
@@ -51,15 +53,27 @@ METHODS = {
     "fedsgd": _sampled("fedsgd", {"kind": "fedsgd"}, clients.FedSGD),
     "fedprox": _sampled("fedprox(mu=0.3)", {"kind": "fedprox", "mu": 0.3}, clients.FedProx),
     "scaffold": _uniform("scaffold", {"kind": "scaffold", "option": 2}, duals.Scaffold, ONE),
-    "scaffold(option=1)": _uniform("scaffold(option=1)", {"kind": "scaffold", "option": 1}, duals.ScaffoldI, ONE),
+    "scaffold(option=1)": _uniform(
+        "scaffold(option=1)", {"kind": "scaffold", "option": 1}, duals.ScaffoldI, ONE
+    ),
     "fedavgm": _optimised("fedavgm", 0.8, momentum=0.9),
     "fedadagrad": _optimised("fedadagrad", 0.1, b1=0.0, tau=1e-3),
     "fedadam": _optimised("fedadam", 0.1, b1=0.9, b2=0.99, tau=1e-3),
     "fedyogi": _optimised("fedyogi", 0.1, b1=0.9, b2=0.99, tau=1e-3),
     "fednova": Method(
-        "fednova(mu=0.3)", {"kind": "fednova", "mu": 0.3}, [{"kind": "nova"}], clients.FedNova, rules.Nova
+        "fednova(mu=0.3)",
+        {"kind": "fednova", "mu": 0.3},
+        [{"kind": "nova"}],
+        clients.FedNova,
+        rules.Nova,
     ),
-    "fedexp": Method("fedexp", SGD, [{"kind": "fedexp", "eps": 1e-3, "average": True}], clients.Client, rules.FedExP),
+    "fedexp": Method(
+        "fedexp",
+        SGD,
+        [{"kind": "fedexp", "eps": 1e-3, "average": True}],
+        clients.Client,
+        rules.FedExP,
+    ),
     "feddyn": Method(
         "feddyn(alpha=0.4)",
         {"kind": "feddyn", "alpha": 0.4},
@@ -68,10 +82,14 @@ METHODS = {
         rules.Dyn,
     ),
     "mime": _uniform("mime(beta=0.8)", {"kind": "mime", "beta": 0.8}, shared.Mime, ONE),
-    "mimelite": _uniform("mimelite(beta=0.8)", {"kind": "mimelite", "beta": 0.8}, shared.MimeLite, ONE),
+    "mimelite": _uniform(
+        "mimelite(beta=0.8)", {"kind": "mimelite", "beta": 0.8}, shared.MimeLite, ONE
+    ),
     "fedlin": _uniform("fedlin", {"kind": "fedlin"}, shared.FedLin, ONE),
     "fedcm": _uniform("fedcm(alpha=0.3)", {"kind": "fedcm", "alpha": 0.3}, shared.FedCM, ONE),
-    "fedlion": _uniform("fedlion", {"kind": "fedlion", "b1": 0.9, "b2": 0.99}, shared.FedLion, ONE, lr=0.03),
+    "fedlion": _uniform(
+        "fedlion", {"kind": "fedlion", "b1": 0.9, "b2": 0.99}, shared.FedLion, ONE, lr=0.03
+    ),
     "feddc": _uniform("feddc(alpha=0.3)", {"kind": "feddc", "alpha": 0.3}, duals.FedDC),
     "fedadmm": Method(
         "fedadmm(rho=0.5)",
@@ -83,7 +101,13 @@ METHODS = {
     "mifa": Method("mifa", SGD, [{"kind": "mifa"}, ONE], clients.Client, absent.Mifa),
     "fedvarp": Method("fedvarp", SGD, [{"kind": "fedvarp"}, ONE], clients.Client, absent.FedVARP),
     "ca2fl": Method("ca2fl", SGD, [{"kind": "ca2fl"}, ONE], clients.Client, absent.FedVARP),
-    "fedau": Method("fedau(cutoff=2)", SGD, [{"kind": "fedau", "cutoff": 2}, ONE], clients.Client, absent.FedAUShort),
+    "fedau": Method(
+        "fedau(cutoff=2)",
+        SGD,
+        [{"kind": "fedau", "cutoff": 2}, ONE],
+        clients.Client,
+        absent.FedAUShort,
+    ),
     "scaffnew": _uniform("scaffnew", {"kind": "scaffnew"}, duals.Scaffnew),
     "worker_momentum": _sampled(
         "worker_momentum(beta=0.7)", {"kind": "worker_momentum", "beta": 0.7}, duals.WorkerMomentum
@@ -101,8 +125,12 @@ METHODS = {
         lr=0.02,
         problem="features",
     ),
-    "fedlc": _sampled("fedlc(tau=0.5)", {"kind": "fedlc", "tau": 0.5}, labels.FedLC, lr=0.3, problem="softmax"),
-    "fedrs": _sampled("fedrs(alpha=0.5)", {"kind": "fedrs", "alpha": 0.5}, labels.FedRS, lr=0.3, problem="softmax"),
+    "fedlc": _sampled(
+        "fedlc(tau=0.5)", {"kind": "fedlc", "tau": 0.5}, labels.FedLC, lr=0.3, problem="softmax"
+    ),
+    "fedrs": _sampled(
+        "fedrs(alpha=0.5)", {"kind": "fedrs", "alpha": 0.5}, labels.FedRS, lr=0.3, problem="softmax"
+    ),
     "fedntd": _sampled(
         "fedntd(beta=0.7, temperature=1.5)",
         {"kind": "fedntd", "beta": 0.7, "temperature": 1.5},
@@ -111,11 +139,25 @@ METHODS = {
         problem="softmax",
     ),
     "fedper": _sampled(
-        "fedper(personal=[b])", {"kind": "fedper", "personal": ["b"]}, labels.FedPer, lr=0.3, problem="softmax"
+        "fedper(personal=[b])",
+        {"kind": "fedper", "personal": ["b"]},
+        labels.FedPer,
+        lr=0.3,
+        problem="softmax",
     ),
-    "qfedavg": Method("qfedavg(q=1.5)", SGD, [{"kind": "q_fair", "q": 1.5, "L": None}], clients.Client, rules.QFair),
+    "qfedavg": Method(
+        "qfedavg(q=1.5)",
+        SGD,
+        [{"kind": "q_fair", "q": 1.5, "L": None}],
+        clients.Client,
+        rules.QFair,
+    ),
     "afl": Method(
-        "afl(lr=0.02)", {"kind": "fedsgd"}, [{"kind": "agnostic", "lr": 0.02}], clients.FedSGD, rules.Agnostic
+        "afl(lr=0.02)",
+        {"kind": "fedsgd"},
+        [{"kind": "agnostic", "lr": 0.02}],
+        clients.FedSGD,
+        rules.Agnostic,
     ),
 }
 """By name; the same name with another option in brackets is the same method."""
@@ -142,12 +184,18 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "multi_krum": ({"kind": "multi_krum", "f": 1}, robust.MultiKrum),
     "geometric_median": ({"kind": "geometric_median"}, robust.GeometricMedian),
     "rfa": ({"kind": "rfa"}, robust.RFA),
-    "centered_clipping": ({"kind": "centered_clipping", "radius": 0.15, "iterations": 2}, robust.CenteredClipping),
+    "centered_clipping": (
+        {"kind": "centered_clipping", "radius": 0.15, "iterations": 2},
+        robust.CenteredClipping,
+    ),
     "mean_around_median": ({"kind": "mean_around_median", "f": 1}, filters.MeanAroundMedian),
     "phocas": ({"kind": "phocas", "f": 1}, filters.Phocas),
     "bulyan": ({"kind": "bulyan", "f": 0}, filters.Bulyan),
     "sign_majority": ({"kind": "sign_majority"}, filters.SignMajority),
-    "robust_learning_rate": ({"kind": "robust_learning_rate", "threshold": 3}, filters.RobustLearningRate),
+    "robust_learning_rate": (
+        {"kind": "robust_learning_rate", "threshold": 3},
+        filters.RobustLearningRate,
+    ),
     "minimum_diameter": ({"kind": "minimum_diameter", "f": 1}, filters.MinimumDiameter),
     "smallest_eigenvalue": ({"kind": "smallest_eigenvalue", "f": 1}, filters.SmallestEigenvalue),
     "covariance_filter": ({"kind": "covariance_filter", "f": 1}, filters.CovarianceFilter),

@@ -25,7 +25,9 @@ class TrimmedMean(Rule):
 def krum_scores(updates, f: int):
     """Blanchard et al. 2017: the sum of squared distances to the m − f − 2 nearest others."""
     square = ((updates[:, None] - updates[None]) ** 2).sum(-1)
-    return np.array([np.sort(np.delete(row, i))[: len(updates) - f - 2].sum() for i, row in enumerate(square)])
+    return np.array(
+        [np.sort(np.delete(row, i))[: len(updates) - f - 2].sum() for i, row in enumerate(square)]
+    )
 
 
 class Krum(Rule):
@@ -56,7 +58,9 @@ def geometric_median(rows, weights):
     rows, weights = rows[weights > 0], weights[weights > 0]
     for i, row in enumerate(rows):
         others = np.delete(rows, i, 0) - row
-        pull = (np.delete(weights, i)[:, None] * others / np.linalg.norm(others, axis=1, keepdims=True)).sum(0)
+        pull = (
+            np.delete(weights, i)[:, None] * others / np.linalg.norm(others, axis=1, keepdims=True)
+        ).sum(0)
         if np.linalg.norm(pull) <= weights[i]:
             return row
     return minimum(rows, weights[:, None])
@@ -74,7 +78,9 @@ def minimum(rows, weights):
             continue
         unit = away / length
         scales = (weights / length)[:, 0]
-        curved = sum(c * (np.eye(len(v)) - np.outer(u, u)) for u, c in zip(unit, scales, strict=True))
+        curved = sum(
+            c * (np.eye(len(v)) - np.outer(u, u)) for u, c in zip(unit, scales, strict=True)
+        )
         v = v - np.linalg.solve(curved, gradient)
     assert np.linalg.norm(gradient) < 1e-9 * len(rows)
     return v

@@ -124,7 +124,9 @@ class Agnostic(Rule):
     def reduce(self, round):
         part = np.array([self.mixture[i] for i in round.clients])
         losses = dict(zip(round.clients, round.losses, strict=True))
-        above = {i: v + self.rate * losses.get(i, round.losses.mean()) for i, v in self.mixture.items()}
+        above = {
+            i: v + self.rate * losses.get(i, round.losses.mean()) for i, v in self.mixture.items()
+        }
         self.mixture = dict(zip(above, onto_simplex(np.array(list(above.values()))), strict=True))
         return part @ round.updates / part.sum() if part.sum() > 0 else 0 * round.x
 

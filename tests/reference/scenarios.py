@@ -34,12 +34,18 @@ TAILS = {
 }
 
 
-def scenario(client: dict, server: list[dict], lr: float, problem: str, condition: Condition) -> dict[str, Any]:
+def scenario(
+    client: dict, server: list[dict], lr: float, problem: str, condition: Condition
+) -> dict[str, Any]:
     """The run as fedsim reads it."""
     steps = list(STEPS[: len(condition.sizes)]) if condition.uneven else 3
     section = {**client, "lr": lr, "batch": "full", "steps": steps}
     if condition.decay:
-        short = {"momentum": condition.momentum, "nesterov": condition.nesterov, "weight_decay": condition.decay}
+        short = {
+            "momentum": condition.momentum,
+            "nesterov": condition.nesterov,
+            "weight_decay": condition.decay,
+        }
         section |= short
     elif condition.momentum:
         section |= {"optimizer": {"kind": "sgd", "momentum": condition.momentum}}
@@ -47,17 +53,29 @@ def scenario(client: dict, server: list[dict], lr: float, problem: str, conditio
         section |= {"optimizer_state": "carry"}
     sections = {"client": section, "server": tailed(server, condition), "cohort": condition.cohort}
     data, numerics = {"clients": len(condition.sizes), "test": 0.0}, {"dtype": "float64"}
-    common = {"name": "reference", "rounds": R, "data": data, "numerics": numerics, "evaluate": {"every": R}}
+    common = {
+        "name": "reference",
+        "rounds": R,
+        "data": data,
+        "numerics": numerics,
+        "evaluate": {"every": R},
+    }
     return {**common, **KINDS[problem], **sections}
 
 
-def expected(train: type, rule: type, server: list[dict], lr: float, problem: str, condition: Condition) -> loop.Ended:
+def expected(
+    train: type, rule: type, server: list[dict], lr: float, problem: str, condition: Condition
+) -> loop.Ended:
     """The same in NumPy; `server` is read for the numbers of what stands behind the rule alone."""
     steps = STEPS if condition.uneven else (3,) * len(condition.sizes)
-    setting = loop.Setting(lr, steps, condition.momentum, condition.carry, condition.nesterov, condition.decay)
+    setting = loop.Setting(
+        lr, steps, condition.momentum, condition.carry, condition.nesterov, condition.decay
+    )
     ending = None
     for link in tailed(server, condition)[1:]:
-        numbers = {"lr": link["lr"]} | ({"momentum": link["momentum"]} if link["kind"] == "fedavgm" else {})
+        numbers = {"lr": link["lr"]} | (
+            {"momentum": link["momentum"]} if link["kind"] == "fedavgm" else {}
+        )
         ending = functools.partial(TAILS[link["kind"]], **numbers)
     samples = problems.PROBLEMS[problem](condition.sizes)
     return loop.play(samples, setting, cohorts(condition), train, rule, ending)
@@ -68,7 +86,11 @@ def run(written: dict[str, Any], problem: str, sizes: tuple[int, ...]) -> fedsim
     samples = problems.PROBLEMS[problem](sizes)
     data = fedsim.Arrays(samples.x, samples.y)
     return fedsim.run(
-        written, data=data, model=MODELS.get(problem), params=tree_of(problem, samples.start), partition=dealt(sizes)
+        written,
+        data=data,
+        model=MODELS.get(problem),
+        params=tree_of(problem, samples.start),
+        partition=dealt(sizes),
     )
 
 
@@ -78,7 +100,10 @@ def dealt(sizes: tuple[int, ...]):
     def deal(scenario, data, dtype):
         offsets = np.cumsum((0, *sizes), dtype=np.int64)
         indices = np.arange(offsets[-1], dtype=np.int32)
-        holders = {"holders": Holders(indices, offsets), "test_holders": Holders(indices[:0], 0 * offsets)}
+        holders = {
+            "holders": Holders(indices, offsets),
+            "test_holders": Holders(indices[:0], 0 * offsets),
+        }
         federations = federations_of(scenario, data, dtype)
         return {seed: f._replace(**holders) for seed, f in federations.items()}
 
@@ -114,7 +139,10 @@ SHAPES = {
 def tree_of(problem: str, flat: np.ndarray) -> dict[str, np.ndarray]:
     shapes = SHAPES[problem]
     cuts = np.cumsum([np.prod(shape) for shape in shapes.values()])[:-1]
-    return {name: part.reshape(shapes[name]) for name, part in zip(shapes, np.split(flat, cuts), strict=True)}
+    return {
+        name: part.reshape(shapes[name])
+        for name, part in zip(shapes, np.split(flat, cuts), strict=True)
+    }
 
 
 def flat(tree: Any) -> np.ndarray:
@@ -131,10 +159,14 @@ def compare(result: fedsim.Result, want: loop.Ended) -> None:
         got = state["server"][name]
         if isinstance(value, dict):
             value = np.array([value.get(i, 0.0) for i in range(len(got))])
-        if isinstance(got, dict) and any(leaf is None for leaf in got.values()):  # no state of what never travels
+        if isinstance(got, dict) and any(
+            leaf is None for leaf in got.values()
+        ):  # no state of what never travels
             got = fedsim.tree.filled(got, jax.tree.map(np.zeros_like, result.model()))
         np.testing.assert_allclose(flat(got), value, err_msg=f"server {name}", **close)
-    rows = state["client"].get("method", state["client"])  # beside the optimizer's, where that is carried
+    rows = state["client"].get(
+        "method", state["client"]
+    )  # beside the optimizer's, where that is carried
     for i, row in want.client.items():
         for name, value in row.items():
             got = flat(jax.tree.map(lambda leaf, i=i: leaf[i], rows[name]))

@@ -26,7 +26,9 @@ class Mime(Client):
             m = self.beta * self.m + (1 - self.beta) * g
             d = m + self.setting.decay * y
             ball = self.setting.momentum * self.ball + d
-            y = y - self.setting.lr * (d + self.setting.momentum * ball if self.setting.nesterov else ball)
+            y = y - self.setting.lr * (
+                d + self.setting.momentum * ball if self.setting.nesterov else ball
+            )
         return y
 
     def close(self, round):
@@ -42,7 +44,9 @@ class MimeLite(Mime):
 
 
 class FedLin(Client):
-    """Mitra et al. 2021: steps η/τ_i along ∇f_i(y) − ∇f_i(x) + g, with g the mean gradient of the round's clients at x."""
+    """Mitra et al. 2021: steps η/τ_i along ∇f_i(y) − ∇f_i(x) + g, with g the mean
+    gradient of the round's clients at the global model.
+    """
 
     def meet(self, S, x):
         self.g = sum(self.gradient(j, x) for j in S) / len(S)

@@ -13,15 +13,25 @@ from fedsim.runs.derive import TABLES, rebuild
 
 BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 5, "validation": 0.2}
 TINY = {"name": "tiny", "rounds": 2, "seeds": 2, "data": BLOBS, "evaluate": {"target": 0.3}}
-LINE = {**TINY, "data": {"kind": "linear_regression", "clients": 5}, "model": {"kind": "linear"}, "evaluate": {}}
+LINE = {
+    **TINY,
+    "data": {"kind": "linear_regression", "clients": 5},
+    "model": {"kind": "linear"},
+    "evaluate": {},
+}
 LABELS = ["mean", "7", "=a\nb, 'c'"]
 
 
 def compared(out):
     """Methods of any name over variations and settings, of which one fails where the cohort is too small for it."""
     methods = [{"method": "mean", "label": label} for label in LABELS] + ["krum(f=1)"]
-    vary, tune = {"cohort": [{"kind": "uniform", "size": 2}, "all"]}, {"client.shuffle": [True, False]}
-    return fedsim.compare(TINY, methods, vary=vary, tune=tune, baseline="mean", score="best", out=out)
+    vary, tune = (
+        {"cohort": [{"kind": "uniform", "size": 2}, "all"]},
+        {"client.shuffle": [True, False]},
+    )
+    return fedsim.compare(
+        TINY, methods, vary=vary, tune=tune, baseline="mean", score="best", out=out
+    )
 
 
 MADE = {
@@ -36,7 +46,11 @@ MADE = {
 def contents(folder):
     """All files but those that `fedsim report` adds, and the record with the hashes of these."""
     added = lambda path: path.suffix == ".pdf" or path.name == "run.json"
-    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and not added(path)}
+    return {
+        path: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not added(path)
+    }
 
 
 @pytest.mark.long
@@ -45,7 +59,9 @@ def test_what_is_derived_in_memory_is_what_is_derived_from_the_files(kind, tmp_p
     made = MADE[kind](tmp_path / "out")
     kept = contents(tmp_path / "out")
     names = rebuild(tmp_path / "out")
-    assert derived.PAGE in names and "figures/partition.pdf" in names and "tables/summary.tex" in names
+    assert (
+        derived.PAGE in names and "figures/partition.pdf" in names and "tables/summary.tex" in names
+    )
     assert contents(tmp_path / "out") == kept
     frames = made.frames()
     for name in TABLES:
@@ -60,10 +76,18 @@ def test_the_report_knows_no_path_and_no_run(root):
     """Its own template, style and script aside: frames and records in, bytes out."""
     for path in (root / "fedsim/report").rglob("*.py"):
         tree = ast.parse(path.read_text())
-        names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        names = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
         names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        assert not {"pathlib", "shutil", "tempfile", "fedsim.disk", "fedsim.disk.files"} & names, path
-        assert not [name for name in names if name.startswith("fedsim.runs")] and not {"open", "read_table"} & used, (
+        assert not {"pathlib", "shutil", "tempfile", "fedsim.disk", "fedsim.disk.files"} & names, (
             path
         )
+        assert (
+            not [name for name in names if name.startswith("fedsim.runs")]
+            and not {"open", "read_table"} & used
+        ), path

@@ -30,13 +30,22 @@ SCENARIO = {
     "name": "page",
     "rounds": 6,
     "seeds": 4,
-    "data": {"kind": "digits", "clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5, "min_samples": 5}},
+    "data": {
+        "kind": "digits",
+        "clients": 8,
+        "partition": {"kind": "dirichlet", "alpha": 0.5, "min_samples": 5},
+    },
     "client": {"lr": 0.1, "batch": 32, "epochs": 1},
     "fleet": {"malicious": 0.25},
     "wire": [{"kind": "sign_flip", "scale": 3}],
     "evaluate": {"target": 0.5},
 }
-METHODS = ["mean", "median", {"method": "krum(f=2)", "label": HOSTILE}, {"method": "median", "label": "=cmd()"}]
+METHODS = [
+    "mean",
+    "median",
+    {"method": "krum(f=2)", "label": HOSTILE},
+    {"method": "median", "label": "=cmd()"},
+]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +68,11 @@ def text(out):
 @pytest.fixture(scope="module")
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if path is None:
         pytest.skip("needs a Chromium")
     with playwright.sync_playwright() as running:
@@ -88,7 +101,9 @@ class Visit:
 
 
 def embedded(text):
-    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+    data = json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
+    )
     return [
         {**chart, "curves": [{**curve, "x": data["axes"][curve["x"]]} for curve in chart["curves"]]}
         for chart in data["charts"]
@@ -111,7 +126,9 @@ def test_the_page_is_rebuilt_to_the_byte(out):
 def test_report_says_again_what_the_comparison_said(out, tmp_path, draw, monkeypatch):
     """From the tables: also of a run whose record has the sentences of an earlier version."""
     monkeypatch.setattr(
-        derive, "derived_files", lambda tables, record, drawn: {"report.html": record["verdict"][0].encode()}
+        derive,
+        "derived_files",
+        lambda tables, record, drawn: {"report.html": record["verdict"][0].encode()},
     )
     shutil.copytree(out, tmp_path / "out")
     record = directory.read_record(out)
@@ -131,7 +148,9 @@ def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
     ):
         assert {curve["name"] for curve in charts[number]["curves"]} == set(rounds["method"])
         for curve in charts[number]["curves"]:
-            mine = rounds[(rounds["method"] == curve["name"]) & (rounds["variant"] == variant)].dropna(subset=[metric])
+            mine = rounds[
+                (rounds["method"] == curve["name"]) & (rounds["variant"] == variant)
+            ].dropna(subset=[metric])
             by = mine.groupby("round")
             both = (mine["bytes_up"] + mine["bytes_down"]).groupby(mine["round"]).mean()
             wanted = {"mean": by[metric].mean(), "low": by[metric].min(), "high": by[metric].max()}
@@ -169,21 +188,32 @@ def test_the_table_is_that_of_the_csv_files(out, text):
         label = {variation(label): label for label in summary["variant"]}[said["variation"]]
         mine = summary[(summary["method"] == said["method"]) & (summary["variant"] == label)]
         assert (
-            said["final test accuracy"] == f"{mine['final'].mean():.4f}" and said["sd"] == f"{mine['final'].std():.4f}"
+            said["final test accuracy"] == f"{mine['final'].mean():.4f}"
+            and said["sd"] == f"{mine['final'].std():.4f}"
         )
         if said["difference"] != "baseline":
-            other = compare[(compare["method"] == said["method"]) & (compare["variant"] == label)].iloc[0]
+            other = compare[
+                (compare["method"] == said["method"]) & (compare["variant"] == label)
+            ].iloc[0]
             assert said["difference"] == f"{other['difference']:+.4f}"
             assert said["95 %"] == f"{other['ci_low']:+.4f} to {other['ci_high']:+.4f}"
             assert said["p (Holm)"] == f"{other['p_adjusted']:.3g}"
-    assert [row[0] for row in rows[:: len(METHODS)]] == ["mean", "mean"]  # the baseline first in every variation
+    assert [row[0] for row in rows[:: len(METHODS)]] == [
+        "mean",
+        "mean",
+    ]  # the baseline first in every variation
 
 
 def strips(text, begins, ends):
     """The pictures between two anchors: places in percent of all marks, whether each is filled, and what the axis says."""
     section = text[text.index(begins) : text.index(ends)]
-    rows = re.findall(r'<div class="row"><span class="who">.*?</svg></span><span class="value">', section, re.S)
-    marks = [re.findall(r'<g class="mark v\d (filled|open)">.*?<svg x="([\d.]+)%"', row, re.S) for row in rows]
+    rows = re.findall(
+        r'<div class="row"><span class="who">.*?</svg></span><span class="value">', section, re.S
+    )
+    marks = [
+        re.findall(r'<g class="mark v\d (filled|open)">.*?<svg x="([\d.]+)%"', row, re.S)
+        for row in rows
+    ]
     return [(filled == "filled", float(at)) for row in marks for filled, at in row]
 
 
@@ -206,18 +236,30 @@ def test_the_first_picture_is_of_the_final_scores(out, text):
     summary = read_table(out, "summary")
     section = text[text.index('<figure class="scores">') : text.index('id="curves"')]
     names = re.findall(r'<span class="who">(.*?)</span>', section, re.S)
-    ranks = summary.groupby(["variant", "method"])["final"].mean().groupby("variant").rank(ascending=False)
+    ranks = (
+        summary.groupby(["variant", "method"])["final"]
+        .mean()
+        .groupby("variant")
+        .rank(ascending=False)
+    )
     order = ranks.groupby("method").mean().sort_values(kind="stable")
     plain = [html.unescape(re.sub(r"<wbr>| <i>.*?</i>", "", name)) for name in names]
     assert [order[name] for name in plain] == sorted(order)
     assert "<i>baseline</i>" in names[plain.index("mean")] and section.count("<i>baseline</i>") == 1
     means = summary.groupby(["method", "variant"])["final"].mean()
     drawn = strips(text, '<figure class="scores">', 'id="curves"')
-    places = sorted(zip([at for _, at in drawn], [means[n, v] for n in plain for v in sorted(set(summary["variant"]))]))
+    places = sorted(
+        zip(
+            [at for _, at in drawn],
+            [means[n, v] for n in plain for v in sorted(set(summary["variant"]))],
+        )
+    )
     values = np.array(places)
     slope = np.polyfit(values[:, 1], values[:, 0], 1)
     np.testing.assert_allclose(np.polyval(slope, values[:, 1]), values[:, 0], atol=0.02)
-    assert section.count('class="base v0"') == 2 and section.count('class="base v1"') == 1  # and one in the legend
+    assert (
+        section.count('class="base v0"') == 2 and section.count('class="base v1"') == 1
+    )  # and one in the legend
     assert section.count('<svg class="dots"') == len(METHODS) * 2
 
 
@@ -268,18 +310,31 @@ def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
     for name in ("bytes_up", "bytes_down", "virtual_seconds"):
         rounds[name] = rounds["round"] * 123456
     rounds.to_csv(path / "rounds.csv", index=False)
-    assert len(page.page_of([page.Source(directory.read_record(path), derive.tables_of(path))])) < 500_000
+    assert (
+        len(page.page_of([page.Source(directory.read_record(path), derive.tables_of(path))]))
+        < 500_000
+    )
 
 
 def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     for name in ("mean", "median"):
-        fedsim.run({**SCENARIO, "name": name}, seeds=2, edits=[f"method={name}", "rounds=2"], out=tmp_path / name)
+        fedsim.run(
+            {**SCENARIO, "name": name},
+            seeds=2,
+            edits=[f"method={name}", "rounds=2"],
+            out=tmp_path / name,
+        )
     both = derive.page_of_runs([tmp_path / "mean", tmp_path / "median"]).decode()
     head, rows = cells(both)
     assert {row[head.index("method")] for row in rows} == {"mean", "median"} and "2 runs" in both
-    assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {"mean", "median"} and " ends best with " in both
+    assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {
+        "mean",
+        "median",
+    } and " ends best with " in both
     alone = (tmp_path / "mean/report.html").read_text()
-    assert "mean ends with test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
+    assert "mean ends with test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"][
+        "round"
+    ] == [0.0, 1.0, 2.0]
 
 
 def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
@@ -289,12 +344,24 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
     browser.write_text('#!/bin/sh\nprintf "%s" "$1" > "$(dirname "$0")/opened"\n')
     browser.chmod(0o755)
     (tmp_path / "page.yaml").write_text(json.dumps({**SCENARIO, "rounds": 1, "seeds": 1}))
-    words = [sys.executable, "-m", "fedsim.cli", "run", "page.yaml", "--out", "out", "--open", "--force"]
+    words = [
+        sys.executable,
+        "-m",
+        "fedsim.cli",
+        "run",
+        "page.yaml",
+        "--out",
+        "out",
+        "--open",
+        "--force",
+    ]
     for path, said in (
         (f"{browser.parent}:{os.environ['PATH']}", ""),
         ("/nowhere", "out/report.html: open it in a browser\n"),
     ):
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": path})
+        done = subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": path}
+        )
         assert (done.returncode, done.stderr) == (0, said)
     for _ in range(50):  # it is not waited for
         if not (browser.parent / "opened").exists():
@@ -305,7 +372,9 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
 def test_axes_hold_what_is_drawn_on_them():
     for values in ([0.0, 1.0], [3.0], [2.7e28], [1e-3, 1e6], [-5.0, 2.0], []):
         made = axis(values, 100, 0)
-        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values) and len(made.ticks()) in range(1, 12)
+        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values) and len(
+            made.ticks()
+        ) in range(1, 12)
     assert Axis(1, 100, 0, 2, log=True).at(10) == 1
 
 
@@ -314,17 +383,24 @@ def test_opens_without_a_request_or_a_word(chromium, out):
         with Visit(chromium, out / "report.html", **how) as visit:
             assert visit.said == [] and visit.asked == [f"file://{out}/report.html"]
             assert visit.page.evaluate("window.hit") is None
-            assert visit.page.locator(".lead").is_visible() and visit.page.locator(".sentences li").count() >= 2
+            assert (
+                visit.page.locator(".lead").is_visible()
+                and visit.page.locator(".sentences li").count() >= 2
+            )
 
 
 def test_toggle_zoom_axis_and_sort_work(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         here = visit.page
-        line = lambda: here.locator('.chart .series[data-name="median"] .line').first.get_attribute("d")
+        line = lambda: here.locator('.chart .series[data-name="median"] .line').first.get_attribute(
+            "d"
+        )
         before = line()
         here.get_by_role("button", name="mean", exact=True).click()
         trace = here.locator('.chart .series[data-name="mean"] .line').first
-        assert float(trace.evaluate("e => getComputedStyle(e).opacity")) < 0.3  # what is taken out leaves a trace
+        assert (
+            float(trace.evaluate("e => getComputedStyle(e).opacity")) < 0.3
+        )  # what is taken out leaves a trace
         here.get_by_role("button", name="mean", exact=True).click()
         assert float(trace.evaluate("e => getComputedStyle(e).opacity")) == 1 and line() == before
         here.locator("[data-axis=bytes]").click()
@@ -341,9 +417,7 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         here.mouse.dblclick(box["x"] + 200, box["y"] + 60)
         assert line() == before and here.locator(".trace").first.is_hidden()
         head = here.locator("table").first.get_by_role("button", name="final test accuracy")
-        column = (
-            "Array.from(document.querySelector('table').tBodies[0].rows).map(r => parseFloat(r.cells[3].textContent))"
-        )
+        column = "Array.from(document.querySelector('table').tBodies[0].rows).map(r => parseFloat(r.cells[3].textContent))"
         head.click()
         rising = here.evaluate(column)
         head.click()
@@ -353,11 +427,16 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
 
 def test_everything_is_reached_by_the_keyboard(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
-        reached, at = set(), "(e => e.dataset.axis || e.className || e.tagName)(document.activeElement)"
+        reached, at = (
+            set(),
+            "(e => e.dataset.axis || e.className || e.tagName)(document.activeElement)",
+        )
         for _ in range(60):
             visit.page.keyboard.press("Tab")
             reached.add(visit.page.evaluate(at))
-        assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached and any("key" in name for name in reached)
+        assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached and any(
+            "key" in name for name in reached
+        )
         visit.page.locator("[data-zoom=in]").focus()
         before = visit.page.locator(".chart .line").first.get_attribute("d")
         visit.page.keyboard.press("Enter")
@@ -373,7 +452,10 @@ def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
         here.set_viewport_size({"width": 390, "height": 844})
         assert here.evaluate("document.documentElement.scrollWidth") <= 390
         here.emulate_media(media="print", color_scheme="light")
-        assert not here.locator(".controls").first.is_visible() and here.locator("table").first.is_visible()
+        assert (
+            not here.locator(".controls").first.is_visible()
+            and here.locator("table").first.is_visible()
+        )
         assert here.pdf(format="A4")[:5] == b"%PDF-"
 
 
@@ -388,7 +470,10 @@ def test_nothing_moves_while_it_opens(chromium, out):
 
 def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):
     with Visit(chromium, out / "report.html", java_script_enabled=False) as visit:
-        assert visit.page.locator("table").first.is_visible() and visit.page.locator(".chart svg").first.is_visible()
+        assert (
+            visit.page.locator("table").first.is_visible()
+            and visit.page.locator(".chart svg").first.is_visible()
+        )
         assert visit.page.locator(".controls").first.is_hidden()
 
 
@@ -396,14 +481,21 @@ def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
     answer = "document.querySelectorAll('.lead, .scores .row:not(.foot)')"
     bottom = f"Math.max(...Array.from({answer}, e => e.getBoundingClientRect().bottom))"
     for width, height in ((1440, 900), (390, 844)):
-        with Visit(chromium, out / "report.html", viewport={"width": width, "height": height}) as visit:
+        with Visit(
+            chromium, out / "report.html", viewport={"width": width, "height": height}
+        ) as visit:
             assert visit.page.evaluate(bottom) <= height
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
             if width == 1440:
                 whole = "e => e.scrollWidth <= e.clientWidth"
                 assert visit.page.locator(".results").locator("..").evaluate(whole)
             else:
-                assert visit.page.locator(".results td").first.evaluate("e => getComputedStyle(e).position") == "sticky"
+                assert (
+                    visit.page.locator(".results td").first.evaluate(
+                        "e => getComputedStyle(e).position"
+                    )
+                    == "sticky"
+                )
 
 
 def test_charts_of_a_metric_are_looked_at_together(chromium, out):
@@ -415,4 +507,6 @@ def test_charts_of_a_metric_are_looked_at_together(chromium, out):
         visit.page.locator("[data-zoom=in]").click()
         after = visit.page.evaluate(ticks)
         assert before[0] == before[1] and after[0] == after[1]
-        assert all(visit.page.locator(".chart").nth(n).locator(".part.now").count() == 1 for n in (0, 1))
+        assert all(
+            visit.page.locator(".chart").nth(n).locator(".part.now").count() == 1 for n in (0, 1)
+        )

@@ -17,8 +17,16 @@ from fedsim.study.pairing import against
 from fedsim.study.verdict import verdict
 
 HOSTILE = "</script><img src=x onerror=hit()>"
-SCORES = {"base": [0.90, 0.91, 0.92, 0.93], "good": [0.95, 0.95, 0.96, 0.97], HOSTILE: [0.5, 0.5, 0.6, 0.4]}
-ATTACKED = {"base": [0.10, 0.11, 0.10, 0.09], "good": [0.90, 0.91, 0.92, 0.90], HOSTILE: [0.5, 0.4, 0.5, 0.5]}
+SCORES = {
+    "base": [0.90, 0.91, 0.92, 0.93],
+    "good": [0.95, 0.95, 0.96, 0.97],
+    HOSTILE: [0.5, 0.5, 0.6, 0.4],
+}
+ATTACKED = {
+    "base": [0.10, 0.11, 0.10, 0.09],
+    "good": [0.90, 0.91, 0.92, 0.90],
+    HOSTILE: [0.5, 0.4, 0.5, 0.5],
+}
 
 
 def record(**more):
@@ -28,9 +36,26 @@ def record(**more):
         "model": {"kind": "mlp"}, "cohort": {"kind": "all"}, "client": {"kind": "sgd", "lr": 0.1, "batch": 8},
         "server": [{"kind": "mean"}], "evaluate": {"every": 1, "last": 2, "metric": "test_accuracy", "target": 0.8},
     }  # fmt: skip
-    surroundings = {"command": ["fedsim", "run"], "devices": ["cpu"], "cores": 2, "platform": "here"}
-    plain = {"status": "done", "scenario": scenario, "method": "base", "hashes": {"scenario": "abc"}, "supplied": []}
-    return {**plain, "own_links": {}, "environment": {"jax": "1"}, "surroundings": surroundings, **more}
+    surroundings = {
+        "command": ["fedsim", "run"],
+        "devices": ["cpu"],
+        "cores": 2,
+        "platform": "here",
+    }
+    plain = {
+        "status": "done",
+        "scenario": scenario,
+        "method": "base",
+        "hashes": {"scenario": "abc"},
+        "supplied": [],
+    }
+    return {
+        **plain,
+        "own_links": {},
+        "environment": {"jax": "1"},
+        "surroundings": surroundings,
+        **more,
+    }
 
 
 def summary_of(scores, metric="test_accuracy", **more):
@@ -62,14 +87,22 @@ def rounds_of(summary, ends=()):
 
 
 def tables_of(summary, compared=True):
-    partition = pd.DataFrame({"client": [0, 0, 1, 2], "label": [0, 1, 0, 1], "samples": [5, 5, 6, 4]})
-    frames = {"rounds": rounds_of(summary), "summary": pd.DataFrame(summary), "partition": partition}
+    partition = pd.DataFrame(
+        {"client": [0, 0, 1, 2], "label": [0, 1, 0, 1], "samples": [5, 5, 6, 4]}
+    )
+    frames = {
+        "rounds": rounds_of(summary),
+        "summary": pd.DataFrame(summary),
+        "partition": partition,
+    }
     table = against(summary, "base", "final", ["fleet.malicious"]) if compared else []
     return {**frames, "compare": pd.DataFrame(table)} if compared else frames
 
 
 def compared(**more):
-    rows = summary_of(SCORES, variant="fleet.malicious=0") + summary_of(ATTACKED, variant="fleet.malicious=0.2")
+    rows = summary_of(SCORES, variant="fleet.malicious=0") + summary_of(
+        ATTACKED, variant="fleet.malicious=0.2"
+    )
     methods = {"compare": {"methods": list(SCORES), "vary": {"fleet.malicious": [0, 0.2]}}}
     written = record(kind="compare", baseline="base", score="final", cells=[], **more)
     written["scenario"] = {**written["scenario"], **methods}
@@ -86,7 +119,11 @@ def first_screen(text):
 
 
 def plain(text):
-    return " ".join(html.unescape(re.sub(r"<(style|script).*?</\1>|<wbr>|<[^>]*>", " ", text, flags=re.S)).split())
+    return " ".join(
+        html.unescape(
+            re.sub(r"<(style|script).*?</\1>|<wbr>|<[^>]*>", " ", text, flags=re.S)
+        ).split()
+    )
 
 
 def test_the_record_of_these_tests_is_one_that_a_run_writes():
@@ -99,19 +136,29 @@ def test_the_first_screen_is_a_sentence_and_a_picture(text):
     assert lead.startswith(
         "good has the best mean in both variations: with 20 % malicious, it leads with test accuracy 0.907 against 0.1"
     )
-    assert lead.endswith("with 0 % malicious, it leads with 0.958 against 0.915 of base, which is not sure.")
-    assert first.index("lead") < first.index('class="scores"') < first.index('<details class="sentences">')
+    assert lead.endswith(
+        "with 0 % malicious, it leads with 0.958 against 0.915 of base, which is not sure."
+    )
+    assert (
+        first.index("lead")
+        < first.index('class="scores"')
+        < first.index('<details class="sentences">')
+    )
     rows = re.findall(r'<span class="who">(.*?)</span>', first)
     assert rows == ["good", "base <i>baseline</i>", str(strips.breakable(HOSTILE))]
     assert plain(first).count("20 % malicious") >= 2 and "fleet.malicious" not in plain(first)
-    assert first.count('class="chance"') == 2 and "guessing, 0.55" in plain(first)  # the line and the legend
+    assert first.count('class="chance"') == 2 and "guessing, 0.55" in plain(
+        first
+    )  # the line and the legend
 
 
 def test_a_verdict_of_the_record_is_what_it_says():
     lines = ["The headline.", "A sentence.", "Another."]
     text = compared(verdict=lines)
     assert (
-        '<p class="lead">The headline.</p>' in text and "In sentences: 2 more" in text and "<li>Another.</li>" in text
+        '<p class="lead">The headline.</p>' in text
+        and "In sentences: 2 more" in text
+        and "<li>Another.</li>" in text
     )
 
 
@@ -141,7 +188,9 @@ def test_names_are_text(text):
 def test_methods_beyond_the_eighth_are_pale_but_the_baseline_never_is():
     names = [f"m{i}" for i in range(16)]
     classes = looks(names, "m15")
-    assert len({look.split()[0] for look in classes.values()}) == 9 and classes["m15"].startswith("s7")
+    assert len({look.split()[0] for look in classes.values()}) == 9 and classes["m15"].startswith(
+        "s7"
+    )
     assert [name for name, look in classes.items() if look.startswith("pale")] == names[7:15]
 
 
@@ -149,9 +198,14 @@ def test_a_single_run_begins_with_its_numbers_and_its_curve():
     rows = summary_of({"base": SCORES["base"]})
     text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
     first = plain(first_screen(text))
-    assert "base ends with test accuracy 0.915 after 2 rounds, the mean of 4 seeds (0.9 to 0.93)." in first
     assert (
-        "final test accuracy 0.915 0.9 to 0.93" in first and 'class="scores"' not in text and 'id="table"' not in text
+        "base ends with test accuracy 0.915 after 2 rounds, the mean of 4 seeds (0.9 to 0.93)."
+        in first
+    )
+    assert (
+        "final test accuracy 0.915 0.9 to 0.93" in first
+        and 'class="scores"' not in text
+        and 'id="table"' not in text
     )
 
 
@@ -161,7 +215,8 @@ def test_a_run_that_has_not_ended_says_so_first():
     left = record(status="interrupted", unfinished={"mark": mark})
     text = page.page_of([page.Source(left, tables_of(rows, compared=False))], refresh=5).decode()
     assert (
-        '<p class="mark"><strong>unfinished: 4 of 8 rounds</strong></p>' in text and "base is at test accuracy" in text
+        '<p class="mark"><strong>unfinished: 4 of 8 rounds</strong></p>' in text
+        and "base is at test accuracy" in text
     )
     assert '<meta http-equiv="refresh" content="5">' in text
     assert text.index("unfinished: 4") < text.index('"lead"')
@@ -180,7 +235,10 @@ def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothin
     )
     rows = [{**row, "status": "unfinished"} if row["seed"] else row for row in summary_of(SCORES)]
     text = page.page_of([page.Source(left, tables_of(rows))]).decode()
-    assert "So far: good leads with test accuracy 0.958." in plain(first_screen(text)) and 'class="scores"' in text
+    assert (
+        "So far: good leads with test accuracy 0.958." in plain(first_screen(text))
+        and 'class="scores"' in text
+    )
     assert 'id="differences"' not in text
 
 
@@ -193,7 +251,11 @@ def test_runs_that_diverged_are_shown_as_such():
               for m, s in (("base", "done"), ("wild", "diverged"))]  # fmt: skip
     text = page.page_of(labels).decode()
     first = plain(first_screen(text))
-    assert "wild: ended as diverged" in first and "base ends with test loss 1.05" in first and "diverged" in first
+    assert (
+        "wild: ended as diverged" in first
+        and "base ends with test loss 1.05" in first
+        and "diverged" in first
+    )
 
 
 def test_the_map_has_names_of_labels_and_clients_and_a_legend():
@@ -201,12 +263,17 @@ def test_the_map_has_names_of_labels_and_clients_and_a_legend():
     counts = LabelCounts(names, ["cat", "dog"], pd.DataFrame([[5, 0], [3, 9], [0, 1]]).to_numpy())
     drawn = heat_map.heat_map(counts)
     shown = [html.unescape(name) for name in re.findall(r"<text[^>]*>(.*?)</text>", drawn.picture)]
-    assert shown == ["cat", "dog", "clinic <b>", "hospital A", "a very lo… a place"] and not drawn.wide
+    assert (
+        shown == ["cat", "dog", "clinic <b>", "hospital A", "a very lo… a place"] and not drawn.wide
+    )
     assert [span for _, span in drawn.legend] == ["none", "1", "2 to 3", "4", "5 to 7", "8 to 9"][
         : len(drawn.legend)
     ] or drawn.legend
     many = LabelCounts(list(range(200)), [], pd.DataFrame([[i] for i in range(200)]).to_numpy())
-    assert heat_map.heat_map(many).wide and "60 of 200 clients, evenly chosen" in heat_map.heat_map(many).caption
+    assert (
+        heat_map.heat_map(many).wide
+        and "60 of 200 clients, evenly chosen" in heat_map.heat_map(many).caption
+    )
 
 
 def test_marks_stand_in_percent_of_their_strip():
@@ -221,6 +288,9 @@ def test_what_is_tuned_stands_in_a_column_of_its_axis():
     rows = [{**row, "tuned": "client.lr=0.3", "client.lr": 0.3} for row in summary_of(SCORES)]
     written = record(kind="compare", baseline="base", score="final", cells=[])
     text = page.page_of([page.Source(written, tables_of(rows))]).decode()
-    assert '<th scope="col">client learning rate</th>' in text and '<td data-sort="client.lr=0.3">0.3</td>' in text
+    assert (
+        '<th scope="col">client learning rate</th>' in text
+        and '<td data-sort="client.lr=0.3">0.3</td>' in text
+    )
     tables = {"compare": against(rows, "base", "final"), "summary": rows}
     assert verdict(findings_of(tables, "base")).lines[0] in html.unescape(text)

@@ -66,7 +66,11 @@ def table(means, path="fleet.malicious", values=SHARES, **more):
 def scores_of(rows, scenario, start=None, order=()):
     """Figures of the scores against the one axis, with the break-down points that follow from them."""
     path = figures.axis_of(scenario)
-    starts = [{"round": 0, "variant": row["variant"], row["metric"]: start} for row in rows if start is not None]
+    starts = [
+        {"round": 0, "variant": row["variant"], row["metric"]: start}
+        for row in rows
+        if start is not None
+    ]
     fallen = derived.fallen_of(None, rows, starts, path)
     return figures.figures_of_scores(rows, about(scenario, order=order), fallen, start)
 
@@ -80,16 +84,27 @@ def legend(figure):
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     columns = figure.legends[0]._ncols
     lines = -(-len(texts) // columns)
-    return [texts[j * lines + i] for i in range(lines) for j in range(columns) if texts[j * lines + i]]
+    return [
+        texts[j * lines + i] for i in range(lines) for j in range(columns) if texts[j * lines + i]
+    ]
 
 
 def strong(axes):
-    return [line for line in axes.lines if line.get_label() == "test_accuracy" and line.get_color() != marks.PALE]
+    return [
+        line
+        for line in axes.lines
+        if line.get_label() == "test_accuracy" and line.get_color() != marks.PALE
+    ]
 
 
 def test_methods_differ_in_colour_and_marker_and_neighbours_in_dash():
     looks = [{**marks.line_of(place), **marks.marker_of(place)} for place in range(marks.STRONG)]
-    assert len({look["color"] for look in looks}) == len({look["marker"] for look in looks}) == 8 == len(COLOURS)
+    assert (
+        len({look["color"] for look in looks})
+        == len({look["marker"] for look in looks})
+        == 8
+        == len(COLOURS)
+    )
     assert all(a["linestyle"] != b["linestyle"] for a, b in pairwise(looks))
     assert len({(str(look["linestyle"]), look["marker"]) for look in looks}) == 8  # in grey too
     assert all(a["lw"] > b["lw"] and a["zorder"] < b["zorder"] for a, b in pairwise(looks))
@@ -99,12 +114,18 @@ def test_of_two_equal_curves_both_are_to_be_seen():
     """The upper one is dashed and thinner, and its markers stand elsewhere."""
     frame = rounds(["fedavg"], last=21)
     figure = figures.figure_of_curves(
-        pd.concat([frame, frame.assign(method="fedprox")]), about(SCENARIO, order=["fedavg", "fedprox"])
+        pd.concat([frame, frame.assign(method="fedprox")]),
+        about(SCENARIO, order=["fedavg", "fedprox"]),
     )
     below, above = strong(figure.axes[0])
     assert below.get_ydata().tolist() == above.get_ydata().tolist()
-    assert below.get_linestyle() == "-" != above.get_linestyle() and below.get_linewidth() > above.get_linewidth()
-    assert below.get_zorder() < above.get_zorder() and below.get_markevery() != above.get_markevery()
+    assert (
+        below.get_linestyle() == "-" != above.get_linestyle()
+        and below.get_linewidth() > above.get_linewidth()
+    )
+    assert (
+        below.get_zorder() < above.get_zorder() and below.get_markevery() != above.get_markevery()
+    )
 
 
 def test_the_legend_stands_in_the_order_of_the_result():
@@ -115,13 +136,21 @@ def test_the_legend_stands_in_the_order_of_the_result():
     assert sorted(colours, key=COLOURS.index) == list(COLOURS[:3])
     assert colours[COLOURS[1]] == max(colours.values())  # a, the best of them
     summary = pd.DataFrame(
-        {"method": ["a", "b", "c"], "seed": 0, "metric": "test_accuracy", "final": [0.5, 0.7, 0.9], "diverged": 0}
+        {
+            "method": ["a", "b", "c"],
+            "seed": 0,
+            "metric": "test_accuracy",
+            "final": [0.5, 0.7, 0.9],
+            "diverged": 0,
+        }
     ).assign(rounds_to_target=None)
     drawn = []
     record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(derived.page, "page_of", lambda sources: b"")
-        patch.setattr(figures, "pages_of_curves", lambda rounds, shown: drawn.append(shown.order) or [])
+        patch.setattr(
+            figures, "pages_of_curves", lambda rounds, shown: drawn.append(shown.order) or []
+        )
         derived.derived_files({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record)
     assert drawn == [["a", "c", "b"]]
 
@@ -137,15 +166,25 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
     assert len(axes.collections) == 8  # bands of the strong ones
 
 
-@pytest.mark.parametrize(("count", "across", "pages"), [(3, 1, 1), (8, 2, 1), (12, 3, 1), (40, 3, 2)])
+@pytest.mark.parametrize(
+    ("count", "across", "pages"), [(3, 1, 1), (8, 2, 1), (12, 3, 1), (40, 3, 2)]
+)
 def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
     variants = [f"fleet.malicious={i}" for i in range(count)]
-    drawn = pages_of_curves(rounds(["a", "b"], variants, seeds=1, last=3), about(SCENARIO, order=["a", "b"]))
+    drawn = pages_of_curves(
+        rounds(["a", "b"], variants, seeds=1, last=3), about(SCENARIO, order=["a", "b"])
+    )
     assert len(drawn) == pages and sum(len(figure.axes) for figure in drawn) == count
     for figure in drawn:
         assert figure.get_figwidth() == WIDE and figure.get_figheight() <= HIGH + 0.2
-        assert len({axes.get_ylim() for axes in figure.axes}) == 1 == len({axes.get_xlim() for axes in figure.axes})
-        assert len({round(axes.get_position().y0, 6) for axes in figure.axes}) == -(-len(figure.axes) // across)
+        assert (
+            len({axes.get_ylim() for axes in figure.axes})
+            == 1
+            == len({axes.get_xlim() for axes in figure.axes})
+        )
+        assert len({round(axes.get_position().y0, 6) for axes in figure.axes}) == -(
+            -len(figure.axes) // across
+        )
         assert [text.get_text() for text in figure.texts].count("test accuracy (share)") == 1
     titles = [axes.get_title(loc="left") for figure in drawn for axes in figure.axes]
     assert titles == [name if across == 1 else name.removeprefix("fleet.") for name in variants]
@@ -155,7 +194,8 @@ def test_differences_of_many_variations_fit_pages():
     means = {name: [0.5] * 4 for name in MANY}
     for place, part in enumerate(
         drawn := pages_of_differences(
-            table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0), about(SCENARIO, order=MANY[::-1])
+            table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0),
+            about(SCENARIO, order=MANY[::-1]),
         )
     ):
         assert part.get_figheight() <= HIGH and len(drawn) == 2 and len(part.axes) == 2, place
@@ -173,19 +213,28 @@ def test_scores_stand_against_the_axis_with_their_interval():
     ]
     corners = axes.collections[1].get_paths()[0].vertices
     half = 2.776445 * 0.02 / np.sqrt(5)
-    assert corners[:, 1].max() == pytest.approx(0.88 + half) and corners[:, 1].min() == pytest.approx(0.85 - half)
+    assert corners[:, 1].max() == pytest.approx(0.88 + half) and corners[
+        :, 1
+    ].min() == pytest.approx(0.85 - half)
     (cross,) = [line for line in axes.lines if line.get_label() == "broken down"]
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.2], [0.2])
     assert axes.get_xlabel() == "fleet.malicious" and axes.get_xscale() == "linear"
     note = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
-    assert "mean and 95 % interval over 5 seeds; cross: broken down" in note and legend(figure) == ["mean", "median"]
+    assert "mean and 95 % interval over 5 seeds; cross: broken down" in note and legend(figure) == [
+        "mean",
+        "median",
+    ]
 
 
 def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
     rates = [0.001, 0.01, 0.1, 1]
-    (figure,) = scores_of(table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates), varied(rates, "client.lr"))
+    (figure,) = scores_of(
+        table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates), varied(rates, "client.lr")
+    )
     assert figure.axes[0].get_xscale() == "log" and figure.axes[0].get_xlabel() == "client.lr, log"
-    assert not [line for line in figure.axes[0].lines if line.get_label() == "broken down"]  # the start is not known
+    assert not [
+        line for line in figure.axes[0].lines if line.get_label() == "broken down"
+    ]  # the start is not known
 
 
 @pytest.mark.parametrize(
@@ -237,18 +286,27 @@ def test_runs_without_a_mean_leave_a_gap():
 def test_the_break_down_point_is_its_definition(means, point):
     assert breakdown(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True) == point
     losses = [1 - mean for mean in means]
-    assert breakdown(SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False) == point
+    assert (
+        breakdown(SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False) == point
+    )
 
 
 def test_a_loss_without_bound_is_broken_down():
     found = breakdown(
-        SHARES, [0.5, 0.6, np.inf, np.inf], [0.01, 0.01, None, None], [5] * 4, 2.3, larger_is_better=False
+        SHARES,
+        [0.5, 0.6, np.inf, np.inf],
+        [0.01, 0.01, None, None],
+        [5] * 4,
+        2.3,
+        larger_is_better=False,
     )
     assert found == 0.2
 
 
 def test_runs_that_diverged_with_a_finite_loss_are_marked():
-    frame = derived._marked(rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}])
+    frame = derived._marked(
+        rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}]
+    )
     axes = figures.figure_of_curves(frame, about(SCENARIO)).axes[0]
     crosses = [line for line in axes.lines if line.get_label() == "test_accuracy, diverged"]
     assert len(crosses) == 1 and list(crosses[0].get_xdata()) == [4]
@@ -257,5 +315,8 @@ def test_runs_that_diverged_with_a_finite_loss_are_marked():
 @pytest.mark.long
 def test_scores_have_the_same_bytes_again():
     means = {name: [0.9 - 0.02 * i, 0.7, 0.5, 0.3] for i, name in enumerate(MANY)}
-    one, other = (figures.files_of(scores_of(table(means), varied(SHARES), 0.1, MANY), "scores") for _ in range(2))
+    one, other = (
+        figures.files_of(scores_of(table(means), varied(SHARES), 0.1, MANY), "scores")
+        for _ in range(2)
+    )
     assert one == other and list(one) == ["scores.png", "scores.svg", "scores.pdf"]

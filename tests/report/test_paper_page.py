@@ -33,14 +33,20 @@ def kept(root):
 
 
 def test_it_is_of_the_command_that_is_written_beside_it(root, kept):
-    words = re.search(r"`paper/`.*?`fedsim compare (.*?)`", (root / "reports/README.md").read_text())[1]
+    words = re.search(
+        r"`paper/`.*?`fedsim compare (.*?)`", (root / "reports/README.md").read_text()
+    )[1]
     path, methods, varied, *edits = re.fullmatch(
         r"(\S+) --methods '(.*?)' --vary (\S+) --set (\S+) --set (\S+) --out \S+", words
     ).groups()
     design = design_of(read(root / path, edits), methods, [varied])
     described = design.scenario.resolved()
     before = read(kept[2]).resolved()  # which was written before there were some of the keys
-    assert {**before, "numerics": None, "data": None} == {**described, "numerics": None, "data": None}
+    assert {**before, "numerics": None, "data": None} == {
+        **described,
+        "numerics": None,
+        "data": None,
+    }
     assert set(kept[1]["summary"]["method"]) == {cell.method for cell in design.cells}
     assert len(kept[1]["summary"]) == len(design.cells) * 10
 
@@ -65,7 +71,9 @@ def test_the_words_are_true(kept):
     points, means = {}, {}
     for method, rows in tables["compare"].sort_values(VARIED).groupby("method"):
         values, means[method] = rows[VARIED].tolist(), rows["mean"].tolist()
-        points[method] = breakdown(values, means[method], rows["sd"].tolist(), rows["seeds"].tolist(), start, True)
+        points[method] = breakdown(
+            values, means[method], rows["sd"].tolist(), rows["seeds"].tolist(), start, True
+        )
     assert points == {
         "mean": 0.2, "trimmed_mean(trim=6)": 0.3, "multi_krum(f=6)": 0.4, "median": 0.5, "geometric_median": 0.5,
     }  # fmt: skip
@@ -91,17 +99,23 @@ def test_the_figure_follows_from_the_runs(kept):
     frames = {"rounds": tables["rounds"], "compare": tables["compare"]}
     shown = about(scenario, rows_of(tables["summary"]), "final", order)
     pages = dict(derived._figures(frames, [], shown))["scores"]
-    assert (folder / "figures/scores.pdf").read_bytes() == figures.files_of(pages, "scores")["scores.pdf"]
+    assert (folder / "figures/scores.pdf").read_bytes() == figures.files_of(pages, "scores")[
+        "scores.pdf"
+    ]
 
 
 @pytest.mark.long
 def test_the_runs_are_those_of_the_scenario(kept):
     """One of the three hundred."""
     folder, tables, _ = kept
-    again = fedsim.run(folder / "scenario.yaml", seeds=[0], edits=["fleet.malicious=0.2", "server=[median]"])
+    again = fedsim.run(
+        folder / "scenario.yaml", seeds=[0], edits=["fleet.malicious=0.2", "server=[median]"]
+    )
     rows = tables["rounds"]
     mine = rows[(rows["method"] == "median") & (rows[VARIED] == 0.2) & (rows["seed"] == 0)]
-    assert again.rounds["test_accuracy"].iloc[-1] == pytest.approx(mine["test_accuracy"].iloc[-1], abs=0.05)
+    assert again.rounds["test_accuracy"].iloc[-1] == pytest.approx(
+        mine["test_accuracy"].iloc[-1], abs=0.05
+    )
 
 
 @pytest.mark.long
@@ -113,12 +127,21 @@ def test_the_page_is_set_without_an_overfull_box(kept, tmp_path):
         line = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper"]
         environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
         done = subprocess.run(
-            line, cwd=tmp_path / "paper", env=environment, capture_output=True, text=True, errors="replace"
+            line,
+            cwd=tmp_path / "paper",
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
         )
-    assert done.returncode == 0 and "Overfull" not in done.stdout and "1 page" in done.stdout, done.stdout[-2000:]
+    assert done.returncode == 0 and "Overfull" not in done.stdout and "1 page" in done.stdout, (
+        done.stdout[-2000:]
+    )
     if shutil.which("pdftotext"):
         one, other = (
-            subprocess.run(["pdftotext", "-layout", folder / "paper.pdf", "-"], capture_output=True, text=True).stdout
+            subprocess.run(
+                ["pdftotext", "-layout", folder / "paper.pdf", "-"], capture_output=True, text=True
+            ).stdout
             for folder in (kept[0], tmp_path / "paper")
         )
         assert one == other and "Aggregation rules" in one

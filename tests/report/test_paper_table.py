@@ -16,7 +16,13 @@ from fedsim.report.results import rows_of
 from fedsim.runs.export import exported
 from fedsim.study.pairing import against
 
-LONG = ["mean", "centered_clipping(radius=1.0)", "fedadam(lr=0.001|0.003|0.01)", "multi_krum(f=6)", "median"]
+LONG = [
+    "mean",
+    "centered_clipping(radius=1.0)",
+    "fedadam(lr=0.001|0.003|0.01)",
+    "multi_krum(f=6)",
+    "median",
+]
 HOSTILE = [
     "</script><b>",
     "$x_1$",
@@ -39,8 +45,16 @@ def summary(methods, variants=("",), seeds=10, lost=(), **more):
                 bad = (method, variant, seed) in lost
                 value = None if bad else 0.9 - 0.05 * m + 0.01 * rng.normal()
                 varied = {"variant": variant} if variant else {}
-                row = {"method": method, **varied, "seed": seed, "metric": "test_accuracy", "final": value}
-                rows.append({**row, "diverged": int(bad), "status": "diverged" if bad else "done", **more})
+                row = {
+                    "method": method,
+                    **varied,
+                    "seed": seed,
+                    "metric": "test_accuracy",
+                    "final": value,
+                }
+                rows.append(
+                    {**row, "diverged": int(bad), "status": "diverged" if bad else "done", **more}
+                )
     return rows
 
 
@@ -60,7 +74,10 @@ CASES = {
     "six": (summary(LONG, shares(6)), ["fleet.malicious"]),
     "twelve": (summary([*LONG, *"abcd"], shares(12)), ["fleet.malicious"]),
     "axes": (summary(LONG, ["a=1, b=x", "a=2, b=x"]), ["a", "b"]),
-    "lost": (summary(LONG, shares(2), lost={("median", "fleet.malicious=0", 3)}), ["fleet.malicious"]),
+    "lost": (
+        summary(LONG, shares(2), lost={("median", "fleet.malicious=0", 3)}),
+        ["fleet.malicious"],
+    ),
     "hostile": (summary(HOSTILE), ()),
     "one": (summary(["fedavg"], rounds_to_target=12, bytes_to_target=3e6), ()),
     "one seed": (summary(LONG, seeds=1), ()),
@@ -80,32 +97,52 @@ def test_numbers_are_those_of_the_runs_aligned_on_the_point_and_the_best_is_bold
     rows = summary(LONG)
     tex = made(rows)
     head, *lines = body(tex)
-    assert re.search(r"\\begin\{tabular\}\{@\{\}lr@\{\.\}l@\{\}lr@\{\.\}l", tex) and "\\toprule" in tex
+    assert (
+        re.search(r"\\begin\{tabular\}\{@\{\}lr@\{\.\}l@\{\}lr@\{\.\}l", tex) and "\\toprule" in tex
+    )
     assert head[1] == "\\multicolumn{3}{c}{test accuracy}" and len(lines) == len(LONG)
     for (name, whole, fraction, spread, *_), method in zip(lines, LONG, strict=True):
         values = [row["final"] for row in rows if row["method"] == method]
         plain = f"{whole}.{fraction}".replace("\\textbf{", "").replace("}", "")
-        assert plain == f"{np.mean(values):.3f}" and spread == f"\\,$\\pm$\\,{np.std(values, ddof=1):.3f}"
+        assert (
+            plain == f"{np.mean(values):.3f}"
+            and spread == f"\\,$\\pm$\\,{np.std(values, ddof=1):.3f}"
+        )
         assert name.replace("\\_", "_").replace("\\textbar{}", "|") == method
-    assert [("\\textbf" in row[1], "\\textbf" in row[2]) for row in lines] == [(True, True)] + [(False, False)] * 4
+    assert [("\\textbf" in row[1], "\\textbf" in row[2]) for row in lines] == [(True, True)] + [
+        (False, False)
+    ] * 4
 
 
 def test_the_baseline_is_first_and_then_the_best_as_on_the_terminal(root):
     assert order_of(summary(LONG), "median", "final") == ["median", *LONG[:-1]]
     losses = [{**row, "metric": "test_loss"} for row in summary(LONG)]
     assert order_of(losses, None, "final") == LONG[::-1]
-    kept = read_table(root / "reports/optimisers", "summary"), read_table(root / "reports/optimisers", "compare")
+    kept = (
+        read_table(root / "reports/optimisers", "summary"),
+        read_table(root / "reports/optimisers", "compare"),
+    )
     rows = [
-        line.split(" | ")[0].strip("| ") for line in tables.markdown(tables.for_paper(*kept, "mean_last_k")).split("\n")
+        line.split(" | ")[0].strip("| ")
+        for line in tables.markdown(tables.for_paper(*kept, "mean_last_k")).split("\n")
     ]
-    means = kept[0].groupby("method")["mean_last_k"].mean().drop("fedavg").sort_values(ascending=False)
+    means = (
+        kept[0].groupby("method")["mean_last_k"].mean().drop("fedavg").sort_values(ascending=False)
+    )
     assert rows[2:-1] == ["fedavg", *means.index]
-    names = [row[0].replace("\\_", "_") for row in body(exported(root / "reports/optimisers", None, "latex").decode())]
+    names = [
+        row[0].replace("\\_", "_")
+        for row in body(exported(root / "reports/optimisers", None, "latex").decode())
+    ]
     assert names[1:] == ["fedavg", *means.index]
 
 
 def test_over_variations_methods_stand_by_their_mean_rank():
-    rows = summary(["a", "b", "c"], ["x=1"]) + summary(["b", "c", "a"], ["x=2"]) + summary(["c", "b", "a"], ["x=3"])
+    rows = (
+        summary(["a", "b", "c"], ["x=1"])
+        + summary(["b", "c", "a"], ["x=2"])
+        + summary(["c", "b", "a"], ["x=3"])
+    )
     assert order_of(rows, None, "final") == ["b", "c", "a"]  # ranks 2 1 2, 3 2 1, 1 3 3
 
 
@@ -116,14 +153,19 @@ def test_what_cannot_be_told_from_the_best_has_a_dagger_and_few_seeds_have_none(
             row["final"] = rows[row["seed"]]["final"] + (-1) ** row["seed"] * 0.01 - 0.001
     tex = made(rows)
     daggers = {row[0]: "dagger" in row[3] for row in body(tex)[1:]}
-    assert daggers == {"a": False, "b": True, "far": False} and "Dagger: could not be told apart" in tex
+    assert (
+        daggers == {"a": False, "b": True, "far": False}
+        and "Dagger: could not be told apart" in tex
+    )
     few = made([row for row in rows if row["seed"] < 3])
     assert "dagger" not in few and "So few seeds can call no difference to it sure" in few
 
 
 def test_the_comment_says_what_it_is():
     rows = summary(LONG)
-    assert made(rows).startswith("% small: final test_accuracy of 10 seeds, 0 to 9, mean +- standard deviation.\n")
+    assert made(rows).startswith(
+        "% small: final test_accuracy of 10 seeds, 0 to 9, mean +- standard deviation.\n"
+    )
     wide = made(rows, spread="interval")
     assert "mean +- half of Student's 95 % interval of the mean." in wide
     values = [row["final"] for row in rows if row["method"] == "mean"]
@@ -138,14 +180,22 @@ def test_variations_are_columns_each_with_its_value():
     tex = made(summary(LONG, ["a=1, b=x", "a=2, b=x"]), ["a", "b"])
     first, second, *rows = body(tex)
     assert first == ["a", "\\multicolumn{3}{c}{1}", "\\multicolumn{3}{c@{}}{2}"]
-    assert second == ["b", "\\multicolumn{3}{c}{x}", "\\multicolumn{3}{c@{}}{x}"] and len(rows) == len(LONG)
+    assert second == ["b", "\\multicolumn{3}{c}{x}", "\\multicolumn{3}{c@{}}{x}"] and len(
+        rows
+    ) == len(LONG)
 
 
 def test_runs_without_a_score_are_counted():
-    lost = {("median", "fleet.malicious=0", 3), *(("mean", "fleet.malicious=0.05", seed) for seed in range(10))}
+    lost = {
+        ("median", "fleet.malicious=0", 3),
+        *(("mean", "fleet.malicious=0.05", seed) for seed in range(10)),
+    }
     tex = made(summary(LONG, shares(2), lost=lost), ["fleet.malicious"])
     rows = {row[0]: row[1:] for row in body(tex)}
-    assert rows["median"][2].endswith("$^{9/10}$") and rows["mean"][3] == "\\multicolumn{3}{c@{}}{diverged}"
+    assert (
+        rows["median"][2].endswith("$^{9/10}$")
+        and rows["mean"][3] == "\\multicolumn{3}{c@{}}{diverged}"
+    )
     assert "Raised 8/10" in tex
 
 
@@ -156,12 +206,20 @@ def test_it_fits_a_column_or_says_that_it_does_not(name):
     env = re.search(r"fits a column: \\begin\{table\}|needs both columns: \\begin\{table\*\}", tex)
     assert env and ("*" in env[0]) == (points > layout.COLUMN)
     assert ("*" in env[0]) == (name in ("twelve", "hostile")) and points <= layout.PAGE
-    assert len(set(map(len, (row for row in body(tex))))) <= 3 and all(line.isprintable() for line in tex.split("\n"))
+    assert len(set(map(len, (row for row in body(tex))))) <= 3 and all(
+        line.isprintable() for line in tex.split("\n")
+    )
 
 
 def test_widths_are_those_of_computer_modern():
     """cmr8.tfm, without kerning: what `\\typeout{\\the\\wd0}` says of these in a 10-point article."""
-    known = {"0.9329": 23.61, "test accuracy": 48.93, "difference": 35.19, "p (Holm)": 34.23, "fleet.malicious": 52.46}
+    known = {
+        "0.9329": 23.61,
+        "test accuracy": 48.93,
+        "difference": 35.19,
+        "p (Holm)": 34.23,
+        "fleet.malicious": 52.46,
+    }
     for text, points in known.items():
         assert points - 0.02 <= width(text) <= points + 1
 
@@ -180,7 +238,9 @@ PAGE = r"""\documentclass[twocolumn,a4paper]{article}
 def test_it_compiles_in_a_two_column_article_without_an_overfull_box(name, tmp_path):
     tex = made(*CASES[name])
     (tmp_path / "summary.tex").write_text(tex)
-    (tmp_path / "page.tex").write_text(PAGE.replace("ENV", "table*" if "{table*}" in tex else "table"))
+    (tmp_path / "page.tex").write_text(
+        PAGE.replace("ENV", "table*" if "{table*}" in tex else "table")
+    )
     line = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page"]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0 and "Overfull" not in done.stdout, done.stdout[-2000:]
@@ -190,13 +250,18 @@ def test_it_compiles_in_a_two_column_article_without_an_overfull_box(name, tmp_p
 
 def test_export_takes_the_spread(root):
     sd, interval = (
-        exported(root / "reports/rules", None, "latex", spread=name).decode() for name in ("sd", "interval")
+        exported(root / "reports/rules", None, "latex", spread=name).decode()
+        for name in ("sd", "interval")
     )
     assert "standard deviation" in sd and "95 % interval" in interval and sd != interval
     means = [[row[0], *row[1:3]] for row in body(sd)]
     assert len(means) == 8 and [row[0] for row in body(interval)] == [row[0] for row in means]
     rows = rows_of(read_table(root / "reports/rules", "summary"))
-    krum = [row["final"] for row in rows if row["method"] == "krum(f=6)" and row["variant"] == "fleet.malicious=0"]
+    krum = [
+        row["final"]
+        for row in rows
+        if row["method"] == "krum(f=6)" and row["variant"] == "fleet.malicious=0"
+    ]
     (line,) = [row for row in body(sd) if row[0].startswith("krum")]
     assert f"{line[1]}.{line[2]}" == f"{np.mean(krum):.3f}"
     text = exported(root / "reports/rules", None, "markdown", spread="interval").decode()

@@ -28,16 +28,25 @@ STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  #
 
 def plan_with(federation, **fleet) -> Plan:
     """Six clients in a round: a second down, and 4 steps, and half a second up."""
-    local = Local(batch=4, epochs=None, steps=STEPS, shuffle=True, drop_last=False, lr=lambda r: 1.0)
-    machines = Fleet(speed=lambda clients, rng: STEP, links=lambda clients, rng: Rates(DOWN, UP), **fleet)
-    return Plan(federation, selection.listed([list(range(6))]), local, 3, 5, fleet=machines, down=2, up=5)
+    local = Local(
+        batch=4, epochs=None, steps=STEPS, shuffle=True, drop_last=False, lr=lambda r: 1.0
+    )
+    machines = Fleet(
+        speed=lambda clients, rng: STEP, links=lambda clients, rng: Rates(DOWN, UP), **fleet
+    )
+    return Plan(
+        federation, selection.listed([list(range(6))]), local, 3, 5, fleet=machines, down=2, up=5
+    )
 
 
 def of(plan: Plan) -> dict[int, dict]:
     """The rows of a timeline by client."""
     first = timeline(plan)
     assert first is not None
-    rows = [dict(zip(first._fields, values, strict=True)) for values in zip(*(c.tolist() for c in first), strict=True)]
+    rows = [
+        dict(zip(first._fields, values, strict=True))
+        for values in zip(*(c.tolist() for c in first), strict=True)
+    ]
     return {row["client"]: row for row in rows}
 
 
@@ -71,7 +80,11 @@ def test_partial_work_is_as_long_as_there_is_time(federation):
 def test_who_is_not_needed_any_more_is_told_from_who_is_late(federation):
     rows = of(plan_with(federation, keep=2))
     assert [row["outcome"] for row in rows.values()] == ["joined"] * 2 + ["over-selected"] * 4
-    assert all(row["ends"] == row["closes"] == 10.0 for row in rows.values() if row["outcome"] == "over-selected")
+    assert all(
+        row["ends"] == row["closes"] == 10.0
+        for row in rows.values()
+        if row["outcome"] == "over-selected"
+    )
     both = of(plan_with(federation, keep=5, deadline=15.0))
     assert {row["outcome"] for row in both.values()} == {"joined", "late"}
 
@@ -81,7 +94,10 @@ def test_who_leaves_is_there_until_then(federation, when):
     rows = of(plan_with(federation, dropout=Dropout(**{when: 1.0})))
     for client, row in rows.items():
         whole = 1 + STEPS * STEP[client]
-        assert row["outcome"] == "left" and row["trains"] <= row["sends"] <= row["ends"] <= row["closes"]
+        assert (
+            row["outcome"] == "left"
+            and row["trains"] <= row["sends"] <= row["ends"] <= row["closes"]
+        )
         if when == "before":
             assert row["trains"] == row["ends"] == 0
         elif when == "during":
@@ -92,10 +108,14 @@ def test_who_leaves_is_there_until_then(federation, when):
 
 def test_flights_are_those_of_the_plan(federation):
     """Two at a time, of 3 and of 2 seconds: who reports makes room for the next."""
-    plan = plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
+    plan = plan_of(
+        federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    )
     first = timeline(plan)
     assert first is not None
-    rows = sorted(zip(*(column.tolist() for column in first), strict=True), key=lambda row: (row[2], row[1]))
+    rows = sorted(
+        zip(*(column.tolist() for column in first), strict=True), key=lambda row: (row[2], row[1])
+    )
     #       place client begins trains sends ends closes outcome
     assert rows[:4] == [
         (0, 0, 0.0, 0.0, 3.0, 3.0, 3.0, "joined"),
@@ -117,7 +137,9 @@ def test_flights_are_those_of_the_plan(federation):
 def test_a_flight_that_does_not_end_is_cut_off(federation):
     speed = np.array([90.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     rows = of(plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=speed, rounds=2))
-    assert rows[0]["outcome"] == "in flight" and np.isnan(rows[0]["closes"]) and rows[0]["ends"] == 8.0
+    assert (
+        rows[0]["outcome"] == "in flight" and np.isnan(rows[0]["closes"]) and rows[0]["ends"] == 8.0
+    )
 
 
 # ------------------------------------------------------------------------------------------------ pictures and page
@@ -130,13 +152,20 @@ SCENARIO = {
     "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 12},
     "cohort": {"kind": "uniform", "size": 6},
     "client": {"lr": 0.1, "batch": 10, "epochs": 1},
-    "fleet": {"speed": {"kind": "pareto"}, "links": {"kind": "lognormal", "up": 5000.0, "down": 20000.0}},
+    "fleet": {
+        "speed": {"kind": "pareto"},
+        "links": {"kind": "lognormal", "up": 5000.0, "down": 20000.0},
+    },
 }
 METHODS = [
     {"method": "fedavg", "label": "wait"},
     {"method": "fedavg", "label": "again"},
     {"method": "fedavg", "label": "deadline", "set": {"fleet.deadline": 4.0}},
-    {"method": "fedavg", "label": "fedbuff", "set": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 6}}},
+    {
+        "method": "fedavg",
+        "label": "fedbuff",
+        "set": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 6}},
+    },
 ]
 
 
@@ -144,7 +173,9 @@ METHODS = [
 def table(federation) -> pd.DataFrame:
     """The table of four methods, two of which have the same round."""
     wait, late = plan_with(federation), plan_with(federation, deadline=15.0)
-    flown = plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
+    flown = plan_of(
+        federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    )
     frames = []
     for name, plan in zip(NAMES, (wait, wait, late, flown), strict=True):
         first = timeline(plan)
@@ -176,7 +207,11 @@ def test_the_table_is_kept_and_read_again(compared):
 def test_methods_that_have_the_same_round_are_one_panel(table):
     parts = panels(table, NAMES)
     assert [part.names for part in parts] == [["wait", "again"], ["deadline"], ["fedbuff"]]
-    assert parts[0].about == "6 of 6 count" and parts[2].flights and parts[2].about.startswith("the server steps ")
+    assert (
+        parts[0].about == "6 of 6 count"
+        and parts[2].flights
+        and parts[2].about.startswith("the server steps ")
+    )
     assert parts[1].about == "3 of 6 count, 3 late"
 
 
@@ -192,9 +227,17 @@ def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
 
 def test_the_page_has_a_picture_for_every_panel(table):
     shown = machines(table, NAMES)
-    assert shown is not None and [one["title"] for one in shown["panels"]] == ["wait, again", "deadline", "fedbuff"]
+    assert shown is not None and [one["title"] for one in shown["panels"]] == [
+        "wait, again",
+        "deadline",
+        "fedbuff",
+    ]
     wait, late, _ = (str(one["picture"]) for one in shown["panels"])
-    assert wait.count("<rect") == 18 and late.count('class="work lost"') == 3 and machines(None, NAMES) is None
+    assert (
+        wait.count("<rect") == 18
+        and late.count('class="work lost"') == 3
+        and machines(None, NAMES) is None
+    )
 
 
 @pytest.mark.long
@@ -207,8 +250,12 @@ def test_the_page_shows_machines_ages_and_who_is_left_out(compared):
     assert 'id="machines"' in text and "Who is left out" in text
     assert any(f"{both}: 6 of 6 count" in text for both in ("wait, again", "again, wait"))
     assert 'id="seconds"' in text and files["figures/machines.png"].startswith(b"\x89PNG")
-    ages = pd.DataFrame({"method": "fedbuff", "seed": [0, 0, 1], "age": [0, 2, 0], "messages": [1, 1, 2]})
-    shown = page.page_of([page.Source(record, {**derive.tables_of(out), "staleness": ages})]).decode()
+    ages = pd.DataFrame(
+        {"method": "fedbuff", "seed": [0, 0, 1], "age": [0, 2, 0], "messages": [1, 1, 2]}
+    )
+    shown = page.page_of(
+        [page.Source(record, {**derive.tables_of(out), "staleness": ages})]
+    ).decode()
     assert "How old messages are" in shown and "fedbuff: 0.5 on average" in shown
 
 
@@ -220,7 +267,8 @@ def test_a_histogram_has_the_share_of_every_age():
     ((one),) = histograms(ages, about({}, order=["a", "b"]))
     shares = [line.partition("<")[0] for line in str(one["picture"]).split("<title>")[1:]]
     assert shares == [
-        f"{age}: {share} of the messages" for age, share in enumerate(["60.00%", "30.00%", "0.00%", "10.00%"])
+        f"{age}: {share} of the messages"
+        for age, share in enumerate(["60.00%", "30.00%", "0.00%", "10.00%"])
     ]
     wide = ages.assign(age=[0, 1, 120])
     (one,) = histograms(wide, about({}, order=["a"]))
@@ -235,4 +283,6 @@ def test_clients_are_told_apart_by_how_often_they_took_part():
     assert classes_of(np.array([0, 1, 4, 7])).tolist() == [0, 1, 2, 3]
     ((title, picture),) = left_out(clients, about({}, order=["a"]))
     assert title == "" and picture.rows[0].texts == ["0.300", "0.500", "0.700", "0.800"]
-    assert left_out(clients.drop(columns="rounds_late"), about({})) == left_out(None, about({})) == []
+    assert (
+        left_out(clients.drop(columns="rounds_late"), about({})) == left_out(None, about({})) == []
+    )

@@ -40,7 +40,12 @@ def problem(seed=0) -> dict:
     """f_i = ½ (x − a_i)ᵀ H_i (x − a_i), of clients that differ."""
     rng = np.random.default_rng(seed)
     H = np.stack([np.diag(rng.uniform(0.5, 2, D)) for _ in range(N)])
-    return {"sizes": list(SIZES), "H": H, "a": 3 * rng.normal(size=(N, D)), "x0": rng.normal(size=D)}
+    return {
+        "sizes": list(SIZES),
+        "H": H,
+        "a": 3 * rng.normal(size=(N, D)),
+        "x0": rng.normal(size=D),
+    }
 
 
 def ended(inputs: dict, server: list, **sections):
@@ -93,7 +98,9 @@ LOSSY = {"availability": {"kind": "bernoulli", "rate": 0.7}, "dropout": 0.3}
 
 
 def remembered(rule: str, before=(), **sections):
-    written = tiny(**{"rounds": 5, "seeds": [0], "cohort": {"kind": "uniform", "size": 6}, **sections})
+    written = tiny(
+        **{"rounds": 5, "seeds": [0], "cohort": {"kind": "uniform", "size": 6}, **sections}
+    )
     del written["method"]
     return fedsim.run({**written, "server": [*before, rule, {"kind": "sgd", "lr": 0.7}]})
 
@@ -102,10 +109,18 @@ def adds_up(result) -> np.ndarray:
     """The server's sum is that of the rows -> which clients have one that is not 0."""
     state = result.state()
     for leaf, rows in zip(
-        jax.tree.leaves(state["server"]["sum_of_last"]), jax.tree.leaves(state["client"]["last_update"]), strict=True
+        jax.tree.leaves(state["server"]["sum_of_last"]),
+        jax.tree.leaves(state["client"]["last_update"]),
+        strict=True,
     ):
         np.testing.assert_allclose(leaf, rows.sum(0), rtol=1e-5, atol=1e-6)
-    return np.any([rows.reshape(len(rows), -1).any(1) for rows in jax.tree.leaves(state["client"]["last_update"])], 0)
+    return np.any(
+        [
+            rows.reshape(len(rows), -1).any(1)
+            for rows in jax.tree.leaves(state["client"]["last_update"])
+        ],
+        0,
+    )
 
 
 def test_what_is_lost_is_not_remembered():
@@ -133,7 +148,11 @@ def test_the_sum_is_that_of_the_rows_where_rounds_are_skipped_and_rows_are_left_
     result = remembered(rule, ["even"], fleet={"dropout": 0.25}, rounds=8, evaluate={"every": 1})
     has, skipped = adds_up(result), result.rounds["skipped"].to_numpy()[1:] > 0
     assert skipped.any() and not skipped.all()
-    assert has[::2].any() and not has[1::2].any() and (result.clients["rounds_joined"].to_numpy()[1::2] > 0).any()
+    assert (
+        has[::2].any()
+        and not has[1::2].any()
+        and (result.clients["rounds_joined"].to_numpy()[1::2] > 0).any()
+    )
 
 
 @pytest.mark.long
@@ -145,18 +164,29 @@ def test_an_attack_that_knows_the_defence_knows_what_it_remembers():
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["scaffold", "mime"])
 def test_behind_clients_that_remember_something_themselves(method):
-    written = tiny(rounds=4, seeds=[0], cohort={"kind": "uniform", "size": 6}, fleet=LOSSY, server=["mifa"])
-    result = fedsim.run({**{k: v for k, v in written.items() if k != "method"}, "client": {"kind": method, "lr": 0.1}})
+    written = tiny(
+        rounds=4, seeds=[0], cohort={"kind": "uniform", "size": 6}, fleet=LOSSY, server=["mifa"]
+    )
+    result = fedsim.run(
+        {
+            **{k: v for k, v in written.items() if k != "method"},
+            "client": {"kind": method, "lr": 0.1},
+        }
+    )
     assert adds_up(result).any()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("rule", ["mifa", "fedau"])
 def test_neither_packing_nor_blocks_nor_the_file_change_a_bit(rule):
-    written = tiny(fleet=LOSSY, cohort={"kind": "uniform", "size": 7}, seeds=[0], numerics={"lanes": 2})
+    written = tiny(
+        fleet=LOSSY, cohort={"kind": "uniform", "size": 7}, seeds=[0], numerics={"lanes": 2}
+    )
     written |= {"method": rule, "model": {"kind": "mlp", "hidden": [8]}}
     other = {"numerics": {"lanes": 2, "block": 3}, "checkpoint": {"rounds": 1, "resident_mb": 0.0}}
-    assert digest(fedsim.run({**written, **other}, pack=random_packing(1))) == digest(fedsim.run(written))
+    assert digest(fedsim.run({**written, **other}, pack=random_packing(1))) == digest(
+        fedsim.run(written)
+    )
 
 
 @pytest.mark.long
@@ -166,7 +196,11 @@ def test_a_run_goes_on_after_it_was_killed(resident_mb, tmp_path):
     expected = directories.played(scenario, tmp_path / "whole")
     with Disk(tmp_path / "undisturbed") as disk:
         fedsim.run(scenario, out=tmp_path / "undisturbed")
-    commits = [n for n, step in enumerate(disk.trace, 1) if step.name == "replace" and "/state-" in step.path]
+    commits = [
+        n
+        for n, step in enumerate(disk.trace, 1)
+        if step.name == "replace" and "/state-" in step.path
+    ]
     with pytest.raises(Killed), Disk(tmp_path / "run", at=commits[1] + 1):
         fedsim.run(scenario, out=tmp_path / "run")
     fedsim.run(scenario, out=tmp_path / "run", resume=True)
@@ -177,14 +211,22 @@ def test_a_run_goes_on_after_it_was_killed(resident_mb, tmp_path):
 def test_ca2fl_of_a_buffer_is_its_simulation():
     """Whose messages a buffer has and from which models is the plan's; everything else is done by hand."""
     inputs, times = problem(), [1, 2, 3, 5, 8, 2]
-    schedule = {"kind": "fedbuff", "buffer": 2, "concurrency": 4, "restart": "flush", "staleness": "constant"}
+    schedule = {
+        "kind": "fedbuff",
+        "buffer": 2,
+        "concurrency": 4,
+        "restart": "flush",
+        "staleness": "constant",
+    }
     sections = {"schedule": schedule, "cohort": {"kind": "uniform", "size": 3}, "rounds": 12}
     sections["client"] = {"lr": 0.1, "batch": "full", "steps": times}
     server = ["ca2fl", {"kind": "sgd", "lr": 0.7}]
     written = {"name": "x", "server": server, "numerics": {"dtype": "float64"}, **sections}
     plans = []
     result = fedsim.run(
-        written, watch=lambda experiment, seed, row: plans.append(experiment.plans[0]), **quadratic(inputs)
+        written,
+        watch=lambda experiment, seed, row: plans.append(experiment.plans[0]),
+        **quadratic(inputs),
     )
     plan = plans[0]
     x, h, state, models, stale = inputs["x0"], np.zeros((N, D)), plan.begin(), [inputs["x0"]], 0
@@ -206,9 +248,7 @@ def test_ca2fl_of_a_buffer_is_its_simulation():
 
 
 BUFFER = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
-TWICE = (
-    "draws a client twice, and mifa remembers one update of each; take the cohort uniform or poisson, or another rule"
-)
+TWICE = "draws a client twice, and mifa remembers one update of each; take the cohort uniform or poisson, or another rule"
 REFUSED = [
     ({"server": ["mifa"], "cohort": {"kind": "weighted", "size": 4}}, f"cohort: weighted {TWICE}"),
     ({"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}}, f"cohort: listed {TWICE}"),
@@ -245,16 +285,22 @@ def test_what_cannot_be_is_refused_in_one_line(sections, said):
 SAMPLES = np.array([3, 0, 1, 6, 2])
 ABLE = np.flatnonzero(SAMPLES)
 REACH = np.array([0.5, 0.9, 0.2, 1.0, 0.7])
-UNIFORM, POISSON, WEIGHTED = (FAMILIES["cohort"][kind] for kind in ("uniform", "poisson", "weighted"))
+UNIFORM, POISSON, WEIGHTED = (
+    FAMILIES["cohort"][kind] for kind in ("uniform", "poisson", "weighted")
+)
 
 
 def machines(reach=None, dropout: Dropout = Dropout(), **fleet) -> Machines:
     """A fleet whose clients can be reached with these probabilities."""
     fixed = (
-        None if reach is None else FAMILIES["availability"]["bernoulli"]()._replace(begin=lambda clients, rng: reach)
+        None
+        if reach is None
+        else FAMILIES["availability"]["bernoulli"]()._replace(begin=lambda clients, rng: reach)
     )
     clients = Clients(SAMPLES, lambda: np.zeros((5, 0)))
-    return Machines(Fleet(availability=fixed, dropout=dropout, **fleet), clients, Cost(SAMPLES, 0, 0), 0)
+    return Machines(
+        Fleet(availability=fixed, dropout=dropout, **fleet), clients, Cost(SAMPLES, 0, 0), 0
+    )
 
 
 def subsets(ids):
@@ -288,9 +334,21 @@ def thinned(cohorts, leave: float):
 
 EXPECTED = {
     "uniform": (UNIFORM(2), machines(), lambda: [(S, 1 / 6) for S in combinations(ABLE, 2)]),
-    "poisson": (POISSON(0.3), machines(REACH), lambda: [(S, chance(S, ABLE, 0.3 * REACH)) for S in subsets(ABLE)]),
-    "all": (FAMILIES["cohort"]["all"](), machines(REACH), lambda: [(S, chance(S, ABLE, REACH)) for S in subsets(ABLE)]),
-    "uniform of those that can be reached": (UNIFORM(2), machines(np.full(5, 0.6)), lambda: of_reached(2)),
+    "poisson": (
+        POISSON(0.3),
+        machines(REACH),
+        lambda: [(S, chance(S, ABLE, 0.3 * REACH)) for S in subsets(ABLE)],
+    ),
+    "all": (
+        FAMILIES["cohort"]["all"](),
+        machines(REACH),
+        lambda: [(S, chance(S, ABLE, REACH)) for S in subsets(ABLE)],
+    ),
+    "uniform of those that can be reached": (
+        UNIFORM(2),
+        machines(np.full(5, 0.6)),
+        lambda: of_reached(2),
+    ),
     "weighted": (WEIGHTED(2), machines(), lambda: drawn_by_samples(2)),
     "weighted, and they leave": (
         WEIGHTED(2),
@@ -311,7 +369,10 @@ def test_known_shares_make_the_estimate_unbiased_over_all_cohorts(name):
     with jax.enable_x64(True):
         estimate = jax.jit(lambda count: rule.apply(stack(deltas, count), (), context(pi))[0])
         for S, p in cohorts():
-            total, sums = total + p * np.asarray(estimate(np.bincount(S, minlength=5).astype(float))), sums + p
+            total, sums = (
+                total + p * np.asarray(estimate(np.bincount(S, minlength=5).astype(float))),
+                sums + p,
+            )
     assert sums == pytest.approx(1)
     np.testing.assert_allclose(total, SAMPLES @ deltas / SAMPLES.sum(), rtol=1e-10)
 
@@ -322,14 +383,18 @@ def stack(deltas, count):
 
 def context(pi) -> Context:
     known = {"samples": jnp.float64(SAMPLES.sum()), "share": jnp.asarray(pi)}
-    return Context(jax.random.key(0), 1, jnp.float64(4), 0.1, {}, jnp.arange(5), jnp.zeros(5, bool), **known)
+    return Context(
+        jax.random.key(0), 1, jnp.float64(4), 0.1, {}, jnp.arange(5), jnp.zeros(5, bool), **known
+    )
 
 
 def test_shares_that_nobody_knows():
     population, loss = Population(ABLE, SAMPLES[ABLE]), FAMILIES["cohort"]["power_of_choice"](2, 3)
     of = lambda cohort, fleet: shares(cohort, population, fleet)
     assert of(loss, machines()) is None and of(UNIFORM(2), machines(REACH)) is None
-    assert of(UNIFORM(2), machines(deadline=3.0)) is None and of(UNIFORM(2), machines(keep=1)) is None
+    assert (
+        of(UNIFORM(2), machines(deadline=3.0)) is None and of(UNIFORM(2), machines(keep=1)) is None
+    )
     assert of(WEIGHTED(2), machines(np.full(5, 0.5))) is None
     np.testing.assert_allclose(of(WEIGHTED(2), machines(np.ones(5))), 2 * SAMPLES / 12)
     cyclic = FAMILIES["cohort"]["cyclic"](2)
@@ -347,7 +412,10 @@ def test_a_rule_of_your_own_remembers_too_and_keeps_its_contract():
             before=RowStage(apply, "own", memory=lambda params, key: jnp.zeros(2))
         )
 
-    updates, about = cohort_of(jnp.ones((3, 4))), Context(jax.random.key(0), 1, 3.0, 0.1, {"params": jnp.ones(4)}, *IDS)
+    updates, about = (
+        cohort_of(jnp.ones((3, 4))),
+        Context(jax.random.key(0), 1, 3.0, 0.1, {"params": jnp.ones(4)}, *IDS),
+    )
     check_rule(made(lambda updates: updates.memory + 1), updates, about, jnp.ones(3, bool))
     with pytest.raises(ContractError, match="memory"):
         check_rule(made(lambda updates: updates.delta), updates, about, jnp.ones(3, bool))

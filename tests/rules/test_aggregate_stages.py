@@ -31,7 +31,10 @@ SCENARIO = {
     ],
 }
 SIZES, D = (4, 1, 0, 3, 2, 0, 5), 4
-NOISED = [{"kind": "mean", "weights": "uniform", "denominator": "expected"}, {"kind": "aggregate_noise", "std": 0.3}]
+NOISED = [
+    {"kind": "mean", "weights": "uniform", "denominator": "expected"},
+    {"kind": "aggregate_noise", "std": 0.3},
+]
 
 
 def run(**changes) -> fedsim.Result:
@@ -60,7 +63,9 @@ def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
     return roots @ roots.swapaxes(1, 2) / D + np.eye(D), rng.normal(size=(len(SIZES), D))
 
 
-def by_hand(cohorts: list[list[int]], weights: str, expected: float, noise: np.ndarray, lr: float) -> np.ndarray:
+def by_hand(
+    cohorts: list[list[int]], weights: str, expected: float, noise: np.ndarray, lr: float
+) -> np.ndarray:
     """Federated averaging over expected weights in plain NumPy, `noise[r]` on the aggregate of round r."""
     (H, a), x = problem_arrays(), np.full(D, 2.0)
     for ids, n in zip(cohorts, noise, strict=True):
@@ -80,10 +85,14 @@ def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
     """Some of the clients, others without samples, half a server step."""
     cohorts = [[0, 3], [1, 3, 6], [4], [0, 1, 3, 4]]
     rule = {"kind": "mean", "weights": weights, "denominator": "expected"}
-    made = quadratics([rule, {"kind": "sgd", "lr": 0.5}], {"kind": "listed", "rounds": cohorts}, len(cohorts))
+    made = quadratics(
+        [rule, {"kind": "sgd", "lr": 0.5}], {"kind": "listed", "rounds": cohorts}, len(cohorts)
+    )
     share = np.bincount(np.concatenate(cohorts), minlength=len(SIZES)) / len(cohorts)
     expected = float(share @ (SIZES if weights == "samples" else np.ones(len(SIZES))))
-    assert_allclose(made.model(), by_hand(cohorts, weights, expected, np.zeros((4, D)), 0.5), rtol=1e-12)
+    assert_allclose(
+        made.model(), by_hand(cohorts, weights, expected, np.zeros((4, D)), 0.5), rtol=1e-12
+    )
 
 
 @pytest.mark.long
@@ -94,7 +103,9 @@ def test_nobody_came_and_the_noise_is_added_all_the_same():
     assert made.rounds["skipped"].tolist() == [0] * 4 and made.rounds["clients_sampled"].sum() == 0
     moved = made.model() - 2.0
     assert (np.abs(moved) > 0).all() and np.abs(moved).max() < 0.3 * 3**0.5 * 5
-    still = quadratics([{"kind": "mean"}, NOISED[1]], nobody, 3)  # a mean over those who came is skipped
+    still = quadratics(
+        [{"kind": "mean"}, NOISED[1]], nobody, 3
+    )  # a mean over those who came is skipped
     assert_array_equal(still.model(), np.full(D, 2.0))
     assert still.rounds["skipped"].sum() == 3
 
@@ -111,15 +122,22 @@ def test_noise_has_the_width_that_was_asked_for():
     for std in (0.5, 2.0):
         step = fedsim.aggregate(["mean", {"kind": "aggregate_noise", "std": std}], zeros)
         assert abs(step.std() / std - 1) < 0.02 and abs(step.mean()) < 0.02 * std
-    first, other = (fedsim.aggregate(["mean", {"kind": "aggregate_noise", "std": 1.0}], zeros, seed=s) for s in (0, 1))
+    first, other = (
+        fedsim.aggregate(["mean", {"kind": "aggregate_noise", "std": 1.0}], zeros, seed=s)
+        for s in (0, 1)
+    )
     assert abs(np.corrcoef(first, other)[0, 1]) < 0.03
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 3, "lanes": 1}])
 def test_no_layout_changes_the_noise(numerics):
-    one, other = (run(numerics=each, cohort={"kind": "uniform", "size": 1}) for each in ({}, numerics))
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
+    one, other = (
+        run(numerics=each, cohort={"kind": "uniform", "size": 1}) for each in ({}, numerics)
+    )
+    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
+        other.records["rounds"], ORDER["rounds"]
+    )
 
 
 @pytest.mark.long
@@ -128,7 +146,9 @@ def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
     fedsim.run(setting, out=tmp_path / "whole")
     fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
     fedsim.run(setting, out=tmp_path / "left", resume=True)
-    assert (tmp_path / "left/rounds.csv").read_bytes() == (tmp_path / "whole/rounds.csv").read_bytes()
+    assert (tmp_path / "left/rounds.csv").read_bytes() == (
+        tmp_path / "whole/rounds.csv"
+    ).read_bytes()
     together = run(seeds=[3, 4])
     assert (
         to_csv(together.records["rounds"][7:], ORDER["rounds"]).splitlines()[1:]
@@ -139,7 +159,9 @@ def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
 @pytest.mark.long
 def test_a_step_reports_and_remembers():
     fedsim.aggregate_stage(summed)
-    made = run(server=["mean", "summed", {"kind": "aggregate_noise", "std": 0.0}], cohort="all", rounds=3)
+    made = run(
+        server=["mean", "summed", {"kind": "aggregate_noise", "std": 0.0}], cohort="all", rounds=3
+    )
     assert made.rounds["summed/rounds"].iloc[1:].tolist() == [1.0, 2.0, 3.0]
 
 
@@ -172,7 +194,9 @@ def test_a_cohort_draws_as_often_as_it_says(kind):
 def test_every_cohort_says_how_often_it_draws_or_looks_at_losses():
     ours = {name: f for name, f in FAMILIES["cohort"].items() if f.__module__.startswith("fedsim.")}
     silent = {"power_of_choice", "oort", "divfl"}
-    assert all((f(**COHORTS.get(name, {})).share is None) == (name in silent) for name, f in ours.items())
+    assert all(
+        (f(**COHORTS.get(name, {})).share is None) == (name in silent) for name, f in ours.items()
+    )
 
 
 REFUSED = {
@@ -199,7 +223,10 @@ def test_what_has_no_meaning_is_refused(name):
 def test_a_cohort_that_looks_at_losses_does_not_say_how_often():
     with pytest.raises(ScenarioError) as error:
         run(cohort={"kind": "power_of_choice", "size": 2, "candidates": 4})
-    assert "server[0].denominator: power_of_choice does not tell how often a client is drawn" in str(error.value)
+    assert (
+        "server[0].denominator: power_of_choice does not tell how often a client is drawn"
+        in str(error.value)
+    )
 
 
 def array(given) -> np.ndarray:
@@ -223,7 +250,11 @@ def defence_of(params: dict, n: int) -> list[dict]:
 @pytest.mark.long
 def test_the_search_follows_its_oracle():
     """One in four of the cases whose defences are ours: each is a program of its own."""
-    cases = [case for case in ORACLE["cases"] if case["fn"] == "optimised_attack" and case["params"]["agg"] != "GM"]
+    cases = [
+        case
+        for case in ORACLE["cases"]
+        if case["fn"] == "optimised_attack" and case["params"]["agg"] != "GM"
+    ]
     assert len(cases) == 80
     for case in cases[:: len(cases) // 20 + 1]:
         params, honest = case["params"], array(case["inputs"]["H"])
@@ -232,9 +263,13 @@ def test_the_search_follows_its_oracle():
         kind = {"ipm": "inner_product", "alie": "little_is_enough"}[params["base"]]
         stack = np.concatenate([honest, np.zeros((params["f"], honest.shape[1]))])
         link = {"kind": "optimised", "attack": kind, "evaluations": params["evals"]}
-        sent, _ = fedsim.transmit(link, stack, malicious=list(range(len(honest), n)), defence=defence)
+        sent, _ = fedsim.transmit(
+            link, stack, malicious=list(range(len(honest), n)), defence=defence
+        )
         assert_array_equal(sent[: len(honest)], honest)
-        assert_allclose(sent[-1], array(case["expected"]["vec"]), rtol=1e-7, atol=1e-9, err_msg=case["name"])
+        assert_allclose(
+            sent[-1], array(case["expected"]["vec"]), rtol=1e-7, atol=1e-9, err_msg=case["name"]
+        )
 
 
 @pytest.mark.parametrize("defence", ["mean", "median"])
@@ -243,23 +278,32 @@ def test_the_search_leaves_clients_out_that_are_not_finite(defence):
     rows = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0], [0.0, 0.0]])
     link = {"kind": "optimised", "evaluations": 6}
     alone, _ = fedsim.transmit(link, rows, malicious=[3], defence=defence)
-    beside, _ = fedsim.transmit(link, np.vstack([rows, [np.nan, 5.0]]), malicious=[3], defence=defence)
+    beside, _ = fedsim.transmit(
+        link, np.vstack([rows, [np.nan, 5.0]]), malicious=[3], defence=defence
+    )
     assert_allclose(beside[3], alone[3], rtol=1e-12)
     assert np.isfinite(alone).all() and np.isnan(beside[4, 0])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("server", [["median"], ["adaptive_clip", {"kind": "trimmed_mean", "trim": 2}]])
+@pytest.mark.parametrize(
+    "server", [["median"], ["adaptive_clip", {"kind": "trimmed_mean", "trim": 2}]]
+)
 def test_in_a_round_it_does_more_harm_than_a_fixed_strength(server):
     attacked = {"fleet": {"malicious": 0.2}, "cohort": "all", "rounds": 8, "server": server}
     aimed = run(wire=["optimised"], **attacked)
     assert aimed.status == "done" and (aimed.rounds["optimised/tau"].iloc[1:] > 0).all()
-    assert aimed.rounds["test_loss"].iloc[-1] > run(**{**attacked, "wire": []}).rounds["test_loss"].iloc[-1]
+    assert (
+        aimed.rounds["test_loss"].iloc[-1]
+        > run(**{**attacked, "wire": []}).rounds["test_loss"].iloc[-1]
+    )
 
 
 def test_an_attack_of_a_plugin_is_told_the_defence():
     fedsim.attack(spoiled)
-    sent, _ = fedsim.transmit("spoiled", [[1.0], [2.0], [6.0], [0.0]], malicious=[3], defence="median")
+    sent, _ = fedsim.transmit(
+        "spoiled", [[1.0], [2.0], [6.0], [0.0]], malicious=[3], defence="median"
+    )
     assert sent.tolist() == [[1.0], [2.0], [6.0], [1.5]]
 
 

@@ -49,7 +49,9 @@ def little_is_enough(H, z=1.5, ddof=1):
 def furthest(fits, H, direction):
     """μ + γ p for the largest γ that fits, by bisection."""
     mean = H.mean(0)
-    p = {"unit": -mean / np.linalg.norm(mean), "sign": -np.sign(mean), "std": -H.std(0, ddof=1)}[direction]
+    p = {"unit": -mean / np.linalg.norm(mean), "sign": -np.sign(mean), "std": -H.std(0, ddof=1)}[
+        direction
+    ]
     low, high = 0.0, 1e3
     for _ in range(200):
         gamma = (low + high) / 2
@@ -70,8 +72,14 @@ STATISTICS = [
     ({"kind": "little_is_enough", "z": 1.5}, little_is_enough),
     ({"kind": "little_is_enough", "z": 0.7, "ddof": 0}, lambda H: little_is_enough(H, 0.7, 0)),
     ({"kind": "inner_product", "epsilon": 2.0}, lambda H: -2 * H.mean(0)),
-    *(({"kind": "min_max", "direction": d}, lambda H, d=d: min_max(H, d)) for d in ("unit", "sign", "std")),
-    *(({"kind": "min_sum", "direction": d}, lambda H, d=d: min_sum(H, d)) for d in ("unit", "sign", "std")),
+    *(
+        ({"kind": "min_max", "direction": d}, lambda H, d=d: min_max(H, d))
+        for d in ("unit", "sign", "std")
+    ),
+    *(
+        ({"kind": "min_sum", "direction": d}, lambda H, d=d: min_sum(H, d))
+        for d in ("unit", "sign", "std")
+    ),
 ]
 
 
@@ -91,17 +99,24 @@ def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowle
 @pytest.mark.long
 def test_the_furthest_point_scales_with_the_updates():
     X = stack()[WEIGHTS > 0]
-    ends = [fedsim.transmit("min_max", scale * X, malicious=[0])[0][0] / scale for scale in (1.0, 1024.0)]
+    ends = [
+        fedsim.transmit("min_max", scale * X, malicious=[0])[0][0] / scale
+        for scale in (1.0, 1024.0)
+    ]
     np.testing.assert_allclose(*ends, rtol=1e-5)
 
 
 @pytest.mark.long
 def test_the_largest_z_is_that_of_the_authors_table():
-    (table,) = (case["expected"]["table"] for case in ORACLE["cases"] if case["name"] == "alie_zmax_table")
+    (table,) = (
+        case["expected"]["table"] for case in ORACLE["cases"] if case["name"] == "alie_zmax_table"
+    )
     with jax.enable_x64(True):
         for row in table:
             updates = cohort_of(np.zeros((110, 1)), jnp.arange(110) < row["n"])
-            context = Context(jax.random.key(0), 1, 110.0, 0.1, {}, jnp.arange(110), jnp.arange(110) < row["m"])
+            context = Context(
+                jax.random.key(0), 1, 110.0, 0.1, {}, jnp.arange(110), jnp.arange(110) < row["m"]
+            )
             z = float(largest_z(updates, context))
             assert z == pytest.approx(row["z_max"], abs=1e-12)
             honest, s = row["n"] - row["m"], row["n"] // 2 + 1 - row["m"]
@@ -119,15 +134,22 @@ def test_replacement_makes_the_mean_the_attacker_s_own():
     X = np.array([[1.0, -2], [-1, 2], [0, 0], [3, 4], [5, 6]])
     got, _ = fedsim.transmit("model_replacement", X, weights=[1, 1, 2, 1, 3], malicious=[3, 4])
     assert (
-        np.average(got, axis=0, weights=[1, 1, 2, 1, 3]).tolist() == np.average(X[3:], axis=0, weights=[1, 3]).tolist()
+        np.average(got, axis=0, weights=[1, 1, 2, 1, 3]).tolist()
+        == np.average(X[3:], axis=0, weights=[1, 3]).tolist()
     )
-    uniform, _ = fedsim.transmit({"kind": "model_replacement", "weights": "uniform"}, X, malicious=[3, 4])
+    uniform, _ = fedsim.transmit(
+        {"kind": "model_replacement", "weights": "uniform"}, X, malicious=[3, 4]
+    )
     assert uniform[3].tolist() == (2.5 * X[3]).tolist()
-    bounded, _ = fedsim.transmit({"kind": "constrain_and_scale", "norm": 6.0, "boost": 1.5}, X, malicious=[3, 4])
-    assert np.linalg.norm(bounded[3]) == pytest.approx(6) and np.linalg.norm(bounded[4]) == pytest.approx(6)
-    assert fedsim.transmit({"kind": "constrain_and_scale", "norm": 60.0, "boost": 1.5}, X, malicious=[3])[0][
-        3
-    ].tolist() == [4.5, 6]
+    bounded, _ = fedsim.transmit(
+        {"kind": "constrain_and_scale", "norm": 6.0, "boost": 1.5}, X, malicious=[3, 4]
+    )
+    assert np.linalg.norm(bounded[3]) == pytest.approx(6) and np.linalg.norm(
+        bounded[4]
+    ) == pytest.approx(6)
+    assert fedsim.transmit(
+        {"kind": "constrain_and_scale", "norm": 60.0, "boost": 1.5}, X, malicious=[3]
+    )[0][3].tolist() == [4.5, 6]
 
 
 def test_fang_s_values_lie_just_beyond_the_honest_ones():
@@ -135,7 +157,9 @@ def test_fang_s_values_lie_just_beyond_the_honest_ones():
     low, high, mean = H.min(0), H.max(0), H.mean(0)
     for row in rows:
         down, up = np.minimum(2 * low, low / 2), np.maximum(2 * high, high / 2)
-        assert ((row <= low) & (row >= down))[mean > 0].all() and ((row >= high) & (row <= up))[mean <= 0].all()
+        assert ((row <= low) & (row >= down))[mean > 0].all() and ((row >= high) & (row <= up))[
+            mean <= 0
+        ].all()
     assert not (rows[0] == rows[1]).any()
 
 
@@ -227,7 +251,9 @@ def spied(attack, rounds=3, warmup=None):
 def test_free_riders_send_the_last_step():
     (first, second, _), _ = spied(stages.free_rider())
     assert (first[2][MALICIOUS] == 0).all()
-    np.testing.assert_allclose(second[2][MALICIOUS], np.tile(second[1] - first[1], (4, 1)), rtol=1e-15)
+    np.testing.assert_allclose(
+        second[2][MALICIOUS], np.tile(second[1] - first[1], (4, 1)), rtol=1e-15
+    )
     (one, _, _), _ = spied(stages.free_rider(message="noise", std=2.0))
     assert len(np.unique(one[2][MALICIOUS])) == 4 * D and np.abs(one[2][MALICIOUS]).max() < 12
 
@@ -235,7 +261,9 @@ def test_free_riders_send_the_last_step():
 def test_neurotoxin_leaves_out_what_moved_most():
     (first, second, _), _ = spied(stages.neurotoxin(density=0.5))
     assert (first[2] == first[0]).all()
-    assert (second[2][MALICIOUS][:, ::2] == 0).all() and (second[2][:, 1::2] == second[0][:, 1::2]).all()
+    assert (second[2][MALICIOUS][:, ::2] == 0).all() and (
+        second[2][:, 1::2] == second[0][:, 1::2]
+    ).all()
 
 
 @pytest.mark.long
@@ -256,19 +284,28 @@ def test_known_results():
         "name": "known",
         "rounds": 15,
         "seeds": 3,
-        "data": {"kind": "digits", "clients": 20, "partition": {"kind": "dirichlet", "alpha": 1, "min_samples": 5}},
+        "data": {
+            "kind": "digits",
+            "clients": 20,
+            "partition": {"kind": "dirichlet", "alpha": 1, "min_samples": 5},
+        },
         "fleet": {"malicious": 0.2},
         "client": {"lr": 0.1, "batch": 10, "epochs": 1},
         "evaluate": {"every": 15},
     }
-    score = lambda server, *wire: fedsim.run({**scenario, "server": server, "wire": list(wire)}).summary["final"].mean()
+    score = lambda server, *wire: (
+        fedsim.run({**scenario, "server": server, "wire": list(wire)}).summary["final"].mean()
+    )
     loud, krum, trimmed = (
         {"kind": "sign_flip", "scale": 5.0},
         {"kind": "krum", "f": 4},
         {"kind": "trimmed_mean", "trim": 4},
     )
     assert score(["mean"], loud) < 0.3 < 0.6 < score(["median"], loud)
-    assert score(["median"], "min_max") < score([{"kind": "mix_neighbours", "f": 4}, trimmed], "min_max") - 0.05
+    assert (
+        score(["median"], "min_max")
+        < score([{"kind": "mix_neighbours", "f": 4}, trimmed], "min_max") - 0.05
+    )
     assert score([krum], "zero") < 0.2 < 0.6 < score([krum], loud)
     assert score([krum], {"kind": "fang", "against": "krum"}) < 0.2
 
@@ -278,7 +315,11 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
     scenario = {
         "name": "whole",
         "rounds": 1,
-        "data": {"kind": "digits", "clients": 60, "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}},
+        "data": {
+            "kind": "digits",
+            "clients": 60,
+            "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0},
+        },
         "client": {"lr": 0.1, "batch": "full", "epochs": 2},
         "numerics": {"dtype": "float64"},
         "server": ["mean"],

@@ -23,13 +23,20 @@ RULES = {
     "trimmed_mean": (1, lambda f: rules.trimmed_mean(f)),
     "krum": (1, lambda f: rules.krum(f)),
 }
-CASES = [(name, mixed, f) for name, (least, _) in RULES.items() for mixed in (False, True) for f in (least, 2, 3)]
+CASES = [
+    (name, mixed, f)
+    for name, (least, _) in RULES.items()
+    for mixed in (False, True)
+    for f in (least, 2, 3)
+]
 
 
 def adversarial(rng, f):
     """Rows `[K, D]` and who is there; f of those present are anything that an attacker may try."""
     n = rng.integers(2 * f + 3, K + 1)
-    rows = rng.normal(size=(K, D)) * rng.choice([0.01, 1, 10], size=(1, D)) + rng.normal(size=D) * rng.choice([0, 5])
+    rows = rng.normal(size=(K, D)) * rng.choice([0.01, 1, 10], size=(1, D)) + rng.normal(
+        size=D
+    ) * rng.choice([0, 5])
     if rng.random() < 0.3:  # two groups of honest clients
         rows[: K // 2] += rng.normal(size=D) * 3
     present = np.isin(np.arange(K), rng.choice(K, n, replace=False))
@@ -68,13 +75,19 @@ def test_the_bound_holds_for_every_set_of_honest_clients(name, mixed, f):
         @jax.jit
         @jax.vmap
         def aggregate(rows, present):
-            context = Context(jax.random.key(0), 1, jnp.float64(K), 0.1, {}, jnp.arange(K), jnp.zeros(K, bool))
+            context = Context(
+                jax.random.key(0), 1, jnp.float64(K), 0.1, {}, jnp.arange(K), jnp.zeros(K, bool)
+            )
             updates = cohort_of(rows, present, jnp.ones(K))
             kept, _, _ = before.apply(updates, before.init(rows[0], present), context)
             n = jnp.sum(present)
-            return rule.apply(kept, rule.init(rows[0], present), context)[0], bound(n, jnp.asarray(f))
+            return rule.apply(kept, rule.init(rows[0], present), context)[0], bound(
+                n, jnp.asarray(f)
+            )
 
-        made, kappa = map(np.asarray, aggregate(*map(jnp.asarray, map(np.stack, zip(*drawn, strict=True)))))
+        made, kappa = map(
+            np.asarray, aggregate(*map(jnp.asarray, map(np.stack, zip(*drawn, strict=True))))
+        )
     ratios = np.array([worst(*case, point, f) for case, point in zip(drawn, made, strict=True)])
     assert np.isfinite(kappa).all() and (ratios <= kappa * (1 + 1e-9) + 1e-12).all()
     assert f == 0 or ratios.max() > 0.01 * kappa.min()  # the rounds are adversarial
@@ -89,22 +102,27 @@ def double():
 def test_a_bound_says_nothing_beyond_what_it_is_told():
     kappa = rules.trimmed_mean(2).bound
     n = lambda k: jnp.asarray(k)
-    assert float(kappa(n(9), n(1))) == float(kappa(n(9), n(2))) == pytest.approx(12 / 5 * (1 + 2 / 5))
+    assert (
+        float(kappa(n(9), n(1))) == float(kappa(n(9), n(2))) == pytest.approx(12 / 5 * (1 + 2 / 5))
+    )
     assert np.isnan(float(kappa(n(9), n(3)))) and np.isnan(float(kappa(n(4), n(1))))
     assert float(rules.median().bound(n(9), n(0))) == 4
     assert rules.mean().bound is None and rules.krum(1, neighbours=3).bound is None
     assert (
-        rules.geometric_median(smoothing=0.1).bound is None and rules.geometric_median(weights="samples").bound is None
+        rules.geometric_median(smoothing=0.1).bound is None
+        and rules.geometric_median(weights="samples").bound is None
     )
     mixed = stages.mix_neighbours(2).bound(rules.median().bound)
-    assert float(mixed(n(9), n(1))) == pytest.approx(16 / 7 * (4 * (1 + 2 / 5) ** 2 + 1)) and np.isnan(
-        float(mixed(n(9), n(3)))
-    )
+    assert float(mixed(n(9), n(1))) == pytest.approx(
+        16 / 7 * (4 * (1 + 2 / 5) ** 2 + 1)
+    ) and np.isnan(float(mixed(n(9), n(3))))
 
 
 def test_where_the_bound_is_nothing_rounding_does_not_break_it():
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(5, 3)))
-    context = Context(jax.random.key(0), 1, jnp.float32(5), 0.1, {}, jnp.arange(5), jnp.zeros(5, bool))
+    context = Context(
+        jax.random.key(0), 1, jnp.float32(5), 0.1, {}, jnp.arange(5), jnp.zeros(5, bool)
+    )
     deviation = deviation_of(rows.mean(0) + 1e-6, rows.mean(0), cohort_of(rows), context)
     ratio = lambda rule: ratio_to_bound(deviation, rule.bound)
     assert np.isnan(ratio(rules.trimmed_mean(0))) and 0 < ratio(rules.trimmed_mean(1)) < 1e-6
@@ -127,16 +145,22 @@ def alone():
     """What every client makes of the start model by itself `[9, D]`, and the start model."""
     start = fedsim.run({**SCENARIO, "client": {"lr": 0.0}, "fleet": {}, "wire": []}).model(seed=0)
     cohorts = [{"kind": "listed", "rounds": [[i]]} for i in range(9)]
-    models = [fedsim.run({**SCENARIO, "wire": [], "cohort": cohort}).model(seed=0) for cohort in cohorts]
+    models = [
+        fedsim.run({**SCENARIO, "wire": [], "cohort": cohort}).model(seed=0) for cohort in cohorts
+    ]
     return np.stack([flat(model, start) for model in models]), start
 
 
 def flat(model, start):
-    return np.concatenate([np.ravel(np.asarray(model[name]) - np.asarray(start[name])) for name in ("W", "b")])
+    return np.concatenate(
+        [np.ravel(np.asarray(model[name]) - np.asarray(start[name])) for name in ("W", "b")]
+    )
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("server", [["mean"], ["median"], [{"kind": "clip", "norm": 0.2}, "median"]])
+@pytest.mark.parametrize(
+    "server", [["mean"], ["median"], [{"kind": "clip", "norm": 0.2}, "median"]]
+)
 def test_columns_are_their_definitions(server, alone):
     rows, start = alone
     asked, plain = (
@@ -150,4 +174,6 @@ def test_columns_are_their_definitions(server, alone):
     assert ("kappa_ratio" in asked.rounds) == (server == ["median"])
     if "kappa_ratio" in asked.rounds:
         spread = ((honest - honest.mean(0)) ** 2).sum(1).mean()
-        assert row["kappa_ratio"] == pytest.approx(away**2 / spread / (4 * (1 + 2 / 5) ** 2), rel=1e-9)
+        assert row["kappa_ratio"] == pytest.approx(
+            away**2 / spread / (4 * (1 + 2 / 5) ** 2), rel=1e-9
+        )

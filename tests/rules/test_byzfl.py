@@ -17,7 +17,10 @@ RULES = {  # of ours -> what it is expected to give
     "centered_clipping": ({"radius": 100.0, "iterations": 1}, MIDDLE),
     "minimum_diameter": ({"f": 1}, LOW),
     "mean_around_median": ({"f": 1}, LOW),
-    "geometric_median": ({}, MIDDLE),  # the minimum itself: theirs ends at 3.79 in the first coordinate, see below
+    "geometric_median": (
+        {},
+        MIDDLE,
+    ),  # the minimum itself: theirs ends at 3.79 in the first coordinate, see below
 }
 STAGES = {
     "clip": ({"norm": 2.0}, [[0.53452248, 1.06904497, 1.60356745], [0.91168461, 1.13960576, 1.36752692],
@@ -36,21 +39,27 @@ ATTACKS = {
 @pytest.mark.parametrize("kind", RULES)
 def test_rules(kind):
     parameters, expected = RULES[kind]
-    np.testing.assert_allclose(fedsim.aggregate({"kind": kind, **parameters}, X), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        fedsim.aggregate({"kind": kind, **parameters}, X), expected, rtol=1e-6
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", STAGES)
 def test_stages(kind):
     parameters, expected = STAGES[kind]
-    np.testing.assert_allclose(fedsim.transmit({"kind": kind, **parameters}, X)[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        fedsim.transmit({"kind": kind, **parameters}, X)[0], expected, rtol=1e-6
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_attacks(kind):
     parameters, expected = ATTACKS[kind]
-    sent, _ = fedsim.transmit({"kind": kind, **parameters}, np.concatenate([X, X[:1]]), malicious=[3])
+    sent, _ = fedsim.transmit(
+        {"kind": kind, **parameters}, np.concatenate([X, X[:1]]), malicious=[3]
+    )
     np.testing.assert_allclose(sent[3], expected, rtol=1e-6)
 
 
@@ -66,7 +75,9 @@ def test_a_reversed_update_is_the_client_s_own():
     """ByzFL sends the mean of the honest ones, reversed; ours sends what the client itself would have, as `inner_product` does
     with ε = 1 of the mean."""
     stack = np.concatenate([X, [[1.0, 1, 1]]])
-    np.testing.assert_array_equal(fedsim.transmit("sign_flip", stack, malicious=[3])[0][3], [-1, -1, -1])
+    np.testing.assert_array_equal(
+        fedsim.transmit("sign_flip", stack, malicious=[3])[0][3], [-1, -1, -1]
+    )
     sent = fedsim.transmit({"kind": "inner_product", "epsilon": 1.0}, stack, malicious=[3])[0]
     np.testing.assert_allclose(sent[3], [-4, -5, -6], rtol=1e-6)
 

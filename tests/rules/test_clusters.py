@@ -35,7 +35,11 @@ def test_flame_admits_what_hdbscan_does(seed):
     unit = rows[present] / np.linalg.norm(rows[present], axis=1, keepdims=True)
     m = len(unit)
     known = HDBSCAN(
-        min_cluster_size=m // 2 + 1, min_samples=1, allow_single_cluster=True, metric="precomputed", copy=True
+        min_cluster_size=m // 2 + 1,
+        min_samples=1,
+        allow_single_cluster=True,
+        metric="precomputed",
+        copy=True,
     )
     labels = known.fit(np.maximum(1 - unit @ unit.T, 0)).labels_
     assert np.flatnonzero(np.asarray(got)[present]).tolist() == np.flatnonzero(labels == 0).tolist()
@@ -46,16 +50,23 @@ def test_single_linkage_is_that_of_scipy(seed):
     hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
     rows, present = angles(seed, 9, 0.5)
     with jax.enable_x64(True):
-        got = single_linkage(1 - cosines(jnp.asarray(rows), jnp.asarray(present)), jnp.asarray(present))
+        got = single_linkage(
+            1 - cosines(jnp.asarray(rows), jnp.asarray(present)), jnp.asarray(present)
+        )
     got = np.asarray(got)[present][:, present]
     known = hierarchy.cophenet(hierarchy.linkage(rows[present], "single", "cosine"))
     np.testing.assert_allclose(got[np.triu_indices(len(got), 1)], known, atol=1e-12)
 
 
 def test_flame_adds_noise_of_the_length_that_it_is_told_to():
-    rows = np.random.default_rng(0).normal(size=(1, 20_000)) + 0.01 * np.random.default_rng(1).normal(size=(5, 20_000))
+    rows = np.random.default_rng(0).normal(size=(1, 20_000)) + 0.01 * np.random.default_rng(
+        1
+    ).normal(size=(5, 20_000))
     mean = fedsim.aggregate({"kind": "flame", "noise": 0.0}, rows)
-    got, other = (fedsim.aggregate({"kind": "flame", "noise": 0.01}, rows, seed=seed) - mean for seed in (0, 1))
+    got, other = (
+        fedsim.aggregate({"kind": "flame", "noise": 0.01}, rows, seed=seed) - mean
+        for seed in (0, 1)
+    )
     length = np.median(np.linalg.norm(rows, axis=1))
     np.testing.assert_allclose([got.std(), other.std()], 0.01 * length, rtol=0.05)
     assert abs(np.corrcoef(got, other)[0, 1]) < 0.05
@@ -84,7 +95,9 @@ def test_foolsgold_remembers_clients_that_are_away():
         jnp.zeros(3, bool),
     )
     _, state, _ = noun.apply(cohort_of(x), state, context([0, 2, 4]))
-    _, state, _ = noun.apply(cohort_of(x, jnp.array([True, False, True])), state, context([2, 0, 1]))
+    _, state, _ = noun.apply(
+        cohort_of(x, jnp.array([True, False, True])), state, context([2, 0, 1])
+    )
     want = np.zeros((5, 4), np.float32)
     want[[0, 2, 4]] += x
     want[[2, 1]] += np.asarray(x)[[0, 2]]
@@ -98,9 +111,14 @@ def test_bucket_halves_the_rows_and_a_rule_behind_it_counts_those():
             [{"kind": "bucket", "size": 3}, {"kind": "mean", "weights": "uniform"}], rows, seed=seed
         )
         np.testing.assert_allclose(mean, rows.mean(), rtol=1e-12)
-    draws = {fedsim.aggregate([{"kind": "bucket", "size": 2}, "median"], rows, seed=seed).item() for seed in range(6)}
+    draws = {
+        fedsim.aggregate([{"kind": "bucket", "size": 2}, "median"], rows, seed=seed).item()
+        for seed in range(6)
+    }
     assert len(draws) > 1
-    few = fedsim.aggregate([{"kind": "bucket", "size": 4}, {"kind": "trimmed_mean", "trim": 2}], rows)
+    few = fedsim.aggregate(
+        [{"kind": "bucket", "size": 4}, {"kind": "trimmed_mean", "trim": 2}], rows
+    )
     assert few.tolist() == [0.0]  # of three buckets five are needed: the round is skipped
 
 
@@ -114,6 +132,8 @@ def test_the_largest_cluster_of_mean_shift_is_that_of_scikit_learn(seed):
     present[rng.permutation(len(points))[:2]] = False
     with jax.enable_x64(True):
         got = np.asarray(largest_mean_shift(jnp.asarray(points), jnp.asarray(present)))[present]
-    known = cluster.MeanShift(bandwidth=cluster.estimate_bandwidth(points[present], quantile=0.5)).fit(points[present])
+    known = cluster.MeanShift(
+        bandwidth=cluster.estimate_bandwidth(points[present], quantile=0.5)
+    ).fit(points[present])
     sizes = np.bincount(known.labels_)
     assert got.tolist() == (known.labels_ == sizes.argmax()).tolist()

@@ -46,7 +46,9 @@ def test_codec(name):
 
 
 def test_gaussian_noise_takes_the_place_of_an_update():
-    rows, _ = stages.of_attack({"kind": "gaussian", "std": 3.0}, Cohort(rows=np.ones((2, 4000)), malicious=(0, 1)))
+    rows, _ = stages.of_attack(
+        {"kind": "gaussian", "std": 3.0}, Cohort(rows=np.ones((2, 4000)), malicious=(0, 1))
+    )
     assert (rows[0] == 1).all()
     assert abs(rows[1].mean()) < 0.2 and abs(rows[1].std() - 3) < 0.15
 
@@ -78,7 +80,9 @@ def test_fang_sends_what_krum_would_choose():
     So the first λ will do. λ₀ = 2/1 + 7: the nearest is 2 away, h - c - 1 is taken as 1, and the
     largest is 7.
     """
-    cohort = Cohort(rows=[[3], [5], [7], [1], [1]], malicious=(0, 0, 0, 1, 1), params=[0], reference=[0])
+    cohort = Cohort(
+        rows=[[3], [5], [7], [1], [1]], malicious=(0, 0, 0, 1, 1), params=[0], reference=[0]
+    )
     rows, _ = stages.of_attack({"kind": "fang", "against": "krum"}, cohort)
     close(rows[:, 0], [3, 5, 7, -9, -9])
 
@@ -122,7 +126,9 @@ def test_buckets_are_cut_from_the_order_that_is_drawn():
 
 def test_the_least_sums_of_squares_around_one_centre_and_around_two():
     """0, 0.1, 0.9 and 1 around 0.5; around 0.05 and 0.95, the lower two together."""
-    one, two, last = compiled(_within)(jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4))
+    one, two, last = compiled(_within)(
+        jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4)
+    )
     close([one[0], two[0]], [0.82, 0.01])
     assert last.tolist() == [1]
 
@@ -130,7 +136,9 @@ def test_the_least_sums_of_squares_around_one_centre_and_around_two():
 LEAST = {  # told of two malicious clients
     **dict.fromkeys(("krum", "multi_krum"), 2 * 2 + 3),
     "bulyan": 4 * 2 + 3,
-    **dict.fromkeys(("mean_around_median", "phocas", "minimum_diameter", "smallest_eigenvalue"), 2 * 2 + 1),
+    **dict.fromkeys(
+        ("mean_around_median", "phocas", "minimum_diameter", "smallest_eigenvalue"), 2 * 2 + 1
+    ),
     **dict.fromkeys(("covariance_filter", "divide_and_conquer", "monna"), 2 * 2 + 1),
     **dict.fromkeys(("zeno", "mix_neighbours", "adaptive_robust_clip"), 2 + 1),
 }
@@ -146,7 +154,9 @@ def test_how_many_clients_must_report_to_a_rule_that_is_not_told():
     assert FAMILIES["rule"]["trimmed_mean"](trim=2).least == 5
     others = kinds_of("rule") - set(LEAST) - {"trimmed_mean", "robust_learning_rate"}
     least = {kind: FAMILIES["rule"][kind]().least for kind in others - {"centered_clipping"}}
-    assert {kind for kind, number in least.items() if number != 1} == {"mifa"} and least["mifa"] == 0
+    assert {kind for kind, number in least.items() if number != 1} == {"mifa"} and least[
+        "mifa"
+    ] == 0
 
 
 def test_every_rule_has_a_case():

@@ -28,7 +28,9 @@ def among_others(rows, seed: int):
 
 
 def of_paper(rule, rows):
-    return rule(rows[0], [0]).reduce(SimpleNamespace(updates=rows, x=0 * rows[0], clients=list(range(len(rows)))))
+    return rule(rows[0], [0]).reduce(
+        SimpleNamespace(updates=rows, x=0 * rows[0], clients=list(range(len(rows))))
+    )
 
 
 @pytest.mark.long
@@ -43,7 +45,9 @@ def test_residual_reweighting_is_that_of_numpy(kind):
             rows[m // 4, ::3] = 1e6
         stack, w = among_others(rows, m)
         got = fedsim.aggregate("residual_reweighting", stack, weights=w)
-        np.testing.assert_allclose(got, of_paper(detectors.ResidualReweighting, rows), rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(
+            got, of_paper(detectors.ResidualReweighting, rows), rtol=1e-9, atol=1e-11
+        )
 
 
 @pytest.mark.long
@@ -55,7 +59,9 @@ def test_lasa_is_that_of_numpy(kind):
         rows = np.round(rows * 2) if kind == "ties" else rows
         rows[: m // 4] *= -9 if kind == "outliers" else 1
         stack, w = among_others(rows, m)
-        got = fedsim.aggregate("lasa", [stack[:, :12], stack[:, 12], stack[:, 13:].reshape(ROOM, 1, 17)], weights=w)
+        got = fedsim.aggregate(
+            "lasa", [stack[:, :12], stack[:, 12], stack[:, 13:].reshape(ROOM, 1, 17)], weights=w
+        )
         rule = type("Rule", (detectors.Lasa,), {"ends": ends})
         got = np.concatenate([np.ravel(leaf) for leaf in got])
         np.testing.assert_allclose(got, of_paper(rule, rows), rtol=1e-12, atol=1e-13)

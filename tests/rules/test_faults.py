@@ -54,7 +54,11 @@ def test_one_non_finite_client_is_dropped_and_counted(kind, value):
 @pytest.mark.parametrize("kind", some(KINDS, 3, 0))
 def test_nobody_usable_leaves_everything_as_it_was(kind):
     result = run(
-        kind, rounds=2, wire=["nonfinite"], fleet={"malicious": 1.0}, server=[link(kind), {"kind": "adam", "lr": 0.1}]
+        kind,
+        rounds=2,
+        wire=["nonfinite"],
+        fleet={"malicious": 1.0},
+        server=[link(kind), {"kind": "adam", "lr": 0.1}],
     )
     assert (result.model()["W"] == 0).all() and result.rounds["skipped"].tolist() == [0, 1, 1]
     assert (result.state()["server"]["mu"]["W"] == 0).all()  # the optimiser was not stepped either
@@ -65,7 +69,7 @@ def test_nobody_usable_leaves_everything_as_it_was(kind):
 def test_too_few_survivors_skip_the_round(kind):
     """Rounds of everybody and of two clients in turn: the small ones are skipped where the rule needs more."""
     result = run(kind, cohort={"kind": "listed", "rounds": [list(range(14)), [3, 4]]})
-    least = result.experiment.program.server.passage.least
+    least = result.experiment.program.server.pipeline.least
     assert np.isfinite(result.model()["W"]).all()
     assert result.rounds["skipped"].tolist() == [0, 0, int(least > 2), 0]
     assert result.rounds["clients_reported"].tolist() == [0, 14, 2, 14]
@@ -74,8 +78,16 @@ def test_too_few_survivors_skip_the_round(kind):
 @pytest.mark.parametrize("kind", some(KINDS, 12, 2))
 @pytest.mark.filterwarnings("ignore:labels run from 0 to 1")  # of a class that nobody trains on
 def test_one_client_with_one_sample(kind):
-    data = fedsim.Arrays(np.array([[1.0, -2.0]]), np.array([0]), np.array([7]), np.array([[1.0, 0.0]]), np.array([1]))
-    written = {"name": "one", "rounds": 2, "client": client(kind), "server": [link(kind)], "numerics": X64}
+    data = fedsim.Arrays(
+        np.array([[1.0, -2.0]]), np.array([0]), np.array([7]), np.array([[1.0, 0.0]]), np.array([1])
+    )
+    written = {
+        "name": "one",
+        "rounds": 2,
+        "client": client(kind),
+        "server": [link(kind)],
+        "numerics": X64,
+    }
     try:
         result = fedsim.run(written, data=data)
     except fedsim.ScenarioError as error:
@@ -108,6 +120,8 @@ def test_an_impossible_round_ends_the_run_where_asked(tmp_path):
     stopped = run("krum", rounds=6, on_impossible="stop", out=tmp_path / "run", **few)
     first = int(skipping.rounds["round"][skipping.rounds["skipped"] == 1].min())
     assert stopped.status == "stopped" and stopped.rounds["round"].max() == first
-    assert stopped.reasons[0].startswith(f"round {first}: ") and "the rule needs" in stopped.reasons[0]
+    assert (
+        stopped.reasons[0].startswith(f"round {first}: ") and "the rule needs" in stopped.reasons[0]
+    )
     verified = fedsim.verify(tmp_path / "run", data=ragged(clients=14))
     assert verified.equal, verified.checks

@@ -12,10 +12,16 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 
 LR = 0.1
-TWICE = Condition(cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5)
+TWICE = Condition(
+    cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5
+)
 COHORTS = {**CONDITIONS, "drawn twice": TWICE}
 FEW = "{} needs at least {} reporting clients, the cohort has {}"
-FILTERS = [name for name, (_, rule) in RULES.items() if rule.__module__ in ("reference.filters", "reference.detectors")]
+FILTERS = [
+    name
+    for name, (_, rule) in RULES.items()
+    if rule.__module__ in ("reference.filters", "reference.detectors")
+]
 LATER = (
     "geometric_median",
     "multi_krum",
@@ -23,12 +29,16 @@ LATER = (
     "fedau",
     *FILTERS,
 )  # in the long part alone; `rfa` and `krum` share what they compute
-SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast part sees behind methods
+SEEN = [
+    method.server[0] for method in METHODS.values()
+]  # rules that the fast part sees behind methods
 ELSEWHERE = {"dyn"}  # behind its own client method alone
 
 
 def run(server: list[dict], condition: Condition, problem: str = "squares") -> fedsim.Result:
-    return scenarios.run(scenarios.scenario(SGD, server, LR, problem, condition), problem, condition.sizes)
+    return scenarios.run(
+        scenarios.scenario(SGD, server, LR, problem, condition), problem, condition.sizes
+    )
 
 
 def check(name: str, condition: Condition, problem: str = "squares") -> None:
@@ -66,7 +76,9 @@ ONCE = (
 )
 
 
-@pytest.mark.parametrize("name", [name for name, (link, _) in RULES.items() if link not in SEEN and name not in LATER])
+@pytest.mark.parametrize(
+    "name", [name for name, (link, _) in RULES.items() if link not in SEEN and name not in LATER]
+)
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     check(name, HARD, "line")
 
@@ -85,7 +97,11 @@ def test_every_rule_under_every_condition(name, case):
 
 
 def test_every_rule_of_the_registry_has_a_reference():
-    known = {name for name, factory in FAMILIES["rule"].items() if factory.__module__.startswith("fedsim.")}
+    known = {
+        name
+        for name, factory in FAMILIES["rule"].items()
+        if factory.__module__.startswith("fedsim.")
+    }
     assert {link["kind"] for link, _ in RULES.values()} == known - ELSEWHERE - READERS
     assert ELSEWHERE < {link["kind"] for link in SEEN}
 

@@ -32,7 +32,9 @@ def aggregate(case, server, X=None, **rows):
         return fedsim.aggregate(server, X, weights=weights, **rows)
     stack, w = np.zeros(ROOM), np.zeros(ROOM[0])
     stack[:K, :D], w[:K] = X, 1.0 if weights is None else weights
-    known = {name: row if callable(row) else np.pad(row, (0, ROOM[1] - D)) for name, row in rows.items()}
+    known = {
+        name: row if callable(row) else np.pad(row, (0, ROOM[1] - D)) for name, row in rows.items()
+    }
     return fedsim.aggregate(server, stack, weights=w, **known)[:D]
 
 
@@ -59,7 +61,12 @@ def krum(case):
 
 
 def multi_krum(case):
-    yield "agg", aggregate(case, {"kind": "multi_krum", "f": case["params"]["f"], "select": case["params"]["m"]})
+    yield (
+        "agg",
+        aggregate(
+            case, {"kind": "multi_krum", "f": case["params"]["f"], "select": case["params"]["m"]}
+        ),
+    )
 
 
 def rfa_smoothed_weiszfeld(case):
@@ -75,7 +82,10 @@ def geometric_median(case):
 def centered_clipping(case):
     p, v0 = case["params"], array(case["inputs"]["v0"])
     link = {"kind": "centered_clipping", "radius": p["tau"], "iterations": p["L"]}
-    yield "agg", fedsim.aggregate(link, array(case["inputs"]["X"]) - v0) + v0  # a fresh server's v is zero
+    yield (
+        "agg",
+        fedsim.aggregate(link, array(case["inputs"]["X"]) - v0) + v0,
+    )  # a fresh server's v is zero
 
 
 def norm_bounding(case):
@@ -111,7 +121,9 @@ def dnc(case):
 def arc(case):
     yield (
         "rows",
-        fedsim.transmit({"kind": "adaptive_robust_clip", "f": case["params"]["f"]}, array(case["inputs"]["X"]))[0],
+        fedsim.transmit(
+            {"kind": "adaptive_robust_clip", "f": case["params"]["f"]}, array(case["inputs"]["X"])
+        )[0],
     )
 
 
@@ -124,7 +136,9 @@ def bucketing(case):
 
 def foolsgold(case):
     X = jnp.asarray(array(case["inputs"]["X"]))
-    alpha = trusts(jnp.asarray(array(case["inputs"]["H"])), jnp.ones(len(X), bool), case["params"]["kappa"])
+    alpha = trusts(
+        jnp.asarray(array(case["inputs"]["H"])), jnp.ones(len(X), bool), case["params"]["kappa"]
+    )
     yield "alpha", alpha
     yield "agg", alpha @ X
 
@@ -179,7 +193,12 @@ def alie(case):
 
 
 def ipm(case):
-    yield "vec", attacked(array(case["inputs"]["H"]), {"kind": "inner_product", "epsilon": case["params"]["eps"]})
+    yield (
+        "vec",
+        attacked(
+            array(case["inputs"]["H"]), {"kind": "inner_product", "epsilon": case["params"]["eps"]}
+        ),
+    )
 
 
 def distant(kind):
@@ -234,7 +253,9 @@ BY_NAME = {call.__name__: call for call in CALLS} | {
     "min_max": distant("min_max"),
     "min_sum": distant("min_sum"),
 }
-CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if case["fn"] in BY_NAME]
+CASES = [
+    case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if case["fn"] in BY_NAME
+]
 
 
 # Half a second and more to compile, each f anew.
@@ -260,9 +281,15 @@ SLOW = {
     "model_replacement",
 }
 AT_LENGTH = (pytest.mark.long, pytest.mark.share(4))
-MANY = {"centered_clipping", "multi_krum", "norm_bounding"}  # cases that differ in a number: one in three is fast
+MANY = {
+    "centered_clipping",
+    "multi_krum",
+    "norm_bounding",
+}  # cases that differ in a number: one in three is fast
 PLAYED = [
-    pytest.param(case, marks=AT_LENGTH) if case["fn"] in SLOW or (case["fn"] in MANY and i % 3) else case
+    pytest.param(case, marks=AT_LENGTH)
+    if case["fn"] in SLOW or (case["fn"] in MANY and i % 3)
+    else case
     for i, case in enumerate(CASES)
 ]
 
@@ -282,7 +309,9 @@ def test_case_as_it_stands(case, monkeypatch):
 def agrees(case):
     with jax.enable_x64(True):
         for key, got in BY_NAME[case["fn"]](case):
-            np.testing.assert_allclose(got, case["expected"][key], rtol=case["rtol"], atol=case["atol"], err_msg=key)
+            np.testing.assert_allclose(
+                got, case["expected"][key], rtol=case["rtol"], atol=case["atol"], err_msg=key
+            )
 
 
 def test_all_cases_are_there():

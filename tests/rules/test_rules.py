@@ -79,7 +79,12 @@ TABLE = {
     "zeno": Law({"f": 3}, resists=3, equivariant=False),
 }
 VOTES = "robust_learning_rate"  # one client is no majority
-AT_LENGTH = [*list(TABLE)[list(TABLE).index("mean_around_median") :], "fedvarp", "ca2fl", "fedau"]  # long alone
+AT_LENGTH = [
+    *list(TABLE)[list(TABLE).index("mean_around_median") :],
+    "fedvarp",
+    "ca2fl",
+    "fedau",
+]  # long alone
 OURS = {
     family: {name: f for name, f in FAMILIES[family].items() if f.__module__.startswith("fedsim.")}
     for family in ("rule", "stage", "attack")
@@ -91,7 +96,10 @@ def marked(names, every: int = 1) -> list:
     names = list(names)
     short = [name for name in names if name not in AT_LENGTH][::every]
     return [
-        name if name in short else pytest.param(name, marks=(pytest.mark.long, pytest.mark.share(3))) for name in names
+        name
+        if name in short
+        else pytest.param(name, marks=(pytest.mark.long, pytest.mark.share(3)))
+        for name in names
     ]
 
 
@@ -111,7 +119,9 @@ def aggregate(name: str, stack, loss=None, **more):
     """With what the rules want to know: another loss for every client, the server's own update and its loss."""
     needs = FAMILIES["rule"][name](**TABLE[name].link).needs
     if "loss" in needs:
-        more["loss"] = 0.5 + 0.1 * np.arange(len(jax.tree.leaves(stack)[0])) if loss is None else loss
+        more["loss"] = (
+            0.5 + 0.1 * np.arange(len(jax.tree.leaves(stack)[0])) if loss is None else loss
+        )
     if "reference" in needs:
         more["reference"] = jax.tree.map(lambda leaf: np.ones(leaf.shape[1:]), stack)
     if "server_loss" in needs:
@@ -126,7 +136,10 @@ def away_from_one(params, batch=None, key=None):
 
 def deltas(K=K, seed=0, dtype: Any = np.float64):
     rng = np.random.default_rng(seed)
-    return {"w": rng.normal(size=(K, 3, 2)).astype(dtype), "b": [rng.normal(size=(K, 4)).astype(dtype)]}
+    return {
+        "w": rng.normal(size=(K, 3, 2)).astype(dtype),
+        "b": [rng.normal(size=(K, 4)).astype(dtype)],
+    }
 
 
 def counts(K=K) -> np.ndarray:
@@ -178,7 +191,9 @@ def test_order_of_clients_is_of_no_interest(name):
 
 
 @every_rule
-@pytest.mark.parametrize(("factor", "offset"), [(1.0, 2.0), (3.0, 0.0)], ids=["translation", "scale"])
+@pytest.mark.parametrize(
+    ("factor", "offset"), [(1.0, 2.0), (3.0, 0.0)], ids=["translation", "scale"]
+)
 def test_translation_and_positive_scale(name, factor, offset):
     move = lambda tree: jax.tree.map(lambda leaf: factor * leaf + offset, tree)
     want = move(aggregate(name, deltas(), weights=counts()))
@@ -227,7 +242,11 @@ def test_absent_rows_change_no_bit_whatever_they_hold_and_wherever_they_stand(na
             out[place] = leaf
             return out
 
-        got = bits(aggregate(name, jax.tree.map(spread, stack), spread(0.5 + 0.1 * np.arange(K)), weights=wide))
+        got = bits(
+            aggregate(
+                name, jax.tree.map(spread, stack), spread(0.5 + 0.1 * np.arange(K)), weights=wide
+            )
+        )
         if TABLE[name].population and len(place) and place[-1] == K - 1:
             want = got  # of K among 2K + 1 clients
         assert got == want
@@ -289,28 +308,41 @@ def test_few_clients(name):
     if n > 1:
         with pytest.raises(fedsim.ScenarioError, match=f"at least {n} are needed"):
             aggregate(name, deltas(n - 1))
-        with pytest.raises(fedsim.ScenarioError, match="2 rows reported" if n > 2 else "1 rows reported"):
+        with pytest.raises(
+            fedsim.ScenarioError, match="2 rows reported" if n > 2 else "1 rows reported"
+        ):
             aggregate(name, deltas(), weights=np.arange(K) < min(n - 1, 2))
 
 
-@pytest.mark.parametrize("name", marked(n for n in OURS["rule"] if least(n) <= 1 and TABLE[n].unanimous and n != VOTES))
+@pytest.mark.parametrize(
+    "name", marked(n for n in OURS["rule"] if least(n) <= 1 and TABLE[n].unanimous and n != VOTES)
+)
 def test_one_client_is_believed(name):
     close(aggregate(name, deltas(1), weights=[7]), jax.tree.map(lambda leaf: leaf[0], deltas(1)))
 
 
 @pytest.mark.parametrize("name", marked([n for n in OURS["rule"] if least(n) > 1], 2))
 def test_too_small_a_round_does_not_crash_the_rule_itself(name):
-    noun, stack = FAMILIES["rule"][name](**TABLE[name].link), jax.tree.map(jnp.asarray, deltas(2, dtype=np.float32))
+    noun, stack = (
+        FAMILIES["rule"][name](**TABLE[name].link),
+        jax.tree.map(jnp.asarray, deltas(2, dtype=np.float32)),
+    )
     one = jnp.ones(2)
     row = jax.tree.map(lambda leaf: leaf[0], stack)
     for w in (one, one.at[0].set(0), 0 * one):
         updates = cohort_of(stack, arrived=w > 0, samples=w)
-        context = Context(jax.random.key(0), jnp.int32(1), 2, one[0], {"params": row}, jnp.arange(2), w < 0)
-        got, _, _ = noun.apply(updates, noun.init(row, 2), context._replace(server_loss=away_from_one))
+        context = Context(
+            jax.random.key(0), jnp.int32(1), 2, one[0], {"params": row}, jnp.arange(2), w < 0
+        )
+        got, _, _ = noun.apply(
+            updates, noun.init(row, 2), context._replace(server_loss=away_from_one)
+        )
         assert jax.tree.structure(got) == jax.tree.structure(row)
 
 
-@pytest.mark.parametrize(("family", "name"), [(family, name) for family in OURS for name in OURS[family]])
+@pytest.mark.parametrize(
+    ("family", "name"), [(family, name) for family in OURS for name in OURS[family]]
+)
 def test_docstrings_say_what_one_has_to_know(family, name):
     text = OURS[family][name].__doc__ or ""
     assert all(f"{section}:" in text for section in ("Resists", "Cost", "Needs", "References"))
@@ -318,8 +350,14 @@ def test_docstrings_say_what_one_has_to_know(family, name):
 
 
 def test_trimming_nothing_is_the_mean_and_trimming_all_but_one_the_median():
-    close(fedsim.aggregate({"kind": "trimmed_mean", "trim": 0}, deltas()), fedsim.aggregate("mean", deltas()))
-    close(fedsim.aggregate({"kind": "trimmed_mean", "trim": 4}, deltas()), fedsim.aggregate("median", deltas()))
+    close(
+        fedsim.aggregate({"kind": "trimmed_mean", "trim": 0}, deltas()),
+        fedsim.aggregate("mean", deltas()),
+    )
+    close(
+        fedsim.aggregate({"kind": "trimmed_mean", "trim": 4}, deltas()),
+        fedsim.aggregate("median", deltas()),
+    )
 
 
 @pytest.mark.long
@@ -335,7 +373,11 @@ def test_order_statistics_are_those_of_numpy_in_every_block_of_columns():
 @pytest.mark.parametrize("dtype", some([np.float32, np.float64]))
 def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_not_finite(K, dtype):
     rng, trim = np.random.default_rng(K), (K - 1) // 4
-    stack = {"a": rng.normal(size=(K, 1500)), "b": np.zeros((K, 0)), "c": rng.integers(-2, 3, (K, 7, 40))}
+    stack = {
+        "a": rng.normal(size=(K, 1500)),
+        "b": np.zeros((K, 0)),
+        "c": rng.integers(-2, 3, (K, 7, 40)),
+    }
     stack["d"] = rng.normal(size=K) * 1e30
     stack["a"][rng.random((K, 1500)) < 0.05] = np.inf
     stack["a"][rng.random((K, 1500)) < 0.05] = -np.inf
@@ -346,7 +388,12 @@ def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_n
         centre = {name: leaf[trim : K - trim].mean(0) for name, leaf in ordered.items()}
     jax.tree.map(np.testing.assert_array_equal, fedsim.aggregate("median", stack), middle)
     rtol = 1e-5 if dtype is np.float32 else 1e-12
-    close(fedsim.aggregate({"kind": "trimmed_mean", "trim": trim}, stack), centre, rtol=rtol, atol=rtol)
+    close(
+        fedsim.aggregate({"kind": "trimmed_mean", "trim": trim}, stack),
+        centre,
+        rtol=rtol,
+        atol=rtol,
+    )
     stack["a"][0] = np.nan  # as +inf
     ordered = np.sort(np.nan_to_num(stack["a"], nan=np.inf, posinf=np.inf, neginf=-np.inf), 0)
     with np.errstate(invalid="ignore"):
@@ -355,10 +402,15 @@ def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_n
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", some(["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"], 3))
+@pytest.mark.parametrize(
+    "name", some(["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"], 3)
+)
 def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
     """Wide enough for several blocks, and for matrix products that add up in another order when they are larger."""
-    X, rng = np.random.default_rng(6).normal(size=(21, 9001)).astype(np.float32), np.random.default_rng(7)
+    X, rng = (
+        np.random.default_rng(6).normal(size=(21, 9001)).astype(np.float32),
+        np.random.default_rng(7),
+    )
     want = bits(aggregate(name, X))
     for capacity in (22, 40, 64, 100):
         wide = np.full((capacity, 9001), np.nan, np.float32)
@@ -403,9 +455,13 @@ def test_krum_sees_small_differences_on_a_large_common_offset():
 def test_geometric_median_stays_on_a_point_that_is_one():
     X = np.array([[0.0, 0.0]] * 3 + [[1.0, 0.0], [0.0, 1.0]])
     np.testing.assert_allclose(fedsim.aggregate("geometric_median", X), [0, 0], atol=1e-12)
-    square = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])  # starts on the fifth
+    square = np.array(
+        [[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]]
+    )  # starts on the fifth
     np.testing.assert_allclose(fedsim.aggregate("geometric_median", square), [1, 1], atol=1e-12)
-    off = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0], [2.0, 2.0], [-8.0, -8.0]])  # its mean is a row, no median
+    off = np.array(
+        [[0.0, 0.0], [6.0, 0.0], [0.0, 6.0], [2.0, 2.0], [-8.0, -8.0]]
+    )  # its mean is a row, no median
     got = fedsim.aggregate("geometric_median", off)
     spread = lambda v: np.linalg.norm(off - v, axis=1).sum()
     around = got + 1e-5 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, -1]])
@@ -419,7 +475,13 @@ def test_centered_clipping_remembers():
     updates = cohort_of(x)
     v = noun.init(x[0], 4)
     context = Context(
-        jax.random.key(0), jnp.int32(1), 4, jnp.ones(()), {"params": v}, jnp.arange(4), jnp.zeros(4, bool)
+        jax.random.key(0),
+        jnp.int32(1),
+        4,
+        jnp.ones(()),
+        {"params": v},
+        jnp.arange(4),
+        jnp.zeros(4, bool),
     )
     for want in (1, 2, 3):
         got, v, _ = noun.apply(updates, v, context)

@@ -42,7 +42,13 @@ def played(kind: str, rounds: int = 1, samples: float = 0.0, client_lr: float = 
     rule = FAMILIES["rule"][kind](**link)
     f = lambda values: jnp.asarray(values, jnp.float32)
     updates = cohort_of(
-        {"w": f(DELTA)}, f(WEIGHT) > 0, f(WEIGHT), count=f(COUNT), loss=f(LOSS), steps=f(EFFORT), effort=f(EFFORT)
+        {"w": f(DELTA)},
+        f(WEIGHT) > 0,
+        f(WEIGHT),
+        count=f(COUNT),
+        loss=f(LOSS),
+        steps=f(EFFORT),
+        effort=f(EFFORT),
     )
     shared = {"params": {"w": jnp.ones(D)}}
     context = Context(
@@ -70,7 +76,9 @@ def weighted(weights):
     return weights @ DELTA / weights.sum()
 
 
-@pytest.mark.parametrize(("weights", "w"), [("samples", BY_SAMPLES), ("uniform", HERE), ("steps", HERE * EFFORT)])
+@pytest.mark.parametrize(
+    ("weights", "w"), [("samples", BY_SAMPLES), ("uniform", HERE), ("steps", HERE * EFFORT)]
+)
 def test_mean(weights, w):
     close(played("mean", weights=weights)[0], weighted(w))
 
@@ -82,16 +90,27 @@ def test_nova_divides_by_the_effort_and_multiplies_by_the_mean_one():
 
 def test_nova_of_weights_below_one_is_nova_of_their_multiples():
     step = lambda w: fedsim.aggregate("nova", DELTA, weights=w)
-    assert np.allclose(step(BY_SAMPLES / 32), step(BY_SAMPLES), rtol=1e-6) and np.abs(step(BY_SAMPLES)).max() > 0
+    assert (
+        np.allclose(step(BY_SAMPLES / 32), step(BY_SAMPLES), rtol=1e-6)
+        and np.abs(step(BY_SAMPLES)).max() > 0
+    )
 
 
 def test_nova_takes_no_step_from_clients_without_effort():
     samples, count, loss, steps, effort = (
         jnp.asarray(v, jnp.float32) for v in ([2, 2], [1, 1], [0, 0], [4, 0], [4, 0])
     )
-    updates = cohort_of({"w": jnp.ones((2, 1))}, samples=samples, count=count, loss=loss, steps=steps, effort=effort)
+    updates = cohort_of(
+        {"w": jnp.ones((2, 1))}, samples=samples, count=count, loss=loss, steps=steps, effort=effort
+    )
     context = Context(
-        jax.random.key(0), *(jnp.float32(v) for v in (1, 2, 0.5)), {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0
+        jax.random.key(0),
+        *(jnp.float32(v) for v in (1, 2, 0.5)),
+        {},
+        jnp.arange(2),
+        jnp.zeros(2, bool),
+        None,
+        4.0,
     )
     step, _, _ = FAMILIES["rule"]["nova"]().apply(updates, (), context)
     assert np.asarray(step["w"]) == pytest.approx((2 / 4) * (2 * 4 + 2 * 0) / 4 / 4)
@@ -128,7 +147,10 @@ def test_dyn_remembers_the_drift():
 def test_q_fair_weighs_by_losses(q, L, lr):
     smooth = 1 / lr if L is None else L
     h = q * LOSS ** (q - 1) * ((smooth * DELTA) ** 2).sum(1) + smooth * LOSS**q
-    close(played("q_fair", q=q, L=L, client_lr=lr)[0], (HERE * LOSS**q) @ (smooth * DELTA) / (HERE @ h))
+    close(
+        played("q_fair", q=q, L=L, client_lr=lr)[0],
+        (HERE * LOSS**q) @ (smooth * DELTA) / (HERE @ h),
+    )
 
 
 def test_q_fair_without_a_learning_rate_takes_no_step():
@@ -156,9 +178,9 @@ def test_shares_of_rows_far_apart_are_searched_without_their_points(iterations):
     share, trusted = _search_shares(tree.gram(rows, w > 0), w, 1e-6, iterations)
     assert trusted
     close(share, np.full(4, 0.25))
-    assert _search_shares(tree.gram(rows, w > 0), jnp.array([0.3, 0.3, 0.2, 0.2]), 1e-6, iterations)[
-        1
-    ]  # while it moves
+    assert _search_shares(
+        tree.gram(rows, w > 0), jnp.array([0.3, 0.3, 0.2, 0.2]), 1e-6, iterations
+    )[1]  # while it moves
 
 
 def scores_of_krum(neighbours):
@@ -183,7 +205,9 @@ def test_krum_is_its_definition(link, neighbours):
     close(played("multi_krum", **link, select=2)[0], DELTA[order[:2]].mean(0))
 
 
-@pytest.mark.parametrize(("kind", "link"), [("krum", {"f": 1}), ("multi_krum", {"f": 1}), ("median", {})])
+@pytest.mark.parametrize(
+    ("kind", "link"), [("krum", {"f": 1}), ("multi_krum", {"f": 1}), ("median", {})]
+)
 def test_of_messages_that_are_all_absent_nothing_is_taken(kind, link, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "WEIGHT", np.zeros(K))
     np.testing.assert_array_equal(played(kind, **link)[0], np.zeros(D))
@@ -306,7 +330,12 @@ def test_defaults_of_the_papers_of_the_server_and_of_cohorts(family):
         assert {p.name: p.default for p in parameters if p.default is not p.empty} == wanted, name
 
 
-FROM_0, ABOVE_0, FROM_1, DECAY = ((0,), (-0.5,)), ((0.5,), (0.0,)), ((1,), (0,)), ((0.0, 0.5), (-0.1, 1.0))
+FROM_0, ABOVE_0, FROM_1, DECAY = (
+    ((0,), (-0.5,)),
+    ((0.5,), (0.0,)),
+    ((1,), (0,)),
+    ((0.0, 0.5), (-0.1, 1.0)),
+)
 ABOVE_0_TO_1, SHARE = ((0.1, 1.0), (0.0, 1.1)), ((0.0, 1.0), (-0.1, 1.1))
 ITERATIONS = ((1, 100_000), (0, 100_001))
 ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {  # of every parameter: values that are taken, and some that are not
@@ -364,8 +393,13 @@ def test_defaults_of_rules_weigh_by_what_they_say():
     made = FAMILIES["rule"]
     assert made["geometric_median"]().weights is reported and made["rfa"]().weights is by_samples
     assert made["geometric_median"](weights="samples").weights is by_samples
-    assert made["geometric_median"]().bound and made["geometric_median"](smoothing=0.1).bound is None
-    assert made["geometric_median"](iterations=5).bound is None and made["krum"](1, neighbours=2).bound is None
+    assert (
+        made["geometric_median"]().bound and made["geometric_median"](smoothing=0.1).bound is None
+    )
+    assert (
+        made["geometric_median"](iterations=5).bound is None
+        and made["krum"](1, neighbours=2).bound is None
+    )
 
 
 def test_defaults_of_rules_that_are_linear_and_of_their_least():
@@ -376,13 +410,19 @@ def test_defaults_of_rules_that_are_linear_and_of_their_least():
     )
     expected = made["mean"](denominator="expected")
     assert (
-        (made["mean"]().least, expected.least) == (1, 0) and expected.needs == {"expected"} and not made["mean"]().needs
+        (made["mean"]().least, expected.least) == (1, 0)
+        and expected.needs == {"expected"}
+        and not made["mean"]().needs
     )
     updates, one = cohort_of({"w": jnp.array([[2.0], [4.0]])}), jnp.float32(1)
-    context = Context(jax.random.key(0), jnp.int32(1), one, one, {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0)
+    context = Context(
+        jax.random.key(0), jnp.int32(1), one, one, {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0
+    )
     context = context._replace(expected=4 * one, expected_samples=8 * one)
     for weights, wanted in (("samples", 6 / 8), ("uniform", 6 / 4)):
-        step, _, _ = made["mean"](weights=weights, denominator="expected").apply(updates, (), context)
+        step, _, _ = made["mean"](weights=weights, denominator="expected").apply(
+            updates, (), context
+        )
         assert step["w"].tolist() == [wanted]
     with pytest.raises(ValueError, match="denominator: actual"):
         made["mean"](weights="steps", denominator="expected")
@@ -397,7 +437,8 @@ def test_divide_and_conquer_draws_different_coordinates_for_every_iteration():
         and len(set(map(tuple, some))) > 1
     )
     assert (
-        set(some.ravel()) <= set(range(10)) and drawn(jax.random.key(0), rows, 3, 2, 99).tolist() == [[*range(10)]] * 2
+        set(some.ravel()) <= set(range(10))
+        and drawn(jax.random.key(0), rows, 3, 2, 99).tolist() == [[*range(10)]] * 2
     )
     assert most_rows(0) is None and most_rows(1) == MOST and most_rows(5) == 31
 
@@ -408,18 +449,25 @@ def test_how_often_a_round_draws_each_client():
     assert share(selection.all()) == [1.0] * 3 and share(selection.poisson(0.25)) == [0.25] * 3
     assert share(selection.uniform(2)) == share(selection.cyclic(2)) == [2 / 3] * 3
     assert share(selection.weighted(3)) == [0.75, 0.75, 1.5]
-    assert share(selection.listed([[0, 0], [2, 0]])) == [1.5, 0.5, 0.0] and share(selection.listed([[5]])) == [0, 0, 1]
+    assert share(selection.listed([[0, 0], [2, 0]])) == [1.5, 0.5, 0.0] and share(
+        selection.listed([[5]])
+    ) == [0, 0, 1]
     assert share(selection.listed([[0]])) == [1, 0, 0]
-    assert selection.power_of_choice(2, 3).share is None and selection.power_of_choice(2, 3).needs == {"loss"}
+    assert selection.power_of_choice(2, 3).share is None and selection.power_of_choice(
+        2, 3
+    ).needs == {"loss"}
     assert selection.power_of_choice(2, 3).nominal(9) == 2 and selection.power_of_choice(2, 2)
     with pytest.raises(ValueError, match="2 candidates for a cohort of 3"):
         selection.power_of_choice(3, 2)
 
 
 def test_of_power_of_choice_unknown_losses_come_first_and_infinite_ones_last():
-    population = selection.Population(np.arange(5, 10), np.ones(5), np.array([0.5, np.inf, 2.0, np.nan, 2.0]))
+    population = selection.Population(
+        np.arange(5, 10), np.ones(5), np.array([0.5, np.inf, 2.0, np.nan, 2.0])
+    )
     chosen = [
-        selection.power_of_choice(k, 5).draw(population, 1, np.random.default_rng(0)).tolist() for k in range(1, 6)
+        selection.power_of_choice(k, 5).draw(population, 1, np.random.default_rng(0)).tolist()
+        for k in range(1, 6)
     ]
     assert chosen[4] == [8, 7, 9, 5, 6] and all(part == chosen[4][: len(part)] for part in chosen)
 
@@ -427,7 +475,11 @@ def test_of_power_of_choice_unknown_losses_come_first_and_infinite_ones_last():
 def test_q_fair_looks_at_no_loss_of_who_is_absent():
     loss, rows = [0.5, float("nan")], [[1.0], [5.0]]
     alone = fedsim.aggregate({"kind": "q_fair", "q": 1.0}, rows, weights=[1, 0], loss=[0.5, 0.5])
-    assert fedsim.aggregate({"kind": "q_fair", "q": 1.0}, rows, weights=[1, 0], loss=loss) == alone != 0
+    assert (
+        fedsim.aggregate({"kind": "q_fair", "q": 1.0}, rows, weights=[1, 0], loss=loss)
+        == alone
+        != 0
+    )
 
 
 def test_fedexp_of_updates_that_cancel_stays_where_it_is():
@@ -436,7 +488,9 @@ def test_fedexp_of_updates_that_cancel_stays_where_it_is():
 
 def test_horvitz_thompson_of_one_message():
     for samples in (1.0, 5.0):
-        assert fedsim.aggregate("horvitz_thompson", [[2.0], [4.0]], weights=[samples, 0.0]).tolist() == [2.0]
+        assert fedsim.aggregate(
+            "horvitz_thompson", [[2.0], [4.0]], weights=[samples, 0.0]
+        ).tolist() == [2.0]
 
 
 def test_krum_measures_all_others_where_there_are_fewer_than_neighbours():
@@ -444,13 +498,23 @@ def test_krum_measures_all_others_where_there_are_fewer_than_neighbours():
     updates = cohort_of(rows, jnp.array([True, True, True, True, False]))
     wanted = [81 + 64 + 36, 81 + 1 + 9, 64 + 1 + 4, 36 + 9 + 4, np.inf]
     for neighbours in (3, 9):
-        np.testing.assert_allclose(jax.jit(lambda u, k=neighbours: krum_scores(u, 0, k))(updates), wanted, rtol=1e-6)
+        np.testing.assert_allclose(
+            jax.jit(lambda u, k=neighbours: krum_scores(u, 0, k))(updates), wanted, rtol=1e-6
+        )
 
 
 def test_multi_krum_of_equal_rows_takes_the_lowest_indices():
     first = jnp.arange(64) < 5
     context = Context(
-        jax.random.key(0), jnp.int32(1), jnp.float32(64), jnp.float32(0.5), {}, jnp.arange(64), first, None, 64.0
+        jax.random.key(0),
+        jnp.int32(1),
+        jnp.float32(64),
+        jnp.float32(0.5),
+        {},
+        jnp.arange(64),
+        first,
+        None,
+        64.0,
     )
     _, _, info = jax.jit(FAMILIES["rule"]["multi_krum"](1, select=5).apply)(
         cohort_of({"w": jnp.zeros((64, 1))}), (), context
@@ -470,7 +534,11 @@ def test_agnostic_starts_with_equal_weights_of_those_who_can_take_part():
     ("rows", "weights", "at"),
     [
         (
-            [[0, 0, 0], [0.4992440640926361, 0.8664613962173462, 0], [0.4992440640926361, -0.8664613962173462, 0]],
+            [
+                [0, 0, 0],
+                [0.4992440640926361, 0.8664613962173462, 0],
+                [0.4992440640926361, -0.8664613962173462, 0],
+            ],
             [1, 1, 1],
             0,
         ),
@@ -480,14 +548,18 @@ def test_agnostic_starts_with_equal_weights_of_those_who_can_take_part():
 def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at, unit):
     """A row that sees two others under an angle just above 120°, and one with half of the weight."""
     stacked = unit * np.float32(rows)
-    found = fedsim.aggregate({"kind": "geometric_median", "weights": "samples"}, stacked, weights=weights)
+    found = fedsim.aggregate(
+        {"kind": "geometric_median", "weights": "samples"}, stacked, weights=weights
+    )
     assert found.tolist() == stacked[at].tolist()
 
 
 def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
     rows = jnp.array([[-1.0, 0], [2, 0], [3, -2], [-2, -2], [-3, -3], [-2, -1], [2, -1]])
     found = jax.jit(lambda rows: _search_points(rows, jnp.full(7, 1 / 7), 0.0, None))(rows)
-    np.testing.assert_allclose(found, [-0.6620109, -1.09052399], atol=5e-5)  # of Weiszfeld's iteration in float64
+    np.testing.assert_allclose(
+        found, [-0.6620109, -1.09052399], atol=5e-5
+    )  # of Weiszfeld's iteration in float64
 
 
 def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch):
@@ -500,10 +572,14 @@ def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch
     for written_out in (128, 1):  # and layer by layer, as for many rows
         monkeypatch.setattr(sorting, "WRITTEN_OUT", written_out)
         monkeypatch.setattr(sorting, "FEW", written_out)
-        both = jax.jit(lambda stack: sorting.by_sorted_columns(ends, stack, jnp.ones(2, bool)))(stacked)
+        both = jax.jit(lambda stack: sorting.by_sorted_columns(ends, stack, jnp.ones(2, bool)))(
+            stacked
+        )
         for leaf, row in zip(stacked, both, strict=True):
             there = jnp.where(jnp.isnan(leaf), jnp.inf, leaf)
-            np.testing.assert_array_equal(row, there[0] + there[1] if leaf.size else leaf[0], strict=True)
+            np.testing.assert_array_equal(
+                row, there[0] + there[1] if leaf.size else leaf[0], strict=True
+            )
 
 
 @pytest.mark.parametrize("shapes", [[(3,), (2, 2), ()], [(), (300_000,), (2, 2), (140_001,), (3,)]])
@@ -511,6 +587,8 @@ def test_narrow_leaves_that_stand_together_come_back_as_they_were(shapes):
     rng = np.random.default_rng(4)
     stacked = [jnp.asarray(rng.normal(size=(3, *shape)), jnp.float32) for shape in shapes]
     middle = lambda ranks: ranks.at(jnp.int32(1))
-    medians = jax.jit(lambda stack: sorting.by_sorted_columns(middle, stack, jnp.ones(3, bool)))(stacked)
+    medians = jax.jit(lambda stack: sorting.by_sorted_columns(middle, stack, jnp.ones(3, bool)))(
+        stacked
+    )
     for leaf, row in zip(stacked, medians, strict=True):
         np.testing.assert_array_equal(row, np.median(leaf, axis=0), strict=True)

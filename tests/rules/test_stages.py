@@ -50,7 +50,9 @@ AT_LENGTH = {"adaptive_robust_clip", "bucket", *list(ATTACKS)[3:]}  # in the lon
 
 def links(kinds) -> list:
     marks = lambda name: pytest.mark.long if name in AT_LENGTH else ()
-    return [pytest.param({"kind": name, **rest}, id=name, marks=marks(name)) for name, rest in kinds]
+    return [
+        pytest.param({"kind": name, **rest}, id=name, marks=marks(name)) for name, rest in kinds
+    ]
 
 
 every_link = pytest.mark.parametrize("link", links(EVERY))
@@ -77,7 +79,14 @@ def through(link, updates: Updates, malicious=MALICIOUS) -> Updates:
     noun = noun.aim(honest_mean) if isinstance(noun, Aim) else noun
     noun = lift(noun) if isinstance(noun, RowStage) else noun
     params = take(updates.delta, 0)
-    rest = (jnp.int32(1), K, jnp.ones(()), {"params": params}, jnp.arange(K), jnp.asarray(malicious))
+    rest = (
+        jnp.int32(1),
+        K,
+        jnp.ones(()),
+        {"params": params},
+        jnp.arange(K),
+        jnp.asarray(malicious),
+    )
     return noun.apply(updates, noun.init(params, K), Context(jax.random.key(0), *rest))[0]
 
 
@@ -128,7 +137,9 @@ def test_honest_rows_pass_bit_for_bit(link):
 
 def test_sign_flip_reverses():
     got, stack = sent({"kind": "sign_flip", "scale": 2.5}, deltas(), malicious=MALICIOUS), deltas()
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[MALICIOUS], -2.5 * b[MALICIOUS]), got, stack)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_array_equal(a[MALICIOUS], -2.5 * b[MALICIOUS]), got, stack
+    )
 
 
 @pytest.mark.parametrize(("value", "test"), [("nan", np.isnan), ("inf", np.isposinf)])
@@ -150,7 +161,9 @@ def test_gaussian_noise_differs_between_clients_leaves_and_seeds_and_comes_again
 
 def test_gaussian_noise_goes_with_the_client_not_with_its_place():
     stack = np.zeros((4, 8))
-    alone, both = (sent({"kind": "gaussian", "std": 1.0}, stack, malicious=ids) for ids in ([2], [1, 2]))
+    alone, both = (
+        sent({"kind": "gaussian", "std": 1.0}, stack, malicious=ids) for ids in ([2], [1, 2])
+    )
     assert bits(alone[2]) == bits(both[2])
 
 
@@ -176,20 +189,28 @@ def test_clip_neither_overflows_nor_underflows(value):
 
 
 def test_clip_at_the_neutral_bound_changes_no_bit():
-    assert bits(sent({"kind": "clip", "norm": 1e30}, deltas(dtype=np.float32))) == bits(deltas(dtype=np.float32))
+    assert bits(sent({"kind": "clip", "norm": 1e30}, deltas(dtype=np.float32))) == bits(
+        deltas(dtype=np.float32)
+    )
 
 
 def test_mixing_with_nobody_expected_mixes_all_to_their_mean():
     w = np.array([1.0, 0, 1, 2, 0, 3, 1, 1, 0])
     got, stack = sent({"kind": "mix_neighbours", "f": 0}, deltas(), weights=w), deltas()
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a[w > 0], np.broadcast_to(b[w > 0].mean(0), a[w > 0].shape)), got, stack
+        lambda a, b: np.testing.assert_allclose(
+            a[w > 0], np.broadcast_to(b[w > 0].mean(0), a[w > 0].shape)
+        ),
+        got,
+        stack,
     )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
 def test_mixing_keeps_outliers_to_themselves(value):
-    got = sent({"kind": "mix_neighbours", "f": 2}, poisoned(deltas(dtype=np.float32), slice(3, 5), value))
+    got = sent(
+        {"kind": "mix_neighbours", "f": 2}, poisoned(deltas(dtype=np.float32), slice(3, 5), value)
+    )
     for leaf in jax.tree.leaves(got):
         others = np.delete(leaf, [3, 4], 0)
         assert (np.abs(others) < 10).all()
@@ -199,7 +220,9 @@ def test_mixing_gives_row_and_answer_alike_in_every_block_of_columns():
     X = np.random.default_rng(3).normal(size=(40, 3000))
     distance = ((X[:, None] - X[None]) ** 2).sum(-1)
     nearest = np.argsort(distance, 1, kind="stable")[:, :33]
-    np.testing.assert_allclose(sent({"kind": "mix_neighbours", "f": 7}, X), X[nearest].mean(1), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        sent({"kind": "mix_neighbours", "f": 7}, X), X[nearest].mean(1), rtol=1e-12, atol=1e-14
+    )
 
 
 def test_mixing_needs_more_rows_than_it_expects_attackers():
@@ -222,5 +245,7 @@ def test_mixing_needs_more_rows_than_it_expects_attackers():
     ids=lambda link: link["kind"],
 )
 def test_values_out_of_range_are_refused(link):
-    with pytest.raises(fedsim.ScenarioError, match=rf"{next(key for key in link if key != 'kind')}: should be"):
+    with pytest.raises(
+        fedsim.ScenarioError, match=rf"{next(key for key in link if key != 'kind')}: should be"
+    ):
         fedsim.transmit(link, np.ones((3, 2)))

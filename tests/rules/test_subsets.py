@@ -38,7 +38,10 @@ def test_every_subset_is_seen_once_in_lexicographic_order(f):
 
 @pytest.mark.parametrize("kind", ["minimum_diameter", "smallest_eigenvalue"])
 def test_more_subsets_than_can_be_gone_through_are_refused(kind):
-    with pytest.raises(fedsim.ScenarioError, match=f"{kind} {TOO_MANY}, and 60 rows reported; lower f, or give fewer"):
+    with pytest.raises(
+        fedsim.ScenarioError,
+        match=f"{kind} {TOO_MANY}, and 60 rows reported; lower f, or give fewer",
+    ):
         fedsim.aggregate({"kind": kind, "f": 5}, np.ones((60, 2)))
 
 
@@ -48,7 +51,8 @@ def test_a_scenario_with_more_of_them_is_refused_before_anything_is_made(tmp_pat
         "name: many\ndata: {kind: digits, clients: 60}\ncohort: all\nserver: [{kind: minimum_diameter, f: 5}]\n"
     )
     with pytest.raises(
-        fedsim.ScenarioError, match=rf"server\[0\].f: minimum_diameter {TOO_MANY}, the cohort has 60; lower"
+        fedsim.ScenarioError,
+        match=rf"server\[0\].f: minimum_diameter {TOO_MANY}, the cohort has 60; lower",
     ):
         fedsim.run(read(path))
 

@@ -26,18 +26,26 @@ TINY = {
 
 def allowed(root) -> set[str]:
     """Files that may differ, by the README's own sentence."""
-    section = (root / "README.md").read_text().partition("## Nothing is lost")[2].partition("\n## ")[0]
+    section = (
+        (root / "README.md").read_text().partition("## Nothing is lost")[2].partition("\n## ")[0]
+    )
     sentence = re.search(r"Between two equal runs only (.*?) may differ", section, re.S)
     assert sentence, "the README names the files that may differ"
     return set(re.findall(r"`([\w./]+)`", sentence[1]))
 
 
 def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.long
-def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(root, tmp_path, pictures, monkeypatch):
+def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(
+    root, tmp_path, pictures, monkeypatch
+):
     """All but the pictures, which take long: that they are the same bytes again is a test of their own."""
     monkeypatch.setattr(derived, "_figures", lambda *_: ())
     for name in ("one", "two"):
@@ -46,9 +54,14 @@ def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(root
     assert one.keys() == two.keys() and {"report.html", "tables/summary.tex"} <= one.keys()
     differing = {name for name in one if one[name] != two[name]}
     # the log has the rows of timing.csv, and the commits the hash of the log
-    tops = {name.partition("/")[0] if name.startswith("checkpoints/") else name for name in differing}
+    tops = {
+        name.partition("/")[0] if name.startswith("checkpoints/") else name for name in differing
+    }
     assert (
-        {"timing.csv", "run.json"} <= tops <= allowed(root) == {"timing.csv", "run.json", "report.html", "checkpoints"}
+        {"timing.csv", "run.json"}
+        <= tops
+        <= allowed(root)
+        == {"timing.csv", "run.json", "report.html", "checkpoints"}
     )
 
 
@@ -84,7 +97,11 @@ def verified(out, *words):
     told = CliRunner().invoke(cli, ["verify", str(out), *map(str, words)])
     assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
     lines = told.stdout.splitlines()
-    return told.exit_code, lines[-1], {line[5:].partition(":")[0]: line[:3] for line in lines[:-1] if line[:3] != "ok "}
+    return (
+        told.exit_code,
+        lines[-1],
+        {line[5:].partition(":")[0]: line[:3] for line in lines[:-1] if line[:3] != "ok "},
+    )
 
 
 WHOLE, WRONG = "is equal to what its record says", "is NOT what its record says"
@@ -120,7 +137,10 @@ def test_another_machine_is_missing_and_not_wrong(done, monkeypatch):
     here = verification.numerical
     monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9"})
     code, last, marks = verified(out, "--data-root", study)
-    assert (code, marks) == (2, {"environment": "-- "}) and "cannot be checked here: bits may differ" in last
+    assert (code, marks) == (
+        2,
+        {"environment": "-- "},
+    ) and "cannot be checked here: bits may differ" in last
     told = CliRunner().invoke(cli, ["verify", str(out), "--json"])
     said = json.loads(told.stdout)
     assert told.exit_code == 2 and (said["equal"], said["wrong"]) == (False, False)
@@ -133,8 +153,19 @@ def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
     fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
     found = fedsim.verify(tmp_path / "mine")
-    assert not found.equal and not found.wrong and [c.name for c in found.checks if not c.possible] == ["scenario"]
-    assert [c.name for c in found.checks] == ["record", "files", "commits", "tables", "version", "scenario"]
+    assert (
+        not found.equal
+        and not found.wrong
+        and [c.name for c in found.checks if not c.possible] == ["scenario"]
+    )
+    assert [c.name for c in found.checks] == [
+        "record",
+        "files",
+        "commits",
+        "tables",
+        "version",
+        "scenario",
+    ]
     assert verified(tmp_path / "mine")[0] == 2
     wrong = fedsim.verify(tmp_path / "mine", data=data._replace(x=x + 1))
     assert wrong.wrong and not wrong.equal
@@ -143,4 +174,7 @@ def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
 
 def test_help_says_which_exit_code_is_which():
     shown = " ".join(CliRunner().invoke(cli, ["verify", "--help"]).output.split())
-    assert "Exit code 7 when something is wrong; 2 when nothing is, and something could not be checked here" in shown
+    assert (
+        "Exit code 7 when something is wrong; 2 when nothing is, and something could not be checked here"
+        in shown
+    )

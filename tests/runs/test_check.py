@@ -38,23 +38,36 @@ def written(folder, **sections):
 
 
 def fedsim(*words, cwd):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"XDG_CACHE_HOME": str(cwd / "cache")}
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {
+        "XDG_CACHE_HOME": str(cwd / "cache")
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "fedsim.cli", *words], cwd=cwd, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "fedsim.cli", *words],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("sections", [{"method": method} for method in some(["scaffold", "mime", "qfedavg"])])
+@pytest.mark.parametrize(
+    "sections", [{"method": method} for method in some(["scaffold", "mime", "qfedavg"])]
+)
 def test_what_is_foretold_is_what_happens(sections, tmp_path, monkeypatch):
     path = written(tmp_path, **sections)
     monkeypatch.chdir(tmp_path)
-    told = json.loads(CliRunner().invoke(cli, ["check", path, "--json"], catch_exceptions=False).stdout)
+    told = json.loads(
+        CliRunner().invoke(cli, ["check", path, "--json"], catch_exceptions=False).stdout
+    )
     assert not (tmp_path / "reports").exists()
     last = run(path).rounds.iloc[-1]
-    assert told["bytes_up_a_round"] * 3 == last["bytes_up"] and told["bytes_down_a_round"] * 3 == last["bytes_down"]
+    assert (
+        told["bytes_up_a_round"] * 3 == last["bytes_up"]
+        and told["bytes_down_a_round"] * 3 == last["bytes_down"]
+    )
     assert told["parameters"] == 64 * 20 + 20 + 20 * 10 + 10
     assert told["clients"] == 30 and told["clients_a_round"] == 6
     assert told["longest_client_steps"] * 6 >= told["steps_a_round"] > 0
@@ -70,7 +83,9 @@ def test_the_memory_of_a_large_stack_is_foretold(server, tmp_path):
     told = json.loads(fedsim("check", path, "--json", cwd=tmp_path))
     assert told["stacked"] == (server == "median")
     fedsim("run", path, "--quiet", "--no-pictures", cwd=tmp_path)
-    measured = json.loads((tmp_path / "reports" / "small" / "run.json").read_text())["memory"]["process_peak"]
+    measured = json.loads((tmp_path / "reports" / "small" / "run.json").read_text())["memory"][
+        "process_peak"
+    ]
     assert told["peak_bytes"] == pytest.approx(measured, rel=0.2)
 
 
@@ -95,7 +110,9 @@ def test_the_programs_of_a_small_run_are_counted_and_not_compiled(caplog):
 def test_values_count_from_where_they_are_made_to_where_they_are_last_read():
     x, n = jax.ShapeDtypeStruct((16, 16), np.float32), 16 * 16 * 4
     product = lambda a: a @ a
-    twice = lambda a: jnp.exp(product(a)) @ product(product(a))  # exp is fused; what it is made of stays
+    twice = lambda a: (
+        jnp.exp(product(a)) @ product(product(a))
+    )  # exp is fused; what it is made of stays
     assert counted(jax.jit(product), x) == n and counted(jax.jit(twice), x) == 3 * n
     assert counted(jax.jit(twice), x, donated=x) == 2 * n
     loop = lambda a: jax.lax.fori_loop(0, 3, lambda _, carried: product(product(carried)), a)

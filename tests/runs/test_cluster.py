@@ -26,9 +26,13 @@ from fedsim.runs.cluster import Cluster, connected, parts_of
 from fedsim.runs.filenames import Layout
 from fedsim.runs.terms import Terms, differing, environment_of
 
-needs_dask = pytest.mark.skipif(not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`")
+needs_dask = pytest.mark.skipif(
+    not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`"
+)
 METHODS = "scaffold,krum(f=3),fragile"  # Krum's cohort is too small
-LINES = block((ROOT / "README.md").read_text(), "cluster").splitlines()  # scheduler, worker, comparison
+LINES = block(
+    (ROOT / "README.md").read_text(), "cluster"
+).splitlines()  # scheduler, worker, comparison
 ON = LINES[2].split()[-2:]
 PLUGIN = TESTS / "plugins" / "fragile.py"
 
@@ -46,7 +50,9 @@ def free_port() -> int:
 # --------------------------------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize("on", ["dask://", "dask://host", "tcp://host:8786", "dask://host:99999", "dask://a b:1"])
+@pytest.mark.parametrize(
+    "on", ["dask://", "dask://host", "tcp://host:8786", "dask://host:99999", "dask://a b:1"]
+)
 def test_what_is_no_address(on):
     with pytest.raises(ProcessError, match="write dask://HOST:PORT"), connected(on):
         pass
@@ -54,14 +60,21 @@ def test_what_is_no_address(on):
 
 def test_without_dask_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", None)
-    with pytest.raises(ProcessError, match=r"pip install 'fedsim-jax\[cluster\]'"), connected("dask://127.0.0.1:8786"):
+    with (
+        pytest.raises(ProcessError, match=r"pip install 'fedsim-jax\[cluster\]'"),
+        connected("dask://127.0.0.1:8786"),
+    ):
         pass
 
 
 @needs_dask
 def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
-    with pytest.raises(ProcessError, match=r"no dask scheduler answers \(.*Connection refused\)") as refused:
-        fedsim.compare(SCENARIO, "fedavg,median", out=tmp_path / "out", on=f"dask://127.0.0.1:{free_port()}")
+    with pytest.raises(
+        ProcessError, match=r"no dask scheduler answers \(.*Connection refused\)"
+    ) as refused:
+        fedsim.compare(
+            SCENARIO, "fedavg,median", out=tmp_path / "out", on=f"dask://127.0.0.1:{free_port()}"
+        )
     assert refused.value.exit_code == 2
     assert not (tmp_path / "out").exists()
 
@@ -72,7 +85,10 @@ def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
     [
         ({}, "dask's configuration names no certificate"),
         ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem is not there"),
-        ({"ca-file": __file__, "client.cert": __file__, "client.key": __file__}, "a certificate cannot be read"),
+        (
+            {"ca-file": __file__, "client.cert": __file__, "client.key": __file__},
+            "a certificate cannot be read",
+        ),
     ],
 )
 def test_without_its_certificate_a_scheduler_is_not_even_asked(files, said):
@@ -85,7 +101,9 @@ def test_without_its_certificate_a_scheduler_is_not_even_asked(files, said):
         connected(f"tls://127.0.0.1:{free_port()}"),
     ):
         pass
-    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in str(refused.value) and "\n" not in str(refused.value)
+    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in str(refused.value) and "\n" not in str(
+        refused.value
+    )
 
 
 @needs_dask
@@ -103,8 +121,13 @@ def test_a_worker_that_is_lost_while_terms_are_compared_is_no_other_machine():
 
 
 def test_processes_here_and_elsewhere_are_not_mixed(tmp_path):
-    done = CliRunner().invoke(cli, ["compare", "s.yaml", "--jobs", "2", "--on", "dask://127.0.0.1:8786"])
-    assert done.exit_code == 2 and "--jobs plays runs on this machine and --on on others" in done.output
+    done = CliRunner().invoke(
+        cli, ["compare", "s.yaml", "--jobs", "2", "--on", "dask://127.0.0.1:8786"]
+    )
+    assert (
+        done.exit_code == 2
+        and "--jobs plays runs on this machine and --on on others" in done.output
+    )
 
 
 def test_what_differs_is_named(tmp_path):
@@ -117,7 +140,10 @@ def test_what_differs_is_named(tmp_path):
     terms = Terms(None, str(tmp_path), 4, None, (), expected, {missing: "f00", other: "f00"})
     version, link, *data = differing(terms, jax.devices())
     assert version == f"jax is {jax.__version__} there, 0.0.1 here"
-    assert link == "rule mine is not known there; put it into a file, and enable that with --plugin FILE"
+    assert (
+        link
+        == "rule mine is not known there; put it into a file, and enable that with --plugin FILE"
+    )
     put = "there; put them where every worker reads them"
     assert data == [f"data '{missing}' are not {put}", f"data '{other}' differ {put}"]
 
@@ -126,9 +152,9 @@ def test_parts_hold_neighbours_and_every_run_once():
     asked = [(name, (0, 1, 2)) for name in "abcdefgh"]
     parts = parts_of(asked, slots=2)
     assert [[cell for cell, _ in part] for part in parts] == [[name] for name in "abcdefgh"]
-    assert [seeds for part in parts_of([("a", tuple(range(16)))], slots=1) for _, seeds in part] == [
-        tuple(range(i, i + 4)) for i in (0, 4, 8, 12)
-    ]
+    assert [
+        seeds for part in parts_of([("a", tuple(range(16)))], slots=1) for _, seeds in part
+    ] == [tuple(range(i, i + 4)) for i in (0, 4, 8, 12)]
     assert [len(part) for part in parts_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
     assert parts_of([("a", ())], slots=2) == []
 
@@ -138,9 +164,17 @@ def test_parts_hold_neighbours_and_every_run_once():
 
 def dask(line: str, *more: str, **environment: str) -> subprocess.Popen:
     """A process that the README starts by this line."""
-    command = [sys.executable, "-m", *line.removeprefix(".venv/bin/").split(), "--no-dashboard", *more]
+    command = [
+        sys.executable,
+        "-m",
+        *line.removeprefix(".venv/bin/").split(),
+        "--no-dashboard",
+        *more,
+    ]
     known = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    return subprocess.Popen(command, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def worker(address: str, place: Path, **environment: str) -> subprocess.Popen:
@@ -164,7 +198,17 @@ def cluster(tmp_path):
 
 def command(folder: Path, out: str, *words: str) -> list[str]:
     (folder / "s.yaml").write_text(json.dumps(SCENARIO))
-    named = ["s.yaml", "--methods", METHODS, "--plugin", str(PLUGIN), "--out", out, "--quiet", "--no-pictures"]
+    named = [
+        "s.yaml",
+        "--methods",
+        METHODS,
+        "--plugin",
+        str(PLUGIN),
+        "--out",
+        out,
+        "--quiet",
+        "--no-pictures",
+    ]
     return [sys.executable, "-m", "fedsim.cli", "compare", *named, *words]
 
 
@@ -187,7 +231,9 @@ def children(pid: int) -> list[int]:
             words = place.read_bytes().split(b"\0")
         except OSError:
             continue
-        found += [int(place.parent.name)] * (b"fedsim.runs.remote" in words and str(pid).encode() in words)
+        found += [int(place.parent.name)] * (
+            b"fedsim.runs.remote" in words and str(pid).encode() in words
+        )
     return found
 
 
@@ -196,7 +242,9 @@ def children(pid: int) -> list[int]:
 def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):
     address, processes = cluster
     processes += [worker(address, tmp_path / name) for name in ("one", "two")]
-    process = subprocess.Popen(command(tmp_path, "far", *on(address)), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command(tmp_path, "far", *on(address)), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
     until(lambda: list(tmp_path.glob("far/checkpoints/*/state-*")) or process.poll() is not None)
     until(lambda: children(processes[1].pid) or process.poll() is not None)
     assert process.poll() is None
@@ -212,12 +260,28 @@ def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):
 def certified(folder: Path) -> dict[str, str]:
     """A certificate of its own authority, as dask's configuration names it in the environment, for everybody."""
     key, certificate = folder / "key.pem", folder / "cert.pem"
-    openssl = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    subprocess.run([*openssl, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    openssl = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    subprocess.run(
+        [*openssl, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
     prefix = "DASK_DISTRIBUTED__COMM__TLS"
     environment = {f"{prefix}__CA_FILE": str(certificate)}
     for role in ("SCHEDULER", "WORKER", "CLIENT"):
-        environment |= {f"{prefix}__{role}__CERT": str(certificate), f"{prefix}__{role}__KEY": str(key)}
+        environment |= {
+            f"{prefix}__{role}__CERT": str(certificate),
+            f"{prefix}__{role}__KEY": str(key),
+        }
     return environment
 
 
@@ -234,7 +298,11 @@ def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeyp
     try:
         processes.append(worker(f"tls://{address}", tmp_path / "one", **certificates))
         plain = compared(tmp_path, "plain", "--on", f"dask://{address}", *methods)
-        assert plain.returncode == 2 and "no dask scheduler answers" in plain.stderr and plain.stderr.count("\n") == 1
+        assert (
+            plain.returncode == 2
+            and "no dask scheduler answers" in plain.stderr
+            and plain.stderr.count("\n") == 1
+        )
         for name, value in certificates.items():
             monkeypatch.setenv(name, value)
         done = compared(tmp_path, "far", "--on", f"tls://{address}", *methods)
@@ -263,7 +331,10 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
     assert not list(tmp_path.glob("far/checkpoints/fragile*"))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("far/checkpoints/*/*")}
     process = subprocess.Popen(
-        [*command(tmp_path, "far", *words), "--resume"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [*command(tmp_path, "far", *words), "--resume"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     until(lambda: children(processes[1].pid) and children(processes[2].pid))
     time.sleep(3)  # the two compare the terms; what comes then are runs
@@ -293,7 +364,10 @@ def test_a_worker_that_computes_otherwise_is_refused(tmp_path, cluster):
 def test_a_client_of_ones_own_and_no_workers(tmp_path):
     from distributed import Client, LocalCluster
 
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as local, Client(local) as client:
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as local,
+        Client(local) as client,
+    ):
         with pytest.raises(ProcessError, match="has no workers"):
             Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), Layout(Path(), {}))
         assert client.status == "running"

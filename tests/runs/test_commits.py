@@ -32,7 +32,11 @@ def opened(folder):
     """Rounds that a journal finds when it goes on there -> they, the round of its state, the journal."""
     found = Journal(folder, IDENTITY)
     last = found.last(9)
-    return [row["round"] for row in found.records.get("rounds", [])], last and last.values["round"], found
+    return (
+        [row["round"] for row in found.records.get("rounds", [])],
+        last and last.values["round"],
+        found,
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ numbers
@@ -61,7 +65,8 @@ def test_the_commit_before_is_taken_when_the_millionth_is_damaged(tmp_path):
     committed(tmp_path, [1, 2], first=999_999)
     (tmp_path / name_of(1_000_000)).write_bytes(b"no commit")
     with pytest.warns(
-        UserWarning, match=r"state-1000000\.ckpt: is no fedsim checkpoint; going on from the commit before"
+        UserWarning,
+        match=r"state-1000000\.ckpt: is no fedsim checkpoint; going on from the commit before",
     ):
         rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1], 1, 1_000_000)
@@ -79,7 +84,13 @@ def test_files_with_other_names_are_no_commits(tmp_path):
     assert [path.name for path in commits(tmp_path)] == [name_of(1), name_of(2)]
     rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1, 2], 2, 2)
-    assert [number_of(name_of(n)) for n in (0, 1, 999_999, 10**6, 10**9)] == [0, 1, 999_999, 10**6, 10**9]
+    assert [number_of(name_of(n)) for n in (0, 1, 999_999, 10**6, 10**9)] == [
+        0,
+        1,
+        999_999,
+        10**6,
+        10**9,
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- the order of writes
@@ -89,8 +100,12 @@ def test_the_rows_of_a_commit_are_written_before_it(tmp_path, monkeypatch):
     """A process that ends between the two leaves rows that never happened, and never a commit without its rows."""
     written = []
     append, write = files.append, files.write
-    monkeypatch.setattr(files, "append", lambda path, *rest: (written.append(path.name), append(path, *rest))[1])
-    monkeypatch.setattr(files, "write", lambda path, *rest: (written.append(path.name), write(path, *rest))[1])
+    monkeypatch.setattr(
+        files, "append", lambda path, *rest: (written.append(path.name), append(path, *rest))[1]
+    )
+    monkeypatch.setattr(
+        files, "write", lambda path, *rest: (written.append(path.name), write(path, *rest))[1]
+    )
     committed(tmp_path, [1, 2])
     assert written == [LOG, name_of(1), LOG, name_of(2)]
 
@@ -121,7 +136,9 @@ def test_a_process_that_ends_within_a_commit_leaves_the_one_before(at, tmp_path,
         kept.add("rounds", {"round": 3})
         kept.commit(snapshot(3), [])
     assert count == at
-    rows, round, going = opened(tmp_path)  # without a warning: every commit on the disk has its rows
+    rows, round, going = opened(
+        tmp_path
+    )  # without a warning: every commit on the disk has its rows
     assert (rows, round) == ([1, 2], 2)
     going.add("rounds", {"round": 3})
     going.commit(snapshot(3), [])
@@ -143,7 +160,11 @@ def rows(tmp_path):
 
 
 def test_rows_are_read_as_they_were_written(rows):
-    assert (rows.read(np.arange(3)) == 7).all() and rows.offset.tolist() == [0, HEAD + SIZE, 2 * (HEAD + SIZE)]
+    assert (rows.read(np.arange(3)) == 7).all() and rows.offset.tolist() == [
+        0,
+        HEAD + SIZE,
+        2 * (HEAD + SIZE),
+    ]
 
 
 def test_a_row_of_another_client_is_refused(rows):
@@ -168,7 +189,9 @@ def test_a_row_that_was_moved_to_another_place_is_refused(rows):
         rows.read(np.array([0]))
 
 
-@pytest.mark.parametrize("byte", [*range(4), *range(HEAD, HEAD + SIZE)])  # between them it is filled up
+@pytest.mark.parametrize(
+    "byte", [*range(4), *range(HEAD, HEAD + SIZE)]
+)  # between them it is filled up
 def test_every_byte_of_a_row_counts(byte, rows):
     path = rows.folder / rows.name
     whole = bytearray(path.read_bytes())

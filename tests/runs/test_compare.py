@@ -76,7 +76,10 @@ def test_every_run_is_the_one_that_it_would_have_been_alone(kept):
         alone = fedsim.run({**SCENARIO, "method": method}, edits=["client.lr=0.05"])
         mine = found.rounds.query(f"method == '{method}' and `client.lr` == 0.05")
         for name in ("test_loss", "test_accuracy", "train_loss", "bytes_up", "clients_reported"):
-            assert mine[name].to_numpy().tobytes() == alone.rounds[name].to_numpy().tobytes(), (method, name)
+            assert mine[name].to_numpy().tobytes() == alone.rounds[name].to_numpy().tobytes(), (
+                method,
+                name,
+            )
         for seed in range(3):
             one = found.model(method, seed, "client.lr=0.05")["W"]
             assert one.tobytes() == alone.model(seed=seed)["W"].tobytes()
@@ -85,7 +88,14 @@ def test_every_run_is_the_one_that_it_would_have_been_alone(kept):
 def test_methods_share_partition_cohorts_and_start(kept):
     out, found = kept
     partition = pd.read_csv(out / "partition.csv")
-    assert partition.columns.tolist() == ["variant", "client.lr", "seed", "client", "label", "samples"]
+    assert partition.columns.tolist() == [
+        "variant",
+        "client.lr",
+        "seed",
+        "client",
+        "label",
+        "samples",
+    ]
     joined = found.clients.groupby(["variant", "seed", "client"])["rounds_joined"].nunique()
     assert (joined == 1).all()
     start = found.rounds.query("round == 0").groupby(["variant", "seed"])["test_loss"].nunique()
@@ -100,7 +110,9 @@ def test_the_table_agrees_with_an_independent_computation(kept):
     assert len(table) == 6 and set(table["baseline"]) == {"fedavg"}
     own, table = table[table["method"] == "fedavg"], table[table["method"] != "fedavg"]
     raw = []
-    for row in own.to_dict("records"):  # the baseline's own: its scores, and nothing that a comparison would give
+    for row in own.to_dict(
+        "records"
+    ):  # the baseline's own: its scores, and nothing that a comparison would give
         mine = final.loc[row["variant"]]["fedavg"]
         assert (row["mean"], row["sd"]) == pytest.approx((mine.mean(), mine.std()))
         assert (row["seeds"], row["diverged"], row["failed"]) == (3, 0, 0)
@@ -109,9 +121,13 @@ def test_the_table_agrees_with_an_independent_computation(kept):
         mine, base = final.loc[row["variant"]][row["method"]], final.loc[row["variant"]]["fedavg"]
         d = (mine - base).to_numpy()
         test = stats.ttest_rel(mine, base)
-        flips = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=math.inf)
+        flips = stats.permutation_test(
+            (d,), np.mean, permutation_type="samples", n_resamples=math.inf
+        )
         assert row["difference"] == pytest.approx(d.mean(), abs=1e-15)
-        assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval(0.95)))
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx(
+            tuple(test.confidence_interval(0.95))
+        )
         assert row["p_value"] == pytest.approx(flips.pvalue)
         assert row["effect_size"] == pytest.approx(d.mean() / d.std(ddof=1))
         assert row["probability_of_improvement"] == pytest.approx(((d > 0) + 0.5 * (d == 0)).mean())
@@ -125,7 +141,8 @@ def test_the_table_agrees_with_an_independent_computation(kept):
 def test_few_seeds_are_said_to_be_few(kept):
     _, found = kept
     assert any(
-        "With 3 seeds no difference can be called sure" in line and "8 seeds could" in line for line in found.verdict
+        "With 3 seeds no difference can be called sure" in line and "8 seeds could" in line
+        for line in found.verdict
     )
 
 
@@ -133,7 +150,10 @@ def test_few_seeds_are_said_to_be_few(kept):
 def test_two_names_of_one_method_differ_by_exactly_nothing():
     found = fedsim.compare(SCENARIO, ["fedavg", "mean", {"method": "fedavg", "label": "again"}])
     rounds = found.rounds.drop(columns="method")
-    one, again, mean = (rounds[found.rounds["method"] == m].reset_index(drop=True) for m in ("fedavg", "again", "mean"))
+    one, again, mean = (
+        rounds[found.rounds["method"] == m].reset_index(drop=True)
+        for m in ("fedavg", "again", "mean")
+    )
     assert one.equals(again) and one.equals(mean)
     others = found.table[found.table["method"] != "fedavg"]
     assert len(others) == 2 and (others["difference"] == 0).all() and (others["p_value"] == 1).all()
@@ -142,34 +162,62 @@ def test_two_names_of_one_method_differ_by_exactly_nothing():
 
 @pytest.mark.long
 def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
-    found = fedsim.compare(SCENARIO, ["fedavg", "krum(f=1)"], vary={"cohort.size": [2, 6]}, out=tmp_path / "out")
+    found = fedsim.compare(
+        SCENARIO, ["fedavg", "krum(f=1)"], vary={"cohort.size": [2, 6]}, out=tmp_path / "out"
+    )
     summary = pd.read_csv(tmp_path / "out/summary.csv")
     failed = summary[summary["status"] == "failed"]
     assert found.status == "incomplete" and len(summary) == 12 and len(failed) == 3
-    assert failed["reason"].str.contains("needs at least").all() and set(failed["variant"]) == {"cohort.size=2"}
-    row = found.table[found.table["variant"] == "cohort.size=2"].set_index("method").loc["krum(f=1)"]
+    assert failed["reason"].str.contains("needs at least").all() and set(failed["variant"]) == {
+        "cohort.size=2"
+    }
+    row = (
+        found.table[found.table["variant"] == "cohort.size=2"].set_index("method").loc["krum(f=1)"]
+    )
     assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
-    assert any("failed under all seeds, compared with nothing: krum(f=1)" in line for line in found.verdict)
+    assert any(
+        "failed under all seeds, compared with nothing: krum(f=1)" in line for line in found.verdict
+    )
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
 
 
 @pytest.mark.long
 def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
-    written = {**SCENARIO, "rounds": 20, "on_nonfinite": "keep", "model": {"kind": "mlp", "hidden": [8]}}
-    found = fedsim.compare(written, ["fedavg", {"method": "fedavg", "label": "wild", "set": {"client.lr": 1e30}}])
+    written = {
+        **SCENARIO,
+        "rounds": 20,
+        "on_nonfinite": "keep",
+        "model": {"kind": "mlp", "hidden": [8]},
+    }
+    found = fedsim.compare(
+        written, ["fedavg", {"method": "fedavg", "label": "wild", "set": {"client.lr": 1e30}}]
+    )
     row = found.table.set_index("method").loc["wild"]
-    assert row["diverged"] == 3 and row["seeds"] == 3 and row["mean"] == 0 and row["difference"] < -0.3
-    assert row["probability_of_improvement"] == 0 and "3 of 3 runs diverged" in " ".join(found.verdict)
+    assert (
+        row["diverged"] == 3 and row["seeds"] == 3 and row["mean"] == 0 and row["difference"] < -0.3
+    )
+    assert row["probability_of_improvement"] == 0 and "3 of 3 runs diverged" in " ".join(
+        found.verdict
+    )
 
 
 @pytest.mark.long
 def test_the_scenario_may_say_what_is_compared(tmp_path):
     path = tmp_path / "s.yaml"
-    section = {"methods": ["fedavg", {"method": "fedprox(mu=1)", "label": "prox"}], "baseline": "prox"}
-    path.write_text(json.dumps({**SCENARIO, "compare": {**section, "vary": {"cohort.size": [3]}, "score": "best"}}))
+    section = {
+        "methods": ["fedavg", {"method": "fedprox(mu=1)", "label": "prox"}],
+        "baseline": "prox",
+    }
+    path.write_text(
+        json.dumps(
+            {**SCENARIO, "compare": {**section, "vary": {"cohort.size": [3]}, "score": "best"}}
+        )
+    )
     found = fedsim.compare(path)
     assert found.baseline == "prox" and found.table["method"].tolist() == ["fedavg", "prox"]
-    assert set(found.table["score"]) == {"best"} and found.summary["cohort.size"].tolist() == [3] * 6
+    assert (
+        set(found.table["score"]) == {"best"} and found.summary["cohort.size"].tolist() == [3] * 6
+    )
     assert fedsim.run(path).status == "done"  # which leaves it alone
 
 
@@ -181,7 +229,11 @@ def test_more_methods_and_seeds_may_be_added_and_nothing_is_done_again(tmp_path)
     seen = []
     watch = lambda experiment, seed, row: seen.append((experiment.method, seed))
     fedsim.compare(SCENARIO, METHODS, out=out, resume=True, watch=watch)
-    assert {(m, s) for m, s in seen} == {("fedavg", 2), ("median", 2), *(("scaffold", s) for s in range(3))}
+    assert {(m, s) for m, s in seen} == {
+        ("fedavg", 2),
+        ("median", 2),
+        *(("scaffold", s) for s in range(3)),
+    }
     assert all(path.stat().st_mtime_ns == was for path, was in before.items())
     fedsim.compare(SCENARIO, METHODS, out=tmp_path / "straight")
     assert bits(out) == bits(tmp_path / "straight")
@@ -189,30 +241,57 @@ def test_more_methods_and_seeds_may_be_added_and_nothing_is_done_again(tmp_path)
 
 @pytest.mark.long
 def test_a_killed_comparison_goes_on_with_the_same_bytes(tmp_path):
-    (tmp_path / "s.yaml").write_text(json.dumps({**SCENARIO, "rounds": 60, "checkpoint": {"rounds": 5}}))
-    words = ["compare", "s.yaml", "--methods", ",".join(METHODS), "--quiet", "--no-pictures", "--out"]
+    (tmp_path / "s.yaml").write_text(
+        json.dumps({**SCENARIO, "rounds": 60, "checkpoint": {"rounds": 5}})
+    )
+    words = [
+        "compare",
+        "s.yaml",
+        "--methods",
+        ",".join(METHODS),
+        "--quiet",
+        "--no-pictures",
+        "--out",
+    ]
     command = [sys.executable, "-m", "fedsim.cli", *words]
     for kill in range(2 if WHOLE else 1):
         process = subprocess.Popen([*command, "killed", *["--resume"] * (kill > 0)], cwd=tmp_path)
         deadline = time.monotonic() + 60
-        while len(list(tmp_path.glob("killed/checkpoints/*/state-*"))) < 3 + 6 * kill and time.monotonic() < deadline:
+        while (
+            len(list(tmp_path.glob("killed/checkpoints/*/state-*"))) < 3 + 6 * kill
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
     subprocess.run([*command, "killed", "--resume"], cwd=tmp_path, check=True)
     subprocess.run([*command, "straight"], cwd=tmp_path, check=True)
-    assert bits(tmp_path / "killed") == bits(tmp_path / "straight") and leftovers(tmp_path / "killed") == []
+    assert (
+        bits(tmp_path / "killed") == bits(tmp_path / "straight")
+        and leftovers(tmp_path / "killed") == []
+    )
 
 
 @pytest.mark.long
 def test_several_processes_give_the_same_bytes(tmp_path, root):
     environment = {**os.environ, "PYTHONPATH": str(root)}
     (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
-    words = ["compare", "s.yaml", "--methods", "fedavg,scaffold,krum(f=3)", "--quiet", "--no-pictures"]
+    words = [
+        "compare",
+        "s.yaml",
+        "--methods",
+        "fedavg,scaffold,krum(f=3)",
+        "--quiet",
+        "--no-pictures",
+    ]
     for name, more in (("one", []), ("two", ["--jobs", "2"])):
         command = [sys.executable, "-m", "fedsim.cli", *words, "--out", name, *more]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 5 and "krum(f=3)" in done.stderr and done.stderr.count("\n") == 1  # cohort too small
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert (
+            done.returncode == 5 and "krum(f=3)" in done.stderr and done.stderr.count("\n") == 1
+        )  # cohort too small
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
 
 
@@ -225,7 +304,9 @@ def spawned_by(parent: int) -> Iterator[int]:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc"
+)
 def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
     environment = {**os.environ, "PYTHONPATH": str(root)}
     (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
@@ -233,7 +314,11 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
     command = [sys.executable, "-m", "fedsim.cli", *words]
     assert subprocess.run([*command, "--out", "one"], cwd=tmp_path, env=environment).returncode == 0
     with subprocess.Popen(
-        [*command, "--jobs", "2", "--out", "two"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+        [*command, "--jobs", "2", "--out", "two"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as parent:
         while not (spawned := list(spawned_by(parent.pid))):
             assert parent.poll() is None
@@ -245,15 +330,32 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc"
+)
 def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
     """All processes end with the signal; what they have committed is gone on with."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    (tmp_path / "s.yaml").write_text(json.dumps({**SCENARIO, "rounds": 300, "checkpoint": {"rounds": 5}}))
-    words = ["compare", "s.yaml", "--methods", "fedavg,scaffold", "--seeds", "2", "--quiet", "--no-pictures"]
+    (tmp_path / "s.yaml").write_text(
+        json.dumps({**SCENARIO, "rounds": 300, "checkpoint": {"rounds": 5}})
+    )
+    words = [
+        "compare",
+        "s.yaml",
+        "--methods",
+        "fedavg,scaffold",
+        "--seeds",
+        "2",
+        "--quiet",
+        "--no-pictures",
+    ]
     command = [sys.executable, "-m", "fedsim.cli", *words]
     with subprocess.Popen(
-        [*command, "--jobs", "2", "--out", "two"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+        [*command, "--jobs", "2", "--out", "two"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as parent:
         while len({path.parent for path in tmp_path.glob("two/checkpoints/*/state-*")}) < 2:
             assert parent.poll() is None
@@ -261,11 +363,17 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
         spawned = list(spawned_by(parent.pid))
         parent.send_signal(signal.SIGINT)
         _, errors = parent.communicate(timeout=60)
-    assert parent.returncode == 130 and errors.count("\n") == 1 and "go on with: fedsim compare" in errors, errors
+    assert (
+        parent.returncode == 130
+        and errors.count("\n") == 1
+        and "go on with: fedsim compare" in errors
+    ), errors
     assert spawned and not any(Path(f"/proc/{pid}").exists() for pid in spawned)
     assert json.loads((tmp_path / "two/run.json").read_text())["status"] == "interrupted"
     for out, more in (("two", ["--jobs", "2", "--resume"]), ("one", [])):
-        done = subprocess.run([*command, *more, "--out", out], cwd=tmp_path, env=environment, capture_output=True)
+        done = subprocess.run(
+            [*command, *more, "--out", out], cwd=tmp_path, env=environment, capture_output=True
+        )
         assert done.returncode == 0, done.stderr
     assert bits(tmp_path / "one") == bits(tmp_path / "two") and leftovers(tmp_path / "two") == []
 
@@ -276,14 +384,21 @@ def test_processes_are_dealt_what_they_have_compiled():
     families = workers._families(whole_runs(cells), 2)
     dealt = [run for parts in families for part in parts for run in runs_in(part)]
     assert sorted(dealt) == sorted(runs_in(whole_runs(cells)))
-    kinds = [{(c.method, "sign_flip" in c.variant) for part in parts for c, _ in part} for parts in families]
-    assert len(families) == 4 and all(len(kind) == 1 for kind in kinds)  # what is data alone needs no other program
+    kinds = [
+        {(c.method, "sign_flip" in c.variant) for part in parts for c, _ in part}
+        for parts in families
+    ]
+    assert len(families) == 4 and all(
+        len(kind) == 1 for kind in kinds
+    )  # what is data alone needs no other program
     assert workers._next(families, {}, 0) == 0 and workers._next(families, {0: 0}, 1) == 1
     assert workers._next(families, {0: 2, 1: 0}, 0) == 2  # its own
     left = [[], families[1][:1], families[2], []]
     assert workers._next(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
     assert workers._next([[], []], {0: 0}, 0) is None
-    alone = design_of(read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}).cells
+    alone = design_of(
+        read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}
+    ).cells
     (parts,) = workers._families(whole_runs(alone), 2)
     assert [len(part) for part in parts] == [1, 1, 1, 1]  # all processes have work
 
@@ -291,22 +406,34 @@ def test_processes_are_dealt_what_they_have_compiled():
 @pytest.mark.long
 def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(tmp_path):
     written = {**SCENARIO, "data": {**SCENARIO["data"], "validation": 0.2}}
-    found = fedsim.compare(written, ["fedavg", "median"], tune={"client.lr": [0.001, 0.1, 0.100]}, out=tmp_path / "out")
+    found = fedsim.compare(
+        written, ["fedavg", "median"], tune={"client.lr": [0.001, 0.1, 0.100]}, out=tmp_path / "out"
+    )
     tuning = pd.read_csv(tmp_path / "out/tuning.csv")
     assert len(tuning) == 6 and tuning.groupby("method")["chosen"].sum().tolist() == [1, 1]
     for _, rows in tuning.groupby("method"):
         best = rows["validation_mean"].max()
         assert rows.loc[rows["chosen"] == 1, "validation_mean"].item() == best
         assert (
-            rows["chosen"].to_numpy().argmax() == (rows["validation_mean"] == best).to_numpy().argmax()
+            rows["chosen"].to_numpy().argmax()
+            == (rows["validation_mean"] == best).to_numpy().argmax()
         )  # first of equals
     assert set(found.summary["client.lr"]) == set(tuning[tuning["chosen"] == 1]["client.lr"])
     assert len(found.summary) == 6  # what was not chosen is not reported
-    table, grid = found.table.set_index("method").loc["median"], tuning[tuning["method"] == "median"]["test_mean"]
+    table, grid = (
+        found.table.set_index("method").loc["median"],
+        tuning[tuning["method"] == "median"]["test_mean"],
+    )
     assert (table["sensitivity_low"], table["sensitivity_high"]) == (grid.min(), grid.max())
-    assert table["tuned"] == tuning[(tuning["method"] == "median") & (tuning["chosen"] == 1)]["tuned"].item()
+    assert (
+        table["tuned"]
+        == tuning[(tuning["method"] == "median") & (tuning["chosen"] == 1)]["tuned"].item()
+    )
     assert found.verdict[-1].startswith("Chosen by validation accuracy: fedavg client.lr=")
-    assert f"median {table['tuned']} ({grid.min():.4g} to {grid.max():.4g} over its settings)" in found.verdict[-1]
+    assert (
+        f"median {table['tuned']} ({grid.min():.4g} to {grid.max():.4g} over its settings)"
+        in found.verdict[-1]
+    )
     assert fedsim.verify(tmp_path / "out").equal
     with pytest.raises(ScenarioError, match=r"data.validation: .*set data.validation=0.1"):
         fedsim.compare(SCENARIO, ["fedavg"], tune={"client.lr": [0.1, 0.2]})
@@ -315,17 +442,29 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
 def test_variations_together_are_ranked(kept):
     _, found = kept
     across = found.across.set_index("method")
-    assert across["variations"].tolist() == [2, 2, 2] and across["mean_rank"].sum() == pytest.approx(6)
+    assert across["variations"].tolist() == [2, 2, 2] and across[
+        "mean_rank"
+    ].sum() == pytest.approx(6)
     scores = found.summary[found.summary["method"] == "scaffold"]["final"]
     assert across.loc["scaffold", "iqm"] == pytest.approx(stats.trim_mean(scores, 0.25))
-    assert across.loc["scaffold", "ci_low"] <= across.loc["scaffold", "iqm"] <= across.loc["scaffold", "ci_high"]
+    assert (
+        across.loc["scaffold", "ci_low"]
+        <= across.loc["scaffold", "iqm"]
+        <= across.loc["scaffold", "ci_high"]
+    )
 
 
 def test_profiles_count_the_runs_that_are_better(kept):
     out, found = kept
     profiles = pd.read_csv(out / "profiles.csv")
-    assert profiles.groupby("method")["share"].is_monotonic_decreasing.all() and len(profiles) == 3 * 51
-    assert (profiles.groupby("threshold")["share"].max().iloc[-1], profiles["share"].max()) == (0, 1)
+    assert (
+        profiles.groupby("method")["share"].is_monotonic_decreasing.all()
+        and len(profiles) == 3 * 51
+    )
+    assert (profiles.groupby("threshold")["share"].max().iloc[-1], profiles["share"].max()) == (
+        0,
+        1,
+    )
     for _, row in profiles.iloc[::7].iterrows():
         scores = found.summary[found.summary["method"] == row["method"]]["final"]
         assert row["share"] == (scores > row["threshold"]).mean()
@@ -334,8 +473,16 @@ def test_profiles_count_the_runs_that_are_better(kept):
 @pytest.mark.long
 def test_the_resolved_scenario_repeats_the_comparison(tmp_path):
     """Whatever of it stood on the command line."""
-    grid = {"vary": ["data.partition={kind: dirichlet, alpha: 1},iid"], "baseline": "plain", "score": "best"}
-    methods = [{"method": "fedavg", "label": "plain"}, "median", {"method": "fedavg", "set": {"client.lr": 0.5}}]
+    grid = {
+        "vary": ["data.partition={kind: dirichlet, alpha: 1},iid"],
+        "baseline": "plain",
+        "score": "best",
+    }
+    methods = [
+        {"method": "fedavg", "label": "plain"},
+        "median",
+        {"method": "fedavg", "set": {"client.lr": 0.5}},
+    ]
     fedsim.compare(SCENARIO, methods, **grid, seeds=2, out=tmp_path / "one")
     again = fedsim.compare(tmp_path / "one/scenario.yaml", out=tmp_path / "two")
     assert again.baseline == "plain" and again.score == "best"
@@ -346,7 +493,9 @@ def test_the_resolved_scenario_repeats_the_comparison(tmp_path):
 
 
 def test_axes_of_whole_and_broken_numbers_are_verified(tmp_path):
-    fedsim.compare(SCENARIO, ["fedavg", "median"], vary={"fleet.malicious": [0, 0.2]}, out=tmp_path / "out")
+    fedsim.compare(
+        SCENARIO, ["fedavg", "median"], vary={"fleet.malicious": [0, 0.2]}, out=tmp_path / "out"
+    )
     assert "fleet.malicious=0,0," in (tmp_path / "out/compare.csv").read_text()
     assert fedsim.verify(tmp_path / "out").equal
 
@@ -367,9 +516,14 @@ KEPT = {"rules": "mean", "optimisers": "fedavg"}  # runs under version control, 
 
 def kept_run(out):
     """Made by the scenario of that name (test_readme says so), as far as it is asked here."""
-    record, summary = json.loads((out / "run.json").read_text()), rows_of(read_table(out, "summary"))
+    record, summary = (
+        json.loads((out / "run.json").read_text()),
+        rows_of(read_table(out, "summary")),
+    )
     tables = {"rounds": read_table(out, "rounds"), "table": read_table(out, "compare")}
-    found = findings_of({"compare": rows_of(tables["table"]), "summary": summary}, KEPT[out.name], record["score"])
+    found = findings_of(
+        {"compare": rows_of(tables["table"]), "summary": summary}, KEPT[out.name], record["score"]
+    )
     return SimpleNamespace(**tables, standings=found.standings, baseline=KEPT[out.name])
 
 
@@ -384,8 +538,14 @@ def scores(rounds, keys, last):
 def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
     """The table in its comments, and verdicts that follow from rounds.csv alone."""
     path = root / f"scenarios/compare/{name}.yaml"
-    lines = [re.split(r"\s{2,}", line[4:].strip()) for line in path.read_text().splitlines() if line.startswith("#   ")]
-    header, *rows = [cells for cells in lines if len(cells) > 1 and not cells[0].startswith("fedsim")]
+    lines = [
+        re.split(r"\s{2,}", line[4:].strip())
+        for line in path.read_text().splitlines()
+        if line.startswith("#   ")
+    ]
+    header, *rows = [
+        cells for cells in lines if len(cells) > 1 and not cells[0].startswith("fedsim")
+    ]
     found = kept_run(root / "reports" / name) if name in KEPT else fedsim.compare(path)
     keys = [key for key in header if key in ("method", "variant")]
     final = scores(found.rounds, keys, 3 if "score" in header else 1)
@@ -395,18 +555,28 @@ def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
     for cells in rows:
         said = dict(zip(header, cells, strict=False))
         key = tuple(said[name] for name in keys) if len(keys) > 1 else said["method"]
-        assert means[key] == pytest.approx(float(said.get("final", said.get("score"))), abs=0.01), key
+        assert means[key] == pytest.approx(float(said.get("final", said.get("score"))), abs=0.01), (
+            key
+        )
         if "lr" in said and key != found.baseline:
             assert table.loc[key]["tuned"] == f"client.lr={said['lr']}"
         if "difference" in said:
             row = table.loc[key]
             assert row["difference"] == pytest.approx(float(said["difference"]), abs=0.01), key
-            assert row["probability_of_improvement"] * 10 == pytest.approx(float(said["better_in"]), abs=1), key
-            mine = final[final["method"] == said["method"]].merge(final, on=[*keys[1:], "seed"], suffixes=("", "_base"))
+            assert row["probability_of_improvement"] * 10 == pytest.approx(
+                float(said["better_in"]), abs=1
+            ), key
+            mine = final[final["method"] == said["method"]].merge(
+                final, on=[*keys[1:], "seed"], suffixes=("", "_base")
+            )
             mine = mine[mine["method_base"] == found.baseline]
             mine = mine if len(keys) == 1 else mine[mine["variant"] == said["variant"]]
             test = stats.ttest_rel(mine["test_accuracy"], mine["test_accuracy_base"])
-            assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval(0.95)), abs=1e-12)
+            assert (row["ci_low"], row["ci_high"]) == pytest.approx(
+                tuple(test.confidence_interval(0.95)), abs=1e-12
+            )
             sure = row["p_adjusted"] < 0.05
-            (standing,) = [s for s in found.standings[said.get("variant", "")] if s.method == said["method"]]
+            (standing,) = [
+                s for s in found.standings[said.get("variant", "")] if s.method == said["method"]
+            ]
             assert standing.verdict.startswith("surely ") == sure, key

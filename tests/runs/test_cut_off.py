@@ -67,9 +67,19 @@ def log_of(who, seed):
         scores = {"train_loss": loss, "test_loss": rng.random(), "test_accuracy": rng.random()}
         sent = {"virtual_seconds": float(r), "bytes_up": 100 * r, "bytes_down": 100 * r}
         rounds.append({**first, "round": r, **sent, **scores, "validation_accuracy": rng.random()})
-        seconds = {"wall_seconds": r + 1.0, "compile_seconds": 0.5, "steps_per_second": 9.0, "lane_efficiency": 1.0}
+        seconds = {
+            "wall_seconds": r + 1.0,
+            "compile_seconds": 0.5,
+            "steps_per_second": 9.0,
+            "lane_efficiency": 1.0,
+        }
         timing.append({**first, "round": r, **seconds})
-    clients = {"client": [0, 1], "samples": [5, 7], "rounds_joined": [1, 2], "global_accuracy": [0.5, 0.6]}
+    clients = {
+        "client": [0, 1],
+        "samples": [5, 7],
+        "rounds_joined": [1, 2],
+        "global_accuracy": [0.5, 0.6],
+    }
     partition = {"seed": seed, "client": [0, 1], "label": [0, 1], "samples": [5, 7]}
     end = {**first, **summarise(rounds, "test_accuracy", 10, 0.5, "done", "")}
     ends = {"summary": end, "clients": {**first, **clients}, "partition": partition}
@@ -116,7 +126,9 @@ def demand_tables_and_page(path, runs, cuts):
     assert mark.startswith("unfinished: ") and mark in (path / "report.html").read_text()
     assert len(pd.read_csv(path / "rounds.csv")) == sum(min(cut, ROUNDS + 1) for cut in cuts)
     summary = pd.read_csv(path / "summary.csv")
-    status = summary.get("status", pd.Series(dtype=str))  # a column without any value is not written
+    status = summary.get(
+        "status", pd.Series(dtype=str)
+    )  # a column without any value is not written
     assert (status == "unfinished").sum() == sum(0 < cut < ENDED for cut in cuts)
     assert len(summary) == sum(cut > 0 for cut in cuts)
     whose = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
@@ -137,15 +149,29 @@ def cuts_of(runs):
     yield [ENDED] * count
 
 
-QUICK_CASES = [("methods", 0), ("methods", 2), ("methods", 4), ("one of them tuned", 0), ("one of them tuned", 4)]
+QUICK_CASES = [
+    ("methods", 0),
+    ("methods", 2),
+    ("methods", 4),
+    ("one of them tuned", 0),
+    ("one of them tuned", 4),
+]
 CASES = [(name, number) for name in DESIGNS for number in range(7)]
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [case if case in QUICK_CASES else pytest.param(*case, marks=pytest.mark.long) for case in CASES]
+    ("name", "number"),
+    [
+        case if case in QUICK_CASES else pytest.param(*case, marks=pytest.mark.long)
+        for case in CASES
+    ],
 )
-def test_whatever_was_committed_there_are_tables_and_a_page(name, number, tmp_path, draw, monkeypatch):
-    monkeypatch.setattr(derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ()))
+def test_whatever_was_committed_there_are_tables_and_a_page(
+    name, number, tmp_path, draw, monkeypatch
+):
+    monkeypatch.setattr(
+        derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ())
+    )
     runs = cut_off(name, tmp_path / "run")
     cuts = [*cuts_of(runs)][number]
     for (who, seed), entries in zip(runs, cuts, strict=True):
@@ -155,7 +181,9 @@ def test_whatever_was_committed_there_are_tables_and_a_page(name, number, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", DESIGNS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_any_prefix_of_any_log_has_pictures_as_well(name, data, tmp_path_factory, draw):
     path = tmp_path_factory.mktemp("cut") / "run"
@@ -164,7 +192,9 @@ def test_any_prefix_of_any_log_has_pictures_as_well(name, data, tmp_path_factory
     for (who, seed), entries in zip(runs, cuts, strict=True):
         write_log(path, who, seed, entries)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, QUICK))
+        patch.setattr(
+            derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, QUICK)
+        )
         demand_tables_and_page(path, runs, cuts)
 
 
@@ -231,7 +261,13 @@ def test_interrupted_again_and_again_reported_and_gone_on_with(name, tmp_path, p
     apart = ("timing.csv", "run.json", "report.html", "checkpoints")
     contents = []
     for folder in (tmp_path / "whole", tmp_path / "run"):
-        files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        contents.append({n: p.read_bytes() for n, p in files.items() if n.partition("/")[0] not in apart})
+        files = {
+            str(path.relative_to(folder)): path
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+        contents.append(
+            {n: p.read_bytes() for n, p in files.items() if n.partition("/")[0] not in apart}
+        )
     assert contents[0].keys() == contents[1].keys()
     assert [n for n in contents[0] if contents[0][n] != contents[1][n]] == []

@@ -27,9 +27,18 @@ def table(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(["a,b,site,sick,days", *rows]))
 
     def scenario(target, **more):
-        data = {"kind": "csv", "path": "t.csv", "target": target, "client": "site", "drop": ["sick", "days"], **more}
+        data = {
+            "kind": "csv",
+            "path": "t.csv",
+            "target": target,
+            "client": "site",
+            "drop": ["sick", "days"],
+            **more,
+        }
         data["drop"] = [name for name in data["drop"] if name != target]
-        (tmp_path / "s.yaml").write_text(json.dumps({"name": "sites", "rounds": 2, "seeds": 2, "data": data}))
+        (tmp_path / "s.yaml").write_text(
+            json.dumps({"name": "sites", "rounds": 2, "seeds": 2, "data": data})
+        )
         return tmp_path / "s.yaml"
 
     return scenario
@@ -68,14 +77,20 @@ def test_what_differs_between_configurations_is_left_open(table):
 
 def test_a_partition_that_is_written_is_not_the_one_that_is_left_out(table):
     """Both are `iid` in the typed section: what is dealt once is not handed to a configuration that asked for the other."""
-    methods = ["fedavg", {"method": "fedavg", "label": "equal parts", "set": {"data.partition": "iid"}}]
+    methods = [
+        "fedavg",
+        {"method": "fedavg", "label": "equal parts", "set": {"data.partition": "iid"}},
+    ]
     cells = design_of(read(table("sick")), methods).cells
     partition = cached_partition()
     assert [partition(cell.scenario, None, "float32")[0].N for cell in cells] == [5, 100]
 
 
 def test_data_that_cannot_be_dealt_leave_it_as_written(tmp_path):
-    scenario = {"name": "none", "data": {"kind": "csv", "path": str(tmp_path / "none.csv"), "target": "y"}}
+    scenario = {
+        "name": "none",
+        "data": {"kind": "csv", "path": str(tmp_path / "none.csv"), "target": "y"},
+    }
     assert resolved(scenario)["data"]["clients"] == 100
 
 
@@ -83,7 +98,9 @@ def test_data_that_cannot_be_dealt_leave_it_as_written(tmp_path):
 @pytest.mark.parametrize("path", shipped(), ids=lambda path: path.stem)
 def test_every_shipped_scenario_is_resolved_as_its_run_is(path):
     scenario = read(path)
-    alone = scenario._replace(spec=scenario.spec.model_copy(update={"compare": Compare()}))  # without a grid of its own
+    alone = scenario._replace(
+        spec=scenario.spec.model_copy(update={"compare": Compare()})
+    )  # without a grid of its own
     design = design_of(alone, ["fedavg"])
     found = with_dealt(design, cached_partition()).scenario.resolved()
     cell = design.cells[0].scenario
@@ -93,13 +110,18 @@ def test_every_shipped_scenario_is_resolved_as_its_run_is(path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("grid", [{}, {"vary": {"data.partition": ["natural", "iid"]}}], ids=["one", "varied"])
+@pytest.mark.parametrize(
+    "grid", [{}, {"vary": {"data.partition": ["natural", "iid"]}}], ids=["one", "varied"]
+)
 def test_the_resolved_scenario_of_own_data_repeats_the_comparison(grid, table, tmp_path):
     fedsim.compare(table("sick"), ["fedavg", "median"], out=tmp_path / "one", **grid)
     fedsim.run(table("sick"), out=tmp_path / "run")
     again = tmp_path / "one" / "scenario.yaml"
     fedsim.compare(again, out=tmp_path / "two", data_roots=[tmp_path])
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
-    written = [read(os.fspath(tmp_path / name / "scenario.yaml")).document.values for name in ("one", "two", "run")]
+    written = [
+        read(os.fspath(tmp_path / name / "scenario.yaml")).document.values
+        for name in ("one", "two", "run")
+    ]
     assert written[0] == written[1] and (grid or written[0]["data"] == written[2]["data"])
     assert fedsim.verify(tmp_path / "one").equal

@@ -34,7 +34,12 @@ def fedsim(line, cwd, **around):
     """A command line in a shell, so that it may close its streams -> what it ended with."""
     words = f"set -o pipefail; {shlex.join(FEDSIM)} {line}"
     return subprocess.run(
-        ["bash", "-c", words], capture_output=True, text=True, cwd=cwd, env={**os.environ, **around}, timeout=120
+        ["bash", "-c", words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **around},
+        timeout=120,
     )
 
 
@@ -50,7 +55,9 @@ def desk(tmp_path):
 def test_a_number_of_threads_that_is_none_is_a_line(written, monkeypatch):
     monkeypatch.setenv("NPROC", written)
     monkeypatch.setattr(machine, "_in_force", [])
-    with pytest.raises(DeviceError, match=r"^environment variable NPROC: should be .*, found '.*'; .*unset it"):
+    with pytest.raises(
+        DeviceError, match=r"^environment variable NPROC: should be .*, found '.*'; .*unset it"
+    ):
         threads_in_force()
 
 
@@ -63,7 +70,9 @@ def test_a_number_of_threads_that_is_one_counts(monkeypatch):
     assert threads_in_force() == machine.cores() == int(os.environ["NPROC"])
 
 
-@pytest.mark.parametrize("error", [RuntimeError("Unable to initialize\nbackend 'tpu'"), AssertionError()])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Unable to initialize\nbackend 'tpu'"), AssertionError()]
+)
 def test_devices_that_are_not_there_name_who_asked_for_them(error, monkeypatch):
     """JAX raises these for JAX_PLATFORMS=tpu and for JAX_PLATFORMS=cuda; it is asked once for all kinds of devices."""
 
@@ -84,7 +93,8 @@ def test_flags_that_xla_would_die_of_are_a_line(monkeypatch):
     monkeypatch.setattr(machine, "_started", lambda: False)
     monkeypatch.setenv("XLA_FLAGS", "--xla_nonsense=1")
     with pytest.raises(
-        DeviceError, match=r"^environment variable XLA_FLAGS: Unknown flag in XLA_FLAGS: --xla_nonsense=1;"
+        DeviceError,
+        match=r"^environment variable XLA_FLAGS: Unknown flag in XLA_FLAGS: --xla_nonsense=1;",
     ):
         devices_of(None)
 
@@ -97,11 +107,31 @@ def test_rounds_that_may_not_be_compiled_are_a_line():
 
 
 VARIABLES = [  # what is set, what the line says, exit code
-    ("JAX_ENABLE_X64", "maybe", "environment variable JAX_ENABLE_X64: JAX does not take 'maybe'", 2),
-    ("JAX_NUM_CPU_DEVICES", "abc", "environment variable JAX_NUM_CPU_DEVICES: JAX does not take 'abc'", 2),
-    ("JAX_PLATFORMS", "tpu", "environment variable JAX_PLATFORMS=tpu: JAX cannot start: Unable to initialize", 2),
+    (
+        "JAX_ENABLE_X64",
+        "maybe",
+        "environment variable JAX_ENABLE_X64: JAX does not take 'maybe'",
+        2,
+    ),
+    (
+        "JAX_NUM_CPU_DEVICES",
+        "abc",
+        "environment variable JAX_NUM_CPU_DEVICES: JAX does not take 'abc'",
+        2,
+    ),
+    (
+        "JAX_PLATFORMS",
+        "tpu",
+        "environment variable JAX_PLATFORMS=tpu: JAX cannot start: Unable to initialize",
+        2,
+    ),
     ("JAX_PLATFORMS", "cuda", "environment variable JAX_PLATFORMS=cuda: JAX cannot start: ", 2),
-    ("JAX_PLATFORM_NAME", "nonsense", "environment variable JAX_PLATFORM_NAME=nonsense: JAX cannot start: ", 2),
+    (
+        "JAX_PLATFORM_NAME",
+        "nonsense",
+        "environment variable JAX_PLATFORM_NAME=nonsense: JAX cannot start: ",
+        2,
+    ),
     ("JAX_DISABLE_JIT", "1", "JAX_DISABLE_JIT is set", 2),
     ("NPROC", "all", "environment variable NPROC: should be a number of threads", 2),
     ("XLA_FLAGS", "nonsense", 'environment variable XLA_FLAGS: Could not open file "nonsense"', 2),
@@ -113,7 +143,9 @@ VARIABLES = [  # what is set, what the line says, exit code
 @pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("command", ["run tiny.yaml", "check tiny.yaml", "doctor", "list devices"])
-@pytest.mark.parametrize(("name", "value", "said", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES])
+@pytest.mark.parametrize(
+    ("name", "value", "said", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES]
+)
 def test_variables_of_nonsense_in_a_command(command, name, value, said, code, desk):
     done = fedsim(command, desk, **{name: value})
     if name == "NPROC" and command == "list devices":
@@ -128,7 +160,11 @@ def test_a_variable_that_jax_refuses_is_named(desk):
     """One of them in the fast part: it is refused while JAX is imported, which needs a process of its own."""
     name, value, said, code = VARIABLES[0]
     done = fedsim("check tiny.yaml", desk, **{name: value})
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1) and said in done.stderr
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (
+        code,
+        "",
+        1,
+    ) and said in done.stderr
 
 
 DRAWN = """
@@ -147,11 +183,15 @@ print(matplotlib.rcParams._get("backend"))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("backend", some(["nonsense", "svg", "module://matplotlib_inline.backend_inline"], 3))
+@pytest.mark.parametrize(
+    "backend", some(["nonsense", "svg", "module://matplotlib_inline.backend_inline"], 3)
+)
 def test_pictures_are_drawn_whatever_the_backend_of_the_user_is(backend, tmp_path):
     """And a backend that is there is still the one of the user's own pyplot afterwards."""
     around = {**os.environ, "MPLBACKEND": backend}
-    done = subprocess.run([sys.executable, "-c", DRAWN, backend], capture_output=True, text=True, env=around)
+    done = subprocess.run(
+        [sys.executable, "-c", DRAWN, backend], capture_output=True, text=True, env=around
+    )
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert (done.stdout == "svg\n") == (backend == "svg")
 
@@ -189,7 +229,13 @@ LINES = {
     "doctor": "doctor",
     "bench": "bench tiny.yaml --out out",
 }
-SHOWN = {"data", "list", "explain", "schema", "export"}  # commands of which nothing else is left than what they print
+SHOWN = {
+    "data",
+    "list",
+    "explain",
+    "schema",
+    "export",
+}  # commands of which nothing else is left than what they print
 
 
 @pytest.fixture(scope="module")
@@ -233,11 +279,18 @@ def test_commands_do_their_work_when_nobody_reads(command, reader, desk, finishe
 @pytest.mark.long
 def test_a_run_whose_output_nobody_takes_is_kept_and_its_exit_code_is_its_own(desk):
     """It prints at its end, into a pipe that was closed long before."""
-    early = {**TINY, "wire": ["nonfinite"], "fleet": {"malicious": [0, 1, 2]}, "on_nonfinite": "stop"}
+    early = {
+        **TINY,
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [0, 1, 2]},
+        "on_nonfinite": "stop",
+    }
     (desk / "tiny.yaml").write_text(yaml.safe_dump(early))
     done = fedsim("run tiny.yaml --out out --no-pictures 2>&1 | true", desk)
     assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
-    assert {"run.json", "rounds.csv", "summary.csv"} <= {path.name for path in (desk / "out").iterdir()}
+    assert {"run.json", "rounds.csv", "summary.csv"} <= {
+        path.name for path in (desk / "out").iterdir()
+    }
 
 
 def test_a_full_disk_behind_a_stream_is_a_line(tmp_path):

@@ -104,7 +104,11 @@ TINY = {
     "seeds": 2,
     "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6},
 }
-SHARING = [{"method": "median", "label": "krum_f_1"}, "krum(f=1)", {"method": "fedavg", "label": "Krum(F=1)"}]
+SHARING = [
+    {"method": "median", "label": "krum_f_1"},
+    "krum(f=1)",
+    {"method": "fedavg", "label": "Krum(F=1)"},
+]
 
 
 @pytest.mark.long
@@ -118,7 +122,9 @@ def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path)
         for seed in (0, 1):
             kept = fedsim.load_model(layout.model(label, seed))["params"]
             ours = comparison.model(label, seed)
-            assert kept.keys() == ours.keys() and all((kept[leaf] == ours[leaf]).all() for leaf in kept)
+            assert kept.keys() == ours.keys() and all(
+                (kept[leaf] == ours[leaf]).all() for leaf in kept
+            )
     assert fedsim.verify(out).equal
     again = fedsim.compare(TINY, [*SHARING, "median"], out=out, resume=True, pictures=False)
     assert len(list(out.glob("model.*"))) == 8 and again.status == "done"
@@ -172,5 +178,7 @@ def test_a_record_that_names_other_places_is_damaged(tmp_path):
     assert directory.sound_record(out)["names"] == {"fedavg": "fedavg"}
     for name in ("../elsewhere", "", "a/b", "a" * 256):
         shutil.copytree(out, tmp_path / "other", dirs_exist_ok=True)
-        directory.write_record(tmp_path / "other", {**directory.sound_record(out), "names": {"fedavg": name}})
+        directory.write_record(
+            tmp_path / "other", {**directory.sound_record(out), "names": {"fedavg": name}}
+        )
         assert fedsim.verify(tmp_path / "other").wrong

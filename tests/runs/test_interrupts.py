@@ -15,7 +15,11 @@ from signals import CODES, SCENARIO, interrupted, trial
 pytestmark = pytest.mark.long
 
 SIGNALS = [pytest.param(number, id=number.name) for number in CODES]
-PAIRS = [pytest.param(number, wait, id=f"{number.name}-{wait}") for wait in (0.0, 0.11, 0.3) for number in CODES]
+PAIRS = [
+    pytest.param(number, wait, id=f"{number.name}-{wait}")
+    for wait in (0.0, 0.11, 0.3)
+    for number in CODES
+]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +88,9 @@ def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
 def test_a_command_that_writes_nothing_ends_as_well(tmp_path):
     command = "from fedsim.cli.catalogue import list_command as command; command.callback = lambda **_: time.sleep(30)"
     code = f"import time; from fedsim.cli import main; {command}; main(['list'])"
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     time.sleep(1.0)
     seconds, code, said = interrupted(process, signal.SIGINT)
     assert seconds < 2 and code == 130 and said == "fedsim: interrupted; nothing was written\n"

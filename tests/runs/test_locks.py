@@ -68,12 +68,17 @@ def test_an_interrupt_frees_the_lock_where_its_directory_is_now(tmp_path, monkey
     lambda path: files.append(path, 0, b"x"),
     files.remove,
 ], ids=["write", "append", "remove"])  # fmt: skip
-def test_nothing_is_written_into_a_directory_that_took_the_place_of_the_one_that_is_held(write, tmp_path):
+def test_nothing_is_written_into_a_directory_that_took_the_place_of_the_one_that_is_held(
+    write, tmp_path
+):
     x, mine = tmp_path / "x", tmp_path / "x" / "rounds.csv"
     with claimed(x, False, False):
         write(mine)
         x.rename(tmp_path / "y")
-        with pytest.raises(DirectoryError, match=r"x: was renamed or replaced while this run wrote there; go on where"):
+        with pytest.raises(
+            DirectoryError,
+            match=r"x: was renamed or replaced while this run wrote there; go on where",
+        ):
             write(mine)
         x.mkdir()
         mine.write_text("of somebody else")

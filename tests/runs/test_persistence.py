@@ -19,7 +19,10 @@ import fedsim
 from fedsim.engine import store
 from fedsim.errors import CheckpointError, DirectoryError
 
-KINDS = {"resident": 256.0, "disk": 0.0}  # where the clients' memory is: in the commit, or in a file beside it
+KINDS = {
+    "resident": 256.0,
+    "disk": 0.0,
+}  # where the clients' memory is: in the commit, or in a file beside it
 PARTS = 2  # of the operations, so that two workers share them
 EVERY = 1 if WHOLE else 9  # a fixed subset of them, unless all are asked for
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
@@ -29,7 +32,9 @@ ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 def undisturbed(tmp_path_factory):
     """The bits of a run with so many seeds."""
     return functools.cache(
-        lambda kind, seeds: played(tiny(KINDS[kind], seeds=list(seeds)), tmp_path_factory.mktemp("run") / "out")
+        lambda kind, seeds: played(
+            tiny(KINDS[kind], seeds=list(seeds)), tmp_path_factory.mktemp("run") / "out"
+        )
     )
 
 
@@ -78,7 +83,9 @@ def test_killed_while_resuming(kind, undisturbed, tmp_path):
     times = 12 if WHOLE else 4
     for trial in range(times):
         out = tmp_path / str(trial)
-        while struck(scenario, out, Disk(out, at=int(rng.integers(1, 120)), half=trial % 2 > 0), resume=True):
+        while struck(
+            scenario, out, Disk(out, at=int(rng.integers(1, 120)), half=trial % 2 > 0), resume=True
+        ):
             kills += 1
             assert kills < 500
         whole(out, expected)
@@ -168,7 +175,9 @@ def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
             dirty.discard(step.path)
         if step.name == "replace":
             renames += 1
-            folder = os.path.dirname(step.path)  # of a seed, whose commit speaks of its own files, or of the whole run
+            folder = os.path.dirname(
+                step.path
+            )  # of a seed, whose commit speaks of its own files, or of the whole run
             assert not [path for path in dirty if path.startswith(folder + os.sep)], (step, dirty)
             assert then == ("fsync", folder)
     assert renames == 16 and not dirty
@@ -213,7 +222,9 @@ def test_replacing_fails(undisturbed, tmp_path):
 @pytest.mark.parametrize("seed", range(3 if WHOLE else 1))
 def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
     expected = killed_run(tmp_path / "template")
-    seen = Counter(came for _, came in trials(tmp_path / "template", expected, tmp_path / "copy", seed, 100))
+    seen = Counter(
+        came for _, came in trials(tmp_path / "template", expected, tmp_path / "copy", seed, 100)
+    )
     assert seen["refused"] > 10 and seen["equal, warned"] > 10 and seen["equal"] > 5, seen
 
 
@@ -228,5 +239,9 @@ def test_descriptors_are_given_back(kind, tmp_path):
     before = opened()
     for n in range(1, 4):
         fedsim.run(tiny(KINDS[kind]), out=tmp_path / str(n))
-        struck(tiny(KINDS[kind]), tmp_path / f"{n}e", Disk(tmp_path / f"{n}e", at=40 * n, error=errno.EIO))
+        struck(
+            tiny(KINDS[kind]),
+            tmp_path / f"{n}e",
+            Disk(tmp_path / f"{n}e", at=40 * n, error=errno.EIO),
+        )
     assert opened() == before

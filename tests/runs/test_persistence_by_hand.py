@@ -14,7 +14,16 @@ import pytest
 
 import fedsim
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot, decode, digest, encode, fitted, named, row_bytes, rows_from
+from fedsim.disk.checkpoint import (
+    Snapshot,
+    decode,
+    digest,
+    encode,
+    fitted,
+    named,
+    row_bytes,
+    rows_from,
+)
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.engine import store
 from fedsim.engine.memory import Memories, Memory
@@ -47,7 +56,10 @@ def test_a_tree_is_fitted_leaf_by_leaf():
     back = fitted("x", arrays, variables)
     assert back["w"] is arrays["x['w']"] and back["b"][0] is arrays["x['b'][0]"]
     for wrong, told in [
-        ({**arrays, "x['w']": np.ones(4, np.float32)}, r"x\['w'\]: float32\[4\], needed float32\[2, 2\]"),
+        (
+            {**arrays, "x['w']": np.ones(4, np.float32)},
+            r"x\['w'\]: float32\[4\], needed float32\[2, 2\]",
+        ),
         ({**arrays, "x['w']": np.ones((2, 2))}, r"x\['w'\]: float64\[2, 2\], needed float32"),
         ({"x['w']": arrays["x['w']"]}, r"x\['b'\]\[0\]: missing, needed float64\[3\]"),
     ]:
@@ -60,11 +72,17 @@ def test_a_digest_sees_names_types_shapes_and_bits():
         {"w": np.zeros(4, np.float32)}, {"v": np.zeros(4, np.float32)}, {"w": np.zeros(4, np.int32)},
         {"w": np.zeros((2, 2), np.float32)}, {"w": np.array([0, 0, 0, -0.0], np.float32)},
     ]  # fmt: skip
-    assert len({digest(tree) for tree in trees}) == len(trees) and digest(trees[0]) == digest(dict(trees[0]))
+    assert len({digest(tree) for tree in trees}) == len(trees) and digest(trees[0]) == digest(
+        dict(trees[0])
+    )
 
 
 def test_rows_become_bytes_and_rows_again():
-    rows = {"a": RNG.normal(size=(3, 2, 2)).astype(np.float32), "b": np.arange(3, dtype=np.int64), "c": np.ones((3, 0))}
+    rows = {
+        "a": RNG.normal(size=(3, 2, 2)).astype(np.float32),
+        "b": np.arange(3, dtype=np.int64),
+        "c": np.ones((3, 0)),
+    }
     raw = row_bytes(rows)
     assert raw.shape == (3, 16 + 8) and raw.dtype == np.uint8
     like = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), rows)
@@ -75,17 +93,25 @@ def test_rows_become_bytes_and_rows_again():
 
 def test_rows_in_a_file(tmp_path):
     file, rows = RowFile(tmp_path, 0, 5, 10), RNG.integers(0, 256, (3, 5)).astype(np.uint8)
-    assert file.name == "memory-0.rows" and not file.read(np.array([1])).any() and not (tmp_path / file.name).exists()
+    assert (
+        file.name == "memory-0.rows"
+        and not file.read(np.array([1])).any()
+        and not (tmp_path / file.name).exists()
+    )
     file.append(np.array([], int), rows[:0])
     assert file.length == 0 and file.file is None
     file.append(np.array([4, 0, 9]), rows)
-    assert file.length == 3 * 13 == (tmp_path / file.name).stat().st_size and file.offset[[4, 0, 9, 1]].tolist() == [
+    assert file.length == 3 * 13 == (tmp_path / file.name).stat().st_size and file.offset[
+        [4, 0, 9, 1]
+    ].tolist() == [
         0,
         13,
         26,
         -1,
     ]
-    assert np.array_equal(file.read(np.array([9, 1, 4, 0])), np.stack([rows[2], np.zeros(5), rows[0], rows[1]]))
+    assert np.array_equal(
+        file.read(np.array([9, 1, 4, 0])), np.stack([rows[2], np.zeros(5), rows[0], rows[1]])
+    )
     assert not file.wasteful(0)
     for _ in range(3):
         file.append(np.array([0]), rows[:1])
@@ -99,7 +125,9 @@ def test_rows_in_a_file(tmp_path):
     again = RowFile(tmp_path, 1, 5, 10)
     again.length, again.offset[:] = 13, fresh.offset
     again.open()
-    assert (tmp_path / again.name).stat().st_size == 13  # what lies beyond the length was never committed
+    assert (
+        tmp_path / again.name
+    ).stat().st_size == 13  # what lies beyond the length was never committed
     longer = RowFile(tmp_path, 1, 5, 10)
     longer.length = 14
     with pytest.raises(CorruptError, match="is shorter than the 14 bytes it had"):
@@ -130,7 +158,12 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
         journal.add("rounds", {"round": round})
         assert journal.pending
         journal.commit(snapshot(round), [f"rows-{round}"])
-        assert (journal.number, journal.round, journal.status, bytes(journal.pending)) == (round, round, "running", b"")
+        assert (journal.number, journal.round, journal.status, bytes(journal.pending)) == (
+            round,
+            round,
+            "running",
+            b"",
+        )
     there = {path.name for path in tmp_path.iterdir()}
     assert there == {"log.jsonl", "state-000002.ckpt", "state-000003.ckpt", "rows-2", "rows-3"}
     assert (tmp_path / "log.jsonl").stat().st_size == journal.length
@@ -139,7 +172,10 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
     back = Journal(tmp_path, {"seed": 1})
     found = back.last(9)
     assert found.values["round"] == 3 and np.array_equal(found.arrays["w"], np.arange(3))
-    assert back.records == {"rounds": [{"round": n} for n in (1, 2, 3)]} and back.length == journal.length
+    assert (
+        back.records == {"rounds": [{"round": n} for n in (1, 2, 3)]}
+        and back.length == journal.length
+    )
     assert (back.number, back.status, back.round) == (3, "running", 3)
     back.add("rounds", {"round": 4})
     back.commit(snapshot(4), [])
@@ -165,7 +201,10 @@ def test_what_came_after_the_mark_is_taken_back_when_rounds_are_added(tmp_path):
     assert Journal(tmp_path, {}).last(2).values["round"] == 2
     end = Journal(tmp_path, {})
     end.last(2)
-    assert [row["round"] for row in end.records["rounds"]] == [1, 2] and "summary" not in end.records
+    assert [row["round"] for row in end.records["rounds"]] == [
+        1,
+        2,
+    ] and "summary" not in end.records
 
 
 def test_when_a_commit_is_due(tmp_path, monkeypatch):
@@ -191,7 +230,9 @@ def test_a_journal_without_a_place_keeps_rows_alone():
     journal.add("rounds", {"round": 1}, {"round": 2})
     journal.commit(snapshot(), [])
     assert (
-        journal.records == {"rounds": [{"round": 1}, {"round": 2}]} and journal.last(1) is None and journal.number == 0
+        journal.records == {"rounds": [{"round": 1}, {"round": 2}]}
+        and journal.last(1) is None
+        and journal.number == 0
     )
 
 
@@ -201,13 +242,19 @@ def test_a_damaged_commit_is_passed_over_and_the_numbers_go_on(tmp_path):
         journal.commit(snapshot(round), [])
     (tmp_path / "state-000002.ckpt").write_bytes(b"nothing")
     (tmp_path / "state-x.ckpt").write_bytes(b"foreign")
-    assert [path.name for path in commits.commits(tmp_path)] == ["state-000001.ckpt", "state-000002.ckpt"]
+    assert [path.name for path in commits.commits(tmp_path)] == [
+        "state-000001.ckpt",
+        "state-000002.ckpt",
+    ]
     back = Journal(tmp_path, {})
     with pytest.warns(UserWarning, match="going on from the commit before"):
         assert back.last(9).values["round"] == 1
     assert back.number == 2
     back.commit(snapshot(3), [])
-    assert [path.name for path in commits.commits(tmp_path)] == ["state-000001.ckpt", "state-000003.ckpt"]
+    assert [path.name for path in commits.commits(tmp_path)] == [
+        "state-000001.ckpt",
+        "state-000003.ckpt",
+    ]
 
 
 def test_differences_are_found_at_any_depth():
@@ -221,10 +268,18 @@ def test_differences_are_found_at_any_depth():
 
 
 def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
-    weights = {"layer0": {"W": np.arange(6.0, dtype=np.float32).reshape(2, 3).T, "b": np.zeros(3, np.float32)}}
+    weights = {
+        "layer0": {
+            "W": np.arange(6.0, dtype=np.float32).reshape(2, 3).T,
+            "b": np.zeros(3, np.float32),
+        }
+    }
     directory.write_model(tmp_path / "m", {"params": weights, "stats": {"mean": np.ones(2)}})
     found = directory.load_model(tmp_path / "m")
-    assert found.keys() == {"params", "state"}  # what a model keeps beside its parameters has its name of old
+    assert found.keys() == {
+        "params",
+        "state",
+    }  # what a model keeps beside its parameters has its name of old
     for name, value in weights["layer0"].items():
         read = found["params"]["layer0"][name]
         assert read.dtype == value.dtype and np.array_equal(read, value)
@@ -233,7 +288,11 @@ def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
 
 def test_files_are_whole_and_say_what_was_written(tmp_path):
     path = tmp_path / "f"
-    assert files.write(path, [b"ab", memoryview(b"c")]) == files.sha256(path) == files.write(tmp_path / "g", "abc")
+    assert (
+        files.write(path, [b"ab", memoryview(b"c")])
+        == files.sha256(path)
+        == files.write(tmp_path / "g", "abc")
+    )
     assert path.read_bytes() == b"abc" and files.write(path, b"") and path.read_bytes() == b""
     files.append(path, 0, b"hello world")
     files.append(path, 5, bytearray(b"!"))
@@ -255,10 +314,13 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
 
     monkeypatch.setattr(files.shutil, "disk_usage", lambda path: Usage)
     with pytest.raises(
-        files.DirectoryError, match=rf"^{tmp_path}/x: No such file or directory \(99999 bytes free there\)$"
+        files.DirectoryError,
+        match=rf"^{tmp_path}/x: No such file or directory \(99999 bytes free there\)$",
     ):
         files.sha256(tmp_path / "x")
-    said = pytest.raises(files.DirectoryError, match=rf"^{tmp_path}: Input/output error \(99999 bytes free there\)$")
+    said = pytest.raises(
+        files.DirectoryError, match=rf"^{tmp_path}: Input/output error \(99999 bytes free there\)$"
+    )
     with said, files.naming(tmp_path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     inside, outside = tmp_path / "run", tmp_path / "elsewhere"
@@ -270,7 +332,9 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
         with pytest.raises(files.DirectoryError, match=rf"^{place}: "), files.naming(inside):
             raise OSError(errno.EIO, os.strerror(errno.EIO), name)
     files.demand_room(tmp_path, 99_999)
-    with pytest.raises(files.DirectoryError, match=r"99999 bytes free, this run may need 0\.1 MB; free some"):
+    with pytest.raises(
+        files.DirectoryError, match=r"99999 bytes free, this run may need 0\.1 MB; free some"
+    ):
         files.demand_room(tmp_path, 100_000)
 
 
@@ -304,7 +368,10 @@ def test_files_may_be_read_and_written_by_whom_the_user_lets(tmp_path):
 
 def test_rows_beyond_a_chunk_are_written_anew_once_each(tmp_path):
     n = 2 * 4096 + 2
-    file, values = RowFile(tmp_path, 0, 2, n), np.arange(2 * n, dtype=np.uint16).view(np.uint8).reshape(n, 4)[:, :2]
+    file, values = (
+        RowFile(tmp_path, 0, 2, n),
+        np.arange(2 * n, dtype=np.uint16).view(np.uint8).reshape(n, 4)[:, :2],
+    )
     file.append(np.arange(n), values)
     fresh = file.written_anew()
     assert fresh.length == n * (HEAD + 2) and np.array_equal(fresh.read(np.arange(n)), values)
@@ -348,8 +415,16 @@ def ended(folder) -> None:
 def test_a_run_that_ended_is_read_whole_unless_it_is_to_go_on(tmp_path):
     ended(tmp_path)
     whole, longer = committed(tmp_path, 1), committed(tmp_path, 2)
-    assert whole and (set(whole.tables), whole.round, whole.status) == ({"rounds", "summary"}, 1, "done")
-    assert longer and (set(longer.tables), longer.round, longer.status) == ({"rounds"}, 1, "running")
+    assert whole and (set(whole.tables), whole.round, whole.status) == (
+        {"rounds", "summary"},
+        1,
+        "done",
+    )
+    assert longer and (set(longer.tables), longer.round, longer.status) == (
+        {"rounds"},
+        1,
+        "running",
+    )
 
 
 def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
@@ -428,9 +503,14 @@ def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
     for round in (1, 2):
         kept.commit(bare_snapshot(round), [])
     newest = (tmp_path / "state-000002.ckpt").read_bytes()
-    (tmp_path / "state-000003.ckpt").write_bytes(newest)  # as if the process had ended before it tidied up
+    (tmp_path / "state-000003.ckpt").write_bytes(
+        newest
+    )  # as if the process had ended before it tidied up
     assert Journal(tmp_path, {}).last(2)
-    assert [path.name for path in commits.commits(tmp_path)] == ["state-000002.ckpt", "state-000003.ckpt"]
+    assert [path.name for path in commits.commits(tmp_path)] == [
+        "state-000002.ckpt",
+        "state-000003.ckpt",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -458,8 +538,12 @@ def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypa
     def unknown(path):
         raise OSError
 
-    monkeypatch.setattr(files.shutil, "disk_usage", unknown)  # the room left is not known: it is not told
-    with pytest.raises(DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"):
+    monkeypatch.setattr(
+        files.shutil, "disk_usage", unknown
+    )  # the room left is not known: it is not told
+    with pytest.raises(
+        DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"
+    ):
         files.write_named(tmp_path / "none" / "file", "x")
 
 
@@ -480,21 +564,30 @@ def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeyp
         rows = memory.rows["w"].at[:2].add(step)
         disk.keep(ids, Memory({"w": rows}, jnp.array([True, True, False])))
     kept = disk.arrays(portable=True)
-    assert kept["memory.ids"].tolist() == [1, 4] and kept["memory.rows"].view(np.float32).tolist() == [[3, 3], [3, 3]]
+    assert kept["memory.ids"].tolist() == [1, 4] and kept["memory.rows"].view(
+        np.float32
+    ).tolist() == [[3, 3], [3, 3]]
     device = store.Resident(TwoNumbers(), {}, ids, 3, 6)
     assert device.arrays()["memory.ids"].tolist() == []
     device.restore({})
     device.restore(kept)
     known, rows = device.rows(np.array([1, 5, 0]))
     assert known.tolist() == [True, False, False] and rows["w"][0].tolist() == [3, 3]
-    assert {name: array.tolist() for name, array in device.arrays().items()} == {n: a.tolist() for n, a in kept.items()}
+    assert {name: array.tolist() for name, array in device.arrays().items()} == {
+        n: a.tolist() for n, a in kept.items()
+    }
     again = store.OnDisk(TwoNumbers(), {}, 3, 6, tmp_path / "again")
     (tmp_path / "again").mkdir()
     again.restore(device.arrays())
     assert again.arrays(portable=True)["memory.rows"].tolist() == kept["memory.rows"].tolist()
-    assert disk.arrays()["memory.file"].tolist() == [0, 4 * (HEAD + 8)]  # two rows, and two that newer ones replaced
+    assert disk.arrays()["memory.file"].tolist() == [
+        0,
+        4 * (HEAD + 8),
+    ]  # two rows, and two that newer ones replaced
     monkeypatch.setattr(store, "SPARE", -1)
-    assert disk.arrays()["memory.file"].tolist() == [1, 2 * (HEAD + 8)] and disk.files() == ["memory-1.rows"]
+    assert disk.arrays()["memory.file"].tolist() == [1, 2 * (HEAD + 8)] and disk.files() == [
+        "memory-1.rows"
+    ]
     assert disk.lend(ids)[0].rows["w"].tolist() == [[3, 3], [3, 3], [0, 0]]
     for one in (disk, again):
         one.file.close()
@@ -515,8 +608,17 @@ def test_a_record_that_is_no_file_and_a_lock_whose_holder_says_nothing(tmp_path,
 
 
 def test_numbers_of_commits():
-    assert commits.number_of("state-000012.ckpt") == 12 and commits.number_of("state-1000000.ckpt") == 1_000_000
-    others = ("state-12.ckpt", "state-0000012.ckpt", "state-000012.ckpt.tmp", "log.jsonl", "state--00012.ckpt")
+    assert (
+        commits.number_of("state-000012.ckpt") == 12
+        and commits.number_of("state-1000000.ckpt") == 1_000_000
+    )
+    others = (
+        "state-12.ckpt",
+        "state-0000012.ckpt",
+        "state-000012.ckpt.tmp",
+        "log.jsonl",
+        "state--00012.ckpt",
+    )
     assert [commits.number_of(name) for name in others] == [-1] * 5
 
 

@@ -22,7 +22,10 @@ def taped(tmp_path_factory):
     with powercut.Tape(out) as tape:
         fedsim.run(tiny(0.0, seeds=[0]), out=out)
     store.SPARE = spare
-    there = {str(path.relative_to(out)): None if path.is_dir() else path.read_bytes() for path in out.rglob("*")}
+    there = {
+        str(path.relative_to(out)): None if path.is_dir() else path.read_bytes()
+        for path in out.rglob("*")
+    }
     assert powercut.state(tape.steps) == there  # nothing happened beside the tape
     return tape, bits(out)
 
@@ -48,7 +51,9 @@ def test_the_newest_commit_is_never_lost(taped, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*going on from the commit before")
 def test_states_that_are_gone_on_from_end_with_equal_bytes(taped, tmp_path):
     steps = taped[0].steps
-    for i, cut in enumerate(powercut.thinned(list(powercut.cuts(steps, moments=range(5, len(steps), 11))), 10)):
+    for i, cut in enumerate(
+        powercut.thinned(list(powercut.cuts(steps, moments=range(5, len(steps), 11))), 10)
+    ):
         cut.make(tmp_path / str(i))
         fedsim.run(tiny(0.0, seeds=[0]), out=tmp_path / str(i), resume=True)
         whole(tmp_path / str(i), taped[1])

@@ -8,7 +8,17 @@ import sys
 
 import pytest
 from conftest import TESTS, WHOLE, if_whole
-from directories import bits, commits, finished, leftovers, started, tiny, wait_for_commit, whole, written
+from directories import (
+    bits,
+    commits,
+    finished,
+    leftovers,
+    started,
+    tiny,
+    wait_for_commit,
+    whole,
+    written,
+)
 
 sys.path.insert(0, str(TESTS / "deep"))
 from kill_loop import kill_loop, scenario
@@ -16,7 +26,9 @@ from races import SCENARIO, quick_races, race
 
 pytestmark = pytest.mark.long
 
-BIG = tiny(0.0, seeds=[0], rounds=40, model={"kind": "mlp", "hidden": [256]})  # 80 kB of state, as much per client
+BIG = tiny(
+    0.0, seeds=[0], rounds=40, model={"kind": "mlp", "hidden": [256]}
+)  # 80 kB of state, as much per client
 
 
 KILLS = 10 if WHOLE else 2
@@ -37,7 +49,16 @@ def test_kills_at_any_moment(name, tmp_path):
     """A fixed few of them: each takes five seconds or more."""
     file = written(scenario(name, rounds=60), tmp_path / "scenario.yaml")
     assert finished(file, tmp_path / "whole").returncode == 0
-    tally = kill_loop(file, tmp_path, bits(tmp_path / "whole"), KILLS, random.Random(1), start=0.1, span=0.3, soon=2.0)
+    tally = kill_loop(
+        file,
+        tmp_path,
+        bits(tmp_path / "whole"),
+        KILLS,
+        random.Random(1),
+        start=0.1,
+        span=0.3,
+        soon=2.0,
+    )
     assert tally.kills == KILLS
 
 
@@ -69,7 +90,9 @@ def mounted(tmp_path):
     def mount(options):
         place = tmp_path / f"mount{len(places)}"
         place.mkdir()
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, text=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, text=True
+        )
         if done.returncode:
             pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
         places.append(place)
@@ -119,7 +142,10 @@ def test_the_directory_is_removed_while_the_run_goes_on(tmp_path):
     said = process.communicate(timeout=30)[1]
     told(subprocess.CompletedProcess("", process.returncode, "", said), str(out), "")
     assert not out.exists()
-    assert "was renamed or replaced while this run wrote there" in said or "No such file or directory" in said
+    assert (
+        "was renamed or replaced while this run wrote there" in said
+        or "No such file or directory" in said
+    )
 
 
 def test_a_place_that_can_only_be_read(big, mounted):
@@ -128,9 +154,13 @@ def test_a_place_that_can_only_be_read(big, mounted):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("file/run", "Not a directory"), ("x" * 300, "File name too long")], ids=["below a file", "long"]
+    ("name", "said"),
+    [("file/run", "Not a directory"), ("x" * 300, "File name too long")],
+    ids=["below a file", "long"],
 )
 def test_places_that_cannot_be(name, said, big, tmp_path):
     (tmp_path / "file").write_text("mine")
     told(finished(big[0], tmp_path / name), str(tmp_path), said)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"] and (
+        tmp_path / "file"
+    ).read_text() == "mine"

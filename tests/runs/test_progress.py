@@ -24,7 +24,9 @@ SPEC = SimpleNamespace(spec=SimpleNamespace(name="study", rounds=200, seeds=[0, 
 
 def row(round, status="running", wall=3.0):
     timing = {"wall_seconds": wall, "compile_seconds": 1.0}
-    return SimpleNamespace(values={"round": round, "test_accuracy": 0.5}, timing=timing, status=status)
+    return SimpleNamespace(
+        values={"round": round, "test_accuracy": 0.5}, timing=timing, status=status
+    )
 
 
 def counted():
@@ -35,8 +37,14 @@ def counted():
 
 def test_a_comparison_says_which_configuration_it_is_at():
     count, shown = counted()
-    labels = ["fedavg fleet.malicious=0", "fedprox(mu=0.1) fleet.malicious=0", "fedprox(mu=0.1) fleet.malicious=0.2"]
-    count.begin({label: Configuration(n, 2, 200, label) for n, label in enumerate(labels, 1)}, processes=1)
+    labels = [
+        "fedavg fleet.malicious=0",
+        "fedprox(mu=0.1) fleet.malicious=0",
+        "fedprox(mu=0.1) fleet.malicious=0.2",
+    ]
+    count.begin(
+        {label: Configuration(n, 2, 200, label) for n, label in enumerate(labels, 1)}, processes=1
+    )
     count.enters({"method": "fedprox(mu=0.1)", "variant": "fleet.malicious=0.2"})
     one, other = object(), object()
     count(one, 0, row(40))
@@ -50,7 +58,9 @@ def test_a_comparison_says_which_configuration_it_is_at():
     )
     count(one, 0, row(200, "done"))
     count(other, 0, row(20))
-    assert shown[-1][0] == 220 and shown[-1][2].startswith("[1/3] fedavg fleet.malicious=0: round 20/200")
+    assert shown[-1][0] == 220 and shown[-1][2].startswith(
+        "[1/3] fedavg fleet.malicious=0: round 20/200"
+    )
     count.ended([Ended("fedavg fleet.malicious=0")])
     assert shown[-1][:3] == (420, 1200, "2 of 6 runs ended")
 
@@ -70,7 +80,9 @@ def test_runs_that_go_on_are_counted_from_where_they_were():
     count.goes_on(0, 1, SimpleNamespace(round=100, status="running", before=(60.0, 10.0)))
     count(0, 1, row(110, wall=71.0 - 9.0))
     assert shown[-1][:2] == (310, 400) and shown[-1][2].startswith("run 2 of 2: round 110/200")
-    assert shown[-1][3] == pytest.approx(90 * (61 - 50) / 10)  # its pace here, of the rounds that it has left
+    assert shown[-1][3] == pytest.approx(
+        90 * (61 - 50) / 10
+    )  # its pace here, of the rounds that it has left
 
 
 # ---------------------------------------------------------------------------------------------------- how long it will take
@@ -110,7 +122,9 @@ def test_the_pace_is_that_of_the_last_rounds_and_time_passes():
 
 def test_what_is_not_compiled_yet_counts_once_and_alike_runs_have_one_pace():
     other = Configuration(number=2, runs=3, rounds=200, program="other")
-    left, _ = remaining(a=ONE, b=ONE._replace(number=3), c=other, d=other._replace(number=4, rounds=100))
+    left, _ = remaining(
+        a=ONE, b=ONE._replace(number=3), c=other, d=other._replace(number=4, rounds=100)
+    )
     left.row("a", 0, Point(0, 0.0, 10.0), last=False)
     left.row("a", 0, Point(100, 200.0, 40.0), last=False)
     rounds = 100 + 200 + 3 * 200 + 3 * 100
@@ -159,8 +173,15 @@ def test_bar_count_and_time_left_are_whole_whatever_the_width(width):
     words = "[3/12] fedprox(mu=0.1) data.partition.alpha=0.1, fleet.malicious=0.2: round 40/200  accuracy 0.9"
     with bar(console, "study", 2400) as show:
         show(1234, 2400, words, 754.0)
-    last = [line for line in re.split(r"[\r\n]+", CODES.sub("", text.getvalue())) if "1234" in line][-1]
-    assert "1234/2400" in last and re.search(r"0:12:3\d", last) and "━" in last and len(last.rstrip()) <= width
+    last = [
+        line for line in re.split(r"[\r\n]+", CODES.sub("", text.getvalue())) if "1234" in line
+    ][-1]
+    assert (
+        "1234/2400" in last
+        and re.search(r"0:12:3\d", last)
+        and "━" in last
+        and len(last.rstrip()) <= width
+    )
     assert "[3/12] fedprox(mu=0.1)"[: width - 40] in last
 
 
@@ -171,9 +192,19 @@ def test_on_a_terminal(width, tmp_path):
     child, terminal = pty.fork()
     if not child:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        words = [sys.executable, "-m", "fedsim.cli", "run", str(file), "--out", str(tmp_path / "run")]
+        words = [
+            sys.executable,
+            "-m",
+            "fedsim.cli",
+            "run",
+            str(file),
+            "--out",
+            str(tmp_path / "run"),
+        ]
         os.execve(
-            words[0], words, {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+            words[0],
+            words,
+            {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
         )
     text = b""
     while True:
@@ -185,4 +216,6 @@ def test_on_a_terminal(width, tmp_path):
     assert os.waitpid(child, 0)[1] == 0
     shown = re.split(r"[\r\n]+", CODES.sub("", text.decode()))
     lines = [line for line in shown if re.search(r"━.*\d+/800 ", line)]
-    assert lines and not [line for line in lines if len(line) > width or not re.search(r"/800 +[-\d]+:", line)]
+    assert lines and not [
+        line for line in lines if len(line) > width or not re.search(r"/800 +[-\d]+:", line)
+    ]

@@ -11,7 +11,14 @@ import pytest
 from conftest import WHOLE
 
 import fedsim
-from fedsim.errors import CheckpointError, DataError, DeviceError, DirectoryError, LockedError, ScenarioError
+from fedsim.errors import (
+    CheckpointError,
+    DataError,
+    DeviceError,
+    DirectoryError,
+    LockedError,
+    ScenarioError,
+)
 from fedsim.runs import derive, directory
 from fedsim.runs.export import exported
 from fedsim.runs.record_form import COMPARISON, RECORD, malformed
@@ -65,13 +72,17 @@ def played(tmp_path_factory):
     """A run and a comparison, whole and small."""
     home = tmp_path_factory.mktemp("played")
     fedsim.run(TINY, out=home / "run", pictures=False)
-    fedsim.compare(TINY, METHODS, out=home / "compare", seeds=1, vary={"client.lr": [0.1, 0.2]}, pictures=False)
+    fedsim.compare(
+        TINY, METHODS, out=home / "compare", seeds=1, vary={"client.lr": [0.1, 0.2]}, pictures=False
+    )
     return home
 
 
 ACTS = {
     "run --resume": lambda out: fedsim.run(TINY, out=out, resume=True, pictures=False),
-    "compare --resume": lambda out: fedsim.compare(TINY, METHODS, out=out, seeds=1, resume=True, pictures=False),
+    "compare --resume": lambda out: fedsim.compare(
+        TINY, METHODS, out=out, seeds=1, resume=True, pictures=False
+    ),
     "run": lambda out: fedsim.run(TINY, out=out, pictures=False),
     "report": derive.rebuild,
     "report --out": lambda out: derive.page_of_runs([out]),
@@ -82,7 +93,11 @@ ACTS = {
     "diff": lambda out: fedsim.diff(out, out),
     "run --force": lambda out: fedsim.run(TINY, out=out, force=True, pictures=False),
 }
-CHEAP = ("run", "export", "diff")  # what builds no model and no page; the others look at the record in the same way
+CHEAP = (
+    "run",
+    "export",
+    "diff",
+)  # what builds no model and no page; the others look at the record in the same way
 
 
 def tried(out, record, acts):
@@ -129,7 +144,9 @@ def test_no_form_of_any_entry_is_unforeseen(kind, made, tmp_path):
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("kind", ["run", "compare"])
 def test_no_form_of_any_entry_is_unforeseen_by_any_command(kind, part, played, tmp_path):
-    for path, value, record in itertools.islice(cases(played / kind, 1 if WHOLE else 59), part, None, 3):
+    for path, value, record in itertools.islice(
+        cases(played / kind, 1 if WHOLE else 59), part, None, 3
+    ):
         out = shutil.copytree(played / kind, tmp_path / "out")
         tried(out, record, ACTS)
         shutil.rmtree(out)
@@ -161,15 +178,21 @@ def test_every_entry_that_is_looked_at_is_demanded(form, kind, made):
         assert malformed(less) == [name]
         for value in ("text" if name not in ("status", "method", "baseline") else 3, None):
             assert any(entry.startswith(name) for entry in malformed({**record, name: value})), name
-    assert malformed({**record, "kind": ["run"]}) == ["kind"] and malformed({**record, "kind": "walk"}) == ["kind"]
-    assert malformed(changed(record, ("scenario", "evaluate", "every"), 0)) == ["scenario.evaluate.every"]
+    assert malformed({**record, "kind": ["run"]}) == ["kind"] and malformed(
+        {**record, "kind": "walk"}
+    ) == ["kind"]
+    assert malformed(changed(record, ("scenario", "evaluate", "every"), 0)) == [
+        "scenario.evaluate.every"
+    ]
     assert malformed(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds"]
 
 
 # ------------------------------------------------------------------------------------------- files that lead elsewhere
 
 
-@pytest.mark.parametrize("act", ["export", "export --table", "report", "report --out", "diff", "verify"])
+@pytest.mark.parametrize(
+    "act", ["export", "export --table", "report", "report --out", "diff", "verify"]
+)
 @pytest.mark.parametrize("name", ["rounds.csv", "summary.csv", "run.json", "figures"])
 def test_links_in_a_run_directory_are_followed_by_nobody(act, name, made, tmp_path):
     out = shutil.copytree(made / "run", tmp_path / "out")
@@ -180,19 +203,34 @@ def test_links_in_a_run_directory_are_followed_by_nobody(act, name, made, tmp_pa
         secret.mkdir()
     (out / name).symlink_to(secret)
     before = sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*")))
-    with pytest.raises(DirectoryError, match=f"{name}: is a symbolic link; a run directory holds none"):
+    with pytest.raises(
+        DirectoryError, match=f"{name}: is a symbolic link; a run directory holds none"
+    ):
         ACTS[act](out)
-    assert sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*"))) == before
+    assert (
+        sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*"))) == before
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["../other/rounds", "/etc/passwd", "..", "", ".", "checkpoints/../rounds", "rounds.csv", "a\nb"]
+    "name",
+    [
+        "../other/rounds",
+        "/etc/passwd",
+        "..",
+        "",
+        ".",
+        "checkpoints/../rounds",
+        "rounds.csv",
+        "a\nb",
+    ],
 )
 def test_a_table_is_a_name_and_no_path(name, made, tmp_path):
     out = shutil.copytree(made / "run", tmp_path / "out")
     shutil.copytree(made / "run", tmp_path / "other")
     with pytest.raises(
-        DirectoryError, match=r"has no table '.*'; there are clients, partition, rounds, summary, timing$"
+        DirectoryError,
+        match=r"has no table '.*'; there are clients, partition, rounds, summary, timing$",
     ):
         exported(out, name, "csv")
 

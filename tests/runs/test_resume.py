@@ -64,7 +64,8 @@ def test_a_finished_run_is_only_read(resident_mb, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("every", "before", "after"), sampled([(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)], 3)
+    ("every", "before", "after"),
+    sampled([(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)], 3),
 )
 @pytest.mark.long
 def test_more_rounds(every, before, after, tmp_path):
@@ -98,7 +99,8 @@ def test_fewer_rounds_than_were_committed(killed):
     (killed / ".lock").unlink()
     before = bits_of_all(killed)
     with pytest.raises(
-        CheckpointError, match=r"seed 0: its last commit is of round 2, and rounds is 1; write rounds=2"
+        CheckpointError,
+        match=r"seed 0: its last commit is of round 2, and rounds is 1; write rounds=2",
     ):
         resume(killed, {**SCENARIO, "rounds": 1})
     assert bits_of_all(killed) == before
@@ -125,7 +127,9 @@ def test_fewer_rounds_under_a_schedule_of_rounds(tmp_path):
     asked = iter([False])
     with pytest.raises(Interrupted):
         fedsim.run(scenario, out=tmp_path / "run", ask=lambda: next(asked, True))
-    with pytest.raises(CheckpointError, match=r"scenario\.client\.lr: cosine_decay_schedule counts rounds"):
+    with pytest.raises(
+        CheckpointError, match=r"scenario\.client\.lr: cosine_decay_schedule counts rounds"
+    ):
         resume(tmp_path / "run", {**scenario, "rounds": 5})
 
 
@@ -158,7 +162,11 @@ def test_another_scenario_is_refused(edit, template):
         resume(template[0], edits=[edit])
     path = edit.partition("=")[0]
     assert SAID.get(edit, f"scenario.{path}") in str(refused.value), refused.value
-    assert str(refused.value).splitlines()[-1].endswith("change it back, or start anew with --force or --out")
+    assert (
+        str(refused.value)
+        .splitlines()[-1]
+        .endswith("change it back, or start anew with --force or --out")
+    )
     assert {step.path.rpartition("/")[2] for step in disk.trace} <= {"run", ".lock"}
 
 
@@ -193,7 +201,9 @@ def test_foreign_files_are_left_alone(name, option, tmp_path):
     (tmp_path / name).write_text("mine")
     with pytest.raises(DirectoryError, match="holds no fedsim run"):
         fedsim.run(SCENARIO, out=tmp_path, **{option: True})
-    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (
+        tmp_path / name
+    ).read_text() == "mine"
 
 
 def test_killed_before_its_first_commit(template, tmp_path):
@@ -215,7 +225,10 @@ def test_asked_to_end(template, tmp_path):
             break
         except Interrupted as end:
             calls += 1
-            assert "round" in str(end) and json.loads((out / "run.json").read_text())["status"] == "interrupted"
+            assert (
+                "round" in str(end)
+                and json.loads((out / "run.json").read_text())["status"] == "interrupted"
+            )
     assert calls == 3
     whole(out, template[1])
 
@@ -248,7 +261,9 @@ def test_another_format(killed, number):
 
 def test_the_newest_commit_is_damaged(killed, template):
     flip(states(killed)[-1])
-    with pytest.warns(UserWarning, match=r"state-000002.ckpt: is damaged.*going on from the commit before"):
+    with pytest.warns(
+        UserWarning, match=r"state-000002.ckpt: is damaged.*going on from the commit before"
+    ):
         resume(killed)
     whole(killed, template[1])
 
@@ -259,7 +274,11 @@ def test_both_commits_are_damaged(killed):
     with pytest.raises(CheckpointError) as refused:
         resume(killed)
     *each, last = str(refused.value).splitlines()
-    assert len(each) == 2 and all("is damaged" in line for line in each) and "--force starts anew" in last
+    assert (
+        len(each) == 2
+        and all("is damaged" in line for line in each)
+        and "--force starts anew" in last
+    )
     fedsim.run(SCENARIO, out=killed, force=True)
 
 
@@ -290,7 +309,9 @@ def test_the_rows_of_the_clients_are_damaged(what, killed):
         rows.write_bytes(data.tobytes())
     else:
         rows.write_bytes(rows.read_bytes()[:size]) if what == "shorter" else rows.unlink()
-    with pytest.raises(CheckpointError, match=r"memory-0.rows: (the row of client \d+ is damaged|is shorter than)"):
+    with pytest.raises(
+        CheckpointError, match=r"memory-0.rows: (the row of client \d+ is damaged|is shorter than)"
+    ):
         resume(killed)
 
 
@@ -331,7 +352,10 @@ def test_a_lock_that_was_deleted_between_opening_and_locking(monkeypatch, tmp_pa
     monkeypatch.setattr(fcntl, "flock", late)
     with claimed(tmp_path / "run", False, False):
         assert len(calls) == 2
-        with pytest.raises(LockedError, match=r"in use by process \d+ on "), claimed(tmp_path / "run", False, True):
+        with (
+            pytest.raises(LockedError, match=r"in use by process \d+ on "),
+            claimed(tmp_path / "run", False, True),
+        ):
             pass
     assert not (tmp_path / "run").exists()
 

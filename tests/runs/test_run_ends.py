@@ -98,7 +98,9 @@ NOT_RUN = {
 QUICK = ("all leave", "windows that end before the first message")
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=[] if c in QUICK else pytest.mark.long) for c in NOT_RUN])
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[] if c in QUICK else pytest.mark.long) for c in NOT_RUN]
+)
 def test_a_run_in_which_no_round_was_aggregated_has_not_run(case):
     sections, reason = NOT_RUN[case]
     result = run(data=arrays(X), **sections)
@@ -115,12 +117,21 @@ def test_a_run_of_no_rounds_aggregates_nothing_by_design():
 
 @pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_a_run_that_has_not_run_goes_on_for_more_rounds_as_if_it_had_not_ended(every, tmp_path):
-    few = {**KRUM, "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4], FIVE]}, "evaluate": {"every": every}}
+    few = {
+        **KRUM,
+        "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4], FIVE]},
+        "evaluate": {"every": every},
+    }
     written = {"name": "ends", "client": CLIENT, **few}
     fedsim.run({**written, "rounds": 4}, data=ragged(clients=6), out=tmp_path / "whole")
     for rounds, status in ((1, "not_run"), (3, "not_run"), (4, "done")):
         there = rounds > 1
-        more = fedsim.run({**written, "rounds": rounds}, data=ragged(clients=6), out=tmp_path / "run", resume=there)
+        more = fedsim.run(
+            {**written, "rounds": rounds},
+            data=ragged(clients=6),
+            out=tmp_path / "run",
+            resume=there,
+        )
         assert (more.status, bool(more.reasons)) == (status, status == "not_run")
     for name in ("rounds.csv", "summary.csv", "clients.csv"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -130,15 +141,32 @@ def test_a_run_that_has_not_run_goes_on_for_more_rounds_as_if_it_had_not_ended(e
 def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(tmp_path, pictures):
     data = {"kind": "gaussian_blobs", "samples": 240, "clients": 12}
     schedule = {"kind": "semi_sync", "seconds": 3.0, "concurrency": 7}
-    written = {"name": "ends", "rounds": 3, "data": data, "schedule": schedule, "client": {"steps": 3}, "seeds": 2}
+    written = {
+        "name": "ends",
+        "rounds": 3,
+        "data": data,
+        "schedule": schedule,
+        "client": {"steps": 3},
+        "seeds": 2,
+    }
     machines = {"speed": {"kind": "classes", "seconds": [1.0, 1.5]}}
     (tmp_path / "ends.yaml").write_text(json.dumps({**written, "fleet": machines}))
     ended = typed("compare ends.yaml --methods 'mean,krum(f=2)' --out out", tmp_path)
-    assert ended.returncode == 5 and "krum(f=2), seed 1: no round was aggregated: the rule needs at" in ended.stderr
-    sentence = "Not run, and so without a score, since no round was aggregated: krum(f=2) (2 of 2 seeds)."
+    assert (
+        ended.returncode == 5
+        and "krum(f=2), seed 1: no round was aggregated: the rule needs at" in ended.stderr
+    )
+    sentence = (
+        "Not run, and so without a score, since no round was aggregated: krum(f=2) (2 of 2 seeds)."
+    )
     assert sentence in ended.stdout
     table = pd.read_csv(tmp_path / "out/compare.csv").set_index("method")
-    assert table.loc["krum(f=2)", ["seeds", "diverged", "failed", "not_run"]].tolist() == [0, 0, 0, 2]
+    assert table.loc["krum(f=2)", ["seeds", "diverged", "failed", "not_run"]].tolist() == [
+        0,
+        0,
+        0,
+        2,
+    ]
     assert np.isnan(table.loc["krum(f=2)", "mean"]) and table.loc["mean", "mean"] > 0.2
     for again in ("verify out", "report out", "export out --format markdown"):
         assert typed(again, tmp_path).returncode == 0
@@ -169,7 +197,9 @@ def test_a_learning_rate_of_0_keeps_the_model_and_is_done(sections):
 def test_a_reported_loss_that_is_not_finite_is_divergence():
     """The updates are usable and the parameters finite, and still nobody can say what the run is worth."""
     result = run(
-        rounds=2, data=arrays(X * np.float32(1e10), X[:, 0] * np.float32(1e12)), client={**CLIENT, "lr": 1e-30}
+        rounds=2,
+        data=arrays(X * np.float32(1e10), X[:, 0] * np.float32(1e12)),
+        client={**CLIENT, "lr": 1e-30},
     )
     assert result.status == "diverged" and result.reasons[0].startswith("round 1: train_loss is ")
     assert all(np.isfinite(leaf).all() for leaf in result.model().values())
@@ -188,7 +218,9 @@ def test_the_counts_go_on_after_a_commit(tmp_path):
     """A model that moved in the first rounds has moved, whatever comes later, also when it is taken up again."""
     written = {"name": "ends", "rounds": 2, "client": CLIENT, "checkpoint": {"rounds": 1}}
     once = fedsim.run(written, data=ragged(clients=6), out=tmp_path / "run")
-    more = fedsim.run({**written, "rounds": 4}, data=ragged(clients=6), out=tmp_path / "run", resume=True)
+    more = fedsim.run(
+        {**written, "rounds": 4}, data=ragged(clients=6), out=tmp_path / "run", resume=True
+    )
     assert once.status == more.status == "done" and more.experiment.scenario.spec.rounds == 4
 
 
@@ -215,4 +247,9 @@ def test_a_run_that_grows_without_bound_says_so(tmp_path):
 def test_growth_is_measured_against_the_first_loss_and_only_where_it_lasts():
     rows = lambda *losses: [{"round": r, "train_loss": loss} for r, loss in enumerate(losses)]
     assert growth(rows(None, 1.0, 2000.0)) and not growth(rows(1.0, 2000.0, 1999.0))
-    assert not growth(rows(1.0, 999.0)) and not growth(rows(0.0, 5.0)) and not growth(rows(1.0)) and not growth([])
+    assert (
+        not growth(rows(1.0, 999.0))
+        and not growth(rows(0.0, 5.0))
+        and not growth(rows(1.0))
+        and not growth([])
+    )

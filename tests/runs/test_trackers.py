@@ -24,7 +24,14 @@ TINY = {
     "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},
 }  # fmt: skip
 NAMES = ["tensorboard", "wandb", "mlflow"]
-SAME = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "scenario.yaml", "model.fedavg.1.safetensors")
+SAME = (
+    "rounds.csv",
+    "clients.csv",
+    "partition.csv",
+    "summary.csv",
+    "scenario.yaml",
+    "model.fedavg.1.safetensors",
+)
 
 
 def installed(name: str) -> bool:
@@ -37,7 +44,10 @@ def installed(name: str) -> bool:
 
 each_tracker = pytest.mark.parametrize(
     "tracker",
-    [pytest.param(name, marks=pytest.mark.skipif(not installed(name), reason="no package")) for name in NAMES],
+    [
+        pytest.param(name, marks=pytest.mark.skipif(not installed(name), reason="no package"))
+        for name in NAMES
+    ],
 )
 HERE = [name for name in NAMES if installed(name)]
 with_tensorboard = pytest.mark.skipif("tensorboard" not in HERE, reason="no package")
@@ -47,7 +57,13 @@ with_tensorboard = pytest.mark.skipif("tensorboard" not in HERE, reason="no pack
 def nobody(monkeypatch, tmp_path_factory):
     """No user of ours is logged in, and no home is written to."""
     home = tmp_path_factory.mktemp("home")
-    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_PROJECT", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
+    for name in (
+        "WANDB_MODE",
+        "WANDB_API_KEY",
+        "WANDB_PROJECT",
+        "MLFLOW_TRACKING_URI",
+        "MLFLOW_EXPERIMENT_NAME",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR"):
         monkeypatch.setenv(name, str(home))
@@ -70,7 +86,10 @@ def tensorboard(out: Path) -> dict:
     found = {}
     for folder in sorted((out / "tensorboard").iterdir()):
         events = EventAccumulator(str(folder), {"scalars": 0}).Reload()
-        scalars = {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+        scalars = {
+            tag: [(e.step, e.value) for e in events.Scalars(tag)]
+            for tag in events.Tags()["scalars"]
+        }
         found[folder.name] = (scalars, hyper_parameters(events))
     return found
 
@@ -86,13 +105,17 @@ def hyper_parameters(events) -> dict:
 def mlflow(out: Path) -> dict:
     found = {}
     with sqlite3.connect(out / "mlflow.db") as base:
-        runs = base.execute("SELECT run_uuid, name, status FROM runs WHERE lifecycle_stage = 'active'").fetchall()
+        runs = base.execute(
+            "SELECT run_uuid, name, status FROM runs WHERE lifecycle_stage = 'active'"
+        ).fetchall()
         for run, name, status in runs:
             scalars: dict[str, list] = {}
             query = "SELECT key, step, value, is_nan FROM metrics WHERE run_uuid = ? ORDER BY step"
             for key, step, value, nan in base.execute(query, [run]):
                 scalars.setdefault(key, []).append((step, float("nan") if nan else value))
-            params = dict(base.execute("SELECT key, value FROM params WHERE run_uuid = ?", [run]).fetchall())
+            params = dict(
+                base.execute("SELECT key, value FROM params WHERE run_uuid = ?", [run]).fetchall()
+            )
             assert name not in found and status == "FINISHED"
             found[name] = (scalars, params)
     base.close()
@@ -110,9 +133,14 @@ def wandb(out: Path) -> dict:
             record = Record.FromString(piece)
             if record.HasField("run") and not name:
                 name = record.run.display_name
-                config = {item.key: json.loads(item.value_json) for item in record.run.config.update}
+                config = {
+                    item.key: json.loads(item.value_json) for item in record.run.config.update
+                }
             if record.HasField("history"):
-                values = {"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in record.history.item}
+                values = {
+                    "/".join(i.nested_key) or i.key: json.loads(i.value_json)
+                    for i in record.history.item
+                }
                 for key in values.keys() - {"_step", "_timestamp", "_runtime"}:
                     scalars.setdefault(key, []).append((values["_step"], float(values[key])))
             for item in record.summary.update:
@@ -124,7 +152,11 @@ def wandb(out: Path) -> dict:
 
 
 def flat(config: dict) -> dict:
-    return {"client.lr": config["client"]["lr"], "seed": config["seed"], "data.kind": config["data"]["kind"]}
+    return {
+        "client.lr": config["client"]["lr"],
+        "seed": config["seed"],
+        "data.kind": config["data"]["kind"],
+    }
 
 
 def pieces(data: bytes):
@@ -155,7 +187,9 @@ def expected(out: Path, tracker: str, who=("method", "seed")) -> dict:
         columns = {}
         for name in rows.columns.difference([*who, "round"]):
             known = rows[name].notna()
-            columns[name] = list(zip(rows["round"][known].tolist(), rows[name][known].tolist(), strict=True))
+            columns[name] = list(
+                zip(rows["round"][known].tolist(), rows[name][known].tolist(), strict=True)
+            )
         found[f"{names[method] if tracker == 'tensorboard' else method}.{seed}"] = columns
     return found
 
@@ -163,7 +197,9 @@ def expected(out: Path, tracker: str, who=("method", "seed")) -> dict:
 def demand_equal(found: dict, wanted: dict, out: Path, tracker: str) -> None:
     assert found.keys() == wanted.keys()
     summary = pd.read_csv(out / "summary.csv")
-    for (run, (scalars, config)), line in zip(sorted(found.items()), summary.itertuples(), strict=True):
+    for (run, (scalars, config)), line in zip(
+        sorted(found.items()), summary.itertuples(), strict=True
+    ):
         rows = {name: series for name, series in scalars.items() if not name.startswith("summary/")}
         assert rows.keys() == wanted[run].keys()
         for name, series in rows.items():
@@ -174,7 +210,10 @@ def demand_equal(found: dict, wanted: dict, out: Path, tracker: str) -> None:
             ), name
         for name in ("final", "best", "rounds_to_target", "client_accuracy_p50", "diverged"):
             assert scalars[f"summary/{name}"][-1][1] == pytest.approx(getattr(line, name), rel=1e-6)
-        assert float(config["client.lr"]) == pytest.approx(0.1) and config["data.kind"] == "gaussian_blobs"
+        assert (
+            float(config["client.lr"]) == pytest.approx(0.1)
+            and config["data.kind"] == "gaussian_blobs"
+        )
         assert float(config["seed"]) == int(run.rpartition(".")[2])
 
 
@@ -188,9 +227,14 @@ def test_no_other_byte_is_changed(out, tmp_path):
     for name in SAME:
         assert (tmp_path / "plain" / name).read_bytes() == (out / name).read_bytes(), name
     records = [json.loads((place / "run.json").read_text()) for place in (out, tmp_path / "plain")]
-    kept = [{name for name in record["files"] if not name.startswith("checkpoints/")} for record in records]
+    kept = [
+        {name for name in record["files"] if not name.startswith("checkpoints/")}
+        for record in records
+    ]
     assert kept[0] == kept[1]  # which commits are left depends on the time that passed
-    assert {p.name for p in out.iterdir()} - {p.name for p in (tmp_path / "plain").iterdir()} <= set(directory.TRACKED)
+    assert {p.name for p in out.iterdir()} - {
+        p.name for p in (tmp_path / "plain").iterdir()
+    } <= set(directory.TRACKED)
     found = fedsim.verify(out)
     assert found.equal and "not of this run: mlflow.db" in str(found.checks)
 
@@ -200,10 +244,22 @@ def test_a_run_that_goes_on_is_told_once(tracker, tmp_path):
     seen = []
     with pytest.raises(Interrupted):
         watch = lambda experiment, seed, row: seen.append(row)
-        fedsim.run(TINY, seeds=2, out=tmp_path / "x", watch=watch, ask=lambda: len(seen) > 3, log_to=tracker)
+        fedsim.run(
+            TINY,
+            seeds=2,
+            out=tmp_path / "x",
+            watch=watch,
+            ask=lambda: len(seen) > 3,
+            log_to=tracker,
+        )
     for _ in range(2):  # the second time, there is nothing left to do
         fedsim.run(TINY, seeds=2, out=tmp_path / "x", resume=True, log_to=tracker)
-        demand_equal(READ[tracker](tmp_path / "x"), expected(tmp_path / "x", tracker), tmp_path / "x", tracker)
+        demand_equal(
+            READ[tracker](tmp_path / "x"),
+            expected(tmp_path / "x", tracker),
+            tmp_path / "x",
+            tracker,
+        )
 
 
 @each_tracker
@@ -222,7 +278,9 @@ def test_runs_of_a_comparison_keep_apart_whatever_they_are_called(tracker, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     found = READ[tracker](tmp_path / "x")
     names = names_in(directory.sound_record(tmp_path / "x")) if tracker == "tensorboard" else {}
-    assert found.keys() == {f"{names.get(label, label)}.{seed}" for label in labels for seed in (0, 1)}
+    assert found.keys() == {
+        f"{names.get(label, label)}.{seed}" for label in labels for seed in (0, 1)
+    }
     assert all(len(scalars["test_loss"]) == 4 for scalars, _ in found.values())
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
     assert fedsim.verify(tmp_path / "x").equal
@@ -233,7 +291,9 @@ def test_runs_of_other_processes_are_told_from_their_journals(tmp_path):
     vary = {"client.lr": [0.1, 0.2]}
     for jobs in (1, 2):
         place = tmp_path / str(jobs)
-        fedsim.compare(TINY, "fedavg,median", vary=vary, jobs=jobs, seeds=2, out=place, log_to="tensorboard")
+        fedsim.compare(
+            TINY, "fedavg,median", vary=vary, jobs=jobs, seeds=2, out=place, log_to="tensorboard"
+        )
     one, two = (tensorboard(tmp_path / str(jobs)) for jobs in (1, 2))
     assert str(one) == str(two) and len(one) == 8  # as text, in which NaN is equal to itself
     scalars, config = one["median-client-lr-0-2.1"]
@@ -259,18 +319,31 @@ def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monk
         fedsim.run(TINY, seeds=3, out=tmp_path / "x", log_to="wandb, tensorboard")
     (warning,) = said
     assert str(warning.message).startswith("--log-to wandb: AssertionError: no room left")
-    assert str(warning.message).endswith("; nothing more goes there") and "\n" not in str(warning.message)
-    demand_equal(tensorboard(tmp_path / "x"), expected(tmp_path / "x", "tensorboard"), tmp_path / "x", "tensorboard")
+    assert str(warning.message).endswith("; nothing more goes there") and "\n" not in str(
+        warning.message
+    )
+    demand_equal(
+        tensorboard(tmp_path / "x"),
+        expected(tmp_path / "x", "tensorboard"),
+        tmp_path / "x",
+        "tensorboard",
+    )
 
 
 @pytest.mark.parametrize(
     ("log_to", "out", "said"),
     [
-        ("tensorbord,tensorboard", "x", "--log-to: no tracker 'tensorbord'; did you mean 'tensorboard'?"),
+        (
+            "tensorbord,tensorboard",
+            "x",
+            "--log-to: no tracker 'tensorbord'; did you mean 'tensorboard'?",
+        ),
         (["tensorboard"], None, "--log-to: tensorboard: needs a run directory; give out="),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_computed(log_to, out, said, tmp_path, monkeypatch):
+def test_what_cannot_be_is_said_before_anything_is_computed(
+    log_to, out, said, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for call in (fedsim.run, lambda *a, **k: fedsim.compare(*a, "fedavg", **k)):
         with pytest.raises(fedsim.ScenarioError) as error:
@@ -284,9 +357,14 @@ def test_a_missing_package_is_said_in_one_line(tracker, root, tmp_path):
     hide = f"import sys\nfor name in {trackers.PACKAGES[tracker]!r}: sys.modules[name] = None\n"
     words = ["run", str(root / "scenarios/iid.yaml"), "--log-to", tracker]
     code = f"{hide}from fedsim.cli import main\nmain({words!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 2 and not (tmp_path / "reports").exists()
-    assert done.stderr == f"--log-to: {tracker}: is not installed; pip install 'fedsim-jax[{tracker}]'\n"
+    assert (
+        done.stderr
+        == f"--log-to: {tracker}: is not installed; pip install 'fedsim-jax[{tracker}]'\n"
+    )
 
 
 def test_a_plain_run_imports_no_tracker(tmp_path):
@@ -297,13 +375,24 @@ def test_a_plain_run_imports_no_tracker(tmp_path):
 
 @pytest.mark.skipif(HERE != NAMES, reason="no package")
 def test_the_command_says_nothing_more(root, tmp_path):
-    words = ["run", root / "scenarios/iid.yaml", "--set", "rounds=2", "--quiet", "--no-pictures", "--out", "x"]
+    words = [
+        "run",
+        root / "scenarios/iid.yaml",
+        "--set",
+        "rounds=2",
+        "--quiet",
+        "--no-pictures",
+        "--out",
+        "x",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "fedsim.cli", *map(str, words), "--log-to", ",".join(NAMES)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={name: value for name, value in os.environ.items() if not name.startswith("WANDB_MODE")},
+        env={
+            name: value for name, value in os.environ.items() if not name.startswith("WANDB_MODE")
+        },
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]

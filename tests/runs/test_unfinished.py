@@ -24,7 +24,7 @@ from fedsim.runs.commits import LOG, committed, name_of
 from fedsim.runs.derive import contents, page_of_runs, rebuild
 from fedsim.runs.export import exported
 from fedsim.runs.journal import Journal
-from fedsim.runs.unfinished import SoFar, demand_reachable, mark_of_runs
+from fedsim.runs.unfinished import UnfinishedRun, demand_reachable, mark_of_runs
 from fedsim.scenario import read
 
 # --------------------------------------------------------------------------------- reading while another process commits
@@ -52,7 +52,9 @@ def test_what_is_committed_is_read_and_nothing_else(tmp_path):
     assert committed(tmp_path / "none", 9) is None and committed(tmp_path, 9) is None
     grown(tmp_path, [1, 2, 3])
     with (tmp_path / LOG).open("ab") as log:
-        log.write(b'["rounds", {"round": 4}]\n["rounds", {"rou')  # appended, and its commit never came
+        log.write(
+            b'["rounds", {"round": 4}]\n["rounds", {"rou'
+        )  # appended, and its commit never came
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert reads(tmp_path) == ([1, 2, 3], 3, "running")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -97,34 +99,51 @@ def test_rows_that_are_not_those_of_a_commit_are_never_shown(status, rounds, tmp
 
 def test_a_run_that_goes_on_beyond_its_end_has_not_ended(tmp_path):
     grown(tmp_path, [1, 2], status="done")
-    assert reads(tmp_path, rounds=2) == ([1, 2], 2, "done") and "summary" in committed(tmp_path, 2).tables
-    assert reads(tmp_path, rounds=5) == ([1, 2], 2, "running") and "summary" not in committed(tmp_path, 5).tables
+    assert (
+        reads(tmp_path, rounds=2) == ([1, 2], 2, "done")
+        and "summary" in committed(tmp_path, 2).tables
+    )
+    assert (
+        reads(tmp_path, rounds=5) == ([1, 2], 2, "running")
+        and "summary" not in committed(tmp_path, 5).tables
+    )
 
 
-def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule_of_rounds(tmp_path):
+def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule_of_rounds(
+    tmp_path,
+):
     """A rate that follows local steps counts no rounds, and a plain number follows nothing."""
     decay = {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 9}
     client = {"batch": 16, "epochs": 1}
     shorter = lambda **rate: read(tiny(rounds=5, client={**client, **rate}))
-    at = lambda round: [SoFar("0", {}, 0, 9, commits.Committed({}, round, "running"))]
+    at = lambda round: [UnfinishedRun("0", {}, 0, 9, commits.Committed({}, round, "running"))]
     demand_reachable(tmp_path, shorter(lr=0.1), at(5))
     demand_reachable(tmp_path, shorter(lr=decay, lr_per="step"), at(5))
-    with pytest.raises(CheckpointError, match="seed 0: its last commit is of round 6, and rounds is 5"):
+    with pytest.raises(
+        CheckpointError, match="seed 0: its last commit is of round 6, and rounds is 5"
+    ):
         demand_reachable(tmp_path, shorter(lr=0.1), at(6))
     with pytest.raises(CheckpointError, match=r"client\.lr: cosine_decay_schedule counts rounds"):
         demand_reachable(tmp_path, shorter(lr=decay), at(5))
 
 
 def test_the_mark_in_words():
-    so_far = lambda round, status="running": SoFar("", {}, 0, 200, commits.Committed({}, round, status))
+    so_far = lambda round, status="running": UnfinishedRun(
+        "", {}, 0, 200, commits.Committed({}, round, status)
+    )
     assert mark_of_runs([so_far(40)]) == "unfinished: 40 of 200 rounds"
-    assert mark_of_runs([so_far(40), so_far(200, "done")]) == "unfinished: 40 to 200 of 200 rounds, 1 of 2 runs ended"
-    assert mark_of_runs([SoFar("", {}, 0, 200, None)]) == "unfinished: 0 of 200 rounds"
+    assert (
+        mark_of_runs([so_far(40), so_far(200, "done")])
+        == "unfinished: 40 to 200 of 200 rounds, 1 of 2 runs ended"
+    )
+    assert mark_of_runs([UnfinishedRun("", {}, 0, 200, None)]) == "unfinished: 0 of 200 rounds"
     latex = "\\begin{tabular}{ll}\n\\toprule\na & b \\\\\n\\midrule\n1 & 2 \\\\\n\\bottomrule\n\\end{tabular}\n"
     marked = in_latex(latex, "unfinished: 1 of 2")
     assert "\\midrule\n\\multicolumn{2}{l}{\\emph{unfinished: 1 of 2}} \\\\\n\\bottomrule" in marked
     assert (
-        in_latex(latex, "") == latex and in_markdown("| a |\n", "m") == "| a |\n\n*m*\n" and in_markdown("x", "") == "x"
+        in_latex(latex, "") == latex
+        and in_markdown("| a |\n", "m") == "| a |\n\n*m*\n"
+        and in_markdown("x", "") == "x"
     )
 
 
@@ -156,7 +175,10 @@ def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
     with pytest.warns(UserWarning, match=MARK):
         assert exported(killed, None, "markdown").endswith(f"\n*{MARK}*\n".encode())
     page = page_of_runs([killed], refresh=5).decode()
-    assert f'<p class="mark"><strong>{MARK}</strong></p>' in page and '<meta http-equiv="refresh" content="5">' in page
+    assert (
+        f'<p class="mark"><strong>{MARK}</strong></p>' in page
+        and '<meta http-equiv="refresh" content="5">' in page
+    )
     assert 'http-equiv="refresh"' not in page_of_runs([killed]).decode()
     found = fedsim.verify(killed)
     assert not found.equal and not found.wrong and "has not ended" in found.checks[-1].detail
@@ -167,13 +189,18 @@ def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
 def test_a_report_of_a_killed_run_is_marked_and_going_on_is_as_if_nobody_had_looked(
     killed, template, draw, monkeypatch
 ):
-    monkeypatch.setattr(derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ()))
+    monkeypatch.setattr(
+        derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ())
+    )
     names = rebuild(killed)
     assert {"rounds.csv", "summary.csv", "report.html", "tables/summary.tex"} <= {*names}
     record = directory.sound_record(killed)
     assert record["status"] == "interrupted" and record["unfinished"]["mark"] == MARK
     assert pd.read_csv(killed / "rounds.csv")["round"].tolist() == [0, 2]
-    assert MARK in (killed / "report.html").read_text() and MARK in (killed / "tables/summary.md").read_text()
+    assert (
+        MARK in (killed / "report.html").read_text()
+        and MARK in (killed / "tables/summary.md").read_text()
+    )
     assert MARK.replace("_", r"\_") in (killed / "tables/summary.tex").read_text()
     fedsim.run(SCENARIO, out=killed, resume=True, pictures=False)
     assert not (killed / "report.html").exists()  # none of the state before
@@ -188,7 +215,9 @@ def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
 
     record, frames = contents(killed)
     plain, marked = (
-        derived.derived_files(frames, {**record, "unfinished": {"mark": mark}}, ["svg"])["figures/curves.svg"]
+        derived.derived_files(frames, {**record, "unfinished": {"mark": mark}}, ["svg"])[
+            "figures/curves.svg"
+        ]
         for mark in ("", MARK)
     )
     rebuild(killed)
@@ -203,7 +232,9 @@ def test_a_run_that_was_asked_to_end_writes_what_it_has(tmp_path):
         fedsim.run(tiny(), out=tmp_path / "run", ask=lambda: next(asked, True))
     record = json.loads((tmp_path / "run/run.json").read_text())
     assert (
-        record["status"] == "interrupted" and record["unfinished"]["runs"]["0"][1] == 3 and record["wall_seconds"] > 0
+        record["status"] == "interrupted"
+        and record["unfinished"]["runs"]["0"][1] == 3
+        and record["wall_seconds"] > 0
     )
     rows = (tmp_path / "run/rounds.csv").read_text().splitlines()
     assert 1 < len(rows) and {*rows} <= {*(tmp_path / "whole/rounds.csv").read_text().splitlines()}
@@ -221,7 +252,9 @@ def test_a_comparison_that_was_asked_to_end(tmp_path):
     fedsim.compare(scenario, METHODS, out=tmp_path / "whole")
     calls = iter(range(9))
     with pytest.raises(Interrupted):
-        fedsim.compare(scenario, METHODS, out=tmp_path / "run", ask=lambda: next(calls, None) is None)
+        fedsim.compare(
+            scenario, METHODS, out=tmp_path / "run", ask=lambda: next(calls, None) is None
+        )
     record, frames = contents(tmp_path / "run")
     runs = record["unfinished"]["runs"]
     assert len(runs) == 6 and re.fullmatch(
@@ -229,7 +262,9 @@ def test_a_comparison_that_was_asked_to_end(tmp_path):
     )
     over = [name for name, (done, planned) in runs.items() if done == planned]
     assert 0 < len(over) < 6
-    assert (frames["summary"]["status"] == "unfinished").sum() == sum(0 < done < 3 for done, _ in runs.values())
+    assert (frames["summary"]["status"] == "unfinished").sum() == sum(
+        0 < done < 3 for done, _ in runs.values()
+    )
     assert "verdict" not in record and rebuild(tmp_path / "run")
     fedsim.compare(scenario, METHODS, out=tmp_path / "run", resume=True)
     for name in ("rounds.csv", "summary.csv", "compare.csv", "clients.csv", "partition.csv"):
@@ -238,12 +273,18 @@ def test_a_comparison_that_was_asked_to_end(tmp_path):
 
 @pytest.mark.long
 def test_settings_that_are_tuned_are_told_apart_until_one_is_chosen(tmp_path):
-    scenario = tiny(evaluate={"every": 1}, data={"kind": "digits", "clients": 12, "validation": 0.1})
+    scenario = tiny(
+        evaluate={"every": 1}, data={"kind": "digits", "clients": 12, "validation": 0.1}
+    )
     del scenario["method"]
     calls, tune = iter(range(3)), {"client.lr": [0.1, 0.3]}
     with pytest.raises(Interrupted):
         fedsim.compare(
-            scenario, ["fedavg", "median"], tune=tune, out=tmp_path / "run", ask=lambda: next(calls, None) is None
+            scenario,
+            ["fedavg", "median"],
+            tune=tune,
+            out=tmp_path / "run",
+            ask=lambda: next(calls, None) is None,
         )
     _, frames = contents(tmp_path / "run")
     assert frames["compare"].empty and set(frames["rounds"]["client.lr"]) <= {0.1, 0.3}
@@ -263,7 +304,9 @@ def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_pa
     process = started(file, out)
     assert wait_for_commit(process, out, set())
     held = command("report", out)
-    assert held.returncode == 0 and "live.html" in held.stdout and "in use by process" in held.stderr
+    assert (
+        held.returncode == 0 and "live.html" in held.stdout and "in use by process" in held.stderr
+    )
     assert not (out / "report.html").exists() and "unfinished: " in (out / "live.html").read_text()
     process.send_signal(number)
     process.communicate(timeout=30)
@@ -274,14 +317,27 @@ def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_pa
     assert done.returncode == 0, done.stderr
     assert (out / "rounds.csv").read_text().splitlines()[1:]
     last = pd.read_csv(out / "rounds.csv")["round"].max()
-    again = command("run", file, "--out", out, "--resume", "--set", f"rounds={last + 2}", "--quiet", "--no-pictures")
+    again = command(
+        "run",
+        file,
+        "--out",
+        out,
+        "--resume",
+        "--set",
+        f"rounds={last + 2}",
+        "--quiet",
+        "--no-pictures",
+    )
     assert again.returncode == 0, again.stderr
     assert bits(out) == played({**scenario, "rounds": int(last + 2)}, tmp_path / "whole")
 
 
 @pytest.mark.long
 def test_a_page_that_follows_a_run_to_its_end(tmp_path):
-    file, out = written(tiny(rounds=20_000, checkpoint={"seconds": 0.1}), tmp_path / "s.yaml"), tmp_path / "run"
+    file, out = (
+        written(tiny(rounds=20_000, checkpoint={"seconds": 0.1}), tmp_path / "s.yaml"),
+        tmp_path / "run",
+    )
     process = started(file, out)
     assert wait_for_commit(process, out, set())
     line = [sys.executable, "-m", "fedsim.cli", "report", str(out), "--follow"]
@@ -298,4 +354,7 @@ def test_a_page_that_follows_a_run_to_its_end(tmp_path):
     process.communicate()
     said = follower.communicate(timeout=60)[1]
     assert follower.returncode == 0 and "written anew every few seconds" in said, said
-    assert "url=report.html" in (out / "live.html").read_text() and "unfinished: " in (out / "report.html").read_text()
+    assert (
+        "url=report.html" in (out / "live.html").read_text()
+        and "unfinished: " in (out / "report.html").read_text()
+    )

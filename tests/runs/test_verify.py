@@ -37,9 +37,23 @@ KINDS = {
     "one round": {**SCENARIO, "rounds": 1},
     "scaffold": SCAFFOLD,
     "scaffold on disk": {**SCAFFOLD, "checkpoint": {"rounds": 2, "resident_mb": 0}},
-    "float64": {**SCENARIO, "numerics": {"dtype": "float64"}, "server": ["mean", {"kind": "adam", "lr": 0.05}]},
-    "diverged": {**SCENARIO, "wire": ["nonfinite"], "fleet": {"malicious": [2]}, "on_nonfinite": "keep"},
-    "stopped": {**SCENARIO, "wire": ["nonfinite"], "fleet": {"malicious": [2]}, "on_nonfinite": "stop"},
+    "float64": {
+        **SCENARIO,
+        "numerics": {"dtype": "float64"},
+        "server": ["mean", {"kind": "adam", "lr": 0.05}],
+    },
+    "diverged": {
+        **SCENARIO,
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [2]},
+        "on_nonfinite": "keep",
+    },
+    "stopped": {
+        **SCENARIO,
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [2]},
+        "on_nonfinite": "stop",
+    },
 }
 
 
@@ -70,7 +84,10 @@ def failed(found):
 def state(path):
     """All that could have changed in a directory."""
     there = sorted([path, *path.rglob("*")])
-    return [(p, p.stat().st_mtime_ns, p.stat().st_ino, p.read_bytes() if p.is_file() else None) for p in there]
+    return [
+        (p, p.stat().st_mtime_ns, p.stat().st_ino, p.read_bytes() if p.is_file() else None)
+        for p in there
+    ]
 
 
 @pytest.mark.long
@@ -85,7 +102,12 @@ def test_a_finished_run_is_confirmed_and_left_alone(kind, made):
     replays = [check.name for check in found.checks if check.name.startswith("seed")]
     last = json.loads((out / "run.json").read_text())["status"] == "done" and KINDS[kind]["rounds"]
     if kind in ("fedavg", "scaffold", "scaffold on disk", "float64"):
-        assert replays == ["seed 0, round 1", "seed 0, round 5", "seed 1, round 1", "seed 1, round 5"]
+        assert replays == [
+            "seed 0, round 1",
+            "seed 0, round 5",
+            "seed 1, round 1",
+            "seed 1, round 5",
+        ]
     if kind == "one commit":
         assert replays == ["seed 0, rounds 1 to 5", "seed 1, rounds 1 to 5"]
     if last is not False and last < 2:
@@ -109,7 +131,10 @@ def test_a_run_that_was_made_longer(tmp_path):
     fedsim.run(longer, out=tmp_path / "x", resume=True)
     found = fedsim.verify(tmp_path / "x")
     assert found.equal, failed(found)
-    assert [c.name for c in found.checks if c.name.startswith("seed 0")] == ["seed 0, round 1", "seed 0, rounds 4 to 6"]
+    assert [c.name for c in found.checks if c.name.startswith("seed 0")] == [
+        "seed 0, round 1",
+        "seed 0, rounds 4 to 6",
+    ]
 
 
 @pytest.mark.long
@@ -117,7 +142,9 @@ def test_every_file_is_looked_at(mine):
     """One flipped byte, at the start, at the end and in between, of each file in turn."""
     out = mine("scaffold on disk")
     files = [p for p in sorted(out.rglob("*")) if p.is_file()]
-    assert len(files) == 17  # tables, scenario, record, models, and per seed a log, two commits, memory
+    assert (
+        len(files) == 17
+    )  # tables, scenario, record, models, and per seed a log, two commits, memory
     rng = np.random.default_rng(0)
     for file in files:
         whole = file.read_bytes()
@@ -147,7 +174,9 @@ def test_missing_and_foreign_files(mine):
     out = mine("fedavg")
     (out / "notes.txt").write_text("mine")
     found = fedsim.verify(out)
-    assert found.equal and any("not of this run: notes.txt" in check.detail for check in found.checks)
+    assert found.equal and any(
+        "not of this run: notes.txt" in check.detail for check in found.checks
+    )
     (out / "timing.csv").unlink()
     assert failed(fedsim.verify(out)) == {"files": "timing.csv is missing"}
     rehashed(out)
@@ -166,7 +195,9 @@ def test_a_commit_that_the_record_does_not_name(mine):
     assert failed(fedsim.verify(out)) == {"files": f"{name} is not in the record"}
 
 
-@pytest.mark.parametrize("name", ["scenario", "method", "hashes", "environment", "supplied", "own_links", "files"])
+@pytest.mark.parametrize(
+    "name", ["scenario", "method", "hashes", "environment", "supplied", "own_links", "files"]
+)
 def test_a_record_that_no_run_wrote(name, mine):
     """Its own hash fits: whoever made it, it is refused in a line."""
     out = mine("fedavg")
@@ -214,7 +245,9 @@ def doctored(out, logged=lambda table, row: None, committed=lambda number, snaps
 def nudged(value: float) -> float:
     """Another number whose text is as long."""
     return next(
-        x for d in "123456789" if (x := float(repr(value)[:-1] + d)) != value and len(repr(x)) == len(repr(value))
+        x
+        for d in "123456789"
+        if (x := float(repr(value)[:-1] + d)) != value and len(repr(x)) == len(repr(value))
     )
 
 
@@ -236,9 +269,11 @@ def in_array(name, number, snapshot):
 
 def in_value(name, number, snapshot):
     if number == 1:
-        snapshot.values[name] = {"first": "0" * 64, "empty": 1, "totals": {**snapshot.values["totals"], "bytes_up": 1}}[
-            name
-        ]
+        snapshot.values[name] = {
+            "first": "0" * 64,
+            "empty": 1,
+            "totals": {**snapshot.values["totals"], "bytes_up": 1},
+        }[name]
 
 
 DOCTORED = {
@@ -278,7 +313,10 @@ def test_a_lie_between_the_replayed_rounds_takes_the_whole(mine):
     doctored(out, logged=partial(in_row, "train_loss", ("rounds", "round", 2)))
     assert fedsim.verify(out).equal
     wrong = failed(fedsim.verify(out, whole=True))
-    assert list(wrong) == ["seed 1, rounds 1 to 5"] and "round 2: train_loss: " in wrong["seed 1, rounds 1 to 5"]
+    assert (
+        list(wrong) == ["seed 1, rounds 1 to 5"]
+        and "round 2: train_loss: " in wrong["seed 1, rounds 1 to 5"]
+    )
 
 
 @pytest.mark.long
@@ -297,7 +335,9 @@ def test_a_doctored_model_table_or_scenario(mine):
     rehashed(out)
     assert "model.fedavg.1.safetensors: " in failed(fedsim.verify(out))["seed 1, round 5"]
     (out / "rounds.csv").write_text((out / "rounds.csv").read_text().replace("0,2,", "0,3,", 1))
-    (out / "scenario.yaml").write_text((out / "scenario.yaml").read_text().replace("lr: 0.1", "lr: 0.2"))
+    (out / "scenario.yaml").write_text(
+        (out / "scenario.yaml").read_text().replace("lr: 0.1", "lr: 0.2")
+    )
     rehashed(out)
     wrong = failed(fedsim.verify(out))
     assert list(wrong) == ["tables"]
@@ -313,7 +353,9 @@ def test_a_row_that_is_not_there(mine):
             row["round"] = 3
 
     doctored(out, logged=renumbered)
-    assert "seed 0: rounds.csv has not the rounds 0, 2, ... 5" in failed(fedsim.verify(out))["tables"]
+    assert (
+        "seed 0: rounds.csv has not the rounds 0, 2, ... 5" in failed(fedsim.verify(out))["tables"]
+    )
 
 
 def test_a_sum_that_falls(mine):
@@ -343,7 +385,10 @@ def test_another_scenario_in_the_record(mine):
 
 def test_a_run_that_has_not_ended(tmp_path):
     unfinished(tmp_path / "x", 3)
-    assert "has not ended (its status is interrupted)" in failed(fedsim.verify(tmp_path / "x"))["record"]
+    assert (
+        "has not ended (its status is interrupted)"
+        in failed(fedsim.verify(tmp_path / "x"))["record"]
+    )
 
 
 def unfinished(out, rounds, **sections):
@@ -351,13 +396,18 @@ def unfinished(out, rounds, **sections):
     seen = []
     with pytest.raises(Interrupted):
         fedsim.run(
-            {**SCENARIO, **sections}, out=out, watch=lambda e, s, row: seen.append(row), ask=lambda: len(seen) >= rounds
+            {**SCENARIO, **sections},
+            out=out,
+            watch=lambda e, s, row: seen.append(row),
+            ask=lambda: len(seen) >= rounds,
         )
 
 
 def test_another_environment_is_named(made, monkeypatch):
     here = verification.numerical
-    monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9", "threads": 99})
+    monkeypatch.setattr(
+        verification, "numerical", lambda devices: {**here(devices), "jax": "9.9", "threads": 99}
+    )
     found = fedsim.verify(made("fedavg"))
     assert list(failed(found)) == ["environment"] and found.checks[-1].name == "environment"
     assert "bits may differ in this environment" in found.checks[-1].detail
@@ -371,10 +421,15 @@ def test_what_came_from_a_program_must_be_given_again(tmp_path):
     fedsim.run({"name": "mine", "rounds": 2}, data=data, out=tmp_path / "mine")
     assert fedsim.verify(tmp_path / "mine", data=data).equal
     missing = failed(fedsim.verify(tmp_path / "mine"))
-    assert "came from a Python program: data; give it again, fedsim.verify(path, data=...)" in missing["scenario"]
+    assert (
+        "came from a Python program: data; give it again, fedsim.verify(path, data=...)"
+        in missing["scenario"]
+    )
     other = data._replace(x=x + 1)
     assert "hashes.data: " in failed(fedsim.verify(tmp_path / "mine", data=other))["data"]
-    more = failed(fedsim.verify(tmp_path / "mine", data=data, loss=lambda outputs, y: outputs.sum(-1)))
+    more = failed(
+        fedsim.verify(tmp_path / "mine", data=data, loss=lambda outputs, y: outputs.sum(-1))
+    )
     assert "supplied: " in more["data"]
 
 
@@ -419,11 +474,17 @@ def test_diff_names_what_differs(made, tmp_path):
     column = next(column for column in rows.columns if column.name == "test_loss")
     assert column.absolute == gaps.max() and column.rows == 6
     assert column.relative == (gaps / np.maximum(a["test_loss"], b["test_loss"])).max()
-    assert [model.name for model in lr.models] == ["model.fedavg.0.safetensors", "model.fedavg.1.safetensors"]
+    assert [model.name for model in lr.models] == [
+        "model.fedavg.0.safetensors",
+        "model.fedavg.1.safetensors",
+    ]
     assert "partition" not in lr.tables and lr.models[0].absolute > 0
 
     assert names("seeds", "scenario") == ["seeds[1]"]
-    assert found["seeds"].tables["rounds"].only_a == 4 and found["seeds"].tables["rounds"].differing == 0
+    assert (
+        found["seeds"].tables["rounds"].only_a == 4
+        and found["seeds"].tables["rounds"].differing == 0
+    )
     assert found["seeds"].tables["rounds"].first == "seed 1, round 0"
     assert [model.what.split("/")[0] for model in found["seeds"].models] == ["not in ", "not in "]
     assert names("data.seed", "scenario") == ["data.seed"] and "data" in names("data.seed", "data")
@@ -438,7 +499,9 @@ def test_diff_says_where_a_run_took_place_apart(mine, made):
     found = fedsim.diff(made("fedavg"), out)
     assert found.equal and [field.name for field in found.surroundings] == ["python"]
     rehashed(out, environment={**record["environment"], "jax": "0.1"})
-    assert [field.name for field in fedsim.diff(made("fedavg"), out).groups["environment"]] == ["jax"]
+    assert [field.name for field in fedsim.diff(made("fedavg"), out).groups["environment"]] == [
+        "jax"
+    ]
 
 
 def test_diff_of_a_run_that_has_not_ended(made, tmp_path):
@@ -459,7 +522,9 @@ def test_diff_of_a_damaged_record(mine, made):
 
 
 def command(*words):
-    return subprocess.run([sys.executable, "-m", "fedsim.cli", *map(str, words)], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "fedsim.cli", *map(str, words)], capture_output=True, text=True
+    )
 
 
 @pytest.mark.long
@@ -467,7 +532,15 @@ def test_verify_on_the_command_line(root, tmp_path):
     plugin = str(root / "tests/plugins/mine.py")
     fedsim.enable(plugin)
     out = tmp_path / "mine"
-    fedsim.run({"name": "s", "rounds": 2, "data": {"kind": "two_points", "clients": 4}, "server": ["loudest"]}, out=out)
+    fedsim.run(
+        {
+            "name": "s",
+            "rounds": 2,
+            "data": {"kind": "two_points", "clients": 4},
+            "server": ["loudest"],
+        },
+        out=out,
+    )
     threads = json.loads((out / "run.json").read_text())["environment"]["threads"]
     done = command("verify", out, "--plugin", plugin)
     assert done.returncode == 0 and done.stderr == "", done.stdout
@@ -479,13 +552,25 @@ def test_verify_on_the_command_line(root, tmp_path):
     without = command("verify", out, "--json")
     said = json.loads(without.stdout)
     assert without.returncode == 2 and not said["equal"] and not said["wrong"]
-    assert "rule loudest is not fedsim's own; give its file with --plugin" in said["checks"][-1]["detail"]
+    assert (
+        "rule loudest is not fedsim's own; give its file with --plugin"
+        in said["checks"][-1]["detail"]
+    )
 
 
 @pytest.mark.long
 def test_diff_on_the_command_line(made):
     done = command("diff", made("fedavg"), made("scaffold"))
-    assert done.returncode == 0 and '  client.kind: "sgd" | "scaffold"\n' in done.stdout and done.stderr == ""
-    assert not json.loads(json.dumps(fedsim.diff(made("fedavg"), made("scaffold")).plain()))["equal"]
+    assert (
+        done.returncode == 0
+        and '  client.kind: "sgd" | "scaffold"\n' in done.stdout
+        and done.stderr == ""
+    )
+    assert not json.loads(json.dumps(fedsim.diff(made("fedavg"), made("scaffold")).plain()))[
+        "equal"
+    ]
     nowhere = command("diff", made("fedavg"), "/nowhere")
-    assert nowhere.returncode == 4 and nowhere.stderr == "fedsim: error: /nowhere: holds no fedsim run\n"
+    assert (
+        nowhere.returncode == 4
+        and nowhere.stderr == "fedsim: error: /nowhere: holds no fedsim run\n"
+    )

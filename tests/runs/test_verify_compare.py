@@ -31,7 +31,11 @@ def out(tmp_path_factory):
 
 def test_a_comparison_is_verified_by_its_files_and_its_arithmetic(out):
     found = fedsim.verify(out)
-    assert found.equal and [check.name for check in found.checks] == ["record", "files", "compare.csv"]
+    assert found.equal and [check.name for check in found.checks] == [
+        "record",
+        "files",
+        "compare.csv",
+    ]
 
 
 def test_a_changed_number_is_found(out, tmp_path):
@@ -49,16 +53,29 @@ def test_tables_read_back_to_the_bit(out):
     """And as numbers where they are numbers."""
     for name in ("rounds", "summary", "compare", "clients"):
         table = read_table(out, name)
-        assert table is not None and table.to_csv(index=False, lineterminator="\n") == (out / f"{name}.csv").read_text()
+        assert (
+            table is not None
+            and table.to_csv(index=False, lineterminator="\n") == (out / f"{name}.csv").read_text()
+        )
     rounds = read_table(out, "rounds")
-    assert rounds is not None and rounds["round"].dtype == "int64" and rounds["client.lr"].dtype == "float64"
+    assert (
+        rounds is not None
+        and rounds["round"].dtype == "int64"
+        and rounds["client.lr"].dtype == "float64"
+    )
 
 
 def test_pictures_and_tables_made_again_are_the_same(tmp_path, pictures):
     out = tmp_path / "out"
     fedsim.compare(SCENARIO, ["fedavg", "median"], out=out)
     derived = [p for folder in ("figures", "tables") for p in sorted((out / folder).iterdir())]
-    assert {p.name for p in derived} >= {"differences.svg", "curves.png", "partition.svg", "summary.tex", "summary.md"}
+    assert {p.name for p in derived} >= {
+        "differences.svg",
+        "curves.png",
+        "partition.svg",
+        "summary.tex",
+        "summary.md",
+    }
     before = {path: path.read_bytes() for path in derived}
     (out / "figures/curves.png").write_bytes(b"")
     assert not fedsim.verify(out).equal

@@ -12,7 +12,11 @@ from fedsim.runs.changes import CHANGES, OLDEST, Change, changes_between, versio
 from fedsim.runs.diff import diff
 from fedsim.scenario import read
 
-TINY = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 4}}
+TINY = {
+    "name": "tiny",
+    "rounds": 2,
+    "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 4},
+}
 FAMILIES_OF = {  # whose kinds stand in a section of a scenario
     "model": ["model"],
     "server": ["rule", "aggregate_stage", "optimizer", "stage"],
@@ -51,7 +55,10 @@ def test_a_version_of_which_nothing_is_known_has_values_of_its_own(version):
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [
-        (["data=digits", "model={kind: resnet, depth: 8}"], "resnet pads as torchvision's blocks do"),
+        (
+            ["data=digits", "model={kind: resnet, depth: 8}"],
+            "resnet pads as torchvision's blocks do",
+        ),
         (["method=foolsgold"], "foolsgold weighs by the authors' code"),
         (["server=[foolsgold, {kind: adam, lr: 0.1}]"], "foolsgold weighs by the authors' code"),
         (["method=krum(f=1)"], ""),
@@ -98,23 +105,29 @@ def test_a_run_of_before_whose_values_changed_is_refused_with_the_reason(before,
     say(monkeypatch, "0.7.0", OTHERWISE)
     reason = "was made by fedsim 0.6.0; since 0.7.0, logistic starts elsewhere"
     checked = fedsim.verify(before)
-    assert checked.wrong and [(check.name, check.detail) for check in checked.checks if not check.ok] == [
-        ("version", reason)
-    ]
+    assert checked.wrong and [
+        (check.name, check.detail) for check in checked.checks if not check.ok
+    ] == [("version", reason)]
     for rounds in (2, 3):
         with pytest.raises(CheckpointError, match=reason) as refusal:
             fedsim.run(TINY, edits=f"rounds={rounds}", out=before, resume=True)
         assert exit_code(refusal.value) == 7 and "end it with fedsim 0.6.0" in str(refusal.value)
-    assert {path: path.read_bytes() for path in before.rglob("*") if path.is_file() and path.name != ".lock"} == {
-        path: content for path, content in files.items() if path.name != ".lock"
-    }
+    assert {
+        path: path.read_bytes()
+        for path in before.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    } == {path: content for path, content in files.items() if path.name != ".lock"}
 
 
 @pytest.mark.parametrize("version", ["0.4.0", "0.9.0", "something else"])
 def test_a_run_of_a_version_that_is_not_known_cannot_be_checked_nor_goes_on(version, before):
     record = directory.sound_record(before)
-    directory.write_record(before, {**record, "environment": {**record["environment"], "fedsim": version}})
-    with pytest.raises(CheckpointError, match=f"was made by fedsim {version}; what fedsim 0.6.0 computes otherwise"):
+    directory.write_record(
+        before, {**record, "environment": {**record["environment"], "fedsim": version}}
+    )
+    with pytest.raises(
+        CheckpointError, match=f"was made by fedsim {version}; what fedsim 0.6.0 computes otherwise"
+    ):
         fedsim.run(TINY, out=before, resume=True)
 
 
@@ -125,8 +138,12 @@ def test_a_comparison_of_before_goes_on_where_all_that_was_begun_stays(tmp_path,
     fedsim.compare(TINY, "fedavg", out=out, pictures=False)
     record = json.loads((out / "run.json").read_text())
     say(monkeypatch, "0.7.0", OTHERWISE._replace(section="server", kind="median"))
-    fedsim.compare(TINY, "fedavg,median", out=out, resume=True, pictures=False)  # the median was not there
+    fedsim.compare(
+        TINY, "fedavg,median", out=out, resume=True, pictures=False
+    )  # the median was not there
     say(monkeypatch, "0.8.0", OTHERWISE._replace(section="server", kind="mean", since="0.8.0"))
-    with pytest.raises(CheckpointError, match=r"made by fedsim 0\.7\.0; since 0\.8\.0, logistic starts"):
+    with pytest.raises(
+        CheckpointError, match=r"made by fedsim 0\.7\.0; since 0\.8\.0, logistic starts"
+    ):
         fedsim.compare(TINY, "fedavg,median", out=out, resume=True, pictures=False)
     assert record["environment"]["fedsim"] == "0.6.0"

@@ -41,7 +41,11 @@ MISTAKES = {  # what it is -> (the stage that sees it, where it is planted, what
     "an unknown attack": ("kinds", ("wire", 0, "kind"), "sign_flop"),
     "a link without what it needs": ("kinds", ("server", 0), {"kind": "clip"}),
     "a client beyond its bounds": ("method", ("client", "mu"), -1),
-    "an impossible partition": ("federation", ("data", "partition"), {"kind": "shards", "per_client": 5000}),
+    "an impossible partition": (
+        "federation",
+        ("data", "partition"),
+        {"kind": "shards", "per_client": 5000},
+    ),
     "a metric of other targets": ("federation", ("evaluate", "metric"), "test_r2"),
     "a cohort above the clients": ("cohort", ("cohort", "size"), 50),
     "an attacker who is not there": ("cohort", ("fleet", "malicious"), [99]),
@@ -78,7 +82,10 @@ def lines(scenario):
         said = str(whole)
     else:
         return set()
-    return {re.sub(r"(the cohort has) \d+|(is compared); .*", r"\1\2", line) for line in said.splitlines()}
+    return {
+        re.sub(r"(the cohort has) \d+|(is compared); .*", r"\1\2", line)
+        for line in said.splitlines()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +126,12 @@ def written(tmp_path, scenario):
 @pytest.mark.parametrize("command", ["check", "compare", "run"])
 def test_commands_say_it_in_the_order_of_the_file(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = ("a word for a number", "a cohort above the clients", "a rule above its bound", "a path that is none")
+    names = (
+        "a word for a number",
+        "a cohort above the clients",
+        "a rule above its bound",
+        "a path that is none",
+    )
     done = CliRunner().invoke(cli, [command, written(tmp_path, planted(*names))])
     assert isinstance(done.exception, ScenarioError) and done.exception.exit_code == 2
     said = str(done.exception).splitlines()
@@ -143,17 +155,27 @@ def test_python_says_it_as_well(alone):
             {"method": "fedavvg", "server": None, "client": {"lr": 0.1}},
             ["method"],
         ),  # no word on the rule it would bring
-        ({"cohort": {"kind": "uniform", "sizes": 3}, "server": ["mean", "mean"]}, ["cohort.sizes", "server[1]"]),
+        (
+            {"cohort": {"kind": "uniform", "sizes": 3}, "server": ["mean", "mean"]},
+            ["cohort.sizes", "server[1]"],
+        ),
         (
             {"client": {"kind": "fedprox", "muu": 3}, "server": [{"kind": "krum", "f": 30}]},
             ["client.muu", "server[0].f"],
         ),
         ({"data": {"kind": "digitz"}, "cohort": {"kind": "uniform", "size": 5000}}, ["data.kind"]),
-        ({"cohort": {"kind": "uniform", "size": "x"}, "server": [{"kind": "krum", "f": 30}]}, ["cohort.size"]),
+        (
+            {"cohort": {"kind": "uniform", "size": "x"}, "server": [{"kind": "krum", "f": 30}]},
+            ["cohort.size"],
+        ),
     ],
 )
 def test_what_only_follows_from_a_mistake_is_not_said(sections, said):
-    scenario = {name: value for name, value in {**SOUND, "wire": [], **sections}.items() if value is not None}
+    scenario = {
+        name: value
+        for name, value in {**SOUND, "wire": [], **sections}.items()
+        if value is not None
+    }
     del scenario["compare"]
     assert [line.split(": ")[1] for line in sorted(lines(scenario))] == sorted(said)
 
@@ -163,7 +185,12 @@ def test_files_that_are_wrong_alone_are_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.csv").write_text("a,b\n1,2\n")
     trace = {"kind": "trace", "path": "wrong.csv"}
-    scenario = {**SOUND, "fleet": {"speed": trace}, "wire": [], "cohort": {"kind": "listed", "path": "wrong.csv"}}
+    scenario = {
+        **SOUND,
+        "fleet": {"speed": trace},
+        "wire": [],
+        "cohort": {"kind": "listed", "path": "wrong.csv"},
+    }
     del scenario["compare"]
     path = written(tmp_path, scenario)
     done = CliRunner().invoke(cli, ["check", path])
@@ -174,9 +201,16 @@ def test_files_that_are_wrong_alone_are_data(tmp_path, monkeypatch):
 
 def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
     tried = refuse(read(SOUND), None, Compared())
-    assert (tried.cells, tried.checked, tried.built, tried.runs) == (8, 8, 4, 8) and tried.bytes_up > 0
+    assert (tried.cells, tried.checked, tried.built, tried.runs) == (
+        8,
+        8,
+        4,
+        8,
+    ) and tried.bytes_up > 0
     monkeypatch.setattr(cells, "MOST_SECONDS", -1.0)
-    assert (tried := refuse(read(SOUND), None, Compared())).checked == tried.runs == 0 and tried.cells == 8
+    assert (
+        tried := refuse(read(SOUND), None, Compared())
+    ).checked == tried.runs == 0 and tried.cells == 8
 
 
 @pytest.mark.long
@@ -185,7 +219,9 @@ def test_what_check_foretells_of_a_comparison_is_what_compare_sends(tmp_path, mo
     compared = {"methods": ["fedavg", "scaffold"], "vary": {"cohort.size": [5, 8]}}
     sections = {"server": ["mean"], "wire": [], "fleet": {}, "client": {"lr": 0.1, "batch": 10}}
     scenario = {**SOUND, **sections, "compare": compared}
-    done = CliRunner().invoke(cli, ["check", written(tmp_path, scenario), "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(
+        cli, ["check", written(tmp_path, scenario), "--json"], catch_exceptions=False
+    )
     import json
 
     tried = json.loads(done.stdout)["comparison"]
@@ -197,8 +233,13 @@ def test_what_check_foretells_of_a_comparison_is_what_compare_sends(tmp_path, mo
 @pytest.mark.long
 def test_options_take_the_place_of_what_the_file_compares(tmp_path):
     path = written(tmp_path, SOUND)
-    done = CliRunner().invoke(cli, ["check", path, "--methods", "fedavg,krum(f=30)", "--vary", "rounds=1,0"])
+    done = CliRunner().invoke(
+        cli, ["check", path, "--methods", "fedavg,krum(f=30)", "--vary", "rounds=1,0"]
+    )
     said = str(done.exception)
-    assert "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients" in said and done.exit_code
+    assert (
+        "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients" in said
+        and done.exit_code
+    )
     done = CliRunner().invoke(cli, ["check", path, "--vary", "rounds=1,-1"])
     assert "--vary: rounds=-1: should be an integer of at least 0" in str(done.exception)

@@ -22,7 +22,11 @@ from fedsim.types import Rule
 PLUGIN = TESTS / "plugins" / "broken.py"
 DATA = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60, "clients": 5}
 BASE = {"name": "x", "rounds": 1, "data": DATA, "model": "logistic", "client": {"batch": 6}}
-PLACES = {"rule": ("server[0]", "server", 1), "stage": ("server[0]", "server", 1), "attack": ("wire[0]", "wire", 1)}
+PLACES = {
+    "rule": ("server[0]", "server", 1),
+    "stage": ("server[0]", "server", 1),
+    "attack": ("wire[0]", "wire", 1),
+}
 STACK = "returned [5, 4, 3] for W, one row is [4, 3]"
 RETURNED = {  # kind -> what is said of it
     ("rule", "whole_stack"): STACK,
@@ -40,8 +44,14 @@ RETURNED = {  # kind -> what is said of it
     ("attack", "deeper"): "returned [5, 4, 3, 1] for W, what was sent is [5, 4, 3]",
     ("client", "lossless"): "gradient returned dict, needed is ((loss, stats), gradient)",
     ("client", "halved"): "step returned params float16 for W, the model is float32",
-    ("client", "hoarding"): "step returned local leaves last.W, last.b, what start made has nothing",
-    ("client", "boxed"): "finish returned delta leaves params.W, params.b, the model has leaves W, b",
+    (
+        "client",
+        "hoarding",
+    ): "step returned local leaves last.W, last.b, what start made has nothing",
+    (
+        "client",
+        "boxed",
+    ): "finish returned delta leaves params.W, params.b, the model has leaves W, b",
     ("client", "swelling"): "finish returned memory [3], what memory made is [2]",
     (
         "client",
@@ -51,14 +61,23 @@ RETURNED = {  # kind -> what is said of it
         "client",
         "faceless",
     ): "personal returned variables leaves params.W, the shared model has leaves params.W, params.b",
-    ("client", "secretive"): "returned shares without a leaf that travels; then the server learns nothing",
+    (
+        "client",
+        "secretive",
+    ): "returned shares without a leaf that travels; then the server learns nothing",
     ("client", "nobody"): "made NoneType, needed is a fedsim.types.Client",
     ("model", "narrow"): "apply returned outputs (6, 1); the data have 3 classes: [6, 3]",
     ("model", "outputs_alone"): "apply returned one array [6, 3], needed is (outputs, stats)",
 }
 RAISED = {  # kind -> the line of its file that fails, and how
-    ("rule", "misspelt"): ("updates.detla", "AttributeError: 'Updates' object has no attribute 'detla'"),
-    ("rule", "undecided"): ("if updates.weight[0] > 0:", "TracerBoolConversionError: Attempted boolean conversion"),
+    ("rule", "misspelt"): (
+        "updates.detla",
+        "AttributeError: 'Updates' object has no attribute 'detla'",
+    ),
+    ("rule", "undecided"): (
+        "if updates.weight[0] > 0:",
+        "TracerBoolConversionError: Attempted boolean conversion",
+    ),
     ("stage", "weighed"): (
         "updates._replace(weight=",
         "TypeError: updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)",
@@ -66,7 +85,10 @@ RAISED = {  # kind -> the line of its file that fails, and how
     ("client", "misnamed"): ('shared["momentum"]', "KeyError: 'momentum'"),
     ("client", "undecidable"): ("leaf.size > limit", "NameError: name 'limit' is not defined"),
     ("model", "unnamed"): ("features @ params", "NameError: name 'features' is not defined"),
-    ("model", "unfitting"): ("(7, outputs)", "TypeError: dot_general requires contracting dimensions"),
+    ("model", "unfitting"): (
+        "(7, outputs)",
+        "TypeError: dot_general requires contracting dimensions",
+    ),
 }
 
 
@@ -101,7 +123,10 @@ def refused(family: str, kind: str) -> ScenarioError:
 def test_what_is_returned_is_held_against_what_is_needed(family, kind):
     where = PLACES.get(family, (family,))[0]
     error = refused(family, kind)
-    assert str(error) == f"scenario: {where} {kind}: {RETURNED[family, kind]}" and exit_code(error) == 2
+    assert (
+        str(error) == f"scenario: {where} {kind}: {RETURNED[family, kind]}"
+        and exit_code(error) == 2
+    )
 
 
 @pytest.mark.parametrize(("family", "kind"), RAISED, ids=lambda part: part)
@@ -112,7 +137,9 @@ def test_what_fails_is_named_with_its_file_and_line(family, kind):
     error, where = refused(family, kind), PLACES.get(family, (family,))[0]
     hook = "gradient: " if kind == "misnamed" else ""
     assert str(error).startswith(f"scenario: {where} {kind}: {hook}broken.py:{number}: {says}")
-    shapes_do_not_fit = isinstance(error.__cause__.__cause__, TypeError) if family == "model" else False
+    shapes_do_not_fit = (
+        isinstance(error.__cause__.__cause__, TypeError) if family == "model" else False
+    )
     assert shapes_do_not_fit or (isinstance(error, HookError) and exit_code(error) == 1)
 
 
@@ -141,9 +168,14 @@ def test_several_broken_links_are_several_lines():
 
 def test_a_python_caller_s_model_is_checked_as_well():
     init = lambda key: jnp.zeros((4, 3))
-    with pytest.raises(ScenarioError, match=r"^scenario: model: apply returned outputs \(3,\) for a batch of 6"):
+    with pytest.raises(
+        ScenarioError, match=r"^scenario: model: apply returned outputs \(3,\) for a batch of 6"
+    ):
         fedsim.run(BASE, model=(init, lambda params, x: (x @ params)[0]))
-    with pytest.raises(HookError, match=r"^scenario: model: test_contract\.py:\d+: NameError: name 'weights' is not"):
+    with pytest.raises(
+        HookError,
+        match=r"^scenario: model: test_contract\.py:\d+: NameError: name 'weights' is not",
+    ):
         fedsim.run(BASE, model=(init, lambda params, x: x @ weights))
 
 
@@ -153,10 +185,22 @@ ROWS = np.ones((5, 2))
 @pytest.mark.parametrize(
     ("call", "link", "says"),
     [
-        (fedsim.aggregate, "whole_stack", "aggregate: server[0] whole_stack: returned [5, 2], one row is [2]"),
-        (fedsim.aggregate, "unreturned", "aggregate: server[0] unreturned: made NoneType, needed is"),
+        (
+            fedsim.aggregate,
+            "whole_stack",
+            "aggregate: server[0] whole_stack: returned [5, 2], one row is [2]",
+        ),
+        (
+            fedsim.aggregate,
+            "unreturned",
+            "aggregate: server[0] unreturned: made NoneType, needed is",
+        ),
         (fedsim.aggregate, "misspelt", "aggregate: server[0] misspelt: broken.py:"),
-        (fedsim.transmit, "every_other", "transmit: wire[0] every_other: returned [3, 2], the stack is [5, 2]"),
+        (
+            fedsim.transmit,
+            "every_other",
+            "transmit: wire[0] every_other: returned [3, 2], the stack is [5, 2]",
+        ),
         (
             fedsim.aggregate,
             {"kind": "trimmed_mean", "trim": 3},
@@ -194,7 +238,11 @@ PARTNERS = {"dyn": "feddyn"}
 def test_every_link_of_ours_keeps_the_contract(family, kind):
     parameters = inspect.signature(FAMILIES[family][kind]).parameters.values()
     needed = {p.name: GIVEN[p.name] for p in parameters if p.default is p.empty}
-    scenario = {**written(family, kind), "model": {"kind": "mlp", "hidden": [4]}, "data": {**DATA, "clients": 7}}
+    scenario = {
+        **written(family, kind),
+        "model": {"kind": "mlp", "hidden": [4]},
+        "data": {**DATA, "clients": 7},
+    }
     for section in ("wire", "server"):
         links = scenario.get(section, [])
         scenario[section] = [{"kind": link, **needed} if link == kind else link for link in links]
@@ -209,7 +257,12 @@ def test_every_link_of_ours_keeps_the_contract(family, kind):
         trained, shapes, some = sound.trained, sound.shapes, sound.federations[0]
         if family == "client":
             rows = sound.local.widest(some.sizes)
-            check_client(trained.client, trained.task, shapes, *training_shapes(scenario, trained, some, rows))
+            check_client(
+                trained.client,
+                trained.task,
+                shapes,
+                *training_shapes(scenario, trained, some, rows),
+            )
             return
         line = line_shapes(scenario, trained, shapes, 7, 7)
         for _, section in links_of(scenario.spec):

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.long
 SERVER = "yaml-language-server@1.25.0"
 SCENARIOS = sorted((ROOT / "scenarios").rglob("*.yaml"))
 MODELINE = "# yaml-language-server: $schema=schema.json\n"
-SETTINGS = {"yaml": {"validate": True, "hover": True, "completion": True, "schemaStore": {"enable": False}}}
+SETTINGS = {
+    "yaml": {"validate": True, "hover": True, "completion": True, "schemaStore": {"enable": False}}
+}
 START = "name: a\ndata: {kind: digits}\n"
 SECONDS = 30
 
@@ -34,16 +36,23 @@ class Editor:
     def __init__(self, folder: Path, program: Path):
         self.folder, self.opened = folder, 0
         self.process = subprocess.Popen(
-            ["node", str(program), "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
+            ["node", str(program), "--stdio"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=folder,
         )
         self.answers: dict[int, dict] = {}
         self.found: dict[str, list[dict]] = {}
         self.news = threading.Condition()
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
-        completion = {"completionItem": {"snippetSupport": True, "documentationFormat": ["markdown"]}}
+        completion = {
+            "completionItem": {"snippetSupport": True, "documentationFormat": ["markdown"]}
+        }
         able = {"textDocument": {"completion": completion}, "workspace": {"configuration": True}}
-        self.ask("initialize", {"processId": None, "rootUri": folder.as_uri(), "capabilities": able})
+        self.ask(
+            "initialize", {"processId": None, "rootUri": folder.as_uri(), "capabilities": able}
+        )
         self._send(method="initialized", params={})
 
     def diagnose(self, text: str) -> list[str]:
@@ -57,7 +66,10 @@ class Editor:
     def complete(self, text: str) -> dict[str, dict]:
         """What is offered at `|`, by label."""
         answer = self._at("textDocument/completion", text)
-        return {item["label"]: item for item in (answer["items"] if isinstance(answer, dict) else answer)}
+        return {
+            item["label"]: item
+            for item in (answer["items"] if isinstance(answer, dict) else answer)
+        }
 
     def hover(self, text: str) -> str:
         """The text that is shown at `|`, without the backslashes of Markdown."""
@@ -68,7 +80,9 @@ class Editor:
         number = len(self.answers) + 1
         self._send(id=number, method=method, params=params)
         with self.news:
-            assert self.news.wait_for(lambda: number in self.answers, SECONDS), f"{method} was not answered"
+            assert self.news.wait_for(lambda: number in self.answers, SECONDS), (
+                f"{method} was not answered"
+            )
         return self.answers[number]["result"]
 
     def close(self) -> None:
@@ -82,7 +96,9 @@ class Editor:
         before, after = text.split("|")
         line, start = (MODELINE + before).count("\n"), before.rfind("\n") + 1
         place = {"line": line, "character": len(before) - start}
-        return self.ask(method, {"textDocument": {"uri": self._open(before + after)}, "position": place})
+        return self.ask(
+            method, {"textDocument": {"uri": self._open(before + after)}, "position": place}
+        )
 
     def _open(self, text: str) -> str:
         self.opened += 1
@@ -106,7 +122,10 @@ class Editor:
     def _hear(self, message: dict) -> None:
         method, params = message.get("method"), message.get("params")
         if method == "workspace/configuration":
-            self._send(id=message["id"], result=[SETTINGS.get(item["section"], {}) for item in params["items"]])
+            self._send(
+                id=message["id"],
+                result=[SETTINGS.get(item["section"], {}) for item in params["items"]],
+            )
         elif method and "id" in message:
             self._send(id=message["id"], result=None)
         with self.news:
@@ -153,11 +172,15 @@ def test_nothing_is_wrong_with_the_shipped_scenarios(editor, path):
         ("model: {kind: mlp, hidden: [0]}", "3:29 Value is below the minimum of 1."),
         (
             "model: mpl",
-            "3:8 Value is not accepted. Valid values: " + ", ".join(f'"{name}"' for name in FAMILIES["model"]) + ".",
+            "3:8 Value is not accepted. Valid values: "
+            + ", ".join(f'"{name}"' for name in FAMILIES["model"])
+            + ".",
         ),
         (
             "client: {kind: fedpox}",
-            "3:16 Value is not accepted. Valid values: " + ", ".join(f'"{name}"' for name in FAMILIES["client"]) + ".",
+            "3:16 Value is not accepted. Valid values: "
+            + ", ".join(f'"{name}"' for name in FAMILIES["client"])
+            + ".",
         ),
         ("client: {speed: 1}", "3:10 Property speed is not allowed."),
         ("client: {lr: x}", "3:14 this is no kind: write {kind: NAME, ...} or NAME(a=1)"),
@@ -166,7 +189,10 @@ def test_nothing_is_wrong_with_the_shipped_scenarios(editor, path):
         ("client: {steps: 1, epochs: 1}", "3:28 steps is given: take out one of them"),
         ("server: [{kind: krum, f: 1, g: 1}]", "3:29 Property g is not allowed."),
         ("server: [{kind: krum}]", '3:10 Missing property "f".'),
-        ("server: [krum]", "3:10 this kind has parameters that must be given: write {kind: NAME, ...}"),
+        (
+            "server: [krum]",
+            "3:10 this kind has parameters that must be given: write {kind: NAME, ...}",
+        ),
         ("server: [{f: 1}]", '3:10 Missing property "kind".'),
         ("server: median", '3:9 Incorrect type. Expected "array".'),
         ("method: {kind: fedprox, mu: -1}", "3:29 Value is below the minimum of 0."),
@@ -180,7 +206,9 @@ def test_one_mistake_is_one_message_at_its_place(editor, text, said):
 def test_a_word_that_is_no_kind_is_answered_with_all_kinds(editor):
     for text in ("server: [{kind: kurm}]", "server: [{kind: kurm, f: 1}]"):
         (said,) = editor.diagnose(START + text)
-        assert said.startswith("3:17 Value is not accepted.") and '"krum"' in said and '"adam"' in said
+        assert (
+            said.startswith("3:17 Value is not accepted.") and '"krum"' in said and '"adam"' in said
+        )
 
 
 @pytest.mark.parametrize(
@@ -190,10 +218,18 @@ def test_a_word_that_is_no_kind_is_answered_with_all_kinds(editor):
         ("data:\n  kind: |", ["digits", "gaussian_blobs", "csv"], ["sgd", "iid"]),
         ("data:\n  kind: digits\n  |", ["clients", "partition", "test"], ["kind", "shape", "path"]),
         ("data:\n  kind: digits\n  partition: |", ["iid", "dirichlet"], ["digits"]),
-        ("data: {kind: digits, partition: {kind: dirichlet, m|}}", ["alpha", "min_samples"], ["clients", "sigma"]),
+        (
+            "data: {kind: digits, partition: {kind: dirichlet, m|}}",
+            ["alpha", "min_samples"],
+            ["clients", "sigma"],
+        ),
         (START + "server: [{kind: |}]", ["krum", "clip", "adam", "nnm"], ["sign_flip", "fedprox"]),
         (START + "server: [{kind: krum, n|}]", ["f", "neighbours"], ["trim", "select"]),
-        (START + "server:\n  - |", ["median", "trimmed_mean"], ["krum", "clip"]),  # those need {kind: krum, f: ...}
+        (
+            START + "server:\n  - |",
+            ["median", "trimmed_mean"],
+            ["krum", "clip"],
+        ),  # those need {kind: krum, f: ...}
         (START + "client:\n  |", ["kind", "lr", "epochs", "optimizer"], ["mu", "option"]),
         (START + "client: {kind: fedprox, m|}", ["mu", "lr", "batch"], ["kind", "option"]),
         (START + "client: {lr: {kind: |}}", ["linear_schedule"], ["adam"]),
@@ -208,7 +244,10 @@ def test_what_may_stand_here_is_offered(editor, text, offered, not_offered):
 
 def test_what_is_offered_is_explained_and_ready_to_be_typed_over(editor):
     keys = editor.complete(START + "client:\n  |")
-    assert keys["lr"]["insertText"] == "lr: ${1:0.1}" and "learning rate" in keys["lr"]["documentation"]
+    assert (
+        keys["lr"]["insertText"] == "lr: ${1:0.1}"
+        and "learning rate" in keys["lr"]["documentation"]
+    )
     assert keys["optimizer"]["insertText"] == "optimizer: ${1:sgd}"
     kinds = editor.complete(START + "server: [{kind: |}]")
     assert kinds["nnm"]["documentation"] == kinds["mix_neighbours"]["documentation"]
@@ -219,9 +258,18 @@ def test_what_is_offered_is_explained_and_ready_to_be_typed_over(editor):
     ("text", "shown"),
     [
         ("name: a\nda|ta: {kind: digits}", "Where samples come from"),
-        ("data: {kind: digits, partition: {kind: dirichlet, al|pha: 1}}", "#### partition dirichlet\n\nconcentration"),
-        ("data: {kind: digits, partition: {kind: dirichlet, alpha: |1}}", "#### partition dirichlet\n\nconcentration"),
-        (START + "server: [{kind: kr|um, f: 1}]", "#### rule krum\n\nThe one update with the closest company."),
+        (
+            "data: {kind: digits, partition: {kind: dirichlet, al|pha: 1}}",
+            "#### partition dirichlet\n\nconcentration",
+        ),
+        (
+            "data: {kind: digits, partition: {kind: dirichlet, alpha: |1}}",
+            "#### partition dirichlet\n\nconcentration",
+        ),
+        (
+            START + "server: [{kind: kr|um, f: 1}]",
+            "#### rule krum\n\nThe one update with the closest company.",
+        ),
         (START + "server: [{kind: kr|um, f: 1}]", "krum(f, neighbours=null)"),
         (START + "server: [{kind: krum, |f: 1}]", "#### rule krum\n\nmalicious clients to expect."),
         (START + "server: [fedmed|ian]", "Coordinate-wise median"),

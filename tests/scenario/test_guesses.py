@@ -37,16 +37,22 @@ GUESSES = list(csv.DictReader((TESTS / "guesses.csv").read_text(encoding="utf-8"
 
 def written(typed: str) -> str:
     """A scenario in which the typed lines are the fifth and following ones, its `data` the fourth."""
-    data, _, rest = typed.partition("\n") if typed.startswith("data:") else ("data: digits", "", typed)
+    data, _, rest = (
+        typed.partition("\n") if typed.startswith("data:") else ("data: digits", "", typed)
+    )
     return f"name: guess\nrounds: 1\nseeds: 1\n{data}\n{rest}\n"
 
 
-@pytest.mark.parametrize("guess", GUESSES, ids=[guess["typed"].replace("\n", " ") for guess in GUESSES])
+@pytest.mark.parametrize(
+    "guess", GUESSES, ids=[guess["typed"].replace("\n", " ") for guess in GUESSES]
+)
 def test_a_guess_is_answered(guess, desk):  # noqa: F811
     code, answers = int(guess["exit"]), guess["answer"].split("|")
     if guess["where"] == "file" and code == 0:
         path, _, value = guess["answer"].partition("=")
-        assert at(read(parse(written(guess["typed"]), "s.yaml")).resolved(), path) == yaml.safe_load(value)
+        assert at(
+            read(parse(written(guess["typed"]), "s.yaml")).resolved(), path
+        ) == yaml.safe_load(value)
         return
     if guess["where"] == "file":
         (desk / "s.yaml").write_text(written(guess["typed"]))
@@ -85,7 +91,11 @@ def flags(name: str) -> set[str]:
 
 
 def own(family: str) -> set[str]:
-    return {kind for kind, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")}
+    return {
+        kind
+        for kind, factory in FAMILIES[family].items()
+        if factory.__module__.startswith("fedsim.")
+    }
 
 
 def test_no_word_of_the_field_stands_twice_for_one_place():
@@ -98,12 +108,16 @@ def test_a_word_that_fedsim_knows_itself_is_no_synonym():
     for synonym in synonyms():
         where, _, family = synonym.where.partition(":")
         typed = {
-            "kind": lambda f=family: set().union(*map(own, [f] if f else FAMILIES)) | ALIASES.keys(),
+            "kind": lambda f=family: (
+                set().union(*map(own, [f] if f else FAMILIES)) | ALIASES.keys()
+            ),
             "key": lambda: set(Spec.model_fields),
             "command": lambda: set(MODULES),
             "option": lambda f=family: {flag.lstrip("-") for flag in flags(f or "run")},
         }[where]()
-        assert synonym.typed not in typed, f"take '{synonym.typed}' ({synonym.where}) out of fedsim/synonyms.csv"
+        assert synonym.typed not in typed, (
+            f"take '{synonym.typed}' ({synonym.where}) out of fedsim/synonyms.csv"
+        )
 
 
 def test_what_a_synonym_leads_to_is_there():
@@ -119,7 +133,11 @@ def test_what_a_synonym_leads_to_is_there():
             assert keys_at(synonym.ours), synonym
         elif where == "kind":
             link = yaml.safe_load(synonym.ours) if synonym.ours.startswith("{") else None
-            for name in synonym.ours.replace(" or ", ", ").split(", ") if family == "attack" else [synonym.ours]:
+            for name in (
+                synonym.ours.replace(" or ", ", ").split(", ")
+                if family == "attack"
+                else [synonym.ours]
+            ):
                 call = link or call_of(name)
                 assert call and call["kind"] in own(family), synonym
 
@@ -128,17 +146,35 @@ def test_what_a_synonym_leads_to_is_there():
 
 
 def test_every_key_column_file_exit_code_and_command_is_explained(desk):  # noqa: F811
-    columns = {name for value in vars(tables).values() if isinstance(value, tuple) for name in value} - {
-        *tables.COMPUTED
-    }
+    columns = {
+        name for value in vars(tables).values() if isinstance(value, tuple) for name in value
+    } - {*tables.COMPUTED}
     shown = {".".join(path) for path in keys()}
-    assert {"rounds", "client.lr", "data.partition.alpha", "server.lr.alpha", "client.weight_decay"} <= shown
-    for name in (*shown, *columns, *meanings()["files"], *meanings()["tables"], *map(str, EXIT_CODES), "exit"):
+    assert {
+        "rounds",
+        "client.lr",
+        "data.partition.alpha",
+        "server.lr.alpha",
+        "client.weight_decay",
+    } <= shown
+    for name in (
+        *shown,
+        *columns,
+        *meanings()["files"],
+        *meanings()["tables"],
+        *map(str, EXIT_CODES),
+        "exit",
+    ):
         explained = explanations(name)
         assert json.loads(json.dumps(explained))
-        assert all(meaning["parameters"] or meaning.get("entries") or meaning.get("summary") for meaning in explained)
+        assert all(
+            meaning["parameters"] or meaning.get("entries") or meaning.get("summary")
+            for meaning in explained
+        )
     for name in MODULES:
-        assert f"command/{name}\n  fedsim {name}: " in fedsim(f"explain command/{name}", desk).stdout
+        assert (
+            f"command/{name}\n  fedsim {name}: " in fedsim(f"explain command/{name}", desk).stdout
+        )
 
 
 def test_a_name_with_two_meanings_is_asked_for_by_family():
@@ -166,8 +202,16 @@ def test_short_options_stand_wherever_the_long_ones_do():
 def test_calls_stand_for_mappings_wherever_links_are_given():
     (link,) = checked_links("server", "krum(f=2)")
     assert (link.kind, link.f) == ("krum", 2)
-    values = {"name": "x", "data": "digits(partition=dirichlet(alpha=0.2, min_samples=3))", "server": ["krum(f=1)"]}
-    assert read(values).resolved()["data"]["partition"] == {"kind": "dirichlet", "alpha": 0.2, "min_samples": 3}
+    values = {
+        "name": "x",
+        "data": "digits(partition=dirichlet(alpha=0.2, min_samples=3))",
+        "server": ["krum(f=1)"],
+    }
+    assert read(values).resolved()["data"]["partition"] == {
+        "kind": "dirichlet",
+        "alpha": 0.2,
+        "min_samples": 3,
+    }
 
 
 def test_set_reaches_into_a_call():
@@ -187,23 +231,36 @@ LONG = {"optimizer": {"kind": "sgd", "momentum": 0.9, "nesterov": True, "weight_
 SHORT = {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}
 
 
-@pytest.mark.parametrize("client", [{}, {"kind": "fedprox", "mu": 0.1}, {"kind": "scaffold"}], ids=str)
+@pytest.mark.parametrize(
+    "client", [{}, {"kind": "fedprox", "mu": 0.1}, {"kind": "scaffold"}], ids=str
+)
 def test_the_short_form_is_resolved_into_the_long_one(client):
-    short, long = (read({"name": "x", "data": "digits", "client": {**client, **form}}) for form in (SHORT, LONG))
+    short, long = (
+        read({"name": "x", "data": "digits", "client": {**client, **form}})
+        for form in (SHORT, LONG)
+    )
     assert short.resolved() == long.resolved() and short.hash() == long.hash()
     assert read(short.resolved()).resolved() == long.resolved()
     nothing = {"momentum": None, "nesterov": False, "weight_decay": 0.0}
-    plain, zero = (read({"name": "x", "data": "digits", "client": {**client, **form}}) for form in ({}, nothing))
+    plain, zero = (
+        read({"name": "x", "data": "digits", "client": {**client, **form}})
+        for form in ({}, nothing)
+    )
     assert plain.hash() == zero.hash()  # the same program
 
 
 def test_a_method_keeps_the_short_form_of_the_file():
     document = parse(written("client: {lr: 0.5, momentum: 0.9}"), "s.yaml")
     resolved = read(document, method="fedprox(mu=0.1)").resolved()
-    assert resolved["client"]["kind"] == "fedprox" and resolved["client"]["optimizer"]["momentum"] == 0.9
+    assert (
+        resolved["client"]["kind"] == "fedprox"
+        and resolved["client"]["optimizer"]["momentum"] == 0.9
+    )
 
 
-@pytest.mark.parametrize("form", ["{momentum: 0.1}", "{optimizer: {kind: sgd, momentum: 0.1}}", "{}"])
+@pytest.mark.parametrize(
+    "form", ["{momentum: 0.1}", "{optimizer: {kind: sgd, momentum: 0.1}}", "{}"]
+)
 def test_set_changes_either_form(form):
     document = parse(written(f"client: {form}"), "s.yaml")
     for edit in ("client.momentum=0.5", "client.momentum=0.3"):
@@ -217,7 +274,10 @@ def test_both_places_together_are_refused_with_both_lines():
     with pytest.raises(ScenarioError) as error:
         read(parse(text, "s.yaml"))
     first, second = str(error.value).splitlines()
-    assert first.startswith("s.yaml:7:3: client.momentum: is short for") and "of line 6; keep one" in first
+    assert (
+        first.startswith("s.yaml:7:3: client.momentum: is short for")
+        and "of line 6; keep one" in first
+    )
     assert second.startswith("s.yaml:8:3: client.nesterov: is short for")
     with pytest.raises(ScenarioError, match=r"client\.momentum: is short for .* keep one of them"):
         read(parse(written("client: {momentum: 0.9}"), "s.yaml"), ("client.optimizer=adam",))
@@ -227,7 +287,10 @@ def test_both_places_together_are_refused_with_both_lines():
 @pytest.mark.parametrize("momentum", [None, 0.7])
 def test_weight_decay_is_added_before_momentum(momentum, nesterov):
     """As in torch.optim.SGD: d = g + λ y, v ← μ v + d, y ← y − η (d + μ v or v)."""
-    optimizer, rng = sgd(0.1, momentum, nesterov and momentum is not None, 0.3), np.random.default_rng(0)
+    optimizer, rng = (
+        sgd(0.1, momentum, nesterov and momentum is not None, 0.3),
+        np.random.default_rng(0),
+    )
     y, v = rng.normal(size=3).astype(np.float32), np.zeros(3)
     got, state = y, optimizer.init(y)
     for _ in range(4):
@@ -242,8 +305,16 @@ def test_weight_decay_is_added_before_momentum(momentum, nesterov):
 
 @pytest.mark.long
 def test_zeros_change_no_byte(tmp_path):
-    plain = {"name": "x", "rounds": 3, "data": {"kind": "digits", "clients": 10}, "client": {"lr": 0.1}}
-    zeros = {**plain, "client": {"lr": 0.1, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}}
+    plain = {
+        "name": "x",
+        "rounds": 3,
+        "data": {"kind": "digits", "clients": 10},
+        "client": {"lr": 0.1},
+    }
+    zeros = {
+        **plain,
+        "client": {"lr": 0.1, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0},
+    }
     for name, values in (("plain", plain), ("zeros", zeros)):
         package.run(values, out=tmp_path / name)
     for name in ("rounds.csv", "clients.csv", "summary.csv", "model.fedavg.0.safetensors"):

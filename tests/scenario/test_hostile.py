@@ -46,7 +46,10 @@ def said(mistake: Mistake, folder: Path) -> list[str]:
         with numerics(scenario) as devices:
             build(scenario, devices=devices[:1])
     except (ScenarioError, DataError) as error:
-        return [line.replace(f"{study}/", "").replace(str(study), "FOLDER") for line in str(error).splitlines()]
+        return [
+            line.replace(f"{study}/", "").replace(str(study), "FOLDER")
+            for line in str(error).splitlines()
+        ]
     return []
 
 
@@ -60,7 +63,8 @@ def test_every_mistake_gets_its_line(mistake, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "elsewhere")
     lines = said(mistake, tmp_path)
     cut = [
-        line[: len(wanted) - 1] + "…" if wanted.endswith("…") else line for line, wanted in zip(lines, mistake.lines)
+        line[: len(wanted) - 1] + "…" if wanted.endswith("…") else line
+        for line, wanted in zip(lines, mistake.lines)
     ]
     assert cut + lines[len(cut) :] == mistake.lines
     for line in lines:
@@ -78,7 +82,10 @@ def contents(folder: Path, but: Path) -> dict[str, object]:
         if path == but or but in path.parents:
             continue
         kind = "link" if path.is_symlink() else "file" if path.is_file() else "other"
-        found[str(path)] = (kind, path.read_bytes() if kind == "file" else path.is_symlink() and path.readlink())
+        found[str(path)] = (
+            kind,
+            path.read_bytes() if kind == "file" else path.is_symlink() and path.readlink(),
+        )
     return found
 
 
@@ -127,11 +134,15 @@ def test_a_stranger_s_scenario_or_data(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "elsewhere")
     act = ATTACKS[name](folder)
     lines = refused(act, folder).splitlines()
-    assert lines and all(line.isprintable() and len(line) < 400 + len(str(folder)) for line in lines)
+    assert lines and all(
+        line.isprintable() and len(line) < 400 + len(str(folder)) for line in lines
+    )
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in ATTACKS if re.match("archive|table: (?!a gigabyte)|image", name)])
+@pytest.mark.parametrize(
+    "name", [name for name in ATTACKS if re.match("archive|table: (?!a gigabyte)|image", name)]
+)
 def test_a_stranger_s_data_are_described_or_refused(name, tmp_path, monkeypatch):
     (tmp_path / "study").mkdir()
     ATTACKS[name](tmp_path / "study")
@@ -220,5 +231,7 @@ def test_the_command_on_a_stranger_s_run_directory(name, code, words, sound, tmp
     before = contents(tmp_path, out)
     done = command("run", tmp_path / "s.yaml", "--out", out, *words, cwd=tmp_path)
     assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr and all(line.isprintable() for line in done.stderr.splitlines())
+    assert "Traceback" not in done.stderr and all(
+        line.isprintable() for line in done.stderr.splitlines()
+    )
     assert contents(tmp_path, out) == before and not canary(out).exists()

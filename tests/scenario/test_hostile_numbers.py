@@ -89,7 +89,9 @@ def test_a_batch_is_as_wide_as_the_largest_client():
     size = int(huge.clients.samples.max())
     fitting = fedsim.run({**TINY, "client": {"batch": size, "epochs": 1}})
     assert huge.rounds.equals(fitting.rounds)
-    for one, other in zip(jax.tree.leaves(huge.model()), jax.tree.leaves(fitting.model()), strict=True):
+    for one, other in zip(
+        jax.tree.leaves(huge.model()), jax.tree.leaves(fitting.model()), strict=True
+    ):
         assert np.array_equal(one, other)
 
 
@@ -108,11 +110,15 @@ def test_check_counts_what_the_build_counts(tmp_path):
     """One function says it for both."""
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(TINY))
-    told = json.loads(CliRunner().invoke(cli, ["check", str(path), "--json"], catch_exceptions=False).stdout)
+    told = json.loads(
+        CliRunner().invoke(cli, ["check", str(path), "--json"], catch_exceptions=False).stdout
+    )
     scenario = read(path)
     with numerics(scenario) as devices:
         experiment = build(scenario, devices=devices[:1])
-        counted = run_footprint(scenario, experiment.program, experiment.plans[0], experiment.shared[0])
+        counted = run_footprint(
+            scenario, experiment.program, experiment.plans[0], experiment.shared[0]
+        )
     assert counted.parts.items() <= told["memory"].items()
     assert told["bytes_up_a_round"] == counted.message * 4
 
@@ -131,11 +137,15 @@ def test_what_is_counted_is_what_is_laid_out():
         parts = (program.width, program.room, program.dtype, program.pack, [], False)
         layout = Blocks([Planner(plan)], *parts).get(1, 0, (True,)).layout
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
-        assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(shapes["slots"])
+        assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(
+            shapes["slots"]
+        )
         server = program.server.init(e.shared[0], plan.present)
         store = program.server.memories.empty(server.shared, program.room.members)
         lent = program.server.memories.gather(store, server.shared, layout.slots, jax.random.key(0))
-        assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(shapes["seated"])
+        assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(
+            shapes["seated"]
+        )
         keys = ((jax.random.key(0),), 1)
         handed = program.mesh.lend((server.shared,), lent[CLIENT], layout, [()], keys)
         rows = program.mesh.empty(None, handed, layout.seats).rows[0]
@@ -152,12 +162,17 @@ def test_the_limit_is_that_of_the_machine_or_less():
     assert 1 << 28 < whole < 1 << 50
     with confined(1 << 29):
         assert memory_limit() < min(whole, memory_now() + (2 << 29))
-    with pytest.raises(TooLarge, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"):
+    with pytest.raises(
+        TooLarge, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"
+    ):
         require_memory(a=10**30, b=3)
 
 
 def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):
-    files = {"/proc/meminfo": "MemTotal:  16000000 kB\n", "/sys/fs/cgroup/a/memory.max": "4000000000\n"}
+    files = {
+        "/proc/meminfo": "MemTotal:  16000000 kB\n",
+        "/sys/fs/cgroup/a/memory.max": "4000000000\n",
+    }
     files |= {"/sys/fs/cgroup/a/b/memory.max": "max\n", "/proc/self/cgroup": "0::/a/b\n"}
     monkeypatch.setattr(limits, "_text", lambda path: files.get(str(path), ""))
     assert memory_limit() == 4_000_000_000
@@ -172,11 +187,16 @@ def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):
 
 def test_a_grid_is_counted_before_it_is_expanded():
     many = {f"client.a{i}": list(range(29)) for i in range(8)}
-    with confined(1 << 30), pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MOST_CELLS}"):
+    with (
+        confined(1 << 30),
+        pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MOST_CELLS}"),
+    ):
         variations(many)
     for options in ({"vary": many}, {"tune": many}):
         with confined(1 << 30), pytest.raises(ScenarioError, match="500246412961"):
-            fedsim.compare({**TINY, "data": {**TINY["data"], "validation": 0.1}}, ["fedavg"], **options)
+            fedsim.compare(
+                {**TINY, "data": {**TINY["data"], "validation": 0.1}}, ["fedavg"], **options
+            )
     with pytest.raises(ScenarioError, match=r"10000 x 20 x 1 x 1 = 200000 combinations"):
         fedsim.compare(TINY, ["fedavg"], vary={"client.lr": list(range(20))}, seeds=10_000)
     assert len(variations({"a": list(range(100)), "b": list(range(100))})) == MOST_CELLS
@@ -188,7 +208,9 @@ def test_seeds_are_counted(option, tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(TINY))
     done = CliRunner().invoke(cli, ["run", str(path), *option])
-    assert isinstance(done.exception, ScenarioError) and "seeds are too many; at most 10000" in str(done.exception)
+    assert isinstance(done.exception, ScenarioError) and "seeds are too many; at most 10000" in str(
+        done.exception
+    )
 
 
 # -------------------------------------------------------------------------------------------------- odd samples
@@ -200,8 +222,14 @@ SUPPLIED = {**TINY, "data": {"kind": "supplied", "clients": 2, "test": 0}}
 @pytest.mark.parametrize(
     ("arrays", "line"),
     [
-        ({"x": X, "y": np.int64(1)}, "y: a single number; needed is an array with a row for every sample"),
-        ({"x": np.float32(1), "y": Y}, "x: a single number; needed is an array with a row for every sample"),
+        (
+            {"x": X, "y": np.int64(1)},
+            "y: a single number; needed is an array with a row for every sample",
+        ),
+        (
+            {"x": np.float32(1), "y": Y},
+            "x: a single number; needed is an array with a row for every sample",
+        ),
         ({"x": X[:, :0], "y": Y}, r"x: samples of shape \(0,\) hold no numbers"),
         ({"x": X[:0], "y": Y[:0]}, "x: no samples"),
         ({"x": X, "y": np.zeros((12, 0))}, r"y: samples of shape \(0,\) hold no numbers"),
@@ -213,7 +241,9 @@ def test_samples_without_numbers_are_a_line(arrays, line, tmp_path):
     with pytest.raises(fedsim.DataError, match=f"^{line}"):
         fedsim.run(SUPPLIED, data=fedsim.Arrays(**arrays))
     np.savez(tmp_path / "w.npz", **arrays)
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump({**TINY, "data": {"kind": "npz", "path": "w.npz", "clients": 2}}))
+    (tmp_path / "s.yaml").write_text(
+        yaml.safe_dump({**TINY, "data": {"kind": "npz", "path": "w.npz", "clients": 2}})
+    )
     with pytest.raises(fedsim.DataError, match=rf"w.npz: {line}"):
         fedsim.run(tmp_path / "s.yaml")
 
@@ -229,7 +259,11 @@ def test_a_test_set_of_no_rows_is_none():
 @pytest.mark.parametrize(
     ("y", "y_test", "remark"),
     [
-        (Y * 1000, None, "labels run from 0 to 2000, 2001 classes, and 3 of them have training samples"),
+        (
+            Y * 1000,
+            None,
+            "labels run from 0 to 2000, 2001 classes, and 3 of them have training samples",
+        ),
         (Y, np.full(12, 3), "test labels 3 are in no client's training samples"),
     ],
 )
@@ -255,10 +289,17 @@ def test_an_extreme_that_is_admitted_is_played():
 def test_every_number_of_every_kind(family):
     """From the schema: each takes each extreme, one at a time (a fixed share of them, or all with FEDSIM_WHOLE=1)."""
     tests = TESTS
-    environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tests.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
     words = [sys.executable, "-m", "hostile.numbers", family, "1" if WHOLE else "29"]
     done = subprocess.run(words, cwd=tests, env=environment, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0, f"died at {done.stderr.splitlines()[-1]}, with {SPACE} bytes of address space"
-    assert not lines[:-1], "\n".join(f"{line['case']}: {line['what']} ({line['at']})" for line in lines[:-1])
+    assert done.returncode == 0, (
+        f"died at {done.stderr.splitlines()[-1]}, with {SPACE} bytes of address space"
+    )
+    assert not lines[:-1], "\n".join(
+        f"{line['case']}: {line['what']} ({line['at']})" for line in lines[:-1]
+    )
     assert sum(lines[-1]["came to"].values()) >= (10 if WHOLE else 1)

@@ -37,7 +37,10 @@ def test_every_integer_has_a_bound_or_a_reason():
 def test_reasons_are_of_integers_that_are_there_and_have_no_bound():
     open_ended = {integer.place for integer in ALL if integer.most is None}
     assert reasons().keys() <= open_ended
-    assert {place.rpartition(".")[2] for place, reason in reasons().items() if reason == SEED} == {"seed", "seeds"}
+    assert {place.rpartition(".")[2] for place, reason in reasons().items() if reason == SEED} == {
+        "seed",
+        "seeds",
+    }
 
 
 def test_a_kind_without_a_bound_that_comes_later_breaks_the_law():
@@ -59,7 +62,10 @@ def test_a_kind_without_a_bound_that_comes_later_breaks_the_law():
 def test_integers_beyond_sense_are_refused_or_harmless(family):
     """Each at 2·10⁹, at 2⁶³, at −1 and at its bound: read, built and, where it has no bound of its own, played."""
     tests = TESTS
-    environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tests.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
     words = [sys.executable, "-m", "hostile.integers", family]
     done = subprocess.run(words, cwd=tests, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"died at {done.stderr.splitlines()[-1]}"

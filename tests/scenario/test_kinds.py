@@ -17,7 +17,9 @@ KINDS = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
 
 
 def test_the_file_is_up_to_date():
-    assert described() == json.loads(FILE.read_text(encoding="utf-8")), "renew it: python -m fedsim.kinds"
+    assert described() == json.loads(FILE.read_text(encoding="utf-8")), (
+        "renew it: python -m fedsim.kinds"
+    )
 
 
 @pytest.mark.long
@@ -27,19 +29,30 @@ def test_the_file_has_the_order_of_registration():
     code = f"import importlib, json; from fedsim.kinds import FAMILIES\n{rooms}\n{order}"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     known = json.loads(done.stdout)
-    assert {family: known[family] for family in KINDS} == {family: list(kinds) for family, kinds in KINDS.items()}
+    assert {family: known[family] for family in KINDS} == {
+        family: list(kinds) for family, kinds in KINDS.items()
+    }
 
 
 def test_what_is_known_of_a_kind_is_what_its_factory_says():
     load_factories()
-    typed = lambda annotation: "codec" if is_codec(annotation) else annotation  # ours stands for the noun
-    plain = lambda parameters: [(p.name, typed(p.annotation), p.default) for p in parameters.values()]
+    typed = lambda annotation: (
+        "codec" if is_codec(annotation) else annotation
+    )  # ours stands for the noun
+    plain = lambda parameters: [
+        (p.name, typed(p.annotation), p.default) for p in parameters.values()
+    ]
     for family, kinds in KINDS.items():
         for name, known in kinds.items():
             shipped, factory = Shipped(family, name, **known), FAMILIES[family][name]
-            ours, theirs = (plain(signature(f, eval_str=True).parameters) for f in (shipped, factory))
+            ours, theirs = (
+                plain(signature(f, eval_str=True).parameters) for f in (shipped, factory)
+            )
             assert ours == theirs, (family, name)
-            assert getdoc(shipped) == (getdoc(factory) or "") and shipped.__module__ == factory.__module__
+            assert (
+                getdoc(shipped) == (getdoc(factory) or "")
+                and shipped.__module__ == factory.__module__
+            )
 
 
 def test_a_kind_that_is_not_imported_is_called_like_its_factory():

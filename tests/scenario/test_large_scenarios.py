@@ -12,12 +12,18 @@ from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read, reader
 
-OTHERWISE = {"a bomb of brackets", "a lone surrogate", "a tab"}  # refused by both, or by libyaml alone, in other words
+OTHERWISE = {
+    "a bomb of brackets",
+    "a lone surrogate",
+    "a tab",
+}  # refused by both, or by libyaml alone, in other words
 
 
 def texts():
     """Scenarios that are right, and wrong in hundreds of ways."""
-    yield from ((path.name, path.read_text()) for path in sorted((ROOT / "scenarios").rglob("*.yaml")))
+    yield from (
+        (path.name, path.read_text()) for path in sorted((ROOT / "scenarios").rglob("*.yaml"))
+    )
     yield from hostile.scenarios.TEXTS.items()
     for mistake in mistakes():
         try:
@@ -48,9 +54,13 @@ def test_libyaml_reads_what_pyyaml_reads(monkeypatch):
 @pytest.fixture
 def three_thousand_rounds(tmp_path):
     """A scenario with ten clients for each of 3,000 rounds -> its path."""
-    rows = "".join(f"    - [{', '.join(str((7 * i + k) % 100) for k in range(10))}]\n" for i in range(3000))
+    rows = "".join(
+        f"    - [{', '.join(str((7 * i + k) % 100) for k in range(10))}]\n" for i in range(3000)
+    )
     path = tmp_path / "many.yaml"
-    path.write_text(f"name: many\nrounds: 3000\ndata: digits\ncohort:\n  kind: listed\n  rounds:\n{rows}")
+    path.write_text(
+        f"name: many\nrounds: 3000\ndata: digits\ncohort:\n  kind: listed\n  rounds:\n{rows}"
+    )
     return path
 
 
@@ -67,7 +77,9 @@ def test_a_wrong_one_of_30000_ids_has_its_place(three_thousand_rounds):
     lines = three_thousand_rounds.read_text().splitlines()
     lines[2000] = lines[2000].replace(", ", ", x", 1)
     three_thousand_rounds.write_text("\n".join(lines))
-    with pytest.raises(ScenarioError, match=r"many.yaml:2001:\d+: cohort.rounds\[1994\]\[1\]: should be an integer"):
+    with pytest.raises(
+        ScenarioError, match=r"many.yaml:2001:\d+: cohort.rounds\[1994\]\[1\]: should be an integer"
+    ):
         read(three_thousand_rounds)
 
 
@@ -87,5 +99,7 @@ def test_eight_million_bytes_are_refused_in_seconds(tmp_path):
 
 def test_time_is_bounded(monkeypatch, three_thousand_rounds):
     monkeypatch.setattr(reader, "MOST_SECONDS", 0.001)
-    with pytest.raises(ScenarioError, match="takes longer than 2 s to read; keep long lists in a file"):
+    with pytest.raises(
+        ScenarioError, match="takes longer than 2 s to read; keep long lists in a file"
+    ):
         read(three_thousand_rounds)

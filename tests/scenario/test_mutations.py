@@ -40,7 +40,9 @@ numerics: {dtype: float64, lanes: auto}
 """
 PLACELESS = "larger than|not YAML: Exceeds the limit"  # of the file as a whole
 number = st.integers(0, 2**16)
-steps = st.lists(st.tuples(st.integers(0, len(MUTATIONS) - 1), number, number), min_size=1, max_size=3)
+steps = st.lists(
+    st.tuples(st.integers(0, len(MUTATIONS) - 1), number, number), min_size=1, max_size=3
+)
 
 
 def shipped() -> list[str]:
@@ -87,7 +89,11 @@ def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     path, came = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
 
     @settings(
-        max_examples=MANY, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=MANY,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(st.integers(0, len(TEXTS) - 1), steps)
     def spoiled(which, mutations):

@@ -19,7 +19,12 @@ TABLE = "a,b,y\n" + "".join(f"{a},{b},{int(a > 0)}\n" for a, b in ROWS)
     [
         ("/p/study/d.csv", "/p/study", ["/p/study", "/p"], "d.csv"),
         ("/p/data/d.csv", "/p/study", ["/p/study", "/p"], "../data/d.csv"),
-        ("/p/data/d.csv", "/p/study", ["/p/study", "/q"], "d.csv"),  # nothing is told of what lies above
+        (
+            "/p/data/d.csv",
+            "/p/study",
+            ["/p/study", "/q"],
+            "d.csv",
+        ),  # nothing is told of what lies above
         ("/far/set/d.csv", "/p/study", ["/p/study", "/far"], "set/d.csv"),
         ("/p/data/d.csv", "/p/study", ["/"], "d.csv"),
     ],
@@ -59,9 +64,14 @@ def project(tmp_path_factory):
     home = tmp_path_factory.mktemp("tree") / "anna" / "project"
     (home / "study").mkdir(parents=True)
     (home / "study" / "d.csv").write_text(TABLE)
-    (home / "study" / "s.yaml").write_text("name: s\nrounds: 2\ndata: {kind: csv, path: d.csv, clients: 4}\n")
+    (home / "study" / "s.yaml").write_text(
+        "name: s\nrounds: 2\ndata: {kind: csv, path: d.csv, clients: 4}\n"
+    )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("sys.argv", ["/opt/anna/bin/fedsim", "run", f"{home}/study/s.yaml", "--out", f"{home}/out"])
+        patched.setattr(
+            "sys.argv",
+            ["/opt/anna/bin/fedsim", "run", f"{home}/study/s.yaml", "--out", f"{home}/out"],
+        )
         patched.setenv("JAX_TRACEBACK_FILTERING", "/home/anna/x")
         fedsim.run(home / "study" / "s.yaml", out=home / "study" / "out", pictures=False)
     return home
@@ -72,9 +82,14 @@ def test_nothing_in_a_run_directory_names_a_user_or_a_machine(project):
         if path.is_file():
             content = path.read_bytes()
             assert b"anna" not in content and str(project).encode() not in content, path
-            assert path.suffix not in (".json", ".yaml") or f'"{socket.gethostname()}"'.encode() not in content
+            assert (
+                path.suffix not in (".json", ".yaml")
+                or f'"{socket.gethostname()}"'.encode() not in content
+            )
     record = json.loads((project / "study/out/run.json").read_text())
-    assert record["scenario"]["data"]["path"] == "d.csv" and record["surroundings"]["command"][:3] == [
+    assert record["scenario"]["data"]["path"] == "d.csv" and record["surroundings"]["command"][
+        :3
+    ] == [
         "fedsim",
         "run",
         "s.yaml",
@@ -82,14 +97,20 @@ def test_nothing_in_a_run_directory_names_a_user_or_a_machine(project):
     assert "path: ../d.csv" in (project / "study/out/scenario.yaml").read_text()
 
 
-def test_a_tree_that_was_moved_is_verified_gone_on_with_and_repeated(project, tmp_path, monkeypatch):
+def test_a_tree_that_was_moved_is_verified_gone_on_with_and_repeated(
+    project, tmp_path, monkeypatch
+):
     shutil.copytree(project, tmp_path / "berta")
     study = tmp_path / "berta" / "study"
     assert fedsim.verify(study / "out").equal
     monkeypatch.chdir(study / "out")
-    fedsim.run("scenario.yaml", out=tmp_path / "again", pictures=False)  # the file is known by its hash
+    fedsim.run(
+        "scenario.yaml", out=tmp_path / "again", pictures=False
+    )  # the file is known by its hash
     assert fedsim.diff(study / "out", tmp_path / "again").equal
-    more = fedsim.run(study / "s.yaml", edits="rounds=3", out=study / "out", resume=True, pictures=False)
+    more = fedsim.run(
+        study / "s.yaml", edits="rounds=3", out=study / "out", resume=True, pictures=False
+    )
     assert more.rounds["round"].tolist() == [0, 1, 2, 3] and fedsim.verify(study / "out").equal
 
 
@@ -99,9 +120,14 @@ def test_a_file_by_its_hash_is_that_file_and_no_other(project, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     missing = fedsim.verify(out)
     assert not missing.wrong and missing.checks[-1].detail == "d.csv is elsewhere (--data-root DIR)"
-    assert fedsim.verify(out, data_roots=[project]).checks[-1].detail == "d.csv is elsewhere (--data-root DIR)"
+    assert (
+        fedsim.verify(out, data_roots=[project]).checks[-1].detail
+        == "d.csv is elsewhere (--data-root DIR)"
+    )
     assert fedsim.verify(out, data_roots=[project / "study"]).equal
-    (tmp_path / "d.csv").write_text(TABLE.replace("1\n", "0\n", 1))  # where the path leads to, outside: another one
+    (tmp_path / "d.csv").write_text(
+        TABLE.replace("1\n", "0\n", 1)
+    )  # where the path leads to, outside: another one
     monkeypatch.chdir(out)
     with pytest.raises(fedsim.ScenarioError, match="lies outside"):
         fedsim.run("scenario.yaml")

@@ -34,15 +34,21 @@ def test_client_rule_stage_attack_data_and_model(mine):
     plain = model(client={"kind": "sgd", "lr": 0.5, "batch": "full", "steps": 2})
     np.testing.assert_array_equal(model(), plain)
     assert np.abs(model(client={**SCENARIO["client"], "strength": 1.0}) - plain).max() > 1e-3
-    np.testing.assert_allclose(model(rounds=1, server=["halve", "mean"]), model(rounds=1) / 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        model(rounds=1, server=["halve", "mean"]), model(rounds=1) / 2, rtol=1e-6
+    )
     assert np.abs(model(server=["loudest"])).max() > 0
-    np.testing.assert_array_equal(model(wire=["silence"], fleet={"malicious": 1.0}), np.zeros((3, 2)))
+    np.testing.assert_array_equal(
+        model(wire=["silence"], fleet={"malicious": 1.0}), np.zeros((3, 2))
+    )
     assert np.abs(model(wire=["silence"], fleet={"malicious": [0]})).max() > 0
 
 
 def test_on_your_own_stack(mine):
     assert fedsim.aggregate("loudest", [[1.0], [-3.0], [2.0]]).tolist() == [-3.0]
-    assert fedsim.aggregate({"kind": "loudest", "scale": 2}, [[1.0], [-3.0]], weights=[1, 0]).tolist() == [2.0]
+    assert fedsim.aggregate(
+        {"kind": "loudest", "scale": 2}, [[1.0], [-3.0]], weights=[1, 0]
+    ).tolist() == [2.0]
     arrived, sent = fedsim.transmit("silence", np.ones((3, 2)), malicious=[1])
     assert arrived.tolist() == [[1, 1], [0, 0], [1, 1]] and sent.tolist() == [8, 8, 8]
 
@@ -63,7 +69,9 @@ def test_unannotated_hyper_parameter_is_refused():
 
 
 def test_names_cannot_be_taken_twice():
-    with pytest.raises(fedsim.compose.RegistrationError, match=r"already defined in fedsim\.rules\.mean"):
+    with pytest.raises(
+        fedsim.compose.RegistrationError, match=r"already defined in fedsim\.rules\.mean"
+    ):
 
         @fedsim.rule
         def mean():
@@ -78,7 +86,10 @@ def test_command_line(root, tmp_path):
     )
     out = tmp_path / "out"
     without = finished(scenario, out)
-    assert without.returncode == 2 and "s.yaml:3:14: data.kind: no dataset 'two_points'" in without.stderr
+    assert (
+        without.returncode == 2
+        and "s.yaml:3:14: data.kind: no dataset 'two_points'" in without.stderr
+    )
     plugin = str(root / "tests/plugins/mine.py")
     done = finished(scenario, out, "--plugin", plugin)
     assert done.returncode == 0, done.stderr
@@ -93,7 +104,10 @@ def test_command_line(root, tmp_path):
     [
         ("import fedsim\ndef broken(:\n", "line 2: invalid syntax"),
         ("x = 1\ny = x / 0\n", "own.py, line 2: ZeroDivisionError: division by zero"),
-        ("import fedsim\n\n@fedsim.rule\ndef r(a=1):\n    return None\n", "'a' needs a type annotation"),
+        (
+            "import fedsim\n\n@fedsim.rule\ndef r(a=1):\n    return None\n",
+            "'a' needs a type annotation",
+        ),
     ],
 )
 def test_a_plugin_that_fails_is_one_line_with_its_place(text, said, tmp_path):
@@ -109,9 +123,23 @@ def test_a_rule_that_fails_in_the_run_is_named_with_its_line(root, tmp_path):
     (tmp_path / "wrong.py").write_text(
         "import fedsim\n\n\n@fedsim.rule\ndef wrong():\n    return lambda updates, context: updates.nothing\n"
     )
-    words = ["run", root / "scenarios/iid.yaml", "--plugin", "wrong.py", "--set", "server=[wrong]", "--quiet"]
+    words = [
+        "run",
+        root / "scenarios/iid.yaml",
+        "--plugin",
+        "wrong.py",
+        "--set",
+        "server=[wrong]",
+        "--quiet",
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "fedsim.cli", *map(str, words)], capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-m", "fedsim.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; traceback saved in" in done.stderr
+    assert (
+        "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; traceback saved in"
+        in done.stderr
+    )

@@ -59,12 +59,30 @@ def test_a_name_alone_is_a_link():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: x\ndata: digits\nrounds: no\n", "s.yaml:3:9: rounds: should be an integer of at least 0, found 'no'"),
-        ("name: x\ndata: digits\nrounds: true\n", "s.yaml:3:9: rounds: should be an integer of at least 0, found true"),
-        ("name: x\ndata: digits\nrounds: -1\n", "s.yaml:3:9: rounds: should be an integer of at least 0, found -1"),
-        ("name: x\ndata: digits\nrouns: 3\n", "s.yaml:3:1: rouns: unknown key; did you mean 'rounds'?"),
-        ("name: x\nname: y\ndata: digits\n", "s.yaml:2:1: name: this key stands here twice, first in line 1; keep one"),
-        ("name: x\ndata: {kind: digit}\n", "s.yaml:2:14: data.kind: no dataset 'digit'; did you mean 'digits'?"),
+        (
+            "name: x\ndata: digits\nrounds: no\n",
+            "s.yaml:3:9: rounds: should be an integer of at least 0, found 'no'",
+        ),
+        (
+            "name: x\ndata: digits\nrounds: true\n",
+            "s.yaml:3:9: rounds: should be an integer of at least 0, found true",
+        ),
+        (
+            "name: x\ndata: digits\nrounds: -1\n",
+            "s.yaml:3:9: rounds: should be an integer of at least 0, found -1",
+        ),
+        (
+            "name: x\ndata: digits\nrouns: 3\n",
+            "s.yaml:3:1: rouns: unknown key; did you mean 'rounds'?",
+        ),
+        (
+            "name: x\nname: y\ndata: digits\n",
+            "s.yaml:2:1: name: this key stands here twice, first in line 1; keep one",
+        ),
+        (
+            "name: x\ndata: {kind: digit}\n",
+            "s.yaml:2:14: data.kind: no dataset 'digit'; did you mean 'digits'?",
+        ),
         (
             "name: x\ndata: {clients: 3}\n",
             "s.yaml:2:7: data: needs a kind: {kind: NAME, ...}; fedsim list datasets names all",
@@ -87,12 +105,21 @@ def test_a_name_alone_is_a_link():
         ),
         ("name: x\ndata: !!python/object:os.system digits\n", "s.yaml:2:7: tags are not allowed"),
         ("name: &a x\ndata: *a\n", "s.yaml:1:7: anchors and aliases (& and *) are not allowed"),
-        ("name: x\ndata: digits\nrounds: 010\n", "s.yaml:3:9: rounds: found 010, which can be read in several ways"),
-        ("name: x\ndata: digits\nrounds: 1:30\n", "s.yaml:3:9: rounds: found 1:30, which can be read in several ways"),
+        (
+            "name: x\ndata: digits\nrounds: 010\n",
+            "s.yaml:3:9: rounds: found 010, which can be read in several ways",
+        ),
+        (
+            "name: x\ndata: digits\nrounds: 1:30\n",
+            "s.yaml:3:9: rounds: found 1:30, which can be read in several ways",
+        ),
         ("name: x\ndata: digits\nclient: {lr: .inf}\n", "found '.inf'; numbers are finite"),
         ("name: x\ndata: [\n", "not YAML"),
         ("- 1\n", "s.yaml:1:1: a scenario is a mapping of keys to values, found a list"),
-        ("name: x\ndata: digits\nserver: []\n", "server: should be a list of stages, rules or optimizers"),
+        (
+            "name: x\ndata: digits\nserver: []\n",
+            "server: should be a list of stages, rules or optimizers",
+        ),
         ("name: ../x\ndata: digits\n", "s.yaml:1:7: name: should be 1 to 64 letters"),
         (
             "name: x\ndata: digits\nserver: [{kind: adam}]\n",
@@ -106,7 +133,12 @@ def test_refused_with_place_and_reason(text, said):
 
 
 def test_all_problems_at_once():
-    assert len(told("name: x\ndata: {kind: digits, clients: 0, tset: 0.1}\nrounds: x\nserver: [men]\n")) == 4
+    assert (
+        len(
+            told("name: x\ndata: {kind: digits, clients: 0, tset: 0.1}\nrounds: x\nserver: [men]\n")
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +155,11 @@ def test_all_problems_at_once():
     ],
 )
 def test_set(edit, path, value):
-    written = {**MINIMAL, "data": {"kind": "digits", "partition": {"kind": "iid"}}, "server": [{"kind": "mean"}]}
+    written = {
+        **MINIMAL,
+        "data": {"kind": "digits", "partition": {"kind": "iid"}},
+        "server": [{"kind": "mean"}],
+    }
     got = read({**written, "client": {"epochs": 2}}, (edit,)).resolved()
     for part in path:
         got = got[part]
@@ -135,7 +171,9 @@ def test_set_steps_removes_epochs():
     assert (got["steps"], got["epochs"]) == (3, None)
 
 
-@pytest.mark.parametrize("edit", ["rounds", "=3", "server[9].kind=mean", "name.x=1", "rounds=[", "rouns=3", "data.0=1"])
+@pytest.mark.parametrize(
+    "edit", ["rounds", "=3", "server[9].kind=mean", "name.x=1", "rounds=[", "rouns=3", "data.0=1"]
+)
 def test_wrong_sets_are_scenario_errors(edit):
     with pytest.raises(ScenarioError):
         read({**MINIMAL, "server": [{"kind": "mean"}]}, (edit,))
@@ -144,12 +182,21 @@ def test_wrong_sets_are_scenario_errors(edit):
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"cohort": {"kind": "uniform", "size": 200}}, "cohort.size: a cohort of 200 of 100 clients"),
-        ({"cohort": {"kind": "listed", "rounds": [[0, 100]]}}, "there is no client 100; clients are 0 to 99"),
+        (
+            {"cohort": {"kind": "uniform", "size": 200}},
+            "cohort.size: a cohort of 200 of 100 clients",
+        ),
+        (
+            {"cohort": {"kind": "listed", "rounds": [[0, 100]]}},
+            "there is no client 100; clients are 0 to 99",
+        ),
         ({"client": {"steps": [1, 2]}}, "client.steps: 2 numbers of steps for 100 clients"),
         ({"server": ["mean", "mean"]}, "server[1]: mean is a second rule, after mean"),
         ({"server": [{"kind": "sgd", "lr": 1}]}, "server: has no rule; needs exactly one"),
-        ({"server": [{"kind": "sgd", "lr": 1}, "mean"]}, "server[0]: sgd is an optimiser and stands before the rule"),
+        (
+            {"server": [{"kind": "sgd", "lr": 1}, "mean"]},
+            "server[0]: sgd is an optimiser and stands before the rule",
+        ),
         ({"data": {"kind": "digits", "clients": 5000}}, "data.clients: 5000 clients but only 1438"),
         (
             {"data": {"kind": "digits", "partition": {"kind": "dirichlet", "min_samples": 20}}},

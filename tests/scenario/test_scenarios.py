@@ -49,7 +49,9 @@ def table(path: Path) -> list[Line]:
     for text in path.read_text(encoding="utf-8").split("\n"):
         if header := re.fullmatch(r"#   means of (\d+) seeds((?:\s+\w+)+)", text):
             seeds, columns = int(header[1]), header[2].split()
-        elif row := re.fullmatch(r"#   (as it stands|--set .+?)\s{2,}([-\d.]+(?:\s+[-\d.]+)*)", text):
+        elif row := re.fullmatch(
+            r"#   (as it stands|--set .+?)\s{2,}([-\d.]+(?:\s+[-\d.]+)*)", text
+        ):
             lines.append(Line(path, seeds, row[1], dict(zip(columns, row[2].split(), strict=True))))
     return lines
 
@@ -57,11 +59,15 @@ def table(path: Path) -> list[Line]:
 LINES = [line for path in LESSONS for line in table(path)]
 OTHER_DATA = [line for line in LINES if "data.seed" in line.command]
 # as it stands, and every sixth change to it; the others are played for a round
-PLAYED = [line for path in LESSONS for line in some(table(path), 8) if WHOLE or line not in OTHER_DATA]
+PLAYED = [
+    line for path in LESSONS for line in some(table(path), 8) if WHOLE or line not in OTHER_DATA
+]
 
 
 def each(lines: list[Line]):
-    return pytest.mark.parametrize("line", lines, ids=lambda line: f"{line.path.stem} {line.command}")
+    return pytest.mark.parametrize(
+        "line", lines, ids=lambda line: f"{line.path.stem} {line.command}"
+    )
 
 
 @functools.cache
@@ -111,15 +117,23 @@ def test_runs_shortened(path):
 def test_begins_with_its_schema_and_its_command_and_ends_its_comment_with_its_name(path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# yaml-language-server: $schema=schema.json\n# ")
-    assert f"\n#\n#   fedsim run scenarios/{path.name}\n#\n" in text and f"\nname: {path.stem}\n" in text
+    assert (
+        f"\n#\n#   fedsim run scenarios/{path.name}\n#\n" in text
+        and f"\nname: {path.stem}\n" in text
+    )
     assert max(map(len, text.split("\n"))) <= 120
 
 
 @each_lesson
 def test_every_change_that_is_proposed_says_what_comes_out(path):
     lines = table(path)
-    assert lines[0].command == "as it stands" and len({line.command for line in lines}) == len(lines) > 1
-    assert path.read_text(encoding="utf-8").count("--set ") == sum(line.command.count("--set ") for line in lines)
+    assert (
+        lines[0].command == "as it stands"
+        and len({line.command for line in lines}) == len(lines) > 1
+    )
+    assert path.read_text(encoding="utf-8").count("--set ") == sum(
+        line.command.count("--set ") for line in lines
+    )
 
 
 @pytest.mark.long
@@ -143,14 +157,20 @@ def test_what_comes_out_is_what_the_comment_says(line):
 def test_methods_that_may_replace_the_rule_stand_beside_it(root):
     text = (root / "scenarios/robust_basic.yaml").read_text(encoding="utf-8")
     beside = re.findall(r"^(?:# )?method: (\S+)", text, re.M)
-    proposed = [re.search(r"method=([^\s']+)", line.command) for line in table(root / "scenarios/robust_basic.yaml")]
+    proposed = [
+        re.search(r"method=([^\s']+)", line.command)
+        for line in table(root / "scenarios/robust_basic.yaml")
+    ]
     assert set(beside[1:]) == {found[1] for found in proposed if found}
 
 
 @pytest.mark.long
 def test_scaffold_sends_exactly_twice_the_bytes_of_fedavg(root):
     path = root / "scenarios/scaffold.yaml"
-    twice, once = (fedsim.run(path, edits=["rounds=1", "seeds=[0]", *edits]) for edits in ((), ["method=fedavg"]))
+    twice, once = (
+        fedsim.run(path, edits=["rounds=1", "seeds=[0]", *edits])
+        for edits in ((), ["method=fedavg"])
+    )
     for column in ("bytes_up", "bytes_down"):
         assert twice.rounds[column].tolist() == [2 * sent for sent in once.rounds[column]] != [0, 0]
 
@@ -158,7 +178,9 @@ def test_scaffold_sends_exactly_twice_the_bytes_of_fedavg(root):
 @pytest.mark.long
 def test_clients_of_the_skewed_scenarios_are_as_described(root):
     skewed = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=5, edits=["rounds=0"]).clients
-    assert skewed["classes"].quantile([0.25, 0.75]).tolist() == [4, 6] and skewed["classes"].min() == 1
+    assert (
+        skewed["classes"].quantile([0.25, 0.75]).tolist() == [4, 6] and skewed["classes"].min() == 1
+    )
     assert skewed["samples"].min() == 2 and 45 <= skewed["samples"].max() <= 60
     for name in ("pathological", "scaffold"):
         clients = fedsim.run(root / f"scenarios/{name}.yaml", edits=["rounds=0"]).clients

@@ -24,8 +24,18 @@ from fedsim.scenario.schema import Kind
 from fedsim.scenario.sections import METHODS, Spec
 
 GOLDEN = ROOT / "scenarios" / "schema.json"
-SCENARIOS = sorted([*(ROOT / "scenarios").rglob("*.yaml"), *(ROOT / "fedsim/scenario").glob("*.yaml")])
-SECTIONS = ("DataCommon", "ClientCommon", "ModelCommon", "Fleet", "Evaluate", "Numerics", "Checkpoint")
+SCENARIOS = sorted(
+    [*(ROOT / "scenarios").rglob("*.yaml"), *(ROOT / "fedsim/scenario").glob("*.yaml")]
+)
+SECTIONS = (
+    "DataCommon",
+    "ClientCommon",
+    "ModelCommon",
+    "Fleet",
+    "Evaluate",
+    "Numerics",
+    "Checkpoint",
+)
 BUILT_IN = [
     pytest.param(family, kind, id=f"{family}-{kind}")
     for family, kinds in FAMILIES.items()
@@ -53,12 +63,16 @@ def without_optax(built: dict) -> dict:
     """Definitions that are the same under any optax: those that name none of its kinds."""
     whose = {"optimizer": "fedsim.rules.optimizers", "schedule": "fedsim.clients.schedules"}
     foreign = [
-        f"{f}.{kind}" for f, module in whose.items() for kind, c in FAMILIES[f].items() if c.__module__ == module
+        f"{f}.{kind}"
+        for f, module in whose.items()
+        for kind, c in FAMILIES[f].items()
+        if c.__module__ == module
     ]
     return {
         key: definition
         for key, definition in built["definitions"].items()
-        if key.removesuffix(".no_lr") not in foreign and not any(f"/{name}" in str(definition) for name in foreign)
+        if key.removesuffix(".no_lr") not in foreign
+        and not any(f"/{name}" in str(definition) for name in foreign)
     }
 
 
@@ -74,7 +88,9 @@ def test_it_is_a_small_schema_of_draft_7(root):
     built = editor_schema()
     assert built["$schema"] == "http://json-schema.org/draft-07/schema#"
     jsonschema.Draft7Validator.check_schema(built)
-    assert (root / "scenarios/schema.json").stat().st_size < 600_000  # without the kinds of other tests' plug-ins
+    assert (
+        root / "scenarios/schema.json"
+    ).stat().st_size < 600_000  # without the kinds of other tests' plug-ins
 
 
 # ---- every hyper-parameter is described, and described once
@@ -87,7 +103,9 @@ def test_every_hyper_parameter_is_described(family, kind):
     assert docs.summary
     missing = [name for name in inspect.signature(factory).parameters if not docs.args.get(name)]
     assert not missing, f"Args: of {family} {kind} say nothing about {missing}"
-    assert not any(sign in text for text in docs.args.values() for sign in (":math:", ":func:", "``", "\\"))
+    assert not any(
+        sign in text for text in docs.args.values() for sign in (":math:", ":func:", "``", "\\")
+    )
 
 
 def test_every_field_of_every_section_is_described(golden):
@@ -97,9 +115,16 @@ def test_every_field_of_every_section_is_described(golden):
             bare += [title] * (not definition.get("description"))
         else:
             keys = definition["properties"].items()
-            bare += [f"{title}.{name}" for name, key in keys if "$ref" not in key and not key.get("description")]
+            bare += [
+                f"{title}.{name}"
+                for name, key in keys
+                if "$ref" not in key and not key.get("description")
+            ]
     bare += [
-        name for name in SECTIONS for field in getattr(sections, name).model_fields.values() if not field.description
+        name
+        for name in SECTIONS
+        for field in getattr(sections, name).model_fields.values()
+        if not field.description
     ]
     assert not bare
 
@@ -107,7 +132,10 @@ def test_every_field_of_every_section_is_described(golden):
 def test_parts_of_a_docstring():
     docs = docs_of(FAMILIES["rule"]["trimmed_mean"])
     assert docs.summary == "Coordinate-wise mean of what is left after dropping both tails."
-    assert docs.body.startswith("aggᵈ = 1/(m−2·trim)") and "Resists: trim malicious clients" in docs.body
+    assert (
+        docs.body.startswith("aggᵈ = 1/(m−2·trim)")
+        and "Resists: trim malicious clients" in docs.body
+    )
     assert docs.args == {"trim": docs.sections["Args"].removeprefix("trim: ")}
     assert list(docs.sections) == ["Args", "Raises", "References", "Examples"]
     adam = docs_of(FAMILIES["optimizer"]["adam"])
@@ -127,7 +155,10 @@ def test_shipped_scenarios_are_valid_as_written_and_resolved(path, validator):
 FORMS = [
     {"data": "digits", "server": ["median"], "model": "cnn", "cohort": "all", "client": "scaffold"},
     {"server": ["nnm_is_wrong"]},
-    {"server": [{"kind": "nnm", "f": 1}, "fedmedian", {"kind": "sgd", "lr": 1}], "wire": ["sign_flip"]},
+    {
+        "server": [{"kind": "nnm", "f": 1}, "fedmedian", {"kind": "sgd", "lr": 1}],
+        "wire": ["sign_flip"],
+    },
     {"seeds": 3},
     {"seeds": [3, 1]},
     {"seeds": 0},
@@ -144,7 +175,16 @@ FORMS = [
     {"client": {"lr": 0.1, "steps": [1, 2]}},
     {"client": {"batch": "full", "steps": 4, "epochs": None}},
     {"client": {"steps": 4, "epochs": 1}},
-    {"client": {"lr": {"kind": "linear_schedule", "init_value": 0.1, "end_value": 0.01, "transition_steps": 10}}},
+    {
+        "client": {
+            "lr": {
+                "kind": "linear_schedule",
+                "init_value": 0.1,
+                "end_value": 0.01,
+                "transition_steps": 10,
+            }
+        }
+    },
     {"client": {"lr": {"kind": "linear_schedule", "init_value": 0.1}}},
     {"client": {"lr": "linear_schedule"}},
     {"client": {"optimizer": "adam"}},
@@ -155,7 +195,11 @@ FORMS = [
     {"client": {"momentum": 0.9, "optimizer": "sgd"}},
     {"client": {"weight_decay": -1}},
     {"client": "sgd(lr=0.1, optimizer=adam(b1=0.8))"},
-    {"data": "csv(path=a.csv, target=b)", "cohort": "uniform(size=10)", "wire": ["sign_flip(scale=2)"]},
+    {
+        "data": "csv(path=a.csv, target=b)",
+        "cohort": "uniform(size=10)",
+        "wire": ["sign_flip(scale=2)"],
+    },
     {"data": {"kind": "digits", "partition": "dirichlet(alpha=0.1, min_samples=2)"}},
     {"data": {"kind": "digits", "partition": "dirichlet:0.1"}},
     {"server": ["clip(norm=1)", "krum(f=2)", "adam(lr=0.1)"]},
@@ -205,12 +249,31 @@ def kind_models() -> dict[str, type[BaseModel]]:
     walk(Spec)
     walk(typing.Annotated[typing.Any, METHODS])
     return {
-        key: model for key, model in found.items() if f"{model.family}-{model.__name__}" in {p.id for p in BUILT_IN}
+        key: model
+        for key, model in found.items()
+        if f"{model.family}-{model.__name__}" in {p.id for p in BUILT_IN}
     }
 
 
 # (no `true`: Literal[1, 2] takes it for 1, JSON Schema does not)
-WRONG = (None, False, "no such word", "full", -1, 0, 2, 10**12, 0.5, -0.5, [], [0], [1, 2], ["x"], {}, {"kind": "-"})
+WRONG = (
+    None,
+    False,
+    "no such word",
+    "full",
+    -1,
+    0,
+    2,
+    10**12,
+    0.5,
+    -0.5,
+    [],
+    [0],
+    [1, 2],
+    ["x"],
+    {},
+    {"kind": "-"},
+)
 
 
 @pytest.mark.long
@@ -219,9 +282,16 @@ def test_reader_and_schema_agree_on_every_single_value(validator):
     checked = 0
     for key, model in kind_models().items():
         adapter = TypeAdapter(model)
-        only = validator.evolve(schema={"$ref": f"#/definitions/{key}", "definitions": validator.schema["definitions"]})
-        needed = [n for n, field in model.model_fields.items() if field.is_required() and n != "kind"]
-        some = {n: next(v for v in (1, 0.5, "x", [[0]], [1.0], "cast") if valid(adapter, model, n, v)) for n in needed}
+        only = validator.evolve(
+            schema={"$ref": f"#/definitions/{key}", "definitions": validator.schema["definitions"]}
+        )
+        needed = [
+            n for n, field in model.model_fields.items() if field.is_required() and n != "kind"
+        ]
+        some = {
+            n: next(v for v in (1, 0.5, "x", [[0]], [1.0], "cast") if valid(adapter, model, n, v))
+            for n in needed
+        }
         for name, value in itertools.product([*model.model_fields, "nokey"], WRONG):
             mapping = {"kind": model.__name__, **some, name: value}
             if name != "kind":
@@ -279,7 +349,9 @@ def missed(built: dict, golden: dict, name: str) -> None:
 
 
 def defaults(factory) -> list[str]:
-    return [p.name for p in inspect.signature(factory).parameters.values() if p.default is not p.empty]
+    return [
+        p.name for p in inspect.signature(factory).parameters.values() if p.default is not p.empty
+    ]
 
 
 def without_default(factory, name: str):
@@ -321,11 +393,15 @@ def test_every_default_of_every_kind_is_in_the_schema(turn, golden, monkeypatch)
 def stripped(model: type[BaseModel], names: list[str]) -> type[BaseModel]:
     """The same section, some of whose keys must be given."""
     fields = {name: model.model_fields[name] for name in names}
-    return create_model(model.__name__, __base__=model, **{name: demanded(field) for name, field in fields.items()})
+    return create_model(
+        model.__name__, __base__=model, **{name: demanded(field) for name, field in fields.items()}
+    )
 
 
 def demanded(field: typing.Any) -> tuple:
-    annotation = typing.Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    annotation = (
+        typing.Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    )
     return annotation, Field(description=field.description)
 
 
@@ -338,7 +414,9 @@ def test_every_default_of_every_section_is_in_the_schema(section, golden, monkey
     model = getattr(sections, section)
     names = optional(model)
     assert names
-    family = {"DataCommon": "dataset", "ClientCommon": "client", "ModelCommon": "model"}.get(section)
+    family = {"DataCommon": "dataset", "ClientCommon": "client", "ModelCommon": "model"}.get(
+        section
+    )
     key = section.removesuffix("Common").lower()
     field = Spec.model_fields[key]
     if family is None:
@@ -350,10 +428,15 @@ def test_every_default_of_every_section_is_in_the_schema(section, golden, monkey
     built = editor_schema(plugins=False)
     for name in names:
         if family is None:
-            missed(built["properties"][section.lower()], golden["properties"][section.lower()], name)
+            missed(
+                built["properties"][section.lower()], golden["properties"][section.lower()], name
+            )
             continue
         key = f"any_{family}.{name}"
-        both = ({"properties": {name: whole["definitions"][key]}, "required": [name]} for whole in (built, golden))
+        both = (
+            {"properties": {name: whole["definitions"][key]}, "required": [name]}
+            for whole in (built, golden)
+        )
         missed(*both, name)
         sharing = [
             kind

@@ -17,7 +17,10 @@ from fedsim.sources.files import SMALL_BYTES, opened, require_few_lists
 from fedsim.sources.traces import trace_of
 
 SECONDS, BYTES = 10, 1 << 30
-ROOM = ("parquet_of_one_long_text", "text_in_long_sequences")  # counted, and refused for want of memory
+ROOM = (
+    "parquet_of_one_long_text",
+    "text_in_long_sequences",
+)  # counted, and refused for want of memory
 
 
 @pytest.mark.long
@@ -28,7 +31,9 @@ def test_a_bomb_is_refused_in_a_line_before_it_goes_off(name, tmp_path):
     tests = TESTS
     environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{tests}"}
     words = [sys.executable, "-m", "hostile.bombs", path.name]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["code"] in ((3, 8) if name in ROOM else (3,)), told
@@ -40,7 +45,10 @@ def test_a_file_of_holes_is_refused_and_one_with_content_is_read(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * 4096)
     os.truncate(path, SMALL_BYTES * 100)
-    with pytest.raises(DataError, match="of which 4096 are there and the others are holes"), opened(str(path)):
+    with (
+        pytest.raises(DataError, match="of which 4096 are there and the others are holes"),
+        opened(str(path)),
+    ):
         pass
     path.write_bytes(b"x" * (SMALL_BYTES + 1))
     with opened(str(path)) as file:

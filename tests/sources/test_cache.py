@@ -21,7 +21,11 @@ from fedsim.sources import cache, cache_folder
 from fedsim.sources.mapped import in_file
 
 KEY = f"leaf-{'0' * 64}-25"
-ARRAYS = {"x": np.arange(600.0).reshape(60, 10), "y": np.arange(60) % 3, "labels": np.array(["ä", "b", "c"])}
+ARRAYS = {
+    "x": np.arange(600.0).reshape(60, 10),
+    "y": np.arange(60) % 3,
+    "labels": np.array(["ä", "b", "c"]),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +49,9 @@ def not_made():
 
 
 def same(arrays) -> bool:
-    return list(arrays) == list(ARRAYS) and all(np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS)
+    return list(arrays) == list(ARRAYS) and all(
+        np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS
+    )
 
 
 def files_of(place):
@@ -57,7 +63,9 @@ def test_a_set_is_kept_with_its_sums_and_found_again(place):
     assert same(cache.cached(KEY, made)) and same(cache.cached(KEY, not_made))
     assert [file.name for file in files_of(place)] == ["SHA256SUMS", "labels.npy", "x.npy", "y.npy"]
     (folder,) = place.iterdir()
-    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        ["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True
+    )
     assert done.returncode == 0 and "WARNING" not in done.stderr
     assert place.stat().st_mode & 0o077 == 0
 
@@ -78,13 +86,16 @@ def longer(file, at: int) -> None:
 
 def another(file, at: int) -> None:
     del at
-    others = [other for other in files_of(file.parents[1]) if other.suffix == ".npy" and other != file]
+    others = [
+        other for other in files_of(file.parents[1]) if other.suffix == ".npy" and other != file
+    ]
     file.write_bytes(others[0].read_bytes())
 
 
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize(
-    "damage", [flipped, *(pytest.param(damage, marks=pytest.mark.long) for damage in (cut, longer, another))]
+    "damage",
+    [flipped, *(pytest.param(damage, marks=pytest.mark.long) for damage in (cut, longer, another))],
 )
 def test_damage_anywhere_is_noticed_and_mended(place, monkeypatch, damage, large):
     """In every file, at places drawn from all of it; in memory and in the file alike."""
@@ -130,7 +141,9 @@ def test_least_recently_used_sets_go_first(place, monkeypatch):
         os.utime(place / f"{cache.FORM}-{key_of(number)}", (number, number))
     cache.cached(key_of(0), not_made)  # used now
     cache.cached(key_of(3), lambda: large)
-    assert {folder.name for folder in place.iterdir()} == {f"{cache.FORM}-{key_of(number)}" for number in (0, 2, 3)}
+    assert {folder.name for folder in place.iterdir()} == {
+        f"{cache.FORM}-{key_of(number)}" for number in (0, 2, 3)
+    }
 
 
 def test_what_is_larger_than_all_that_may_be_kept_is_not(place, monkeypatch):
@@ -146,7 +159,9 @@ def test_what_is_larger_than_all_that_may_be_kept_is_not(place, monkeypatch):
 @pytest.mark.parametrize("written", ["", "-1", "4 GB", "1e3", "٣"])
 def test_a_bound_that_is_none_is_refused(monkeypatch, written):
     monkeypatch.setenv(cache_folder.VARIABLE, written)
-    with pytest.raises(DeviceError, match=r"FEDSIM_CACHE_MB: should be a whole number of megabytes"):
+    with pytest.raises(
+        DeviceError, match=r"FEDSIM_CACHE_MB: should be a whole number of megabytes"
+    ):
         cache.cached(KEY, made)
 
 
@@ -254,4 +269,6 @@ def test_killed_while_it_writes(place, milliseconds):
         if not kept.whole:
             os.utime(kept.path, (0, 0))
     cache.cached(key_of(9), made)
-    assert sorted(path.name for path in place.iterdir()) == sorted(f"{cache.FORM}-{key}" for key in (KEY, key_of(9)))
+    assert sorted(path.name for path in place.iterdir()) == sorted(
+        f"{cache.FORM}-{key}" for key in (KEY, key_of(9))
+    )

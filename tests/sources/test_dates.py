@@ -66,7 +66,9 @@ def test_every_way_to_hold_dates_gives_the_same_features(tmp_path):
 
 def test_blank_dates_are_blank_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("when,y\n2024-05-01,0\nNA,1\n2024-05-03,1\n")
-    with pytest.raises(DataError, match="line 3, column 'when': blank; write missing: mean, median or drop"):
+    with pytest.raises(
+        DataError, match="line 3, column 'when': blank; write missing: mean, median or drop"
+    ):
         csv(str(tmp_path / "t.csv"))
     assert csv(str(tmp_path / "t.csv"), missing="drop").x.tolist() == [[19844], [19846]]
 
@@ -83,7 +85,8 @@ def test_a_column_of_dates_and_others(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("when,y\n2024-05-01,0\nsoon,1\n2024-05-03,1\n")
     with pytest.raises(
-        DataError, match="line 3, column 'when': 'soon' is no date, and most of its column are; write 2024"
+        DataError,
+        match="line 3, column 'when': 'soon' is no date, and most of its column are; write 2024",
     ):
         csv(str(path))
     path.write_text("when,y\n2024-05-01,0\nsoon,1\nlater,1\n")

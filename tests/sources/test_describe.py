@@ -33,14 +33,21 @@ LABELS = np.arange(40, dtype=np.uint8) % 4
 
 
 def as_npz(folder):
-    np.savez(folder / "w.npz", x=PIXELS / 255, y=LABELS, client=np.repeat(["b", "a", "c", "d"], [10, 5, 15, 10]))
+    np.savez(
+        folder / "w.npz",
+        x=PIXELS / 255,
+        y=LABELS,
+        client=np.repeat(["b", "a", "c", "d"], [10, 5, 15, 10]),
+    )
     return folder / "w.npz"
 
 
 def as_medmnist(folder):
     arrays = {f"{part}_images": PIXELS for part in ("train", "val", "test")}
     np.savez_compressed(
-        folder / "m.npz", **arrays, **{f"{part}_labels": LABELS[:, None] for part in ("train", "val", "test")}
+        folder / "m.npz",
+        **arrays,
+        **{f"{part}_labels": LABELS[:, None] for part in ("train", "val", "test")},
     )
     return folder / "m.npz"
 
@@ -57,12 +64,16 @@ def frame():
 
 
 def as_csv(folder):
-    frame().rename(columns={"ward": "user_id", "ill": "Label"}).to_csv(folder / "t.csv", index=False)
+    frame().rename(columns={"ward": "user_id", "ill": "Label"}).to_csv(
+        folder / "t.csv", index=False
+    )
     return folder / "t.csv"
 
 
 def as_parquet(folder):
-    frame().drop(columns=["ill"]).assign(wage=np.linspace(1, 2, 40)).to_parquet(folder / "t.parquet")
+    frame().drop(columns=["ill"]).assign(wage=np.linspace(1, 2, 40)).to_parquet(
+        folder / "t.parquet"
+    )
     return folder / "t.parquet"
 
 
@@ -85,7 +96,9 @@ def as_cifar100(folder):
 
 
 def images() -> pa.Table:
-    table = pa.table({"image": image_column([encoded(image) for image in PIXELS]), "label": LABELS.astype(int)})
+    table = pa.table(
+        {"image": image_column([encoded(image) for image in PIXELS]), "label": LABELS.astype(int)}
+    )
     return typed(table, {"image": FORM, "label": classes("ant", "bee", "cat", "dog")})
 
 
@@ -108,7 +121,8 @@ def as_folders(folder):
 def as_leaf(folder):
     users = {"b": 15, "a": 25}
     data = {
-        user: {"x": [[0.5, float(i)] for i in range(n)], "y": [i % 2 for i in range(n)]} for user, n in users.items()
+        user: {"x": [[0.5, float(i)] for i in range(n)], "y": [i % 2 for i in range(n)]}
+        for user, n in users.items()
     }
     for part in ("train", "test"):
         (folder / part).mkdir()
@@ -142,10 +156,20 @@ def test_every_form_is_told_and_its_section_reads_it(tmp_path, form):
     told = json.loads(json.dumps(describe(path)))
     assert told["kind"] == kind and told["sha256"] == sha256_of_data(path) and told["bytes"] > 0
     section = yaml.safe_load(told["yaml"])["data"]
-    assert section == told["data"] == {"kind": kind, "path": path, **{k: v for k, v in keys.items() if v is not None}}
-    federation = next(iter(federations_of(read({"name": "x", "data": section}), None, np.dtype("float32")).values()))
+    assert (
+        section
+        == told["data"]
+        == {"kind": kind, "path": path, **{k: v for k, v in keys.items() if v is not None}}
+    )
+    federation = next(
+        iter(
+            federations_of(read({"name": "x", "data": section}), None, np.dtype("float32")).values()
+        )
+    )
     assert len(federation.train.y) + len(federation.test.y) == told["rows"] + told["test_rows"]
-    assert list(federation.train.x.shape[1:]) == told["shape"] and str(federation.train.x.dtype) in (
+    assert list(federation.train.x.shape[1:]) == told["shape"] and str(
+        federation.train.x.dtype
+    ) in (
         "float32",
         told["type"],
     )
@@ -205,7 +229,9 @@ def test_the_columns_of_a_table_are_summarised(tmp_path, form):
     if form == "csv":
         table.to_csv(tmp_path / "t.csv", index=False)
     else:
-        table.assign(seen=pd.to_datetime(table["seen"], format="ISO8601")).to_parquet(tmp_path / "t.parquet")
+        table.assign(seen=pd.to_datetime(table["seen"], format="ISO8601")).to_parquet(
+            tmp_path / "t.parquet"
+        )
     told, columns = summary(tmp_path / f"t.{form}", "drop=[none]")
     assert told["problems"] == [] and told["rows"] == 4 and told["missing"]["share"] == 1
     assert {name: counts(column) for name, column in columns.items()} == {
@@ -252,7 +278,9 @@ def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
         assert line.startswith(start)
     assert len(columns) >= 1 and told["shape"] is None and told["data"]["kind"] == "csv"
     done = CliRunner().invoke(cli, ["data", "describe", str(tmp_path / "t.csv")])
-    assert done.exit_code == 0 and all(line.isprintable() for line in done.output.splitlines()), done.output
+    assert done.exit_code == 0 and all(line.isprintable() for line in done.output.splitlines()), (
+        done.output
+    )
     assert all(line in done.output for line in told["problems"])
     with pytest.raises(DataError):  # it is refused when it is to be trained on
         federations_of(read({"name": "x", "data": told["data"]}), None, np.dtype("float32"))
@@ -268,7 +296,9 @@ def test_an_empty_file_is_refused(tmp_path, content):
 def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
     (tmp_path / "t.csv").write_text("a;b;wage\n1,5;x;1,25\n2;y;-3,5\n;x;2\n3,25;y;1\n")
     told, columns = summary(tmp_path / "t.csv", "target=wage")
-    assert told["data"]["decimal"] == "," and "decimal: ',' is a guess by the cells" in told["notes"]
+    assert (
+        told["data"]["decimal"] == "," and "decimal: ',' is a guess by the cells" in told["notes"]
+    )
     assert counts(columns["a"]) == ["numbers", 1, 3, 1.5, 3.25] and told["target"]["least"] == -3.5
     assert summary(tmp_path / "t.csv", "decimal=.")[0]["problems"][0].startswith(
         "column 'a': '1,5' has a decimal comma; write decimal: ','"
@@ -276,7 +306,12 @@ def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
 
 
 def hub(folder, labels, **types):
-    table = pa.table({"image": image_column([encoded(image) for image in PIXELS[: len(labels)]]), "label": labels})
+    table = pa.table(
+        {
+            "image": image_column([encoded(image) for image in PIXELS[: len(labels)]]),
+            "label": labels,
+        }
+    )
     saved_splits({"train": typed(table, {"image": FORM, **types})}, folder)
     return folder
 
@@ -284,7 +319,9 @@ def hub(folder, labels, **types):
 def medical(folder, labels):
     arrays = {f"{part}_images": PIXELS[: len(labels)] for part in ("train", "val", "test")}
     np.savez(
-        folder / "m.npz", **arrays, **{f"{part}_labels": np.array(labels)[:, None] for part in ("train", "val", "test")}
+        folder / "m.npz",
+        **arrays,
+        **{f"{part}_labels": np.array(labels)[:, None] for part in ("train", "val", "test")},
     )
     return folder / "m.npz"
 
@@ -318,7 +355,9 @@ def test_few_samples_never_take_much_memory(tmp_path, monkeypatch, form, labels)
     (tmp_path / "set").mkdir()
     path = LARGE[form](tmp_path / "set", labels)
     tracemalloc.start()
-    with pytest.raises(DataError, match=r"y: row|y: 2 different|classes are 0 to 1|y: .* classes; at most"):
+    with pytest.raises(
+        DataError, match=r"y: row|y: 2 different|classes are 0 to 1|y: .* classes; at most"
+    ):
         describe(str(path))
     assert tracemalloc.get_traced_memory()[1] < 100 << 20
     tracemalloc.stop()
@@ -347,7 +386,10 @@ def test_the_command(tmp_path, monkeypatch):
     shown = CliRunner().invoke(cli, ["data", "describe", "w.npz"]).output
     lines = dict(line.split(maxsplit=1) for line in shown.partition("\n\n")[0].splitlines())
     assert lines["samples"] == "40 to train on, none to test on: data.test of them are kept"
-    assert lines["sample"] == "8 x 8, float64" and lines["target"] == "4 classes: 0 (10), 1 (10), 2 (10), 3 (10)"
+    assert (
+        lines["sample"] == "8 x 8, float64"
+        and lines["target"] == "4 classes: 0 (10), 1 (10), 2 (10), 3 (10)"
+    )
     assert lines["clients"] == "4: smallest a with 5, largest c with 15 samples"
     assert yaml.safe_load(shown.partition("\n\n")[2]) == {"data": {"kind": "npz", "path": "w.npz"}}
 
@@ -367,14 +409,19 @@ def test_a_table_with_images_is_a_set(tmp_path):
     as_parquets(tmp_path)
     told = describe(str(tmp_path / "data/train-00000-of-00001.parquet"))
     (line,) = told["problems"]
-    assert line.startswith("column 'image': holds lists or records, ") and "kind: huggingface reads images and" in line
+    assert (
+        line.startswith("column 'image': holds lists or records, ")
+        and "kind: huggingface reads images and" in line
+    )
     assert [column["name"] for column in told["summary"]] == ["label"]
 
 
 def test_every_kind_of_file_has_a_row():
     rows = {row.kind for row in FORMATS}
     known = {kind for kind, make in FAMILIES["dataset"].items() if "path" in make.__annotations__}
-    assert {kind for kind in known if FAMILIES["dataset"][kind].__module__.startswith("fedsim.")} <= rows
+    assert {
+        kind for kind in known if FAMILIES["dataset"][kind].__module__.startswith("fedsim.")
+    } <= rows
 
 
 @pytest.mark.parametrize(
@@ -386,12 +433,16 @@ def test_every_kind_of_file_has_a_row():
 def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source, tmp_path):
     """Where there is nothing, and where there is a folder of something else."""
     with pytest.raises(ScenarioError) as error:
-        federations_of(read({"name": "x", "data": {"kind": kind, "path": "none"}}), None, np.dtype("float32"))
+        federations_of(
+            read({"name": "x", "data": {"kind": kind, "path": "none"}}), None, np.dtype("float32")
+        )
     path, where = str(error.value).splitlines()
     assert "there is no file 'none'" in path and source in where and len(where) <= 300
     if kind != "medmnist":
         (tmp_path / "notes.txt").write_text("")
-        with pytest.raises(DataError, match=r"MNIST|cifar-100?-binary|save_to_disk|CLASS/IMAGE|LEAF"):
+        with pytest.raises(
+            DataError, match=r"MNIST|cifar-100?-binary|save_to_disk|CLASS/IMAGE|LEAF"
+        ):
             FAMILIES["dataset"][kind](path=str(tmp_path))
 
 
@@ -417,7 +468,9 @@ def test_other_files_get_a_line(tmp_path, name):
 
 def test_a_file_of_leaf_is_a_part_of_its_folder(tmp_path):
     path = as_leaf(tmp_path) / "train/all_data.json"
-    with pytest.raises(DataError, match=r"is a file of a set of kind leaf; describe its folder, .*/train"):
+    with pytest.raises(
+        DataError, match=r"is a file of a set of kind leaf; describe its folder, .*/train"
+    ):
         describe(str(path))
     as_folders(tmp_path)
     for part in ("train", "test"):
@@ -430,7 +483,9 @@ def test_other_folders_get_a_line(tmp_path):
         kind_of(str(tmp_path))
     for name in ("data_batch_1", "batches.meta", "test_batch"):
         (tmp_path / name).write_bytes(b"\x80")
-    with pytest.raises(DataError, match=r"pickled and could run anything; unpack cifar-10-binary\.tar\.gz"):
+    with pytest.raises(
+        DataError, match=r"pickled and could run anything; unpack cifar-10-binary\.tar\.gz"
+    ):
         describe(str(tmp_path))
     (tmp_path / "out").symlink_to("/etc/passwd")
     with pytest.raises(DataError, match="'out' is a link that leads out of the folder"):

@@ -18,7 +18,9 @@ from fedsim.study.label_skew import column_counts
 F32 = np.dtype("float32")
 RNG = np.random.default_rng(0)
 NAMES = np.array(["ann", "bob", "cid", "dan", "eve"])
-ROWS = fedsim.Arrays(np.arange(100.0)[:, None], RNG.integers(0, 3, 100), NAMES[RNG.integers(0, 5, 100)])
+ROWS = fedsim.Arrays(
+    np.arange(100.0)[:, None], RNG.integers(0, 3, 100), NAMES[RNG.integers(0, 5, 100)]
+)
 TESTED = ROWS._replace(
     x_test=np.arange(100.0, 130)[:, None],
     y_test=RNG.integers(0, 3, 30),
@@ -36,39 +38,56 @@ def own_tests(f):
     """Numbers of every client's own test samples, by its name."""
     everything = np.concatenate([f.train.x, f.test.x]).ravel()
     lists = np.split(everything[f.test_holders.indices], f.test_holders.offsets[1:-1])
-    return {name: set(rows.astype(int).tolist()) for name, rows in zip(f.client_names.tolist(), lists, strict=True)}
+    return {
+        name: set(rows.astype(int).tolist())
+        for name, rows in zip(f.client_names.tolist(), lists, strict=True)
+    }
 
 
 @pytest.mark.parametrize("partition", ["natural", "iid", "dirichlet"])
 def test_a_share_of_the_clients_never_trains(partition):
-    both = federations(ROWS, (0, 1), partition=partition, clients=10, test={"clients": 0.4}, validation=0.1)
+    both = federations(
+        ROWS, (0, 1), partition=partition, clients=10, test={"clients": 0.4}, validation=0.1
+    )
     for f in both.values():
         held = np.flatnonzero(f.held_out)
-        assert len(held) == round(0.4 * f.N) and (f.sizes[held] == 0).all() and (f.sizes[~f.held_out] > 0).all()
+        assert (
+            len(held) == round(0.4 * f.N)
+            and (f.sizes[held] == 0).all()
+            and (f.sizes[~f.held_out] > 0).all()
+        )
         tests = own_tests(f)
         assert set().union(*tests.values()) == set(f.test.x.ravel().astype(int))
         assert {name for name, rows in tests.items() if rows} == set(f.client_names[held].tolist())
-        trained, kept = (set(x.ravel().astype(int)) for x in (f.train.x[f.holders.indices], f.validation.x))
+        trained, kept = (
+            set(x.ravel().astype(int)) for x in (f.train.x[f.holders.indices], f.validation.x)
+        )
         assert not trained & set(f.test.x.ravel().astype(int)) and not kept & trained
         assert len(trained) + len(kept) + len(f.test.x) == 100 and f.unused == 0
         assert partition_notes(f) == [
             f"{len(held)} of {f.N} clients never train, and are tested on {len(f.test.x)} samples of their own"
         ]
     one, other = both.values()
-    assert np.array_equal(one.held_out, other.held_out) and one.train.x is other.train.x  # drawn by data.seed
+    assert (
+        np.array_equal(one.held_out, other.held_out) and one.train.x is other.train.x
+    )  # drawn by data.seed
     assert (one.test.x is other.test.x) == (partition == "natural")
     if partition == "natural":
         owner = ROWS.client[one.test.x.ravel().astype(int)]
         assert set(owner) == set(one.client_names[one.held_out])
         assert not set(ROWS.client[one.validation.x.ravel().astype(int)]) & set(owner)
         assert any(
-            not np.array_equal(one.held_out, federations(ROWS, test={"clients": 0.4}, seed=seed)[0].held_out)
+            not np.array_equal(
+                one.held_out, federations(ROWS, test={"clients": 0.4}, seed=seed)[0].held_out
+            )
             for seed in range(1, 5)
         )
 
 
 def test_those_who_train_may_keep_samples_of_their_own_besides():
-    (f,) = federations(ROWS, partition="iid", clients=5, test={"clients": 0.2}, client_test=0.5).values()
+    (f,) = federations(
+        ROWS, partition="iid", clients=5, test={"clients": 0.2}, client_test=0.5
+    ).values()
     assert np.diff(f.test_holders.offsets).tolist() == [20 if held else 10 for held in f.held_out]
     assert f.sizes.tolist() == [0 if held else 10 for held in f.held_out]
 
@@ -76,32 +95,60 @@ def test_those_who_train_may_keep_samples_of_their_own_besides():
 def test_statistics_are_those_of_clients_that_train():
     x = np.where(np.isin(ROWS.client, NAMES[:4]), 1.0, 1000.0)[:, None] + ROWS.x / 1000
     for seed in range(20):
-        (f,) = federations(ROWS._replace(x=x), test={"clients": 0.2}, standardize=True, seed=seed).values()
+        (f,) = federations(
+            ROWS._replace(x=x), test={"clients": 0.2}, standardize=True, seed=seed
+        ).values()
         if f.client_names[f.held_out].tolist() == ["eve"]:
             break
     assert np.abs(f.train.x[f.holders.indices].mean()) < 1e-4 and f.test.x.min() > 1000
 
 
 def test_clients_that_have_no_samples_are_not_drawn():
-    data = {"partition": {"kind": "quantity", "min_samples": 0, "sigma": 4.0}, "clients": 8, "test": {"clients": 0.5}}
+    data = {
+        "partition": {"kind": "quantity", "min_samples": 0, "sigma": 4.0},
+        "clients": 8,
+        "test": {"clients": 0.5},
+    }
     for seed, f in federations(ROWS, range(8), **data).items():
         present = f.held_out.sum() + (f.sizes > 0).sum()
-        assert f.held_out.sum() == round(present / 2) and len(f.test.x) and len(f.holders.indices), seed
+        assert (
+            f.held_out.sum() == round(present / 2) and len(f.test.x) and len(f.holders.indices)
+        ), seed
 
 
 @pytest.mark.parametrize(
     ("arrays", "data", "said"),
     [
-        (TESTED, {"test": {"clients": 0.2}}, r"data.test: the samples bring a test set of their own"),
-        (TESTED, {"client_test": 0.2}, r"data.client_test: the samples bring test samples of every client"),
-        (ROWS, {"partition": "iid", "clients": 1, "test": {"clients": 0.2}}, r"data.test: 1 client has samples"),
-        (ROWS, {"test": {"clients": 1.0}}, r"data.test.clients: should be a number above 0 and below 1, found 1.0"),
+        (
+            TESTED,
+            {"test": {"clients": 0.2}},
+            r"data.test: the samples bring a test set of their own",
+        ),
+        (
+            TESTED,
+            {"client_test": 0.2},
+            r"data.client_test: the samples bring test samples of every client",
+        ),
+        (
+            ROWS,
+            {"partition": "iid", "clients": 1, "test": {"clients": 0.2}},
+            r"data.test: 1 client has samples",
+        ),
+        (
+            ROWS,
+            {"test": {"clients": 1.0}},
+            r"data.test.clients: should be a number above 0 and below 1, found 1.0",
+        ),
         (
             ROWS,
             {"partition": {"kind": "natural", "column": "ward"}},
             r"data.partition.column: .*no column 'ward'.*none",
         ),
-        (ROWS, {"partition": {"kind": "domains", "column": "ward"}}, r"data.partition.column: .*no column 'ward'"),
+        (
+            ROWS,
+            {"partition": {"kind": "domains", "column": "ward"}},
+            r"data.partition.column: .*no column 'ward'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(arrays, data, said):
@@ -114,7 +161,11 @@ def test_test_rows_that_have_clients_are_their_own_and_all_of_them_the_global_se
     (f,) = federations(TESTED).values()
     assert f.client_names.tolist() == [*NAMES, "zoe"] and f.sizes[-1] == 0 and f.sizes.sum() == 100
     tests = own_tests(f)
-    assert tests["cid"] == set(range(100, 130, 3)) and tests["zoe"] == set(range(102, 130, 3)) and not tests["bob"]
+    assert (
+        tests["cid"] == set(range(100, 130, 3))
+        and tests["zoe"] == set(range(102, 130, 3))
+        and not tests["bob"]
+    )
     assert len(f.test.x) == 30 and f.held_out.tolist() == [False] * 5 + [True]
     assert len(f.train.x) == 100 and f.test_holders.indices.min() == 100  # nothing is copied
     (iid,) = federations(TESTED, partition="iid", clients=4, client_test=0.2).values()
@@ -132,8 +183,14 @@ def test_samples_that_stay_in_their_file_are_not_copied(tmp_path):
     np.save(tmp_path / "x.npy", ROWS.x)
     arrays = ROWS._replace(x=np.load(tmp_path / "x.npy", mmap_mode="r"))
     (f,) = federations(arrays, test={"clients": 0.4}).values()
-    assert isinstance(f.train.x, Mapped) and isinstance(f.test.x, Mapped) and f.test.x.base is f.train.x.base
-    assert set(f.test.x[:].ravel()) == set(ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel())
+    assert (
+        isinstance(f.train.x, Mapped)
+        and isinstance(f.test.x, Mapped)
+        and f.test.x.base is f.train.x.base
+    )
+    assert set(f.test.x[:].ravel()) == set(
+        ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel()
+    )
 
 
 @pytest.mark.long
@@ -152,7 +209,9 @@ def test_scores_of_clients_are_over_their_own_samples():
     held = table[table["samples"] == 0]
     sizes = [int((ROWS.client == name).sum()) for name in held.index]
     final = result.rounds[(result.rounds["seed"] == 1)].iloc[-1]
-    assert np.average(held["global_accuracy"], weights=sizes) == pytest.approx(final["test_accuracy"])
+    assert np.average(held["global_accuracy"], weights=sizes) == pytest.approx(
+        final["test_accuracy"]
+    )
 
 
 @pytest.mark.long
@@ -161,23 +220,33 @@ def test_seeds_whose_test_sets_differ_in_size_train_side_by_side():
     both = fedsim.run({"name": "held", "rounds": 3, "seeds": [0, 1], "data": data}).rounds
     for seed in (0, 1):
         alone = fedsim.run({"name": "held", "rounds": 3, "seeds": [seed], "data": data}).rounds
-        assert alone.reset_index(drop=True).equals(both[both["seed"] == seed].reset_index(drop=True))
+        assert alone.reset_index(drop=True).equals(
+            both[both["seed"] == seed].reset_index(drop=True)
+        )
 
 
 def test_natural_by_a_column_that_the_arrays_bring():
     columns = {"ward": np.array(["n", "s"])[np.arange(100) % 2], "year": 2000 + np.arange(100) % 4}
     arrays = TESTED._replace(columns=columns)
     (f,) = federations(arrays, partition="natural(column=ward)").values()
-    assert f.client_names.tolist() == ["n", "s"] and not len(f.test_holders.indices) and len(f.test.x) == 30
+    assert (
+        f.client_names.tolist() == ["n", "s"]
+        and not len(f.test_holders.indices)
+        and len(f.test.x) == 30
+    )
     assert [
-        set(f.train.x[rows].ravel().astype(int) % 2) for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
+        set(f.train.x[rows].ravel().astype(int) % 2)
+        for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
     ] == [{0}, {1}]
-    (f,) = federations(ROWS._replace(columns=columns), partition="natural(column=year)", test={"clients": 0.5}).values()
+    (f,) = federations(
+        ROWS._replace(columns=columns), partition="natural(column=year)", test={"clients": 0.5}
+    ).values()
     assert f.client_names.tolist() == [2000, 2001, 2002, 2003] and f.held_out.sum() == 2
     (f,) = federations(arrays, partition="domains(column=year)", clients=8).values()
     assert f.client_names.tolist() == [*range(8)]
     held = [
-        set(f.train.x[rows].ravel().astype(int) % 4) for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
+        set(f.train.x[rows].ravel().astype(int) % 4)
+        for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
     ]
     assert [len(values) for values in held] == [1] * 8 and set.union(*held) == {0, 1, 2, 3}
 
@@ -197,15 +266,26 @@ def test_a_column_that_the_partition_names_is_no_feature(source, tmp_path, monke
         frame.to_parquet(tmp_path / "w.parquet")
     elif source == "npz":
         rest = {name: frame[name].to_numpy(str) for name in ("ward", "doctor")}
-        np.savez(tmp_path / "w.npz", x=frame[["age"]].to_numpy(float), y=frame["y"].to_numpy(), **rest)
-    (f,) = federations(arrays, **data, test=0, partition={"kind": "natural", "column": "ward"}).values()
+        np.savez(
+            tmp_path / "w.npz", x=frame[["age"]].to_numpy(float), y=frame["y"].to_numpy(), **rest
+        )
+    (f,) = federations(
+        arrays, **data, test=0, partition={"kind": "natural", "column": "ward"}
+    ).values()
     assert f.client_names.tolist() == ["n", "s"] and f.train.x.shape == (60, 1)
-    (f,) = federations(arrays, **data, test=0, partition="domains(column=doctor)", clients=5).values()
-    assert [len(set(f.train.x[rows, 0] % 5)) for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])] == [
-        1
-    ] * 5
+    (f,) = federations(
+        arrays, **data, test=0, partition="domains(column=doctor)", clients=5
+    ).values()
+    assert [
+        len(set(f.train.x[rows, 0] % 5))
+        for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
+    ] == [1] * 5
     if source != "npz":
-        assert f.names.features == ("age", "ward=n", "ward=s")  # what no partition names is a feature
+        assert f.names.features == (
+            "age",
+            "ward=n",
+            "ward=s",
+        )  # what no partition names is a feature
     (by_class,) = federations(arrays, **data, test=0, partition="natural(column=y)").values()
     assert by_class.N == 3 and (by_class.label_counts() > 0).sum() == 3
     with pytest.raises((DataError, ScenarioError), match=r"no (column|array) 'wart'"):
@@ -220,7 +300,13 @@ def test_the_command_draws_domains_by_their_column(tmp_path, monkeypatch):
     (tmp_path / "s.yaml").write_text(f"name: s\ndata: {{{data}}}\n")
     printed = CliRunner().invoke(partition_command, ["s.yaml"]).output
     lines = [line for line in printed.splitlines() if line.startswith("d")]
-    assert [line[:4] for line in lines] == ["d0 |", "d1 |", "d2 |", "d3 |", "d4 |"] and "of a doctor" in printed
+    assert [line[:4] for line in lines] == [
+        "d0 |",
+        "d1 |",
+        "d2 |",
+        "d3 |",
+        "d4 |",
+    ] and "of a doctor" in printed
     assert all(line.count("█" * 4) == 1 and line.count(" ") == 17 for line in lines)
     assert "of a label" in CliRunner().invoke(partition_command, ["s.yaml", "--by", "label"]).output
     assert "of a ward" in CliRunner().invoke(partition_command, ["s.yaml", "--by", "ward"]).output
@@ -232,20 +318,32 @@ def test_columns_are_counted_in_place_of_labels():
     ward = np.array(["n", "s", "w"])[np.arange(100) % 3]
     (f,) = federations(ROWS._replace(columns={"ward": ward})).values()
     counts = column_counts(f, "ward", ward)
-    expected = [[int(((ROWS.client == name) & (ward == place)).sum()) for place in "nsw"] for name in NAMES]
-    assert counts.samples.tolist() == expected and counts.labels == ["n", "s", "w"] and counts.noun == "ward"
+    expected = [
+        [int(((ROWS.client == name) & (ward == place)).sum()) for place in "nsw"] for name in NAMES
+    ]
+    assert (
+        counts.samples.tolist() == expected
+        and counts.labels == ["n", "s", "w"]
+        and counts.noun == "ward"
+    )
 
 
 def test_a_blank_in_such_a_column_is_refused_with_its_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.csv").write_text(TABLE + "1,,d0,1\n")
     with pytest.raises(DataError, match=r"w.csv: line 62, column 'ward': a sample without a value"):
-        federations(None, kind="csv", path="w.csv", columns=["doctor"], partition="natural(column=ward)")
+        federations(
+            None, kind="csv", path="w.csv", columns=["doctor"], partition="natural(column=ward)"
+        )
 
 
 def test_fcube_has_two_opposite_octants_per_client():
     arrays = fcube()
-    assert arrays.x.shape == (4000, 3) and arrays.x_test.shape == (1000, 3) and np.abs(arrays.x).max() <= 1
+    assert (
+        arrays.x.shape == (4000, 3)
+        and arrays.x_test.shape == (1000, 3)
+        and np.abs(arrays.x).max() <= 1
+    )
     signs = [set(map(tuple, np.sign(arrays.x[arrays.client == k]).astype(int))) for k in range(4)]
     assert signs == [{(1, a, b), (-1, -a, -b)} for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
     for x, y in ((arrays.x, arrays.y), (arrays.x_test, arrays.y_test)):

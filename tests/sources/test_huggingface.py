@@ -7,7 +7,18 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from encoded import FORM, classes, encoded, image_column, parquets, png_of, saved, saved_splits, streamed, typed
+from encoded import (
+    FORM,
+    classes,
+    encoded,
+    image_column,
+    parquets,
+    png_of,
+    saved,
+    saved_splits,
+    streamed,
+    typed,
+)
 
 from fedsim.errors import DataError
 from fedsim.scenario import read
@@ -20,7 +31,9 @@ WHO = list("bbaaccab")
 
 
 def images(rows=slice(0, 8), **columns) -> pa.Table:
-    table = pa.table({"image": image_column([encoded(p) for p in PIXELS[rows]]), "label": LABELS[rows]})
+    table = pa.table(
+        {"image": image_column([encoded(p) for p in PIXELS[rows]]), "label": LABELS[rows]}
+    )
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values[rows]))
     return typed(table, {"image": FORM, "label": classes("cat", "dog", "emu")})
@@ -33,8 +46,13 @@ def rows_of(**columns) -> pa.Table:
 def expect(arrays, test: bool) -> None:
     n = 5 if test else 8
     np.testing.assert_array_equal(arrays.x, PIXELS[:n, :, :, None])
-    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255 and arrays.y.tolist() == LABELS[:n]
-    assert list(arrays.labels) == ["cat", "dog", "emu"] and arrays.columns["writer"].tolist() == WHO[:n]
+    assert (
+        arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255 and arrays.y.tolist() == LABELS[:n]
+    )
+    assert (
+        list(arrays.labels) == ["cat", "dog", "emu"]
+        and arrays.columns["writer"].tolist() == WHO[:n]
+    )
     if test:
         np.testing.assert_array_equal(arrays.x_test, PIXELS[5:, :, :, None])
         assert arrays.y_test.tolist() == LABELS[5:]
@@ -46,10 +64,24 @@ TRAIN, TEST = slice(0, 5), slice(5, 8)
 
 
 @pytest.mark.parametrize(
-    "form", ["save_to_disk", "two shards", "an Arrow file", "splits", "parquet", "converted", "cache", "snapshot"]
+    "form",
+    [
+        "save_to_disk",
+        "two shards",
+        "an Arrow file",
+        "splits",
+        "parquet",
+        "converted",
+        "cache",
+        "snapshot",
+    ],
 )
 def test_every_form_of_a_set(tmp_path, form):
-    both = {"train": images(TRAIN, writer=WHO), "test": images(TEST, writer=WHO), "extra": images(TEST, writer=WHO)}
+    both = {
+        "train": images(TRAIN, writer=WHO),
+        "test": images(TEST, writer=WHO),
+        "extra": images(TEST, writer=WHO),
+    }
     if form in ("save_to_disk", "two shards", "an Arrow file"):
         options = {"shards": 2 if form == "two shards" else 1, "file": form == "an Arrow file"}
         return expect(huggingface(saved(images(writer=WHO), tmp_path, **options)), False)
@@ -69,7 +101,11 @@ def test_every_form_of_a_set(tmp_path, form):
         with pytest.raises(DataError, match="a link that leads out of the folder"):
             huggingface(str(tmp_path / "snapshots/0abc"))
     else:
-        name = "plain/{}/0000.parquet" if form == "converted" else "data/{}-00000-of-00001-0123456789abcdef.parquet"
+        name = (
+            "plain/{}/0000.parquet"
+            if form == "converted"
+            else "data/{}-00000-of-00001-0123456789abcdef.parquet"
+        )
         path = parquets(both, tmp_path, name)
     expect(huggingface(path), True)
     return None
@@ -77,14 +113,20 @@ def test_every_form_of_a_set(tmp_path, form):
 
 @pytest.mark.parametrize("kind", ["huggingface", "hf", "arrow"])
 def test_its_names(tmp_path, kind):
-    section = read({"name": "x", "data": {"kind": kind, "path": saved(images(), tmp_path)}}).spec.data
+    section = read(
+        {"name": "x", "data": {"kind": kind, "path": saved(images(), tmp_path)}}
+    ).spec.data
     assert section.kind == "huggingface" and section.features == [] and section.size is None
 
 
 def test_columns_by_name(tmp_path):
     path = saved(images(writer=WHO, fold=LABELS[::-1], day=[dt.date(1970, 1, 3)] * 8), tmp_path)
     arrays = huggingface(path, client="writer", target="fold")
-    assert arrays.client.tolist() == WHO and arrays.y.tolist() == LABELS[::-1] and arrays.labels is None
+    assert (
+        arrays.client.tolist() == WHO
+        and arrays.y.tolist() == LABELS[::-1]
+        and arrays.labels is None
+    )
     assert arrays.columns["label"].tolist() == [["cat", "dog", "emu"][k] for k in LABELS]
     assert arrays.columns["day"].tolist() == [2] * 8 and "writer" not in arrays.columns
     with pytest.raises(DataError, match="client: no column 'writr'; did you mean 'writer'"):
@@ -94,7 +136,9 @@ def test_columns_by_name(tmp_path):
 
 
 def test_the_clients_of_test_rows(tmp_path):
-    path = saved_splits({"train": images(TRAIN, client=WHO), "test": images(TEST, client=WHO)}, tmp_path)
+    path = saved_splits(
+        {"train": images(TRAIN, client=WHO), "test": images(TEST, client=WHO)}, tmp_path
+    )
     arrays = huggingface(path)
     assert arrays.client.tolist() == WHO[:5] and arrays.client_test.tolist() == WHO[5:]
 
@@ -114,7 +158,10 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
     )
     path = saved_splits({"train": table.slice(0, 3), "test": table.slice(3)}, tmp_path)
     arrays = huggingface(path, target="ill")
-    assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]] and list(arrays.labels) == ["no", "yes"]
+    assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]] and list(arrays.labels) == [
+        "no",
+        "yes",
+    ]
     assert arrays.x_test.tolist() == [[60, 1.5]] and arrays.y_test.tolist() == [0]
     assert {name: values.tolist() for name, values in arrays.columns.items()} == {
         "town": ["a", "b", "a"],
@@ -123,7 +170,9 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
     arrays = huggingface(path, target="ill", features=["age", "town", "sex"])
     assert list(arrays.features) == ["age", "town=a", "town=b", "sex=f", "sex=m"]
     assert arrays.x.tolist()[0] == [30, 1, 0, 1, 0]
-    with pytest.raises(DataError, match="target: sex, ill hold classes; write target: and one of them"):
+    with pytest.raises(
+        DataError, match="target: sex, ill hold classes; write target: and one of them"
+    ):
         huggingface(path)
 
 
@@ -131,17 +180,22 @@ def test_long_texts_are_no_names(tmp_path):
     path = saved(images(caption=["a" * 10_000, *"bcdefgh"], writer=WHO), tmp_path)
     assert huggingface(path).columns.keys() == {"writer"}
     with pytest.raises(
-        DataError, match="client: column 'caption': texts of up to 10000 characters, and names have 500"
+        DataError,
+        match="client: column 'caption': texts of up to 10000 characters, and names have 500",
     ):
         huggingface(path, client="caption")
-    with pytest.raises(DataError, match="split 'train', column 'caption': texts of up to 10000 characters"):
+    with pytest.raises(
+        DataError, match="split 'train', column 'caption': texts of up to 10000 characters"
+    ):
         huggingface(path, target="caption")
 
 
 def test_blanks(tmp_path):
     table = rows_of(a=[1.0, None, 3.0, 4.0], label=[0, 1, 0, 1], town=["p", "q", "r", "s"])
     path = saved_splits({"train": table.slice(0, 3), "test": table.slice(2)}, tmp_path)
-    with pytest.raises(DataError, match="row 1, column 'a': blank; write missing: mean, median or drop"):
+    with pytest.raises(
+        DataError, match="row 1, column 'a': blank; write missing: mean, median or drop"
+    ):
         huggingface(path)
     arrays = huggingface(path, missing="drop")
     assert arrays.columns["town"].tolist() == ["p", "r"]
@@ -176,7 +230,8 @@ def test_sizes_and_channels(tmp_path):
     table = typed(pa.table({"image": image_column(mixed), "label": [0, 1]}), {"image": FORM})
     path = saved(table, tmp_path)
     with pytest.raises(
-        DataError, match=r"images of 2 sizes.*: 6 x 5 \(1\), 7 x 5 \(1\); write size: \[height, width\]"
+        DataError,
+        match=r"images of 2 sizes.*: 6 x 5 \(1\), 7 x 5 \(1\); write size: \[height, width\]",
     ):
         huggingface(path)
     assert huggingface(path, size=[4, 3]).x.shape == (2, 4, 3, 3)
@@ -189,7 +244,9 @@ def test_sizes_and_channels(tmp_path):
 def one(folder, image: bytes | None = None, label=0, **options) -> str:
     image = encoded(PIXELS[0]) if image is None else image
     return saved(
-        typed(pa.table({"image": image_column([image]), "label": [label]}), {"image": FORM}), folder, **options
+        typed(pa.table({"image": image_column([image]), "label": [label]}), {"image": FORM}),
+        folder,
+        **options,
     )
 
 
@@ -264,7 +321,11 @@ def test_several_sets_in_a_folder(tmp_path):
 @pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "train.parquet"])
 def test_damage_anywhere_is_refused_or_does_no_harm(tmp_path, name):
     table = images(writer=WHO)
-    path = saved(table, tmp_path) if name.endswith("arrow") else parquets({"train": table}, tmp_path, "{}.parquet")
+    path = (
+        saved(table, tmp_path)
+        if name.endswith("arrow")
+        else parquets({"train": table}, tmp_path, "{}.parquet")
+    )
     file = tmp_path / name
     sound = file.read_bytes()
     for at in range(0, len(sound), 3):
@@ -277,7 +338,9 @@ def test_damage_anywhere_is_refused_or_does_no_harm(tmp_path, name):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(importlib.util.find_spec("datasets") is None, reason="needs datasets: the extra `tests`")
+@pytest.mark.skipif(
+    importlib.util.find_spec("datasets") is None, reason="needs datasets: the extra `tests`"
+)
 def test_what_the_package_itself_writes(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
@@ -288,7 +351,12 @@ def test_what_the_package_itself_writes(tmp_path, monkeypatch):
         {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog", "emu"]),
          "writer": datasets.Value("string"), "grid": datasets.Array2D((2, 2), "float32")}
     )  # fmt: skip
-    columns = {"image": [Image.fromarray(p) for p in PIXELS], "label": LABELS, "writer": WHO, "grid": [np.eye(2)] * 8}
+    columns = {
+        "image": [Image.fromarray(p) for p in PIXELS],
+        "label": LABELS,
+        "writer": WHO,
+        "grid": [np.eye(2)] * 8,
+    }
     whole = datasets.Dataset.from_dict(columns, features=form)
     train, test = whole.select(range(5)), whole.select(range(5, 8))
     whole.save_to_disk(tmp_path / "one", num_shards=3)

@@ -17,7 +17,11 @@ IMAGES, LABELS = RNG.integers(0, 256, (7, 28, 28), np.uint8), RNG.integers(0, 10
 
 
 def as_idx(array: np.ndarray, code: int = 8) -> bytes:
-    return bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+    return (
+        bytes([0, 0, code, array.ndim])
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.tobytes()
+    )
 
 
 def mnist(folder, front="", test="t10k", pack=gzip.compress, end=".gz"):
@@ -47,13 +51,17 @@ def test_splits_of_emnist(tmp_path):
     assert len(read("idx", str(tmp_path)).x) == 7
     mnist(tmp_path, "emnist-digits-")
     assert len(read("idx", str(tmp_path), split="emnist-digits").x) == 7
-    with pytest.raises(DataError, match="holds emnist-digits, emnist-letters; choose one with `split`"):
+    with pytest.raises(
+        DataError, match="holds emnist-digits, emnist-letters; choose one with `split`"
+    ):
         read("idx", str(tmp_path))
     with pytest.raises(DataError, match="split: none is called 'x'; there are emnist-digits"):
         read("idx", str(tmp_path), split="x")
 
 
-@pytest.mark.parametrize(("code", "dtype"), [(9, ">i1"), (11, ">i2"), (12, ">i4"), (13, ">f4"), (14, ">f8")])
+@pytest.mark.parametrize(
+    ("code", "dtype"), [(9, ">i1"), (11, ">i2"), (12, ">i4"), (13, ">f4"), (14, ">f8")]
+)
 def test_every_type_of_the_format(tmp_path, code, dtype):
     values = np.arange(-3, 3).reshape(2, 3).astype(dtype)
     (tmp_path / "a").write_bytes(as_idx(values, code))
@@ -68,7 +76,10 @@ WRONG = {
     "within the header": (as_idx(IMAGES)[:10], "ends within its header"),
     "too few": (as_idx(IMAGES)[:-1], "5488 bytes, but 5487 bytes follow"),
     "too many": (as_idx(IMAGES) + b"x", "but more follow"),
-    "a header beyond everything": (bytes([0, 0, 8, 3]) + b"\xff" * 12, "a file of its size holds at most 4194304"),
+    "a header beyond everything": (
+        bytes([0, 0, 8, 3]) + b"\xff" * 12,
+        "a file of its size holds at most 4194304",
+    ),
     "a header that lies": (
         bytes([0, 0, 8, 1]) + struct.pack(">I", 1 << 20),
         "1048576 bytes, but 0 bytes follow",
@@ -110,12 +121,16 @@ def records(n: int, labels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def binary(images, numbers) -> bytes:
-    return np.concatenate([numbers, images.transpose(0, 3, 1, 2).reshape(len(images), -1)], 1).tobytes()
+    return np.concatenate(
+        [numbers, images.transpose(0, 3, 1, 2).reshape(len(images), -1)], 1
+    ).tobytes()
 
 
 def test_cifar10(tmp_path):
     parts = [records(3, 1, 10) for _ in range(6)]
-    for name, part in zip([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"], parts, strict=True):
+    for name, part in zip(
+        [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"], parts, strict=True
+    ):
         (tmp_path / f"{name}.bin").write_bytes(binary(*part))
     arrays = read("cifar10", str(tmp_path))
     np.testing.assert_array_equal(arrays.x[3:6], parts[1][0])
@@ -138,7 +153,11 @@ def test_cifar100(tmp_path, coarse):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("data_batch_1", b"\x80", "which is pickled and could run anything; unpack cifar-10-binary.tar.gz"),
+        (
+            "data_batch_1",
+            b"\x80",
+            "which is pickled and could run anything; unpack cifar-10-binary.tar.gz",
+        ),
         ("data_batch_1.bin", b"x" * 3072, "3072 bytes are no whole records of 3073"),
         ("data_batch_1.bin", b"", "0 bytes are no whole records"),
         ("data_batch_1.bin", bytes([10]) + bytes(3072), "record 0 has label 10 of 10"),

@@ -33,7 +33,11 @@ def test_pixels_are_those_of_the_file(tmp_path, form):
     """The last with lossless compression, the others always."""
     suffix = f".{form.lower()[:4]}"
     for i, name in enumerate(("zebra/b", "zebra/a", "ant/c")):
-        put(tmp_path, name + suffix, encoded(COLOUR[i], form, **({"lossless": True} if form == "WEBP" else {})))
+        put(
+            tmp_path,
+            name + suffix,
+            encoded(COLOUR[i], form, **({"lossless": True} if form == "WEBP" else {})),
+        )
     arrays = imagefolder(str(tmp_path))
     np.testing.assert_array_equal(arrays.x, COLOUR[[2, 1, 0]])
     assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255 and arrays.x_test is None
@@ -51,7 +55,10 @@ def test_grey_images_have_a_channel(tmp_path):
 
 @pytest.mark.parametrize("test", ["test", "val", "validation"])
 def test_splits(tmp_path, test):
-    path = folder_of(tmp_path, ["train/a/1.png", "train/b/2.png", f"{test}/b/3.png", "other/c/4.png", "README.md"])
+    path = folder_of(
+        tmp_path,
+        ["train/a/1.png", "train/b/2.png", f"{test}/b/3.png", "other/c/4.png", "README.md"],
+    )
     arrays = imagefolder(path)
     assert arrays.y.tolist() == [0, 1] and arrays.y_test.tolist() == [1]
     np.testing.assert_array_equal(arrays.x_test, COLOUR[2:3])
@@ -70,13 +77,23 @@ def test_clients(tmp_path):
     arrays = imagefolder(folder_of(tmp_path, names), client_folders=True)
     assert arrays.client.tolist() == [10, 9, 9] and arrays.y.tolist() == [1, 0, 1]
     assert arrays.client_test.tolist() == [9] and list(arrays.labels) == ["a", "b"]
-    with pytest.raises(DataError, match="'9' holds images in several folders: a class is one folder; write client_f"):
+    with pytest.raises(
+        DataError,
+        match="'9' holds images in several folders: a class is one folder; write client_f",
+    ):
         imagefolder(str(tmp_path))
 
 
 def test_what_does_not_count(tmp_path):
     path = folder_of(tmp_path, ["a/images/1.png", "b/images/2.png"])
-    for name in (".git/config", "a/.DS_Store", "a/boxes.txt", "labels.csv", "LICENSE", "b/images/Thumbs.db"):
+    for name in (
+        ".git/config",
+        "a/.DS_Store",
+        "a/boxes.txt",
+        "labels.csv",
+        "LICENSE",
+        "b/images/Thumbs.db",
+    ):
         put(tmp_path, name, b"x")
     assert imagefolder(path).y.tolist() == [0, 1]
 
@@ -84,7 +101,10 @@ def test_what_does_not_count(tmp_path):
 def test_sizes(tmp_path):
     path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
     put(tmp_path, "b/3.png", encoded(np.full((8, 4, 3), 7, np.uint8)))
-    with pytest.raises(DataError, match=r"2 sizes, height x width: 5 x 4 \(2\), 8 x 4 \(1\); write size: \[height, wi"):
+    with pytest.raises(
+        DataError,
+        match=r"2 sizes, height x width: 5 x 4 \(2\), 8 x 4 \(1\); write size: \[height, wi",
+    ):
         imagefolder(path)
     x = imagefolder(path, size=[6, 2]).x
     assert x.shape == (3, 6, 2, 3) and (x[2] == 7).all()
@@ -120,11 +140,14 @@ def test_what_is_no_image_is_named(tmp_path, case):
 def test_room_is_counted_before_an_image_is_decoded(tmp_path, monkeypatch):
     path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
     with pytest.raises(
-        DataError, match=r"images of 2 x 10000000 x 10000000 x 3 bytes from 2.. bytes; at most 200-fold"
+        DataError,
+        match=r"images of 2 x 10000000 x 10000000 x 3 bytes from 2.. bytes; at most 200-fold",
     ):
         imagefolder(path, size=[10**7, 10**7])
     monkeypatch.setattr(pictures, "MOST_RATIO", 10**13)
-    with pytest.raises(DataError, match=r"are 600,000,000\.0 MB, and .* has .* MB left; choose a smaller size, or"):
+    with pytest.raises(
+        DataError, match=r"are 600,000,000\.0 MB, and .* has .* MB left; choose a smaller size, or"
+    ):
         imagefolder(path, size=[10**7, 10**7])
 
 

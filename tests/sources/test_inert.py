@@ -43,7 +43,10 @@ def test_a_table_gives_back_the_texts_that_were_written(folder, texts):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=4), st.sampled_from(["train_loss", "client"]))
+@given(
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=4),
+    st.sampled_from(["train_loss", "client"]),
+)
 def test_numbers_are_never_guarded(folder, numbers, column):
     assert back(folder, column, numbers) == numbers
     assert "'" not in (folder / "rounds.csv").read_text()

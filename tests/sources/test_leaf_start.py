@@ -18,7 +18,13 @@ def test_many_natural_clients_are_at_hand(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     writers = 3500 if WHOLE else 350
     total = femnist(tmp_path / "femnist", writers)
-    scenario = read({"name": "f", "data": {"kind": "leaf", "path": str(tmp_path / "femnist")}, "model": "logistic"})
+    scenario = read(
+        {
+            "name": "f",
+            "data": {"kind": "leaf", "path": str(tmp_path / "femnist")},
+            "model": "logistic",
+        }
+    )
     prints = []
     for start in ("cold", "warm"):
         began = time.perf_counter()
@@ -27,8 +33,8 @@ def test_many_natural_clients_are_at_hand(tmp_path, monkeypatch):
         print(f"\n{start}: {time.perf_counter() - began:.1f} s, {total} samples")
         prints.append(federation.fingerprint())
         assert federation.N == writers and federation.names.clients[0] == "f0000_00"
-        assert len(federation.holders.indices) + len(federation.test_holders.indices) == total and np.all(
-            federation.sizes
-        )
+        assert len(federation.holders.indices) + len(
+            federation.test_holders.indices
+        ) == total and np.all(federation.sizes)
         monkeypatch.setattr(leaf_files.json, "loads", None)  # nothing is parsed again
     assert prints[0] == prints[1]

@@ -17,7 +17,9 @@ def file(folder, kind="f4", n=600, **other):
     x = rng.normal(size=(n, 6))
     x[np.arange(n), y] += 3
     x = (np.clip(20 * x + 100, 0, 255) if kind == "u1" else x).astype(kind)
-    np.savez(folder / "data.npz", **{"x": x, "y": y, "client": np.sort(rng.integers(0, 9, n)), **other})
+    np.savez(
+        folder / "data.npz", **{"x": x, "y": y, "client": np.sort(rng.integers(0, 9, n)), **other}
+    )
     return str(folder / "data.npz")
 
 

@@ -27,9 +27,14 @@ def kept(folder, arrays: dict[str, np.ndarray]) -> str:
 def test_images_and_volumes(tmp_path, sample):
     made = parts(*sample)
     got = medmnist(kept(tmp_path, made))
-    np.testing.assert_array_equal(got.x.reshape(9, *sample), np.concatenate([made["train_images"], made["val_images"]]))
+    np.testing.assert_array_equal(
+        got.x.reshape(9, *sample), np.concatenate([made["train_images"], made["val_images"]])
+    )
     np.testing.assert_array_equal(got.x_test.reshape(4, *sample), made["test_images"])
-    assert got.y.tolist() == [*made["train_labels"][:, 0].tolist(), *made["val_labels"][:, 0].tolist()]
+    assert got.y.tolist() == [
+        *made["train_labels"][:, 0].tolist(),
+        *made["val_labels"][:, 0].tolist(),
+    ]
     assert got.x.ndim == 4 and got.x.dtype == np.uint8 and got.scale == 1 / 255
     assert len(medmnist(kept(tmp_path, made), val="drop").y) == 6
 
@@ -60,5 +65,8 @@ def test_other_archives_are_refused(tmp_path, case):
 
 
 def test_the_other_reader_of_archives_knows_the_form(tmp_path):
-    with pytest.raises(DataError, match=r"no array 'x'; there are .*; this is a set of MedMNIST: write kind: medmnist"):
+    with pytest.raises(
+        DataError,
+        match=r"no array 'x'; there are .*; this is a set of MedMNIST: write kind: medmnist",
+    ):
         npz(kept(tmp_path, parts(4, 4)))

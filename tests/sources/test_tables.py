@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.assemble.federation import federations_of, settled_data
+from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.memory import data_warnings
 from fedsim.data import Arrays, prepare
 from fedsim.data.completion import scale_remark
@@ -46,25 +46,39 @@ def test_delimiters_are_recognised(tmp_path, between):
     got = table(tmp_path, lines, target="ill", client="ward")
     assert got.features == ("age", "colour=blue", "colour=green", f"colour=red{between}ish")
     assert got.x.tolist() == [[30, 0, 0, 1], [40, 1, 0, 0], [50, 0, 0, 1], [60, 0, 1, 0]]
-    assert got.y.tolist() == ["yes", "no", "no", "yes"] and got.client.tolist() == ["B", "A", "B", "A"]
+    assert got.y.tolist() == ["yes", "no", "no", "yes"] and got.client.tolist() == [
+        "B",
+        "A",
+        "B",
+        "A",
+    ]
 
 
 def test_other_delimiters_are_named(tmp_path):
     colons = "a:y\n1:0\n2:1\n"
     assert table(tmp_path, colons, delimiter=":").x.tolist() == [[1], [2]]
     assert "none of comma, semicolon, tab, bar cuts 'a:y'" in refused(table, tmp_path, colons)[0]
-    assert "comma and semicolon each cut the header into 2 columns" in refused(table, tmp_path, "a,b;y\n1,2;0\n")[0]
+    assert (
+        "comma and semicolon each cut the header into 2 columns"
+        in refused(table, tmp_path, "a,b;y\n1,2;0\n")[0]
+    )
     assert "'::' is not one character" in refused(table, tmp_path, colons, delimiter="::")[0]
 
 
-@given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)), min_size=2, max_size=20), st.booleans())
+@given(
+    st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)), min_size=2, max_size=20),
+    st.booleans(),
+)
 def test_decimal_commas_are_points(tmp_path_factory, pairs, blanks):
     """The same table in either way of writing: the same samples, to the bit, features and targets."""
     folder = tmp_path_factory.mktemp("decimals")
     rows = [f"{a!r};{'NA' if blanks else b!r};w;{b + 0.5!r}" for a, b in pairs]
     text = "a;b;word;wage\n" + "\n".join(rows)
     keys = {"target": "wage", "missing": "mean"}
-    points, commas = table(folder, text, **keys), table(folder, text.replace(".", ","), decimal=",", **keys)
+    points, commas = (
+        table(folder, text, **keys),
+        table(folder, text.replace(".", ","), decimal=",", **keys),
+    )
     np.testing.assert_array_equal(points.x, commas.x)
     assert points.y.tolist() == commas.y.tolist() and points.features == commas.features
 
@@ -83,17 +97,27 @@ def test_decimal_commas_are_asked_for(tmp_path):
     assert refused(table, tmp_path, rows + "1.500,5;2;1\n", decimal=",") == [
         "line 5, column 'a': '1.500,5' is no number"
     ]
-    assert "none of semicolon, tab, bar cuts" in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
-    assert table(tmp_path, "a;tags;y\n1;x,y;0\n2;1,2;1\n3;z;0\n").features == ("a", "tags=1,2", "tags=x,y", "tags=z")
+    assert (
+        "none of semicolon, tab, bar cuts" in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
+    )
+    assert table(tmp_path, "a;tags;y\n1;x,y;0\n2;1,2;1\n3;z;0\n").features == (
+        "a",
+        "tags=1,2",
+        "tags=x,y",
+        "tags=z",
+    )
 
 
 def test_gzip_is_unpacked_up_to_a_bound(tmp_path):
     got = table(tmp_path, gzip.compress(SMALL.encode()), target="ill", drop=["colour", "ward"])
     assert got.x.tolist() == [[30], [40], [50], [60]] and got.client is None
-    bomb = gzip.compress(b",".join(b"a%d" % i for i in range(2000)) + b",y\n" + (b"1," * 2000 + b"0\n") * 1200)
+    bomb = gzip.compress(
+        b",".join(b"a%d" % i for i in range(2000)) + b",y\n" + (b"1," * 2000 + b"0\n") * 1200
+    )
     assert "unpacks to more than 4194304 bytes" in refused(table, tmp_path, bomb)[-1]
     assert (
-        "not a sound gzip file" in refused(table, tmp_path, gzip.compress(SMALL.encode() * 99)[:-20], target="ill")[0]
+        "not a sound gzip file"
+        in refused(table, tmp_path, gzip.compress(SMALL.encode() * 99)[:-20], target="ill")[0]
     )
 
 
@@ -106,9 +130,15 @@ def test_blanks_and_text_by_rule(tmp_path):
     ]
     filled = table(tmp_path, rows, missing="mean")
     assert filled.features == ("a", "b=x", "b=y", "b=(blank)")
-    np.testing.assert_array_equal(filled.x, [[1, 1, 0, 0], [np.nan, 0, 1, 0], [np.nan, 0, 0, 1], [5, 1, 0, 0]])
+    np.testing.assert_array_equal(
+        filled.x, [[1, 1, 0, 0], [np.nan, 0, 1, 0], [np.nan, 0, 0, 1], [5, 1, 0, 0]]
+    )
     kept = table(tmp_path, rows, missing="drop")
-    assert kept.features == ("a", "b=x") and kept.x.tolist() == [[1, 1], [5, 1]] and kept.y.tolist() == [0, 1]
+    assert (
+        kept.features == ("a", "b=x")
+        and kept.x.tolist() == [[1, 1], [5, 1]]
+        and kept.y.tolist() == [0, 1]
+    )
     assert table(tmp_path, "a,y\n1,0\n2,\n3,1\n", missing="drop").y.tolist() == [0, 1]
 
 
@@ -125,7 +155,11 @@ def test_all_errors_of_a_table_at_once(tmp_path):
         "line 7, column 'y': a sample without a label; write missing: drop to leave such rows out",
     ]
     many = refused(table, tmp_path, "a,y\n" + "1,0\n" * 2000 + "x,0\n" * 1500)
-    assert len(many) == 21 and many[0].startswith("line 2002") and many[-1] == "and 1,480 more problems"
+    assert (
+        len(many) == 21
+        and many[0].startswith("line 2002")
+        and many[-1] == "and 1,480 more problems"
+    )
     lines = refused(table, tmp_path, "a,y\n1,0\n", target="z", client="k", drop=["b"])
     assert [line.split(":")[0] for line in lines] == ["target", "client", "drop"]
 
@@ -146,7 +180,12 @@ def test_lines_are_those_of_the_file_whatever_stands_in_cells(tmp_path):
 
 def test_frames_are_read_as_files_are(tmp_path):
     frame = pd.DataFrame(
-        {"age": [30, 40.5, None], 5: [True, False, True], "colour": ["red", None, "blue"], "y": [1.0, np.nan, 0.0]}
+        {
+            "age": [30, 40.5, None],
+            5: [True, False, True],
+            "colour": ["red", None, "blue"],
+            "y": [1.0, np.nan, 0.0],
+        }
     )
     assert refused(of_frame, frame)[:2] == [
         "row 1, column 'colour': blank; write missing: mean, median or drop",
@@ -154,12 +193,24 @@ def test_frames_are_read_as_files_are(tmp_path):
     ]
     kept = of_frame(frame.assign(age=[1, 2, 3]), missing="drop")
     assert kept.features == ("age", "5", "colour=blue", "colour=red")
-    assert kept.x.tolist() == [[1, 1, 0, 1], [3, 1, 1, 0]] and kept.y.tolist() == [1, 0] and kept.y.dtype.kind == "i"
-    assert of_frame(frame.assign(y=[True, False, True]), missing="mean").y.tolist() == ["True", "False", "True"]
+    assert (
+        kept.x.tolist() == [[1, 1, 0, 1], [3, 1, 1, 0]]
+        and kept.y.tolist() == [1, 0]
+        and kept.y.dtype.kind == "i"
+    )
+    assert of_frame(frame.assign(y=[True, False, True]), missing="mean").y.tolist() == [
+        "True",
+        "False",
+        "True",
+    ]
     path = tmp_path / "t.parquet"
     frame.assign(y=["a", "b", "a"], client=[20, 10, 20]).rename(columns=str).to_parquet(path)
     got = parquet(str(path), missing="mean")
-    assert got.y.tolist() == ["a", "b", "a"] and got.client.tolist() == [20, 10, 20] and np.isnan(got.x[2, 0])
+    assert (
+        got.y.tolist() == ["a", "b", "a"]
+        and got.client.tolist() == [20, 10, 20]
+        and np.isnan(got.x[2, 0])
+    )
     pd.DataFrame({"image": [[1, 2], [3, 4]], "y": [0, 1]}).to_parquet(path)
     with pytest.raises(DataError, match=r"t\.parquet: column 'image': holds lists"):
         parquet(str(path))
@@ -173,7 +224,9 @@ def test_frames_are_read_as_files_are(tmp_path):
 
 def test_blanks_and_scales_are_those_of_the_training_samples():
     rng = np.random.default_rng(0)
-    x = np.column_stack([rng.normal(5, 30, 60), np.full(60, 7.1), rng.integers(0, 2, 60), rng.normal(size=60)])
+    x = np.column_stack(
+        [rng.normal(5, 30, 60), np.full(60, 7.1), rng.integers(0, 2, 60), rng.normal(size=60)]
+    )
     x[rng.random(60) < 0.3, 0] = np.nan
     y, split = rng.integers(0, 2, 60), {"test": 0.3, "validation": 0.2, "seed": 3, "dtype": F64}
     raw = prepare(Arrays(x, y), **split, missing="mean")[0]
@@ -187,7 +240,9 @@ def test_blanks_and_scales_are_those_of_the_training_samples():
             place = [np.flatnonzero(x[:, 3] == value)[0] for value in getattr(raw, name).x[:, 3]]
             want = np.where(np.isnan(x[place, 0]), centre(train[:, 0]), x[place, 0])
             np.testing.assert_allclose(part[:, 0], (want - known.mean()) / known.std(), rtol=1e-12)
-            assert (part[:, 1] == 0).all() and np.array_equal(part[:, 2], x[place, 2])  # constant; 0 and 1
+            assert (part[:, 1] == 0).all() and np.array_equal(
+                part[:, 2], x[place, 2]
+            )  # constant; 0 and 1
 
 
 @pytest.mark.parametrize("missing", ["mean", "median"])
@@ -205,8 +260,12 @@ def test_test_and_validation_samples_never_leak(missing):
         "standardize": True,
     }
     one = prepare(Arrays(x, y), **split)[0]
-    marked = prepare(Arrays(np.arange(80.0)[:, None], y), **{**split, "missing": "refuse", "standardize": False})[0]
-    others = np.concatenate([marked.test.x, marked.validation.x, marked.server.x]).ravel().astype(int)
+    marked = prepare(
+        Arrays(np.arange(80.0)[:, None], y), **{**split, "missing": "refuse", "standardize": False}
+    )[0]
+    others = (
+        np.concatenate([marked.test.x, marked.validation.x, marked.server.x]).ravel().astype(int)
+    )
     changed = x.copy()
     changed[others] = 1e6 * rng.normal(size=(len(others), 3))
     two = prepare(Arrays(changed, y), **split)[0]
@@ -235,7 +294,14 @@ def test_no_rows_are_no_samples(tmp_path):
 def test_a_user_s_array_is_not_written_to():
     x = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 6.0]])
     before = x.copy()
-    prepare(Arrays(x, np.array([0, 1, 0])), test=0.0, seed=0, dtype=F64, missing="mean", standardize=True)
+    prepare(
+        Arrays(x, np.array([0, 1, 0])),
+        test=0.0,
+        seed=0,
+        dtype=F64,
+        missing="mean",
+        standardize=True,
+    )
     np.testing.assert_array_equal(x, before)
 
 
@@ -248,7 +314,10 @@ def test_a_feature_without_numbers_is_named():
 def test_rows_with_blanks_are_dropped_from_arrays_too():
     x, y = np.array([[1.0], [np.nan], [3.0]]), np.array(["b", "c", "a"])
     sets, classes = prepare(Arrays(x, y, None, x, y), test=0.0, seed=0, dtype=F32, missing="drop")
-    assert sets.train.x.tolist() == sets.test.x.tolist() == [[1], [3]] and sets.train.y.tolist() == [1, 0]
+    assert sets.train.x.tolist() == sets.test.x.tolist() == [
+        [1],
+        [3],
+    ] and sets.train.y.tolist() == [1, 0]
     assert classes == 2 and sets.names.labels == ("a", "b")
 
 
@@ -260,7 +329,9 @@ def federation(data, **section):
     return scenario, federations_of(scenario, data, F32)[0]
 
 
-WARDS = Arrays(np.eye(4), np.array(["well", "ill", "well", "ill"]), client=np.array(["=b()", "a", "=b()", "a"]))
+WARDS = Arrays(
+    np.eye(4), np.array(["well", "ill", "well", "ill"]), client=np.array(["=b()", "a", "=b()", "a"])
+)
 
 
 def test_names_of_labels_and_clients_stay():
@@ -268,7 +339,9 @@ def test_names_of_labels_and_clients_stay():
     assert f.names == Names(("ill", "well"), ("=b()", "a"), None)
     rows = heterogeneity(f).rows
     assert rows == {"client": ["=b()", "a"], "label": ["well", "ill"], "samples": [2, 2]}
-    assert tables.to_csv([rows], tables.PARTITION) == "client,label,samples\n'=b(),well,2\na,ill,2\n"
+    assert (
+        tables.to_csv([rows], tables.PARTITION) == "client,label,samples\n'=b(),well,2\na,ill,2\n"
+    )
     printed = text(heterogeneity(f))
     assert "clients =b() to a from left to right" in printed and "100 % label well" in printed
     _, dealt = federation(WARDS, partition="iid", clients=2)
@@ -278,10 +351,16 @@ def test_names_of_labels_and_clients_stay():
 def test_ids_that_are_numbers_stay_as_they_are():
     x, y = np.zeros((3, 2)), np.array([0, 1, 0])
     _, f = federation(Arrays(x, y, client=np.array([30, 10, 20])))
-    assert f.client_names.tolist() == [10, 20, 30] and heterogeneity(f).rows["client"] == [10, 20, 30]
+    assert f.client_names.tolist() == [10, 20, 30] and heterogeneity(f).rows["client"] == [
+        10,
+        20,
+        30,
+    ]
     _, plain = federation(Arrays(x, y, client=np.array([2, 0, 1])))
     assert plain.names.clients is None  # the ids are the numbers
-    _, codes = federation(of_frame(pd.DataFrame({"a": [1, 2], "y": [0, 1], "client": ["007", "08"]})))
+    _, codes = federation(
+        of_frame(pd.DataFrame({"a": [1, 2], "y": [0, 1], "client": ["007", "08"]}))
+    )
     assert codes.client_names.tolist() == ["007", "08"]
 
 
@@ -291,29 +370,47 @@ def test_names_are_part_of_what_a_run_is():
     assert one["data"] == other["data"] and one["partition"] != other["partition"]
     labels = federation(WARDS._replace(y=np.array(["z", "ill", "z", "ill"])))[1].fingerprint()
     assert one["data"] != labels["data"] and one["partition"] == labels["partition"]
-    assert one["partition"] != federation(WARDS._replace(client=np.array([0, 1, 0, 1])))[1].fingerprint()["partition"]
+    assert (
+        one["partition"]
+        != federation(WARDS._replace(client=np.array([0, 1, 0, 1])))[1].fingerprint()["partition"]
+    )
 
 
 def test_names_come_back_from_tables(tmp_path):
     rows = {"client": ["007", "08", "=x"], "label": ["1e3", "b", "b"], "samples": [1, 2, 3]}
     (tmp_path / "partition.csv").write_text(tables.to_csv([rows], tables.PARTITION))
     again = tables.read_table(tmp_path, "partition")
-    assert again["client"].tolist() == ["007", "08", "=x"] and again["label"].tolist() == ["1e3", "b", "b"]
+    assert again["client"].tolist() == ["007", "08", "=x"] and again["label"].tolist() == [
+        "1e3",
+        "b",
+        "b",
+    ]
     counts = counts_of_rows(again, clients=["007", "08", "09", "=x"])
-    assert counts.clients.tolist() == ["007", "08", "09", "=x"] and counts.sizes.tolist() == [1, 2, 0, 3]
-    whole = counts_of_rows(pd.DataFrame({"client": [30, 10], "label": [0, 0], "samples": [1, 2]}), clients=[10, 20, 30])
+    assert counts.clients.tolist() == ["007", "08", "09", "=x"] and counts.sizes.tolist() == [
+        1,
+        2,
+        0,
+        3,
+    ]
+    whole = counts_of_rows(
+        pd.DataFrame({"client": [30, 10], "label": [0, 0], "samples": [1, 2]}), clients=[10, 20, 30]
+    )
     assert whole.clients.tolist() == [10, 20, 30] and whole.sizes.tolist() == [2, 0, 1]
 
 
 def test_names_in_the_picture():
-    rows = pd.DataFrame({"client": ["hospital A", "hospital B"], "label": ["ill", "well"], "samples": [1, 2]})
+    rows = pd.DataFrame(
+        {"client": ["hospital A", "hospital B"], "label": ["ill", "well"], "samples": [1, 2]}
+    )
     axes = figures.figure_of_partition(counts_of_rows(rows), about({})).axes
     assert [tick.get_text() for tick in axes[1].get_xticklabels()] == ["hospital A", "hospital B"]
     assert [tick.get_text() for tick in axes[1].get_yticklabels()] == ["ill", "well"]
 
 
 def test_keys_that_name_columns_need_columns():
-    with pytest.raises(fedsim.ScenarioError, match=r"data\.target: names a column, and the samples are arrays"):
+    with pytest.raises(
+        fedsim.ScenarioError, match=r"data\.target: names a column, and the samples are arrays"
+    ):
         federation(WARDS, target="ill")
     frame = pd.DataFrame({"a": [1.0, 2.0], "outcome": ["x", "y"]})
     with pytest.raises(DataError, match="target: no column 'y'; there are 'a', 'outcome'"):
@@ -323,24 +420,43 @@ def test_keys_that_name_columns_need_columns():
 
 def test_the_record_of_a_table_reads_the_same(tmp_path):
     (tmp_path / "t.csv").write_text(SMALL)
-    section = {"kind": "csv", "path": str(tmp_path / "t.csv"), "target": "ill", "client": "ward", "test": 0.25}
+    section = {
+        "kind": "csv",
+        "path": str(tmp_path / "t.csv"),
+        "target": "ill",
+        "client": "ward",
+        "test": 0.25,
+    }
     scenario = read({"name": "s", "data": {**section, "standardize": True, "missing": "median"}})
     f = federations_of(scenario, None, F32)[0]
-    settled = settled_data(scenario, None, f).model_dump(mode="json")
-    again = federations_of(read({"name": "s", "data": json.loads(json.dumps(settled))}), None, F32)[0]
-    assert f.fingerprint() == again.fingerprint() and settled["missing"] == "median" and settled["standardize"]
+    settled = resolved_data(scenario, None, f).model_dump(mode="json")
+    again = federations_of(read({"name": "s", "data": json.loads(json.dumps(settled))}), None, F32)[
+        0
+    ]
+    assert (
+        f.fingerprint() == again.fingerprint()
+        and settled["missing"] == "median"
+        and settled["standardize"]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- remarks
 
 
 def test_scales_that_differ_by_orders_get_a_remark():
-    x = np.column_stack([np.linspace(0, 4000, 9), np.linspace(0, 0.03, 9), np.ones(9)]).astype(np.float32)
+    x = np.column_stack([np.linspace(0, 4000, 9), np.linspace(0, 0.03, 9), np.ones(9)]).astype(
+        np.float32
+    )
     assert scale_remark(x, ("area", "error", "one")) == (
         "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), which slows training; "
         "try data.standardize: true"
     )
-    assert scale_remark(x[:, :1], None) == scale_remark(x[:, 2:], None) == scale_remark(x[:0], None) == ""
+    assert (
+        scale_remark(x[:, :1], None)
+        == scale_remark(x[:, 2:], None)
+        == scale_remark(x[:0], None)
+        == ""
+    )
     assert scale_remark(x.reshape(9, 3, 1), None) == ""  # images
     sparse = np.zeros((1000, 2), np.float32)
     sparse[0, 0], sparse[:500, 1] = 255, 255

@@ -39,7 +39,9 @@ def test_words_by_client_of_a_table(tmp_path):
     table = 'play\ttext\tclient\nx\t"To be, or not\nto be"\tHamlet\ny\tAlas!\tHamlet\nz\tWho?\t Yorick\nz\t\tYorick\n'
     arrays = read(tmp_path / "a.tsv", table, column="text", tokens="word", length=4)
     assert arrays.client.tolist() == ["Hamlet", "Hamlet", "Hamlet", "Yorick"]
-    assert spelled(arrays, arrays.x)[0] == ["to", "be", ",", "or"] and spelled(arrays, arrays.y)[2][:2] == ["!", None]
+    assert spelled(arrays, arrays.x)[0] == ["to", "be", ",", "or"] and spelled(arrays, arrays.y)[2][
+        :2
+    ] == ["!", None]
     assert arrays.labels[2:4] == ["be", "to"]
     arrays = read(tmp_path / "a.tsv", table, column="text", client="play", length=4)
     assert set(arrays.client) == {"x", "y", "z"}
@@ -81,15 +83,27 @@ def test_every_token_but_the_first_is_a_label_once():
 def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
     with pytest.raises(DataError) as error:
         read(tmp_path / name, content, **keys)
-    assert says in str(error.value) and "\n" not in str(error.value) and str(error.value).startswith(str(tmp_path))
+    assert (
+        says in str(error.value)
+        and "\n" not in str(error.value)
+        and str(error.value).startswith(str(tmp_path))
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("tokens", ["character", "word"])
 def test_a_language_model_learns_it(tmp_path, tokens):
-    table = "text,client\n" + "".join(f"{'the cat sat on the mat . ' * 9},{k % 4}\n" for k in range(24))
+    table = "text,client\n" + "".join(
+        f"{'the cat sat on the mat . ' * 9},{k % 4}\n" for k in range(24)
+    )
     (tmp_path / "t.csv").write_text(table)
-    data = {"kind": "text", "path": str(tmp_path / "t.csv"), "column": "text", "tokens": tokens, "length": 16}
+    data = {
+        "kind": "text",
+        "path": str(tmp_path / "t.csv"),
+        "column": "text",
+        "tokens": tokens,
+        "length": 16,
+    }
     scenario = {
         "name": "t",
         "rounds": 20,

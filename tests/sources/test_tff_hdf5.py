@@ -37,8 +37,12 @@ def test_emnist(tmp_path, options, home):
     written(tmp_path / "d/fed_emnist_train.h5", train, **options)
     written(tmp_path / "d/fed_emnist_test.h5", {"f0001_41": emnist(1, 2)}, **options)
     arrays = read(tmp_path / "d")
-    assert arrays.client.tolist() == ["f0000_14"] * 2 + ["f0001_41"] * 3 and arrays.client_test.tolist() == ["f0001_41"]
-    assert arrays.x.shape == (5, 28, 28, 1) and arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
+    assert arrays.client.tolist() == ["f0000_14"] * 2 + [
+        "f0001_41"
+    ] * 3 and arrays.client_test.tolist() == ["f0001_41"]
+    assert (
+        arrays.x.shape == (5, 28, 28, 1) and arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
+    )
     np.testing.assert_allclose(arrays.x[2:, ..., 0] / 255, train["f0001_41"]["pixels"], atol=1e-6)
     assert arrays.y[2:].tolist() == train["f0001_41"]["label"].tolist()
     again = read(tmp_path / "d")
@@ -52,7 +56,9 @@ def test_other_values_than_bytes_stay_numbers(tmp_path):
     odd["pixels"][0, 0, 0] = 0.5001
     arrays = read(written(tmp_path / "a.h5", {"a": whole, "b": odd}))
     assert arrays.x.dtype == np.float32 and arrays.scale == 1.0
-    np.testing.assert_allclose(arrays.x[..., 0], np.concatenate([whole["pixels"], odd["pixels"]]), atol=1e-6)
+    np.testing.assert_allclose(
+        arrays.x[..., 0], np.concatenate([whole["pixels"], odd["pixels"]]), atol=1e-6
+    )
     written(tmp_path / "d/s_train.h5", {"a": whole})
     written(tmp_path / "d/s_test.h5", {"b": odd})
     arrays = read(tmp_path / "d")
@@ -69,13 +75,17 @@ def test_cifar100(tmp_path):
     path = written(tmp_path / "a.h5", {"0": fields, "1": fields})
     arrays = read(path, first_clients=1, first_samples=3)
     np.testing.assert_array_equal(arrays.x, fields["image"][:3])
-    assert arrays.y.tolist() == [0, 1, 2] and arrays.scale == 1 / 255 and set(arrays.client) == {"0"}
+    assert (
+        arrays.y.tolist() == [0, 1, 2] and arrays.scale == 1 / 255 and set(arrays.client) == {"0"}
+    )
     assert read(path, coarse=True).y.tolist() == [0, 0, 1, 1] * 2
 
 
 def test_shakespeare(tmp_path):
     assert len(set(LETTERS)) == 86
-    path = written(tmp_path / "shakespeare_train.h5", {"KING": {"snippets": [b"dhd\xc3", b"", b"lptx@"]}})
+    path = written(
+        tmp_path / "shakespeare_train.h5", {"KING": {"snippets": [b"dhd\xc3", b"", b"lptx@"]}}
+    )
     arrays = read(path, length=4)
     # runs of five: 88 1 2 1 87 | 89 nothing; 88 89 nothing; 88 3 4 5 6 | 7 89 nothing
     assert arrays.x.tolist() == [[88, 1, 2, 1], [88, 89, 0, 0], [88, 3, 4, 5], [7, 89, 0, 0]]
@@ -89,7 +99,11 @@ def test_shakespeare(tmp_path):
 
 
 def test_stack_overflow(tmp_path):
-    fields = {"tokens": [b"how to sort a list", b"sort"], "title": [b"a", b"b"], "score": np.arange(2)}
+    fields = {
+        "tokens": [b"how to sort a list", b"sort"],
+        "title": [b"a", b"b"],
+        "score": np.arange(2),
+    }
     written(tmp_path / "d/stackoverflow_train.h5", {"17": fields})
     written(tmp_path / "d/stackoverflow_test.h5", {"9": {"tokens": [b"sort unseen"]}})
     written(tmp_path / "d/stackoverflow_held_out.h5", {"8": {"tokens": [b"sort"]}})
@@ -97,7 +111,11 @@ def test_stack_overflow(tmp_path):
     assert arrays.labels == ["<padding>", "sort", "a", "how", "<unknown>", "<begin>", "<end>"]
     assert arrays.x.tolist() == [[5, 3, 4, 1], [5, 1, 6, 0]]
     assert arrays.y.tolist() == [[3, 4, 1, 2], [1, 6, -1, -1]]
-    assert arrays.y_test.tolist() == [[1, 4, 6, -1]] and arrays.vocabulary == 7 and arrays.client_test.tolist() == ["9"]
+    assert (
+        arrays.y_test.tolist() == [[1, 4, 6, -1]]
+        and arrays.vocabulary == 7
+        and arrays.client_test.tolist() == ["9"]
+    )
 
 
 def test_folders(tmp_path):
@@ -106,7 +124,9 @@ def test_folders(tmp_path):
         read(tmp_path / "d")
     for name in ("fed_emnist", "fed_emnist_digitsonly"):
         written(tmp_path / f"d/{name}_train.h5", {"a": emnist(len(name))})
-    with pytest.raises(DataError, match="holds fed_emnist, fed_emnist_digitsonly; choose one with `split`"):
+    with pytest.raises(
+        DataError, match="holds fed_emnist, fed_emnist_digitsonly; choose one with `split`"
+    ):
         read(tmp_path / "d")
     assert len(read(tmp_path / "d", split="fed_emnist").y) == 10
     with pytest.raises(DataError, match="split: none is called 'x'; there are fed_emnist"):
@@ -133,7 +153,9 @@ def test_what_leads_elsewhere_or_lies_is_refused(tmp_path, name):
 @pytest.mark.parametrize("options", [{}, {"chunks": (2,)}, {"chunks": (2,), "compression": "gzip"}])
 def test_texts_are_those_that_hdf5_reads(tmp_path, options):
     texts = [b"abc", b"", b"\xc3\xa9" * 3000, b"x" * 7, b"last"]
-    path = written(tmp_path / "a.h5", {"a": {"tokens": texts}, "b": {"tokens": [b"y" * 9] * 3}}, **options)
+    path = written(
+        tmp_path / "a.h5", {"a": {"tokens": texts}, "b": {"tokens": [b"y" * 9] * 3}}, **options
+    )
     with examples(path) as file:
         (first,), (second,) = file.read(("tokens",))
     assert first.tolist() == texts and second.tolist() == [b"y" * 9] * 3
@@ -171,7 +193,9 @@ def test_where_hdf5_never_ends_it_is_ended(tmp_path, monkeypatch, index):
     """It goes on by the size of an object, or of what is free, and that is none."""
     monkeypatch.setattr(hdf5_files, "SECONDS", 1)
     path = with_other_texts(tmp_path / "a.h5", HELLO, bytes([index, *bytes(15)]) + b"hello")
-    with pytest.raises(DataError, match="not a sound HDF5 file: HDF5 got on no more, and was ended after 1 seconds"):
+    with pytest.raises(
+        DataError, match="not a sound HDF5 file: HDF5 got on no more, and was ended after 1 seconds"
+    ):
         read(path)
 
 
@@ -196,14 +220,23 @@ def test_what_takes_more_memory_than_the_reader_may_hold_is_refused(tmp_path, mo
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"a": {"x": np.zeros(3)}}, "examples of 'x'; needed are pixels, image, snippets or tokens"),
+        (
+            {"a": {"x": np.zeros(3)}},
+            "examples of 'x'; needed are pixels, image, snippets or tokens",
+        ),
         ({"a": {"pixels": np.zeros((3, 28, 28), "f4")}}, "no 'label'"),
         (
             {"a": {"pixels": np.zeros((3, 28, 28), "f4"), "label": np.zeros(2, int)}},
             "a whole number is needed for each of 3",
         ),
-        ({"a": {"pixels": np.zeros((3, 28, 28), "f4"), "label": np.zeros(3)}}, "found float64 (3,)"),
-        ({"a": {"pixels": np.zeros((3, 9), "f4"), "label": np.zeros(3, int)}}, "pixels of shape (28, 28) are needed"),
+        (
+            {"a": {"pixels": np.zeros((3, 28, 28), "f4"), "label": np.zeros(3)}},
+            "found float64 (3,)",
+        ),
+        (
+            {"a": {"pixels": np.zeros((3, 9), "f4"), "label": np.zeros(3, int)}},
+            "pixels of shape (28, 28) are needed",
+        ),
         ({"a": {"snippets": np.zeros(3)}}, "snippets are texts, found float64"),
         ({"a": {"pixels": np.zeros((0, 28, 28), "f4"), "label": np.zeros(0, int)}}, "no samples"),
         ({}, "no 'examples'"),

@@ -25,8 +25,17 @@ def rows(attacks=tuple(MEANS)):
     for attack in attacks:
         for method, means in MEANS[attack].items():
             for value, mean in zip(AXIS, means, strict=True):
-                variant = f"fleet.malicious={value}, wire={attack}" if len(attacks) > 1 else f"fleet.malicious={value}"
-                row = {"method": method, "variant": variant, "fleet.malicious": value, "metric": "test_accuracy"}
+                variant = (
+                    f"fleet.malicious={value}, wire={attack}"
+                    if len(attacks) > 1
+                    else f"fleet.malicious={value}"
+                )
+                row = {
+                    "method": method,
+                    "variant": variant,
+                    "fleet.malicious": value,
+                    "metric": "test_accuracy",
+                }
                 made.append({**row, "score": "final", "mean": mean, "sd": 0.01, "seeds": 5})
     return made
 
@@ -37,7 +46,9 @@ def starts(made):
 
 def lines_of(made):
     rows_of_table = breakdowns(made, starts(made))
-    return breakdown_lines(findings_of({"compare": [], "summary": [], "breakdown": rows_of_table}, "mean"))
+    return breakdown_lines(
+        findings_of({"compare": [], "summary": [], "breakdown": rows_of_table}, "mean")
+    )
 
 
 def test_the_score_of_the_start_models_is_the_mean_of_round_0():
@@ -46,7 +57,10 @@ def test_the_score_of_the_start_models_is_the_mean_of_round_0():
 
 def test_a_method_falls_where_half_of_its_gain_is_lost():
     table = pd.DataFrame(breakdowns(rows(["[sign_flip]"]), starts(rows(["[sign_flip]"]))))
-    assert table[["method", "holds", "falls"]].fillna(-1).values.tolist() == [["mean", 0, 0.2], ["median", 0.4, -1]]
+    assert table[["method", "holds", "falls"]].fillna(-1).values.tolist() == [
+        ["mean", 0, 0.2],
+        ["median", 0.4, -1],
+    ]
     assert "variant" not in table and table["untrained"].tolist() == [0.1, 0.1]
 
 
@@ -64,7 +78,9 @@ def test_where_training_surely_gains_nothing_no_method_holds_or_falls():
     for row in made:
         row["sd"] = 0.6 if row["method"] == "mean" else row["sd"]
     table = pd.DataFrame(breakdowns(made, starts(made))).set_index("method")
-    assert table.loc["mean", ["holds", "falls"]].isna().all() and table.loc["median", "holds"] == 0.4
+    assert (
+        table.loc["mean", ["holds", "falls"]].isna().all() and table.loc["median", "holds"] == 0.4
+    )
     (line,) = lines_of(made)
     assert line.endswith("no method; training gains nothing for sure: mean.")
     assert [claim.who for claim in claims_of([line])] == ["median"]
@@ -72,12 +88,18 @@ def test_where_training_surely_gains_nothing_no_method_holds_or_falls():
 
 def test_without_start_models_or_numbers_nothing_falls():
     assert {row["falls"] for row in breakdowns(rows(), [])} == {None}
-    assert breakdowns([{**row, "fleet.malicious": "{count: 3}"} for row in rows()], starts(rows())) == []
+    assert (
+        breakdowns([{**row, "fleet.malicious": "{count: 3}"} for row in rows()], starts(rows()))
+        == []
+    )
 
 
 def test_where_nobody_is_malicious_no_attack_is_the_worst():
     runs = [{**row, "seed": 0, "final": row["mean"], "diverged": 0} for row in rows()]
-    assert {row["variant"] for row in worst_cases(runs, "final")} == {"fleet.malicious=0.2", "fleet.malicious=0.4"}
+    assert {row["variant"] for row in worst_cases(runs, "final")} == {
+        "fleet.malicious=0.2",
+        "fleet.malicious=0.4",
+    }
 
 
 DATA = {"kind": "gaussian_blobs", "samples": 300, "clients": 10}
@@ -102,9 +124,13 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     last = compared.rounds.query("round == 2")["attack_success"].to_numpy()
     np.testing.assert_array_equal(compared.summary["final"], last)
     kept = pd.read_csv(tmp_path / "out" / "breakdown.csv")
-    assert kept.columns.tolist() == list(compared.breakdown.columns) and kept["metric"].unique() == ["attack_success"]
+    assert kept.columns.tolist() == list(compared.breakdown.columns) and kept[
+        "metric"
+    ].unique() == ["attack_success"]
     assert fedsim.compare(
-        {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}}, methods=["mean"], vary={"fleet.malicious": [0]}
+        {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}},
+        methods=["mean"],
+        vary={"fleet.malicious": [0]},
     ).breakdown.empty
 
 
@@ -112,7 +138,10 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     ("data", "text"),
     [
         ({}, "attack_success is of data.attack, and there is none; write test_accuracy"),
-        ({"attack": ["label_random"]}, "no attack of data.attack has a target, so there is no attack_success"),
+        (
+            {"attack": ["label_random"]},
+            "no attack of data.attack has a target, so there is no attack_success",
+        ),
     ],
     ids=["no attack", "no target"],
 )

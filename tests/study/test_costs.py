@@ -78,7 +78,9 @@ def test_rows_hold_scores_bytes_and_the_front():
     rows = costs(BYTES, runs, rounds(), "final")
     cast = row(rows, "cast")
     values = np.array([run["final"] for run in runs if run["method"] == "cast"])
-    assert (cast["mean"], cast["ci_low"], cast["ci_high"]) == pytest.approx((values.mean(), *interval(values)))
+    assert (cast["mean"], cast["ci_low"], cast["ci_high"]) == pytest.approx(
+        (values.mean(), *interval(values))
+    )
     assert (cast["bytes_up"], cast["bytes_down"]) == (6000, 12000)
     assert (cast["up_per_client_round"], cast["down_per_client_round"]) == (200, 400)
     assert [r["front"] for r in rows] == [1, 1, 1, 0] and direction(BYTES, rows) == "up"
@@ -105,7 +107,11 @@ def test_seeds_that_never_arrived_count_as_without_bound():
         10_001,
         math.inf,
     )
-    assert (never["reached"], never["bytes_to_target"], never["target_low"]) == (0, math.inf, math.inf)
+    assert (never["reached"], never["bytes_to_target"], never["target_low"]) == (
+        0,
+        math.inf,
+        math.inf,
+    )
     text = tables.to_csv(rows, tables.BYTES)
     assert ",inf," in text and "nan" not in text
 
@@ -136,7 +142,11 @@ def test_a_run_that_diverged_is_the_worst_there_is():
             for r in summary()]  # fmt: skip
     assert row(costs(BYTES, runs, rounds(), "final"), "dense")["mean"] == 0.0
     failed = [{**r, "status": "failed" if r["method"] == "bad" else None} for r in summary()]
-    assert {r["method"] for r in costs(BYTES, failed, rounds(), "final")} == {"dense", "cast", "top_k"}
+    assert {r["method"] for r in costs(BYTES, failed, rounds(), "final")} == {
+        "dense",
+        "cast",
+        "top_k",
+    }
 
 
 # --------------------------------------------------------------------------------------------- over virtual seconds
@@ -154,7 +164,8 @@ def clocked(seeds: int = 6) -> list[dict]:
 def aimed(seeds: int = 6) -> list[dict]:
     ends = {"dense": 24.0, "cast": 6.0, "top_k": 3.0, "bad": 6.0}
     return [
-        {**r, "virtual_seconds_to_target": ends[r["method"]] if r["bytes_to_target"] else None} for r in summary(seeds)
+        {**r, "virtual_seconds_to_target": ends[r["method"]] if r["bytes_to_target"] else None}
+        for r in summary(seeds)
     ]
 
 
@@ -166,7 +177,11 @@ def test_rows_of_seconds_hold_scores_in_equal_time():
     assert [r["in_time"] for r in rows] == pytest.approx([0, 0.899 / 3, 0.7, 0.2])
     assert [r["front"] for r in rows] == [1, 1, 1, 0] and direction(TIME, rows) == "seconds"
     some = row(rows, "top_k")
-    assert (some["reached"], some["virtual_seconds_to_target"], some["target_low"]) == (3, math.inf, 3.0)
+    assert (some["reached"], some["virtual_seconds_to_target"], some["target_low"]) == (
+        3,
+        math.inf,
+        3.0,
+    )
 
 
 def test_where_all_take_as_long_there_is_no_table_of_seconds():
@@ -176,24 +191,28 @@ def test_where_all_take_as_long_there_is_no_table_of_seconds():
 def test_a_run_that_diverged_stops_no_clock():
     runs = [{**r, "diverged": int(r["method"] == "top_k")} for r in aimed()]
     rows = costs(TIME, runs, clocked(), "final")
-    assert row(rows, "top_k")["in_time"] == 0.0 and row(rows, "cast")["in_time"] == pytest.approx(0.899)
+    assert row(rows, "top_k")["in_time"] == 0.0 and row(rows, "cast")["in_time"] == pytest.approx(
+        0.899
+    )
     assert row(rows, "dense")["in_time"] == 0.0  # a round takes 8 seconds, and `cast` ends after 6
 
 
 def test_seconds_are_in_sentences_where_machines_decide_them():
     runs, played = aimed(), clocked()
     rows = costs(TIME, runs, played, "final")
-    equal, saved, soonest = lines_from({"seconds": rows, "summary": runs, "rounds": played}, TIME, FLEET)
-    start = (
-        "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
+    equal, saved, soonest = lines_from(
+        {"seconds": rows, "summary": runs, "rounds": played}, TIME, FLEET
     )
+    start = "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
     assert equal.startswith(start)
-    cannot = (
-        "its test accuracy, 0.899 against 0.900, cannot be told apart: it may cost up to 1.02 points (-0.001, 95 % -0"
-    )
+    cannot = "its test accuracy, 0.899 against 0.900, cannot be told apart: it may cost up to 1.02 points (-0.001, 95 % -0"
     assert saved.startswith(f"cast takes 4 times fewer virtual seconds than dense; {cannot}")
-    assert soonest.startswith("To the target cast takes fewest virtual seconds, 6 s (95 % 6 s to 6 s) in the median")
-    assert equal.endswith("which is not sure).") and soonest.endswith("which is not sure.")  # 3 * 2 / 2**6 is too much
+    assert soonest.startswith(
+        "To the target cast takes fewest virtual seconds, 6 s (95 % 6 s to 6 s) in the median"
+    )
+    assert equal.endswith("which is not sure).") and soonest.endswith(
+        "which is not sure."
+    )  # 3 * 2 / 2**6 is too much
     many = {"summary": aimed(8), "rounds": clocked(8)}
     more = {**many, "seconds": costs(TIME, *many.values(), "final")}
     equal, _, soonest = lines_from(more, TIME, FLEET)
@@ -201,24 +220,45 @@ def test_seconds_are_in_sentences_where_machines_decide_them():
         (IN_TIME, "top_k", 3 * 2 / 2**8),
         (SOONER, "cast", 3 * 2 / 2**8),
     ]
-    assert lines_from({"seconds": rows, "summary": runs, "rounds": played}, TIME, {"fleet": {}}) == []
-    assert timed({"compare": {"vary": {"schedule": ["sync", "fedbuff"]}}}) and not leads(TIME, FLEET)
+    assert (
+        lines_from({"seconds": rows, "summary": runs, "rounds": played}, TIME, {"fleet": {}}) == []
+    )
+    assert timed({"compare": {"vary": {"schedule": ["sync", "fedbuff"]}}}) and not leads(
+        TIME, FLEET
+    )
 
 
 def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
-    rows = [{"method": "fedavg", "variant": f"fleet.deadline={t}, fleet.speed={kind}"} for t in (1, 2) for kind in "ab"]
-    assert list(groups(TIME, rows)) == ["fleet.speed=a", "fleet.speed=b"] and len(groups(BYTES, rows)) == 4
+    rows = [
+        {"method": "fedavg", "variant": f"fleet.deadline={t}, fleet.speed={kind}"}
+        for t in (1, 2)
+        for kind in "ab"
+    ]
+    assert (
+        list(groups(TIME, rows)) == ["fleet.speed=a", "fleet.speed=b"]
+        and len(groups(BYTES, rows)) == 4
+    )
     assert name_of(TIME, rows[0], rows[:1]) == "deadline 1 s"
 
 
 def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
     rows = costs(TIME, aimed(), clocked(), "final")
-    (figure,) = figures_of_costs(TIME, rows, pd.DataFrame(clocked()), about({"name": "seconds", **FLEET}))
+    (figure,) = figures_of_costs(
+        TIME, rows, pd.DataFrame(clocked()), about({"name": "seconds", **FLEET})
+    )
     above, below = figure.axes
     x, y = next(line for line in above.lines if line.get_label() == "cast").get_data()
-    assert x.max() == 6.0 and y[0] == pytest.approx(0.0) and y[-1] == pytest.approx((0.899 / 3 + 5 * 0.899) / 6)
+    assert (
+        x.max() == 6.0
+        and y[0] == pytest.approx(0.0)
+        and y[-1] == pytest.approx((0.899 / 3 + 5 * 0.899) / 6)
+    )
     assert below.get_xlabel() == "virtual seconds to test accuracy 0.65"
-    marks = {line.get_label(): line.get_xdata()[0] for line in below.lines if line.get_marker() not in ("None", ">")}
+    marks = {
+        line.get_label(): line.get_xdata()[0]
+        for line in below.lines
+        if line.get_marker() not in ("None", ">")
+    }
     assert marks == {"dense": 24.0, "cast": 6.0}  # half of the seeds of `top_k` never arrive
 
 
@@ -263,9 +303,16 @@ def test_the_same_score_is_claimed_where_the_interval_ends_above_the_margin():
     test = stats.ttest_1samp(scores["cast"] - scores["dense"], -0.01, alternative="greater")
     (claim,) = claims_of(lines_of(runs))
     assert (claim.kind, claim.who, claim.whom) == (SAME_SCORE, "cast", "dense")
-    assert claim.p == pytest.approx(holm([2 * test.pvalue, 1.0, 1.0])[0])  # the others are far below
+    assert claim.p == pytest.approx(
+        holm([2 * test.pvalue, 1.0, 1.0])[0]
+    )  # the others are far below
     ends = stats.ttest_rel(scores["cast"], scores["dense"]).confidence_interval(0.95)
-    for margin, wanted in ((0.01, True), (2 * -ends.low, True), (0.99 * -ends.low, False), (0.0, False)):
+    for margin, wanted in (
+        (0.01, True),
+        (2 * -ends.low, True),
+        (0.99 * -ends.low, False),
+        (0.0, False),
+    ):
         made = claims_of(lines_of(runs, scenario={"compare": {"margin": margin}}))
         assert any(one.kind == SAME_SCORE for one in made) is wanted, margin
 
@@ -281,7 +328,10 @@ def test_what_cannot_be_told_apart_may_cost_as_much_as_its_interval_says():
     loss = r"it may cost up to 13\.\d points \(-0\.067, 95 % -0\.13\d+ to \+0\.00\d+\)\."
     assert re.fullmatch(f"{start}: {loss}", first)
     losses = [{**row, "metric": "test_loss", "final": 1.0 - row["final"]} for row in runs]
-    assert "its test loss, 0.336 against 0.269, cannot be told apart: it may cost up to 0.13" in lines_of(losses)[0]
+    assert (
+        "its test loss, 0.336 against 0.269, cannot be told apart: it may cost up to 0.13"
+        in lines_of(losses)[0]
+    )
     assert not claims_of([lines_of(runs)[0], lines_of(losses)[0]])
 
 
@@ -289,21 +339,34 @@ def test_what_cannot_be_told_apart_may_cost_as_much_as_its_interval_says():
 def test_a_margin_is_a_number_of_at_least_0(margin):
     with pytest.raises(ScenarioError, match=r"compare\.margin: "):
         read({"name": "margins", "data": "digits", "compare": {"margin": margin}})
-    assert read({"name": "margins", "data": "digits", "compare": {"margin": 0}}).resolved()["compare"]["margin"] == 0
+    assert (
+        read({"name": "margins", "data": "digits", "compare": {"margin": 0}}).resolved()["compare"][
+            "margin"
+        ]
+        == 0
+    )
 
 
 def test_scores_that_are_the_same_under_few_seeds_are_not_sure():
     """As of codecs that round nothing away: six seeds, of three that cost less, are too few."""
     runs = close(summary())
     dense = {row["seed"]: row["final"] for row in runs if row["method"] == "dense"}
-    runs = [{**row, "final": dense[row["seed"]] if row["method"] == "cast" else row["final"]} for row in runs]
+    runs = [
+        {**row, "final": dense[row["seed"]] if row["method"] == "cast" else row["final"]}
+        for row in runs
+    ]
     first = lines_of(runs)[0]
-    assert first.endswith("0.900 against 0.900, is the same under all 6 seeds, too few to be sure of 0.01 (+0).")
+    assert first.endswith(
+        "0.900 against 0.900, is the same under all 6 seeds, too few to be sure of 0.01 (+0)."
+    )
     assert not claims_of([first])
 
 
 def test_of_losses_the_margin_is_a_hundredth_of_the_baseline_s():
-    runs = [{**row, "metric": "test_loss", "final": 10 * (1.9 - row["final"])} for row in close(summary())]
+    runs = [
+        {**row, "metric": "test_loss", "final": 10 * (1.9 - row["final"])}
+        for row in close(summary())
+    ]
     first = lines_of(runs)[0]
     assert "at test loss 10 against 10 (" in first and "not 0.1 worse" in first
     narrow = lines_of(runs, scenario={"compare": {"margin": 0.001}})
@@ -312,7 +375,9 @@ def test_of_losses_the_margin_is_a_hundredth_of_the_baseline_s():
 
 def test_a_saving_that_costs_score_is_none():
     lines = lines_of(summary(cast=0.8))
-    assert lines[0].startswith("None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.900 (p = ")
+    assert lines[0].startswith(
+        "None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.900 (p = "
+    )
     assert [claim.kind for claim in claims_of(lines)] == [NONE_KEEPS]
 
 
@@ -324,7 +389,9 @@ def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
     few = [row for row in tables_of["bytes"] if row["method"] in ("dense", "cast")]
     about = {"summary": runs, "rounds": clocked(), "bytes": few}
     alone, both = (lines_from({**known, **about}, scenario=scenario) for known in ({}, tables_of))
-    sure = [next(one for one in claims_of(lines) if one.kind == SAME_SCORE) for lines in (alone, both)]
+    sure = [
+        next(one for one in claims_of(lines) if one.kind == SAME_SCORE) for lines in (alone, both)
+    ]
     assert sure[1].p == pytest.approx(3 * sure[0].p)
 
 
@@ -338,40 +405,67 @@ def test_mb_to_target_is_one_number_on_a_page():
     of_costs = {name: row[column][0].split(" (")[0] for name, row in zip(names, cells, strict=True)}
     assert of_costs == {"dense": "0.4", "cast": "0.2", "top_k": "∞", "bad": "∞"}
     wanted = {**of_costs, "top_k": "∞ (3 of 6)", "bad": "not reached"}
-    assert {row["method"][0]: row["MB to target"][0] for row in results(runs, None, "final")} == wanted
+    assert {
+        row["method"][0]: row["MB to target"][0] for row in results(runs, None, "final")
+    } == wanted
     frame = pd.DataFrame(runs)
-    assert for_paper(frame).set_index("method")["MB to target"].replace("", "not reached").to_dict() == wanted
-    assert re.search(r"^dense .*& 2 & 0\.4 ", paper_table(runs, None, "final", {"name": "paper"}), re.M)
+    assert (
+        for_paper(frame).set_index("method")["MB to target"].replace("", "not reached").to_dict()
+        == wanted
+    )
+    assert re.search(
+        r"^dense .*& 2 & 0\.4 ", paper_table(runs, None, "final", {"name": "paper"}), re.M
+    )
 
 
 def test_rows_of_one_method_are_named_by_their_codecs():
     wires = ["[]", "[cast]", "[{kind: error_feedback, codec: {kind: top_k, k: 9}}]"]
-    rows = [{"method": "fedavg", "variant": f"wire={wire}, client.lr={lr}"} for wire, lr in product(wires, (1, 2))]
-    assert list(groups(BYTES, rows)) == ["client.lr=1", "client.lr=2"] and codec_axes(r["variant"] for r in rows) == {
-        "wire"
-    }
+    rows = [
+        {"method": "fedavg", "variant": f"wire={wire}, client.lr={lr}"}
+        for wire, lr in product(wires, (1, 2))
+    ]
+    assert list(groups(BYTES, rows)) == ["client.lr=1", "client.lr=2"] and codec_axes(
+        r["variant"] for r in rows
+    ) == {"wire"}
     names = [name_of(BYTES, r, rows) for r in groups(BYTES, rows)["client.lr=1"]]
-    assert names == ["nothing on the wire", "cast on the wire", "error_feedback(top_k(k=9)) on the wire"]
+    assert names == [
+        "nothing on the wire",
+        "cast on the wire",
+        "error_feedback(top_k(k=9)) on the wire",
+    ]
     more = [*rows, {**rows[0], "method": "scaffold"}]
     assert name_of(BYTES, rows[2], more) == "fedavg, cast on the wire"
-    assert codec_axes(["wire=[sign_flip]", "wire=[]"]) == codec_axes(["wire=[cast, sign_flip]"]) == set()
+    assert (
+        codec_axes(["wire=[sign_flip]", "wire=[]"])
+        == codec_axes(["wire=[cast, sign_flip]"])
+        == set()
+    )
 
 
 def test_codecs_are_written_as_calls_wherever_they_are_named():
-    assert call_of([TOP_K, "cast"]) == "error_feedback(top_k(k=9)) → cast" and call_of([]) == "as sent"
+    assert (
+        call_of([TOP_K, "cast"]) == "error_feedback(top_k(k=9)) → cast" and call_of([]) == "as sent"
+    )
     assert (
         variation("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
         == "error_feedback(top_k(k=9)) on the wire"
     )
-    assert variation("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]") == "ef21(top_k(k=9)) in the broadcast"
+    assert (
+        variation("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]")
+        == "ef21(top_k(k=9)) in the broadcast"
+    )
     assert variation("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
     assert leads(BYTES, {"compare": {"methods": [method.written]}}) and not leads(
         BYTES, {"compare": {"methods": ["fedavg"]}}
     )
-    assert leads(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}}) and not leads(BYTES, None)
-    assert not attacks("wire=[{kind: top_k, k: 5}]") and attacks("wire=[{kind: sign_flip, scale: 5}]")
+    assert leads(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}}) and not leads(
+        BYTES, None
+    )
+    assert not attacks("wire=[{kind: top_k, k: 5}]") and attacks(
+        "wire=[{kind: sign_flip, scale: 5}]"
+    )
 
 
 # ----------------------------------------------------------------------------------------- pictures and the page
@@ -384,12 +478,19 @@ def test_the_figure_has_curves_and_a_front():
     curves = {line.get_label(): line for line in above.lines}
     assert set(curves) == set(SCORES) and above.get_xscale() == below.get_xscale() == "log"
     x, y = curves["cast"].get_data()
-    assert list(x) == [2000, 4000, 6000] and list(y) == pytest.approx([0.899 / 3, 0.899 * 2 / 3, 0.899])
+    assert list(x) == [2000, 4000, 6000] and list(y) == pytest.approx(
+        [0.899 / 3, 0.899 * 2 / 3, 0.899]
+    )
     front = next(line for line in below.lines if line.get_label() == "front")
     assert list(front.get_xdata()) == [10, 200, 400]
     pale = {line.get_label() for line in below.lines if line.get_color() == "#B8B8B8"} & set(SCORES)
     assert pale == {"bad"}
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1 dense", "2 cast", "3 top_k", "4 bad"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "1 dense",
+        "2 cast",
+        "3 top_k",
+        "4 bad",
+    ]
 
 
 def test_points_that_coincide_share_their_numbers():
@@ -403,7 +504,14 @@ def test_points_that_coincide_share_their_numbers():
 
 
 def test_ticks_are_bytes():
-    assert [in_bytes(v) for v in (0, 1, 999, 1000, 2.5e6, 1e9)] == ["0", "1 B", "999 B", "1 kB", "2.5 MB", "1 GB"]
+    assert [in_bytes(v) for v in (0, 1, 999, 1000, 2.5e6, 1e9)] == [
+        "0",
+        "1 B",
+        "999 B",
+        "1 kB",
+        "2.5 MB",
+        "1 GB",
+    ]
 
 
 def test_axes_of_bytes_are_there_where_messages_differ():
@@ -418,11 +526,17 @@ def test_axes_of_bytes_are_there_where_messages_differ():
 
 def test_bytes_behind_entropy_codes_are_one_picture():
     frame = pd.DataFrame(rounds())
-    frame["a/entropy_bytes"] = np.where((frame["method"] == "cast") & (frame["round"] > 0), 7.0, np.nan)
-    frame["b/entropy_bytes"] = np.where((frame["method"] == "top_k") & (frame["round"] > 0), 9.0, np.nan)
+    frame["a/entropy_bytes"] = np.where(
+        (frame["method"] == "cast") & (frame["round"] > 0), 7.0, np.nan
+    )
+    frame["b/entropy_bytes"] = np.where(
+        (frame["method"] == "top_k") & (frame["round"] > 0), 9.0, np.nan
+    )
     looks = dict.fromkeys(SCORES, "s0 d0")
     shown, data = charts(frame, looks, ABOUT)
-    (group,) = [group for group in shown if group["words"] == "bytes of a message behind an entropy code"]
+    (group,) = [
+        group for group in shown if group["words"] == "bytes of a message behind an entropy code"
+    ]
     curves = data["charts"][group["panels"][0]["id"]]["curves"]
     assert [(c["name"], c["mean"]) for c in curves] == [("cast", [7.0] * 3), ("top_k", [9.0] * 3)]
 
@@ -432,9 +546,9 @@ def test_the_table_of_a_paper_names_the_front_and_the_saving():
     assert [point.name for point in picture.points] == ["dense", "cast", "top_k", "bad"]
     head, rows = cost_table(picture)
     cells = [dict(zip(head, (shown for shown, _ in row), strict=True)) for row in rows]
-    assert [c["× fewer"] for c in cells] == ["baseline", "2", "40", "1.33"] and [c["front"] for c in cells] == [
-        "yes"
-    ] * 3 + [""]
+    assert [c["× fewer"] for c in cells] == ["baseline", "2", "40", "1.33"] and [
+        c["front"] for c in cells
+    ] == ["yes"] * 3 + [""]
     assert (
         cells[2]["reached"] == "3 of 6"
         and cells[2]["MB to target"] == "∞ (0.01 to ∞)"
@@ -455,7 +569,10 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
         "client": {"lr": 0.1, "batch": 10, "epochs": 1},
         "evaluate": {"every": 2, "target": 0.5},
     }
-    methods = [{"method": "fedavg", "label": "as sent"}, {"method": "fedavg", "set": {"wire": [TOP_K]}}]
+    methods = [
+        {"method": "fedavg", "label": "as sent"},
+        {"method": "fedavg", "set": {"wire": [TOP_K]}},
+    ]
     compared = fedsim.compare(scenario, methods=methods, baseline="as sent", out=tmp_path / "out")
     kept = tables.read_table(tmp_path / "out", "bytes")
     assert kept is not None and kept["method"].tolist() == compared.bytes["method"].tolist() == [
@@ -464,11 +581,19 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
     d = 64 * 10 + 10
     assert kept["up_per_client_round"].tolist() == [4 * d, 9 * (32 + 10) // 8 + 1]
     last = compared.rounds.query("round == 6")
-    assert kept["bytes_up"].tolist() == [last[last["method"] == m]["bytes_up"].mean() for m in kept["method"]]
-    assert any("sends fewer bytes" in line or "times fewer bytes up" in line for line in compared.verdict[:1])
+    assert kept["bytes_up"].tolist() == [
+        last[last["method"] == m]["bytes_up"].mean() for m in kept["method"]
+    ]
+    assert any(
+        "sends fewer bytes" in line or "times fewer bytes up" in line
+        for line in compared.verdict[:1]
+    )
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     files = derived_files(compared.frames(), record)
-    assert files["figures/bytes.png"].startswith(b"\x89PNG") and b"booktabs" in files["tables/bytes.tex"]
+    assert (
+        files["figures/bytes.png"].startswith(b"\x89PNG")
+        and b"booktabs" in files["tables/bytes.tex"]
+    )
     page = files["report.html"].decode()
     assert (
         "What it costs in bytes" in page
@@ -484,13 +609,19 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
 @pytest.mark.long
 def test_every_codec_is_timed_beside_a_round(root):
     small = ("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6")
-    first, *others = bench_codecs(read(root / "scenarios/bench/w1.yaml", small), lambda text: None, 7, 600)
-    assert first["workload"] == "w1" and all(r["times_lanes"] == r["seconds"] / first["seconds"] for r in others)
+    first, *others = bench_codecs(
+        read(root / "scenarios/bench/w1.yaml", small), lambda text: None, 7, 600
+    )
+    assert first["workload"] == "w1" and all(
+        r["times_lanes"] == r["seconds"] / first["seconds"] for r in others
+    )
     assert [r["workload"].split()[0] for r in others] == sorted(FAMILIES["codec"]) and all(
         r["seconds"] > 0 for r in others
     )
     sizes = {r["workload"].split()[0]: r["message_bytes"] for r in others}
-    assert sizes["cast"] == 1200 and sizes["top_k"] == sizes["error_feedback"] == math.ceil(6 * (32 + 10) / 8)
+    assert sizes["cast"] == 1200 and sizes["top_k"] == sizes["error_feedback"] == math.ceil(
+        6 * (32 + 10) / 8
+    )
 
 
 @pytest.mark.skipif(not KEPT.is_dir(), reason="reports/compression is not kept yet")
@@ -498,35 +629,53 @@ def test_the_comments_of_the_shipped_comparison_say_what_the_kept_one_says(root)
     lines = (root / "scenarios/compression/bytes.yaml").read_text().splitlines()
     cells = [re.split(r"\s{2,}", line[4:].strip()) for line in lines if line.startswith("#   ")]
     head, *said = [line for line in cells if len(line) > 1]
-    kept, compared = (pd.read_csv(KEPT / f"{name}.csv").set_index("method") for name in ("bytes", "compare"))
+    kept, compared = (
+        pd.read_csv(KEPT / f"{name}.csv").set_index("method") for name in ("bytes", "compare")
+    )
     assert len(said) == len(kept) >= 10 and (kept["seeds"] >= 10).all()
     for line in said:
         claim = dict(zip(head, line, strict=False))
         method = claim["method"]
         assert kept["mean"][method] == pytest.approx(float(claim["score"]), abs=0.01), method
-        assert kept["up_per_client_round"][method] == pytest.approx(float(claim["bytes_up"]), rel=0.05), method
+        assert kept["up_per_client_round"][method] == pytest.approx(
+            float(claim["bytes_up"]), rel=0.05
+        ), method
         if "difference" in claim:
-            assert compared["difference"][method] == pytest.approx(float(claim["difference"]), abs=0.01), method
+            assert compared["difference"][method] == pytest.approx(
+                float(claim["difference"]), abs=0.01
+            ), method
 
 
 def test_the_comments_of_a_fleet_s_comparison_say_what_the_kept_one_says(root):
     """Made by the command of its comments, of the scenario as it is; its tables follow from one another."""
     path, out = root / "scenarios/fleet/sync_or_async.yaml", REPORTS / "fleet"
     record = json.loads((out / "run.json").read_text())
-    command = [word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")]
+    command = [
+        word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")
+    ]
     assert command == ["compare", "scenarios/fleet/sync_or_async.yaml", "--out", "reports/fleet"]
     labels = [method["label"] for method in read(path).resolved()["compare"]["methods"]]
     assert labels == [method["label"] for method in record["scenario"]["compare"]["methods"]]
     assert of_comparison(out, record) == []
-    lines = [re.split(r"\s{2,}", line[4:].strip()) for line in path.read_text().splitlines() if line.startswith("#   ")]
+    lines = [
+        re.split(r"\s{2,}", line[4:].strip())
+        for line in path.read_text().splitlines()
+        if line.startswith("#   ")
+    ]
     head, *claims = [line for line in lines if len(line) > 1]
     kept = pd.read_csv(out / "seconds.csv").set_index("method")
-    assert {claim[0] for claim in claims} == set(kept.index) == set(labels) and (kept["seeds"] >= 10).all()
+    assert {claim[0] for claim in claims} == set(kept.index) == set(labels) and (
+        kept["seeds"] >= 10
+    ).all()
     for line in claims:
         claim = dict(zip(head, line, strict=True))
         row = kept.loc[claim["method"]]
         median, low, high = map(float, re.findall(r"\d+", claim["seconds"]))
-        for name, value in {"virtual_seconds_to_target": median, "target_low": low, "target_high": high}.items():
+        for name, value in {
+            "virtual_seconds_to_target": median,
+            "target_low": low,
+            "target_high": high,
+        }.items():
             assert row[name] == pytest.approx(value, rel=0.05), claim["method"]
         assert row["in_time"] == pytest.approx(float(claim["in_time"]), abs=0.01)
         assert row["mean"] == pytest.approx(float(claim["score"]), abs=0.01)

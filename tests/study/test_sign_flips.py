@@ -66,7 +66,14 @@ def test_order_and_sign_and_scale_change_nothing():
     for _ in range(40):
         d = np.round(RNG.normal(0.1, 1, 8), 3)
         p = sign_flip(d)
-        assert p == sign_flip(d[::-1]) == sign_flip(-d) == sign_flip(d * 4) == sign_flip(RNG.permutation(d)) > 0
+        assert (
+            p
+            == sign_flip(d[::-1])
+            == sign_flip(-d)
+            == sign_flip(d * 4)
+            == sign_flip(RNG.permutation(d))
+            > 0
+        )
 
 
 def test_beyond_all_signs_the_observed_ones_are_counted_in():

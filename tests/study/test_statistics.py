@@ -31,8 +31,12 @@ def test_paired_differences_are_those_of_scipy(n):
     found, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(test.confidence_interval(0.95)))
     d = a - b
-    assert found.difference == pytest.approx(d.mean()) and found.effect_size == pytest.approx(d.mean() / d.std(ddof=1))
-    assert found.p_value == pytest.approx(stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue)
+    assert found.difference == pytest.approx(d.mean()) and found.effect_size == pytest.approx(
+        d.mean() / d.std(ddof=1)
+    )
+    assert found.p_value == pytest.approx(
+        stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
+    )
     assert found.p_wilcoxon == (pytest.approx(stats.wilcoxon(d).pvalue) if n >= 6 else None)
     assert found.probability_of_improvement == (d > 0).mean()
     less = paired(a, b, larger_is_better=False)
@@ -43,7 +47,10 @@ def test_paired_differences_are_those_of_scipy(n):
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 def test_the_sign_flip_test_is_its_definition(n):
     d = RNG.normal(0.3, 1, n)
-    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in itertools.product((1, -1), repeat=n)]
+    sums = [
+        abs(sum(s * x for s, x in zip(signs, d, strict=True)))
+        for signs in itertools.product((1, -1), repeat=n)
+    ]
     assert sign_flip(d) == pytest.approx(np.mean(np.array(sums) >= abs(d.sum()) * (1 - 1e-12)))
     assert sign_flip(np.ones(n)) == smallest_p(n) if n > 1 else 1.0
 
@@ -61,7 +68,9 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
     truth, hits = 0.02, 0
     for _ in range(4000):
         shared = rng.normal(0.8, 0.05, 10)  # what both methods owe to the seed
-        found = paired(shared + truth + rng.normal(0, 0.02, 10), shared + rng.normal(0, 0.02, 10), True)
+        found = paired(
+            shared + truth + rng.normal(0, 0.02, 10), shared + rng.normal(0, 0.02, 10), True
+        )
         hits += found.ci_low <= truth <= found.ci_high
     assert 0.93 <= hits / 4000 <= 0.97
 
@@ -95,7 +104,9 @@ def test_differences_below_rounding_are_none():
     again = paired(base * (1 + 2e-16), base, True)
     assert again == paired(base, base, True) and again.probability_of_improvement == 0.5
     small = paired(1e-7 * (base + steps), 1e-7 * base, False)  # small numbers are no rounding
-    assert small.effect_size == pytest.approx(0.0) and small.ci_high == pytest.approx(1e-7 * found.ci_high)
+    assert small.effect_size == pytest.approx(0.0) and small.ci_high == pytest.approx(
+        1e-7 * found.ci_high
+    )
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
@@ -104,10 +115,12 @@ def test_a_mean_above_a_bound_is_tested_as_scipy_does(n):
     test = stats.ttest_1samp(d, -0.01, alternative="greater")
     assert at_least(d, -0.01) == pytest.approx(test.pvalue)
     low = paired(d, np.zeros(n), True).ci_low
-    assert (2 * at_least(d, low) == pytest.approx(0.05)) and 2 * at_least(d, low - 1e-6) < 0.05 < 2 * at_least(
-        d, low + 1e-6
+    assert (2 * at_least(d, low) == pytest.approx(0.05)) and 2 * at_least(
+        d, low - 1e-6
+    ) < 0.05 < 2 * at_least(d, low + 1e-6)
+    assert (
+        at_least(np.full(n, 0.5), 0.0) == 2.0**-n and at_least(np.array([0.5, np.inf]), 0.0) == 1.0
     )
-    assert at_least(np.full(n, 0.5), 0.0) == 2.0**-n and at_least(np.array([0.5, np.inf]), 0.0) == 1.0
 
 
 def test_a_test_that_is_made_twice_counts_once():
@@ -117,11 +130,21 @@ def test_a_test_that_is_made_twice_counts_once():
 
 def test_a_constant_difference_has_no_effect_size():
     found = paired(np.array([0.5, 0.25, 0.75]), np.array([0.25, 0.0, 0.5]), True)
-    assert (found.difference, found.ci_low, found.ci_high, found.effect_size) == (0.25, None, None, None)
+    assert (found.difference, found.ci_low, found.ci_high, found.effect_size) == (
+        0.25,
+        None,
+        None,
+        None,
+    )
 
 
 def test_runs_that_diverged_count_as_the_worst():
-    assert scored([0.5, None, float("nan"), 0.9], [False, False, False, True], 0.0).tolist() == [0.5, 0, 0, 0]
+    assert scored([0.5, None, float("nan"), 0.9], [False, False, False, True], 0.0).tolist() == [
+        0.5,
+        0,
+        0,
+        0,
+    ]
     losses = scored([1.0, 2.0, float("nan")], [False, True, True], math.inf)
     assert losses.tolist() == [1.0, np.inf, np.inf]
     found = paired(losses, np.array([1.5, 1.5, np.inf]), False)
@@ -134,7 +157,9 @@ def test_one_seed_has_a_difference_and_nothing_else():
     assert found.difference == pytest.approx(0.1) and found[2:7] == (None, None, None, None, None)
 
 
-@pytest.mark.parametrize("p_values", [[0.5], [0.01, 0.04, 0.03], [0.2, 0.2, 0.9, 0.001], [1.0, 1.0]])
+@pytest.mark.parametrize(
+    "p_values", [[0.5], [0.01, 0.04, 0.03], [0.2, 0.2, 0.9, 0.001], [1.0, 1.0]]
+)
 def test_holm_is_its_definition(p_values):
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     wanted, highest = [0.0] * len(p_values), 0.0
@@ -155,8 +180,15 @@ def test_interquartile_mean_profile_and_ranks():
     low, high = stratified(scores)
     assert low < iqm(scores) < high and stratified(scores) == (low, high)  # drawn with a fixed seed
     assert stratified(np.full((3, 5), 0.5)) == (0.5, 0.5)
-    assert profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9])).tolist() == [1.0, 0.75, 0.0]
-    assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [1.25, 1.75]
+    assert profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9])).tolist() == [
+        1.0,
+        0.75,
+        0.0,
+    ]
+    assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [
+        1.25,
+        1.75,
+    ]
 
 
 def test_the_smallest_p_is_what_the_test_can_give():
@@ -170,4 +202,7 @@ def test_a_median_stands_between_order_statistics_that_binomial_quantiles_name(n
     median, low, high = statistics.median_interval(values.tolist())
     j = int(stats.binom.ppf(0.025, n, 0.5))  # P(Bin < j) ≤ 2.5 % < P(Bin ≤ j)
     ordered = np.sort(values)
-    assert median == pytest.approx(np.median(values)) and (low, high) == (ordered[j - 1], ordered[n - j])
+    assert median == pytest.approx(np.median(values)) and (low, high) == (
+        ordered[j - 1],
+        ordered[n - j],
+    )

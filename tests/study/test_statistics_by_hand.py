@@ -10,13 +10,18 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 
 def test_an_interval_needs_two_values_that_are_finite():
-    assert statistics.interval(np.array([1.0])) is None and statistics.interval(np.array([1.0, np.inf])) is None
-    low, high = statistics.interval(np.array([1.0, 2.0]))
-    assert (low + high) / 2 == pytest.approx(1.5) and (high - low) / 2 == pytest.approx(12.706204736 * 0.5)
-    two = statistics.paired(np.array([1.0, 2.0]), np.array([0.0, 0.5]), True)
-    assert two.ci_low == pytest.approx(1.25 - 12.706204736 * 0.25) and two.effect_size == pytest.approx(
-        1.25 / 0.3535533906
+    assert (
+        statistics.interval(np.array([1.0])) is None
+        and statistics.interval(np.array([1.0, np.inf])) is None
     )
+    low, high = statistics.interval(np.array([1.0, 2.0]))
+    assert (low + high) / 2 == pytest.approx(1.5) and (high - low) / 2 == pytest.approx(
+        12.706204736 * 0.5
+    )
+    two = statistics.paired(np.array([1.0, 2.0]), np.array([0.0, 0.5]), True)
+    assert two.ci_low == pytest.approx(
+        1.25 - 12.706204736 * 0.25
+    ) and two.effect_size == pytest.approx(1.25 / 0.3535533906)
 
 
 def test_every_seed_is_drawn_again():
@@ -28,11 +33,19 @@ def test_every_seed_is_drawn_again():
 def test_sign_flips_of_infinite_differences_go_by_who_was_better():
     one, other = np.array([1.0, 2.0, np.inf, 4.0]), np.array([0.0, 0.0, 0.0, 5.0])
     assert statistics.differ(one, other) == statistics.sign_flip(np.array([1.0, 1.0, 1.0, -1.0]))
-    assert statistics.differ(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(np.array([0.5, -1.0]))
+    assert statistics.differ(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(
+        np.array([0.5, -1.0])
+    )
 
 
 def test_a_score_below_a_quarter_more_than_a_rare_guess_is_chance():
-    run = lambda method, value: {"method": method, "seed": 0, "metric": "test_accuracy", "final": value, "diverged": 0}
+    run = lambda method, value: {
+        "method": method,
+        "seed": 0,
+        "metric": "test_accuracy",
+        "final": value,
+        "diverged": 0,
+    }
     summary = [run("base", 0.0124), run("better", 0.0126)]
     (group,) = standings.standings([], summary, "base", "final", {"": 0.01}).values()
     assert {s.method: s.chance for s in group} == {"base": True, "better": False}
@@ -40,7 +53,15 @@ def test_a_score_below_a_quarter_more_than_a_rare_guess_is_chance():
 
 def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dict]:
     return [
-        {"method": method, "seed": seed, "metric": metric, "final": value, "best": 9.0, "diverged": 0, **more}
+        {
+            "method": method,
+            "seed": seed,
+            "metric": metric,
+            "final": value,
+            "best": 9.0,
+            "diverged": 0,
+            **more,
+        }
         for method, values in scores.items()
         for seed, value in enumerate(values)
     ]
@@ -52,19 +73,44 @@ LEVEL = [b + d for b, d in zip(BASE, [0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01
 
 
 def test_a_table_of_differences_by_hand():
-    found = pairing.against(rows_of({"base": BASE, "level": LEVEL, "better": BETTER}), "base", "final")
-    base, level, better = found
-    assert [row["method"] for row in found] == ["base", "level", "better"] and level["baseline"] == "base"
-    assert (base["seeds"], base["diverged"], base["failed"], base["metric"]) == (7, 0, 0, "test_accuracy")
-    assert base["mean"] == pytest.approx(np.mean(BASE)) and base["sd"] == pytest.approx(np.std(BASE, ddof=1))
-    tests = (*pairing.TESTS, "p_adjusted")
-    assert [base[name] for name in tests] == [None] * len(tests) and pairing.others(found) == [level, better]
-    assert better["seeds"] == 7 and better["failed"] == better["diverged"] == 0 and better["score"] == "final"
-    assert better["mean"] == pytest.approx(np.mean(BETTER)) and better["sd"] == pytest.approx(np.std(BETTER, ddof=1))
-    assert (
-        better["p_value"] == 2 / 2**7 and better["p_adjusted"] == 4 / 2**7 and level["p_adjusted"] == level["p_value"]
+    found = pairing.against(
+        rows_of({"base": BASE, "level": LEVEL, "better": BETTER}), "base", "final"
     )
-    assert better["probability_of_improvement"] == 1.0 and level["probability_of_improvement"] == 3.5 / 7
+    base, level, better = found
+    assert [row["method"] for row in found] == ["base", "level", "better"] and level[
+        "baseline"
+    ] == "base"
+    assert (base["seeds"], base["diverged"], base["failed"], base["metric"]) == (
+        7,
+        0,
+        0,
+        "test_accuracy",
+    )
+    assert base["mean"] == pytest.approx(np.mean(BASE)) and base["sd"] == pytest.approx(
+        np.std(BASE, ddof=1)
+    )
+    tests = (*pairing.TESTS, "p_adjusted")
+    assert [base[name] for name in tests] == [None] * len(tests) and pairing.others(found) == [
+        level,
+        better,
+    ]
+    assert (
+        better["seeds"] == 7
+        and better["failed"] == better["diverged"] == 0
+        and better["score"] == "final"
+    )
+    assert better["mean"] == pytest.approx(np.mean(BETTER)) and better["sd"] == pytest.approx(
+        np.std(BETTER, ddof=1)
+    )
+    assert (
+        better["p_value"] == 2 / 2**7
+        and better["p_adjusted"] == 4 / 2**7
+        and level["p_adjusted"] == level["p_value"]
+    )
+    assert (
+        better["probability_of_improvement"] == 1.0
+        and level["probability_of_improvement"] == 3.5 / 7
+    )
     assert better["difference"] == pytest.approx(np.mean(BETTER) - np.mean(BASE))
 
 
@@ -73,17 +119,31 @@ def test_only_seeds_that_both_ran_are_paired():
     rows[-1] |= {"status": "failed", "final": None}
     rows[0] |= {"status": "failed", "final": None}
     rows[8]["diverged"] = 1
-    base, found = sorted(pairing.against(rows[::-1], "base", "final"), key=lambda row: row["method"])
-    assert (base["seeds"], base["failed"]) == (6, 1) and base["mean"] == pytest.approx(np.mean(BASE[1:]))
+    base, found = sorted(
+        pairing.against(rows[::-1], "base", "final"), key=lambda row: row["method"]
+    )
+    assert (base["seeds"], base["failed"]) == (6, 1) and base["mean"] == pytest.approx(
+        np.mean(BASE[1:])
+    )
     assert (found["seeds"], found["failed"], found["diverged"]) == (5, 1, 1)
     kept = [0.0, *BETTER[2:6]]
     assert found["mean"] == pytest.approx(np.mean(kept)) and found["difference"] == pytest.approx(
         np.mean(kept) - np.mean(BASE[1:6])
     )
     none = pairing.against([{**row, "status": "failed"} for row in rows], "base", "final")[1]
-    assert none["seeds"] == 0 and none["mean"] is none["p_value"] is none["metric"] is None and none["failed"] == 7
+    assert (
+        none["seeds"] == 0
+        and none["mean"] is none["p_value"] is none["metric"] is None
+        and none["failed"] == 7
+    )
     one = pairing.against(rows_of({"base": [0.5], "other": [0.75]}), "base", "final")[1]
-    assert (one["seeds"], one["mean"], one["sd"], one["difference"], one["p_value"]) == (1, 0.75, None, 0.25, None)
+    assert (one["seeds"], one["mean"], one["sd"], one["difference"], one["p_value"]) == (
+        1,
+        0.75,
+        None,
+        0.25,
+        None,
+    )
 
 
 def test_variations_are_compared_each_with_its_own_baseline():
@@ -91,8 +151,15 @@ def test_variations_are_compared_each_with_its_own_baseline():
         {"base": BETTER, "m": BASE}, variant="b", lr=2
     )
     found = pairing.against(rows, "base", "final", ["lr"])
-    assert [(row["variant"], row["lr"]) for row in found] == [("a", 1), ("a", 1), ("b", 2), ("b", 2)]
-    assert [(row["variant"], row["lr"], round(row["difference"], 6)) for row in pairing.others(found)] == [
+    assert [(row["variant"], row["lr"]) for row in found] == [
+        ("a", 1),
+        ("a", 1),
+        ("b", 2),
+        ("b", 2),
+    ]
+    assert [
+        (row["variant"], row["lr"], round(row["difference"], 6)) for row in pairing.others(found)
+    ] == [
         ("a", 1, 0.112857),
         ("b", 2, -0.112857),
     ]
@@ -105,19 +172,33 @@ def test_scores_over_all_variations():
         *rows_of({"a": [0.9, 0.9, 0.9, 0.9]}, variant="z"),
     ]
     found = pairing.scores_of(rows, "final")
-    assert (found.methods, found.metric, found.variations, found.left_out) == (["a", "b"], "test_accuracy", 2, 1)
-    assert found.table.tolist() == [[[0.1, 0.2, 0.3, 0.4], [0.2] * 4], [[0.5, 0.6, 0.7, 0.8], [0.1, 0.1, 0.1, 0.9]]]
+    assert (found.methods, found.metric, found.variations, found.left_out) == (
+        ["a", "b"],
+        "test_accuracy",
+        2,
+        1,
+    )
+    assert found.table.tolist() == [
+        [[0.1, 0.2, 0.3, 0.4], [0.2] * 4],
+        [[0.5, 0.6, 0.7, 0.8], [0.1, 0.1, 0.1, 0.9]],
+    ]
     a, b = pairing.across(found, "final")
     assert (a["method"], a["variations"], a["left_out"], a["score"]) == ("a", 2, 1, "final")
     assert a["iqm"] == pytest.approx(0.2) and b["iqm"] == pytest.approx((0.1 + 0.5 + 0.6 + 0.7) / 4)
-    assert a["mean_rank"] == 2.0 and b["mean_rank"] == 1.0 and a["ci_low"] <= a["iqm"] <= a["ci_high"]
+    assert (
+        a["mean_rank"] == 2.0 and b["mean_rank"] == 1.0 and a["ci_low"] <= a["iqm"] <= a["ci_high"]
+    )
     profiles = pairing.profiles(found, "final")
     assert (
         len(profiles) == 2 * 51
         and profiles[0]["threshold"] == pytest.approx(0.1)
         and profiles[50]["threshold"] == pytest.approx(0.9)
     )
-    assert profiles[0]["share"] == 7 / 8 and profiles[51]["share"] == 5 / 8 and profiles[101]["share"] == 0
+    assert (
+        profiles[0]["share"] == 7 / 8
+        and profiles[51]["share"] == 5 / 8
+        and profiles[101]["share"] == 0
+    )
     assert (
         pairing.scores_of(rows[:8], "final") is None
         and pairing.across(None, "final") == pairing.profiles(None, "final") == []
@@ -128,26 +209,43 @@ def test_scores_over_all_variations():
 
 def test_from_seventeen_pairs_on_signs_are_drawn():
     assert statistics.smallest_p(16) == 2.0**-15 and statistics.smallest_p(17) == 1 / 65537
-    assert statistics.sign_flip(np.ones(16)) == 2.0**-15 and statistics.sign_flip(np.ones(17)) >= 1 / 65537
+    assert (
+        statistics.sign_flip(np.ones(16)) == 2.0**-15
+        and statistics.sign_flip(np.ones(17)) >= 1 / 65537
+    )
 
 
 def rows_of_method(method: str, scores: dict[int, float], **more) -> list[dict]:
     return [
-        {"method": method, "seed": seed, "metric": "test_accuracy", "final": value, "diverged": 0, **more}
+        {
+            "method": method,
+            "seed": seed,
+            "metric": "test_accuracy",
+            "final": value,
+            "diverged": 0,
+            **more,
+        }
         for seed, value in scores.items()
     ]
 
 
 def test_methods_are_told_apart_by_the_seeds_that_both_have():
     base, other = dict.fromkeys(range(8), 0.5), dict.fromkeys(range(2, 10), 0.6)
-    rows = [*rows_of_method("base", base), *rows_of_method("other", other), *rows_of_method("apart", {20: 0.5})]
+    rows = [
+        *rows_of_method("base", base),
+        *rows_of_method("other", other),
+        *rows_of_method("apart", {20: 0.5}),
+    ]
     assert pairing.told_apart(rows, "base", "final") == {"other": 2 / 2**6, "apart": None}
     rows[0]["status"] = rows[8]["status"] = "failed"  # seed 0 of `base`, 2 of `other`
     assert pairing.told_apart(rows, "base", "final") == {"other": 2 / 2**5, "apart": None}
 
 
 def test_two_variations_are_enough_to_be_taken_together():
-    rows = [*rows_of_method("a", {0: 0.1, 1: 0.2}, variant="x"), *rows_of_method("a", {0: 0.3, 1: 0.4}, variant="y")]
+    rows = [
+        *rows_of_method("a", {0: 0.1, 1: 0.2}, variant="x"),
+        *rows_of_method("a", {0: 0.3, 1: 0.4}, variant="y"),
+    ]
     found = pairing.scores_of(rows, "final")
     assert found and (found.variations, found.left_out, found.table.shape) == (2, 0, (1, 2, 2))
     assert pairing.scores_of(rows[:2], "final") is None and pairing.scores_of([], "final") is None
@@ -157,20 +255,42 @@ def test_a_score_at_most_two_points_above_chance_is_chance():
     scores = {"at": 0.5 + 0.02, "above": 0.5201, "far": 0.7, "below": 0.4}
     rows = [row for method, score in scores.items() for row in rows_of_method(method, {0: score})]
     (group,) = standings.standings([], rows, "at", "final", {"": 0.5}).values()
-    assert {s.method: s.chance for s in group} == {"at": True, "above": False, "far": False, "below": True}
+    assert {s.method: s.chance for s in group} == {
+        "at": True,
+        "above": False,
+        "far": False,
+        "below": True,
+    }
 
 
 def test_a_standing_without_a_comparison_says_so():
     alone = standings.Standing("base", 0.5, None)
-    assert alone.seeds == "0 of 0 seed better" and not alone.chance and (alone.better, alone.tied) == (0, 0)
+    assert (
+        alone.seeds == "0 of 0 seed better"
+        and not alone.chance
+        and (alone.better, alone.tied) == (0, 0)
+    )
     assert alone.benefit == 0.0 and not (alone.sure or alone.clear or alone.diverged)
-    row = {"p_adjusted": 0.05, "ci_low": 0.0, "ci_high": 0.2, "seeds": 2, "diverged": 1, "metric": "test_loss"}
-    made = standings.Standing("m", 0.5, {**row, "difference": 0.25, "probability_of_improvement": 0.0}, 1, 1)
+    row = {
+        "p_adjusted": 0.05,
+        "ci_low": 0.0,
+        "ci_high": 0.2,
+        "seeds": 2,
+        "diverged": 1,
+        "metric": "test_loss",
+    }
+    made = standings.Standing(
+        "m", 0.5, {**row, "difference": 0.25, "probability_of_improvement": 0.0}, 1, 1
+    )
     assert not (made.sure or made.clear or made.diverged) and made.benefit == -0.25
     assert made.seeds == "1 of 2 seeds better, 1 tied"
-    made = made._replace(row={**row, "difference": None, "probability_of_improvement": 0.0, "ci_high": 0.0})
+    made = made._replace(
+        row={**row, "difference": None, "probability_of_improvement": 0.0, "ci_high": 0.0}
+    )
     assert made.benefit == 0.0  # not known: as if it were even
-    sure = made._replace(row={**row, "p_adjusted": 0.049, "ci_low": -0.3, "ci_high": -0.1, "diverged": 2})
+    sure = made._replace(
+        row={**row, "p_adjusted": 0.049, "ci_low": -0.3, "ci_high": -0.1, "diverged": 2}
+    )
     assert sure.sure and sure.clear and sure.diverged
     one = made._replace(row={**row, "seeds": 1, "diverged": 1})
     assert one.diverged and one.seeds == "1 of 1 seed better, 1 tied"
@@ -186,16 +306,33 @@ def broken_at(means, values=(0, 1, 2, 3, 4), sds=None, seeds=None, start=0.1, la
 def test_where_a_method_breaks_down_by_hand():
     assert broken_at([0.9, 0.9, 0.4, 0.1, 0.1]) == 2 and broken_at([0.9, 0.4, 0.9, 0.1]) == 3
     assert broken_at([0.1, 0.1, 0.4, 0.8, 0.9]) == 2  # falls from its end to its start
-    assert broken_at([0.1, 0.4, 0.9, 0.9]) == 1 and broken_at([0.1, 0.9]) == 0 and broken_at([0.9, 0.1]) == 1
-    assert broken_at([0.9, 0.5, 0.5]) is None and broken_at([0.9, 0.1, 0.9]) is None  # half of the gain is enough
-    assert broken_at([0.5, 0.25, 0.1], start=0.0) is not None and broken_at([0.5, 0.25, 0.25], start=0.0) is None
+    assert (
+        broken_at([0.1, 0.4, 0.9, 0.9]) == 1
+        and broken_at([0.1, 0.9]) == 0
+        and broken_at([0.9, 0.1]) == 1
+    )
+    assert (
+        broken_at([0.9, 0.5, 0.5]) is None and broken_at([0.9, 0.1, 0.9]) is None
+    )  # half of the gain is enough
+    assert (
+        broken_at([0.5, 0.25, 0.1], start=0.0) is not None
+        and broken_at([0.5, 0.25, 0.25], start=0.0) is None
+    )
     assert broken_at([0.2, 1.9, 2.3], start=2.4, larger=False) == 1
-    assert broken_at([np.nan, 0.9, np.nan, 0.1]) == 3 and broken_at([0.9, np.nan]) is None and broken_at([]) is None
+    assert (
+        broken_at([np.nan, 0.9, np.nan, 0.1]) == 3
+        and broken_at([0.9, np.nan]) is None
+        and broken_at([]) is None
+    )
 
 
 def test_a_gain_that_cannot_be_told_from_none_breaks_down_nowhere():
     half = statistics.half_width_of(0.2, 4)
     for gain, wanted in ((half * 1.01, 1), (half * 0.99, None)):
         assert broken_at([gain, 0.0], sds=[0.2, 0.0], seeds=[4, 9], start=0.0) == wanted
-    assert broken_at([0.1, 0.1]) is None and broken_at([0.1, 0.05]) is None and broken_at([0.05, 0.01]) is None
+    assert (
+        broken_at([0.1, 0.1]) is None
+        and broken_at([0.1, 0.05]) is None
+        and broken_at([0.05, 0.01]) is None
+    )
     assert broken_at([0.11, 0.1], sds=[None, None]) == 1

@@ -78,7 +78,11 @@ def test_a_mapping_tunes_any_path_of_its_method():
         ("fedprox(mux=0.1|1)", {}, "mux"),
         ("fedprox(mu=0.1|x)", {}, "method.mu"),
         ([{"method": "fedavg", "lable": "x"}], {}, "no key 'lable'; did you mean 'label'"),
-        ([{"method": "fedavg", "tune": {"client.lr": 0.1}}], {}, "tune should be lists of values by path"),
+        (
+            [{"method": "fedavg", "tune": {"client.lr": 0.1}}],
+            {},
+            "tune should be lists of values by path",
+        ),
         ([{"method": "fedavg", "set": "client.lr=1"}], {}, "set should be values by path"),
         (
             [{"method": "fedavg", "tune": {"client.lr": [1, 2]}}],
@@ -90,7 +94,11 @@ def test_a_mapping_tunes_any_path_of_its_method():
             {"vary": {"client.lr": [1]}},
             "client.lr is varied already",
         ),
-        ("fedprox(" + ",".join(f"a{i}=1|2" for i in range(20)) + ")", {}, "2 x 1 x 1048576 x 1 = 2097152 combinations"),
+        (
+            "fedprox(" + ",".join(f"a{i}=1|2" for i in range(20)) + ")",
+            {},
+            "2 x 1 x 1048576 x 1 = 2097152 combinations",
+        ),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_line(methods, more, text):
@@ -108,7 +116,10 @@ def test_settings_of_a_method_are_chosen_on_validation_data():
 def row(means, chosen, method="m", **columns):
     """Rows of `tuning.csv`: values of a path with their validation means."""
     (path, values), *_ = columns.items()
-    rows = [{"method": method, path: v, "validation_mean": m, "chosen": 0} for v, m in zip(values, means, strict=True)]
+    rows = [
+        {"method": method, path: v, "validation_mean": m, "chosen": 0}
+        for v, m in zip(values, means, strict=True)
+    ]
     rows[chosen]["chosen"] = 1
     return rows
 
@@ -116,12 +127,15 @@ def row(means, chosen, method="m", **columns):
 def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     (said,) = edges(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
     assert (
-        said == "m is best with mu=0.01, the smallest of 0.01, 0.1, 1: add smaller values, a better one may lie beyond."
+        said
+        == "m is best with mu=0.01, the smallest of 0.01, 0.1, 1: add smaller values, a better one may lie beyond."
     )
     (said,) = edges(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
     assert "the largest of" in said and "add larger values" in said
     varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
-    assert edges([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith("With x=1: m is best")
+    assert edges([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
+        "With x=1: m is best"
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,14 +157,23 @@ def test_no_word_where_there_is_no_edge(rows):
 @pytest.mark.long
 def test_a_comparison_reports_what_was_chosen_and_says_so(tmp_path):
     methods = "mean,fedprox(mu=0.01|1),fedadam(lr=1e-4|1e-3|1e-2)"
-    found = fedsim.compare({**SCENARIO, "evaluate": {"metric": "test_loss"}}, methods, out=tmp_path / "out")
+    found = fedsim.compare(
+        {**SCENARIO, "evaluate": {"metric": "test_loss"}}, methods, out=tmp_path / "out"
+    )
     tuning = pd.read_csv(tmp_path / "out/tuning.csv")
-    assert tuning["method"].tolist() == ["fedprox(mu=0.01|1)"] * 2 + ["fedadam(lr=1e-4|1e-3|1e-2)"] * 3
+    assert (
+        tuning["method"].tolist() == ["fedprox(mu=0.01|1)"] * 2 + ["fedadam(lr=1e-4|1e-3|1e-2)"] * 3
+    )
     chosen = tuning[tuning["chosen"] == 1].set_index("method")["tuned"]
     table = found.table.set_index("method")["tuned"]
-    assert all(table[method] == chosen[method] for method in chosen.index) and pd.isna(table["mean"])
+    assert all(table[method] == chosen[method] for method in chosen.index) and pd.isna(
+        table["mean"]
+    )
     assert len(found.summary) == 6 and set(found.summary["method.lr"].dropna()) == {1e-2}
-    assert found.edges == [line for line in found.verdict if "add larger values" in line] and len(found.edges) == 1
+    assert (
+        found.edges == [line for line in found.verdict if "add larger values" in line]
+        and len(found.edges) == 1
+    )
     assert fedsim.verify(tmp_path / "out").equal
     again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
     assert again.table.equals(found.table)

@@ -22,7 +22,15 @@ LEVEL = [b + d for b, d in zip(BASE, [0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01
 
 def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dict]:
     return [
-        {"method": method, "seed": seed, "metric": metric, "final": value, "best": 9.0, "diverged": 0, **more}
+        {
+            "method": method,
+            "seed": seed,
+            "metric": metric,
+            "final": value,
+            "best": 9.0,
+            "diverged": 0,
+            **more,
+        }
         for method, values in scores.items()
         for seed, value in enumerate(values)
     ]
@@ -50,7 +58,10 @@ def test_one_headline_then_what_is_sure_and_what_is_level():
 def test_of_a_single_method_where_it_does_best_and_worst():
     rows = [row for name, scores in (("iid", BETTER), ("shards", BASE)) for row in
             rows_of({"base": scores}, variant=f"data.partition={name}")]  # fmt: skip
-    assert lines_of(rows)[0] == "base ends with test accuracy 0.617 with partition IID and 0.504 with partition shards."
+    assert (
+        lines_of(rows)[0]
+        == "base ends with test accuracy 0.617 with partition IID and 0.504 with partition shards."
+    )
     assert lines_of(rows_of({"base": BASE}))[0] == "base ends with test accuracy 0.504."
 
 
@@ -59,24 +70,46 @@ def test_of_a_loss_less_is_better():
     assert lines[0].startswith(
         "less leads with test loss 0.504 against 0.617 of base (0.113 better, 95 % 0.103 to 0.123;"
     )
-    assert lines[1].startswith("Surely better than base (p < 0.05 after Holm): less (-0.113, 95 % -0.123 to -0.103;")
+    assert lines[1].startswith(
+        "Surely better than base (p < 0.05 after Holm): less (-0.113, 95 % -0.123 to -0.103;"
+    )
 
 
 def test_a_baseline_that_leads_says_how_many_are_surely_worse():
     lines = lines_of(
-        rows_of({"base": BETTER, "level": [b - 0.001 * (i % 2) for i, b in enumerate(BETTER)], "less": BASE})
+        rows_of(
+            {
+                "base": BETTER,
+                "level": [b - 0.001 * (i % 2) for i, b in enumerate(BETTER)],
+                "less": BASE,
+            }
+        )
     )
-    assert lines[0] == "base, the baseline, leads with test accuracy 0.617; 1 of the 2 others is surely worse."
+    assert (
+        lines[0]
+        == "base, the baseline, leads with test accuracy 0.617; 1 of the 2 others is surely worse."
+    )
 
 
 def test_too_few_seeds_never_stand_beside_a_p_of_one():
-    few = rows_of({"base": [0.1, 0.1, 0.11], **{f"m{i}": [0.84, 0.83, 0.85 + 0.01 * i] for i in range(6)}})
+    few = rows_of(
+        {"base": [0.1, 0.1, 0.11], **{f"m{i}": [0.84, 0.83, 0.85 + 0.01 * i] for i in range(6)}}
+    )
     lines = lines_of(few)
-    assert "3 of 3 seeds better, too few to be sure" in lines[0] and not any("p = 1" in line for line in lines)
-    assert lines[1].startswith("Better than base by the 95 % interval, too few seeds to be sure: m5 (+0.7")
-    assert lines[-1].startswith("With 3 seeds no difference can be called sure: of 6 comparisons") and len(lines) == 3
+    assert "3 of 3 seeds better, too few to be sure" in lines[0] and not any(
+        "p = 1" in line for line in lines
+    )
+    assert lines[1].startswith(
+        "Better than base by the 95 % interval, too few seeds to be sure: m5 (+0.7"
+    )
+    assert (
+        lines[-1].startswith("With 3 seeds no difference can be called sure: of 6 comparisons")
+        and len(lines) == 3
+    )
     one = lines_of(rows_of({"base": [0.5], "a": [0.75], "b": [0.25]}))
-    assert one[0].startswith("a leads with test accuracy 0.750 against 0.500 of base, but cannot be told apart from it")
+    assert one[0].startswith(
+        "a leads with test accuracy 0.750 against 0.500 of base, but cannot be told apart from it"
+    )
     assert one[0].endswith("(0.25 better; 1 of 1 seed better).")
     assert one[-1].endswith("give is 1. 6 seeds could.")
 
@@ -84,11 +117,15 @@ def test_too_few_seeds_never_stand_beside_a_p_of_one():
 def test_under_attack_it_says_who_holds():
     chance = {"fleet.malicious=0": 0.1, "fleet.malicious=0.2": 0.1}
     rows = rows_of({"base": BETTER, "m": BASE}, variant="fleet.malicious=0")
-    rows += rows_of({"base": [0.1, 0.11, 0.1, 0.1, 0.1, 0.1, 0.1], "m": BASE}, variant="fleet.malicious=0.2")
+    rows += rows_of(
+        {"base": [0.1, 0.11, 0.1, 0.1, 0.1, 0.1, 0.1], "m": BASE}, variant="fleet.malicious=0.2"
+    )
     lines = lines_of(rows, chance=chance)
     start = "With 20 % malicious, m holds with test accuracy 0.504 against 0.101 of base, which is at chance level (0.4"
     assert lines[0].startswith(start)
-    assert lines[0].endswith("; with 0 % malicious, base leads with 0.617 (the other is surely worse).")
+    assert lines[0].endswith(
+        "; with 0 % malicious, base leads with 0.617 (the other is surely worse)."
+    )
     assert [line.split(":")[0] for line in lines[1:]] == [
         "With 0 % malicious",
         "With 20 % malicious",
@@ -114,7 +151,9 @@ def test_who_leads_under_an_attack_holds_only_where_half_of_the_gain_is_surely_l
     spread = [0.02, -0.01, 0.0, 0.01, -0.02, 0.015, -0.015]
     for left, verb in ((0.60, "holds"), (0.50, "leads"), (0.46, "leads"), (0.30, "leads")):
         rows = rows_of({"base": [0.8] * 7, "m": [0.9 + d for d in spread]}, variant=variants[0])
-        rows += rows_of({"base": [0.2] * 7, "m": [left + d for d in reversed(spread)]}, variant=variants[1])
+        rows += rows_of(
+            {"base": [0.2] * 7, "m": [left + d for d in reversed(spread)]}, variant=variants[1]
+        )
         headline = lines_of(rows, start=dict.fromkeys(variants, 0.1))[0]
         assert f"with 20 % malicious, it {verb} with" in headline, left
     assert "it leads with" in lines_of(rows)[0]  # nobody knows what training gains
@@ -123,7 +162,10 @@ def test_who_leads_under_an_attack_holds_only_where_half_of_the_gain_is_surely_l
 def test_where_seeds_suffice_a_difference_is_not_after_holm():
     """Ten seeds, two of which lean the other way: the interval leaves out 0, and seven such methods are too many."""
     lean = [0.03, 0.02, 0.025, 0.02, 0.03, 0.02, 0.025, 0.02, -0.006, -0.004]
-    scores = {"base": [0.5] * 10, **{f"m{i}": [0.5 + (1 + i / 100) * d for d in lean] for i in range(7)}}
+    scores = {
+        "base": [0.5] * 10,
+        **{f"m{i}": [0.5 + (1 + i / 100) * d for d in lean] for i in range(7)},
+    }
     lines = lines_of(rows_of(scores))
     assert lines[0].endswith("; 8 of 10 seeds better; by the 95 % interval, not after Holm).")
     assert lines[1].startswith("Better than base by the 95 % interval, not after Holm: m6 (+0.0")
@@ -136,14 +178,22 @@ def test_scores_that_are_the_same_are_one_test_and_told_once():
     rows = [
         row
         for value in values
-        for row in rows_of({"base": BASE, "better": BETTER, "level": LEVEL}, variant=f"client.mu={value}")
+        for row in rows_of(
+            {"base": BASE, "better": BETTER, "level": LEVEL}, variant=f"client.mu={value}"
+        )
     ]
-    table = {(row["variant"], row["method"]): row["p_adjusted"] for row in against(rows, "base", "final")}
+    table = {
+        (row["variant"], row["method"]): row["p_adjusted"] for row in against(rows, "base", "final")
+    }
     alone = {
         row["method"]: row["p_adjusted"]
-        for row in against(rows_of({"base": BASE, "better": BETTER, "level": LEVEL}), "base", "final")
+        for row in against(
+            rows_of({"base": BASE, "better": BETTER, "level": LEVEL}), "base", "final"
+        )
     }
-    assert all(table[f"client.mu={value}", method] == p for value in values for method, p in alone.items())
+    assert all(
+        table[f"client.mu={value}", method] == p for value in values for method, p in alone.items()
+    )
     lines = lines_of(rows)
     assert [line for line in lines if "the same scores" in line] == [
         f"With client μ {value}: the same scores as with client μ 0.1." for value in values[1:]
@@ -157,7 +207,9 @@ def test_methods_that_do_not_read_an_axis_are_told_once_beside_those_that_do():
     lines = lines_of(rows)
     assert "With client μ 0.2: the same scores as with client μ 0.1: same." in lines
     twins = lines_of(rows_of({"base": BASE, "one": BETTER, "two": BETTER}))
-    assert twins[1].endswith("one and two (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better; the same scores).")
+    assert twins[1].endswith(
+        "one and two (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better; the same scores)."
+    )
 
 
 def test_no_interval_of_width_0_is_printed():
@@ -170,8 +222,12 @@ def test_no_interval_of_width_0_is_printed():
 def test_sentences_say_as_data_what_they_claim():
     lines = lines_of(rows_of({"base": BASE, "level": LEVEL, "better": BETTER}))
     claims = claims_of(lines)
-    assert {(claim.kind, claim.who, claim.whom) for claim in claims} == {(BETTER_OR_WORSE, "better", "base")}
-    assert all(claim.p == pytest.approx(2 * 2 / 2**7) for claim in claims) and not claims_of(lines[2:])
+    assert {(claim.kind, claim.who, claim.whom) for claim in claims} == {
+        (BETTER_OR_WORSE, "better", "base")
+    }
+    assert all(claim.p == pytest.approx(2 * 2 / 2**7) for claim in claims) and not claims_of(
+        lines[2:]
+    )
     assert json.loads(json.dumps(lines)) == lines  # to everything else they are texts
 
 
@@ -181,10 +237,15 @@ def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_weight_togeth
     rows = []
     for i, value in enumerate(values):
         better = [score + i / 1000 for score in BETTER]
-        rows += rows_of({"base": BASE, "better": better, "level": LEVEL}, variant=f"client.lr={value:.1f}")
+        rows += rows_of(
+            {"base": BASE, "better": better, "level": LEVEL}, variant=f"client.lr={value:.1f}"
+        )
     more = [{**row, "seed": seed} for row in rows for seed in (row["seed"], row["seed"] + 7)]
     about = said(more)
-    assert about.lines[0].startswith("better has the best mean in all 9 variations") and len(about.lines) == 1
+    assert (
+        about.lines[0].startswith("better has the best mean in all 9 variations")
+        and len(about.lines) == 1
+    )
     assert {standing.verdict for group in about.standings.values() for standing in group} == {
         "",
         "surely better",
@@ -192,16 +253,28 @@ def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_weight_togeth
     }
     assert len({claim.where for claim in about.claims if claim.kind == BETTER_OR_WORSE}) == 9
     few = said([row for row in more if row["variant"] < "client.lr=0.3"])
-    assert [line.weight.name for line in few.lines] == ["HEADLINE", "SURE", "LEVEL", "SURE", "REPEATED"]
+    assert [line.weight.name for line in few.lines] == [
+        "HEADLINE",
+        "SURE",
+        "LEVEL",
+        "SURE",
+        "REPEATED",
+    ]
 
 
 def test_the_column_says_of_every_method_what_came_of_it():
     chance = {"": 0.12}
-    scores = {"base": BETTER, "level": [b - 0.001 * (i % 2) for i, b in enumerate(BETTER)], "less": [0.1] * 7}
+    scores = {
+        "base": BETTER,
+        "level": [b - 0.001 * (i % 2) for i, b in enumerate(BETTER)],
+        "less": [0.1] * 7,
+    }
     rows = rows_of({**scores, "wild": BASE, "gone": BASE, "idle": BASE})
     for row in rows:
         row["diverged"] = int(row["method"] == "wild")
-        row |= {"status": "failed", "metric": None, "final": None} if row["method"] == "gone" else {}
+        row |= (
+            {"status": "failed", "metric": None, "final": None} if row["method"] == "gone" else {}
+        )
         row |= {"status": "not_run", "final": None} if row["method"] == "idle" else {}
     about = said(rows, chance=chance)
     assert {standing.method: standing.verdict for standing in about.standings[""]} == {
@@ -223,15 +296,31 @@ def test_headlines_of_regressions_name_r2_and_mae():
     errors = {("", "base"): "R² 0.71, MAE 0.52", ("", "less"): "R² 0.8, MAE 0.4"}
     start = "less leads with test loss 0.504 (R² 0.8, MAE 0.4) against 0.617 (R² 0.71, MAE 0.52) of base (0.113 better"
     assert lines_of(rows, errors=errors)[0].startswith(start)
-    assert lines_of(rows_of({"base": BASE, "m": BETTER}, "test_r2"))[0].startswith("m leads with test R² 0.617 against")
-    assert lines_of(rows_of({"base": BETTER, "m": BASE}, "test_mae"))[0].startswith("m leads with test MAE 0.504")
+    assert lines_of(rows_of({"base": BASE, "m": BETTER}, "test_r2"))[0].startswith(
+        "m leads with test R² 0.617 against"
+    )
+    assert lines_of(rows_of({"base": BETTER, "m": BASE}, "test_mae"))[0].startswith(
+        "m leads with test MAE 0.504"
+    )
 
 
 def test_chance_is_the_share_of_the_most_frequent_label():
-    table = pd.DataFrame({"client": ["A", "A", "B"], "label": ["cat", "dog", "dog"], "samples": [4, 2, 4]})
-    assert chance_levels(table, "test_accuracy") == {"": 0.6} and chance_levels(table, "test_loss") == {}
-    assert chance_levels(table.assign(label=None), "test_accuracy") == chance_levels(None, "test_accuracy") == {}
-    assert chance_levels(table.assign(variant=["x", "x", "y"]), "test_accuracy") == {"x": 4 / 6, "y": 1.0}
+    table = pd.DataFrame(
+        {"client": ["A", "A", "B"], "label": ["cat", "dog", "dog"], "samples": [4, 2, 4]}
+    )
+    assert (
+        chance_levels(table, "test_accuracy") == {"": 0.6}
+        and chance_levels(table, "test_loss") == {}
+    )
+    assert (
+        chance_levels(table.assign(label=None), "test_accuracy")
+        == chance_levels(None, "test_accuracy")
+        == {}
+    )
+    assert chance_levels(table.assign(variant=["x", "x", "y"]), "test_accuracy") == {
+        "x": 4 / 6,
+        "y": 1.0,
+    }
 
 
 def test_failures_and_losses_without_bound():
@@ -244,7 +333,9 @@ def test_failures_and_losses_without_bound():
         "Surely worse than base (p < 0.05 after Holm): wild (0 of 7 seeds better; 7 of 7 runs diverged).",
         "Failed under all seeds, compared with nothing: gone.",
     ]
-    assert lines_of([{**row, "status": "failed", "metric": None} for row in rows]) == ["No run has a score."]
+    assert lines_of([{**row, "status": "failed", "metric": None} for row in rows]) == [
+        "No run has a score."
+    ]
 
 
 def test_methods_that_have_not_run_are_told_from_those_that_failed():
@@ -260,10 +351,15 @@ def test_methods_that_have_not_run_are_told_from_those_that_failed():
         "Failed under all seeds, compared with nothing: gone.",
         "Not run, and so without a score, since no round was aggregated: idle (7 of 7 seeds), part (1 of 7 seeds).",
     ]
-    counts = {row["method"]: (row["failed"], row.get("not_run")) for row in against(rows, "base", "final")}
+    counts = {
+        row["method"]: (row["failed"], row.get("not_run")) for row in against(rows, "base", "final")
+    }
     assert counts == {"base": (0, None), "idle": (0, 7), "gone": (7, None), "part": (0, 1)}
     assert lines_of(
-        [{**row, "status": "not_run"} for row in rows_of({"base": BASE}, variant="fleet.malicious=0.2")]
+        [
+            {**row, "status": "not_run"}
+            for row in rows_of({"base": BASE}, variant="fleet.malicious=0.2")
+        ]
     ) == [
         "No run has a score.",
         "Not run, and so without a score, since no round was aggregated: base with 20 % malicious (7 of 7 seeds).",
@@ -296,16 +392,23 @@ def test_the_baselines_own_row_changes_nothing():
         {**dict.fromkeys(table[0]), "method": "base", "baseline": "base", "seeds": 7},
         *(r for r in table if r["method"] != "base"),
     ]
-    one, other = (findings_of({"compare": part, "summary": rows}, "base") for part in (own, own[1:]))
+    one, other = (
+        findings_of({"compare": part, "summary": rows}, "base") for part in (own, own[1:])
+    )
     assert verdict(one) == verdict(other)
     assert results(rows, own, "final") == results(rows, own[1:], "final")
 
 
 def test_seeds_are_counted_with_their_ties():
     rows = rows_of({"base": [0.1, 0.2, 0.3, 0.4], "m": [0.1, 0.3, 0.2, 0.3]})
-    (standing,) = [s for s in standings(against(rows, "base", "final"), rows, "base", "final")[""] if s.row]
+    (standing,) = [
+        s for s in standings(against(rows, "base", "final"), rows, "base", "final")[""] if s.row
+    ]
     assert standing.seeds == "1 of 4 seeds better, 1 tied"
-    assert results(rows, against(rows, "base", "final"), "final")[1]["better in"][0] == "1 of 4, 1 tied"
+    assert (
+        results(rows, against(rows, "base", "final"), "final")[1]["better in"][0]
+        == "1 of 4, 1 tied"
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,4 +443,6 @@ def test_paths_that_have_a_title_are_keys_of_a_scenario():
     for path in words.TITLES:
         first, *rest = path.split(".")
         assert first in Spec.model_fields
-        assert len(rest) != 1 or first not in sections or rest[0] in sections[first].model_fields, path
+        assert len(rest) != 1 or first not in sections or rest[0] in sections[first].model_fields, (
+            path
+        )

@@ -58,34 +58,59 @@ def lines_of(rows):
 def test_the_worst_attack_is_that_of_the_lowest_mean_and_no_attack_is_none():
     rows = summary()
     table = pd.DataFrame(worst_cases(rows, "final"))
-    assert table["variant"].tolist() == ["data.partition.alpha=1"] * 3 + ["data.partition.alpha=0.1"] * 3
     assert (
-        table["method"].tolist() == ["b", "c", "a"] * 2 and set(table["attacks"]) == {2} and set(table["best"]) == {"b"}
+        table["variant"].tolist()
+        == ["data.partition.alpha=1"] * 3 + ["data.partition.alpha=0.1"] * 3
     )
-    assert table["attack"].tolist()[:3] == ["wire=[gaussian]", *["wire=[{kind: sign_flip, scale: 5}]"] * 2]
+    assert (
+        table["method"].tolist() == ["b", "c", "a"] * 2
+        and set(table["attacks"]) == {2}
+        and set(table["best"]) == {"b"}
+    )
+    assert table["attack"].tolist()[:3] == [
+        "wire=[gaussian]",
+        *["wire=[{kind: sign_flip, scale: 5}]"] * 2,
+    ]
     frame = pd.DataFrame(rows)
-    scores = lambda method, attack: frame.query("method == @method and variant == @attack")["final"].to_numpy()
+    scores = lambda method, attack: frame.query("method == @method and variant == @attack")[
+        "final"
+    ].to_numpy()
     b = scores("b", "wire=[gaussian], data.partition.alpha=1")
-    others = [scores(m, "wire=[{kind: sign_flip, scale: 5}], data.partition.alpha=1") for m in ("c", "a")]
+    others = [
+        scores(m, "wire=[{kind: sign_flip, scale: 5}], data.partition.alpha=1") for m in ("c", "a")
+    ]
     first = table.iloc[0]
-    assert (first["mean"], first["ci_low"], first["ci_high"]) == pytest.approx((b.mean(), *interval(b)), rel=1e-12)
+    assert (first["mean"], first["ci_low"], first["ci_high"]) == pytest.approx(
+        (b.mean(), *interval(b)), rel=1e-12
+    )
     assert first["sd"] == pytest.approx(b.std(ddof=1))
     assert all((b > other).all() for other in others)
     pairs = 2 * 3  # of methods, under two variations
-    assert table["p_adjusted"].tolist()[1:3] == [pairs * 2 / 2**8] * 2 and np.isnan(first["p_adjusted"])
+    assert table["p_adjusted"].tolist()[1:3] == [pairs * 2 / 2**8] * 2 and np.isnan(
+        first["p_adjusted"]
+    )
 
 
 def test_a_run_that_diverged_is_the_worst_there_is():
     rows = summary(seeds=2)
     rows[-1] |= {"diverged": 1}  # c under noise, one of two seeds
-    (c,) = [row for row in worst_cases(rows, "final") if row["method"] == "c" and row["variant"].endswith("0.1")]
+    (c,) = [
+        row
+        for row in worst_cases(rows, "final")
+        if row["method"] == "c" and row["variant"].endswith("0.1")
+    ]
     assert c["attack"] == "wire=[gaussian]" and c["mean"] < 0.4
 
 
 def test_sentences():
     lines = lines_of(summary())
-    assert lines[0].startswith("Under the worst of 2 attacks, with partition α 1: b keeps test accuracy 0.6 (gaussian")
-    assert "on the wire), surely more than 2 of 2; a keeps 0.2 (sign flip scale 5" in lines[0] and len(lines) == 2
+    assert lines[0].startswith(
+        "Under the worst of 2 attacks, with partition α 1: b keeps test accuracy 0.6 (gaussian"
+    )
+    assert (
+        "on the wire), surely more than 2 of 2; a keeps 0.2 (sign flip scale 5" in lines[0]
+        and len(lines) == 2
+    )
 
 
 def test_an_exchange_takes_the_worst_attacks_anew():
@@ -97,7 +122,9 @@ def test_an_exchange_takes_the_worst_attacks_anew():
     hits = 0
     for signs in itertools.product((False, True), repeat=5):
         swapped = np.array(signs)[:, None]
-        hits += gap(np.where(swapped, other, one), np.where(swapped, one, other)) >= observed - 1e-12
+        hits += (
+            gap(np.where(swapped, other, one), np.where(swapped, one, other)) >= observed - 1e-12
+        )
     assert exchanged(one, other) == exchanged(other, one) == hits / 2**5
 
 
@@ -105,36 +132,52 @@ def test_under_one_attack_it_is_the_paired_test():
     rng = np.random.default_rng(4)
     one, other = rng.normal(0.3, 1, (2, 7, 1))
     d = (one - other)[:, 0]
-    assert exchanged(one, other) == stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
-    greater = stats.permutation_test((d,), np.mean, permutation_type="samples", alternative="greater").pvalue
+    assert (
+        exchanged(one, other)
+        == stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
+    )
+    greater = stats.permutation_test(
+        (d,), np.mean, permutation_type="samples", alternative="greater"
+    ).pvalue
     assert beyond(one, other) == greater
 
 
 def test_infinite_losses_count_by_their_place():
     one = np.array([[1.0, 2.0], [1.0, 2.0]])
     lost = np.full((2, 2), -np.inf)
-    assert worst_apart(one, lost) == worst_apart(lost, one) == 0.5 and worst_apart(lost, lost) == 1.0
+    assert (
+        worst_apart(one, lost) == worst_apart(lost, one) == 0.5 and worst_apart(lost, lost) == 1.0
+    )
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fares", [[0, 0, 0, 0, 0], [0, 0.4, 0.4, 0.4, 0.4]], ids=["alike", "unlike"])
+@pytest.mark.parametrize(
+    "fares", [[0, 0, 0, 0, 0], [0, 0.4, 0.4, 0.4, 0.4]], ids=["alike", "unlike"]
+)
 def test_a_choice_of_attacks_makes_no_difference_sure(fares):
     """The worst attacks of both are equally bad; those of the second are all as bad as its worst."""
     rng = np.random.default_rng(5)
-    p = [worst_apart(rng.normal(fares, 0.01, (8, 5)), rng.normal(0, 0.01, (8, 5))) for _ in range(300)]
+    p = [
+        worst_apart(rng.normal(fares, 0.01, (8, 5)), rng.normal(0, 0.01, (8, 5)))
+        for _ in range(300)
+    ]
     assert np.mean(np.array(p) < 0.05) <= 0.06
 
 
 def test_what_is_surely_more_is_a_claim():
     claims = claims_of(lines_of(summary()))
-    assert {(claim.who, claim.whom) for claim in claims} == {("b", "a"), ("b", "c")} and len(claims) == 4
+    assert {(claim.who, claim.whom) for claim in claims} == {("b", "a"), ("b", "c")} and len(
+        claims
+    ) == 4
     assert not claims_of(lines_of(summary(seeds=7)))  # 12 / 2**7 is too much
 
 
 def test_where_attacks_do_not_vary_there_is_nothing():
     rows = [row for row in summary() if row["wire"] != "[gaussian]"]
     assert (
-        by_attack(rows) == {} and worst_cases(rows, "final") == [] and figures_of_attacks(rows, about({}, rows)) == []
+        by_attack(rows) == {}
+        and worst_cases(rows, "final") == []
+        and figures_of_attacks(rows, about({}, rows)) == []
     )
     assert parted("") == ("", "") and parted("fleet.malicious=0.2") == ("fleet.malicious=0.2", "")
     assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
@@ -152,7 +195,9 @@ def test_codecs_on_the_wire_are_no_attacks():
 
 
 def test_figure_has_a_number_for_every_pair():
-    first, second = figures_of_attacks(summary(), about({"name": "grid"}, summary(), order=["c", "a", "b"]))
+    first, second = figures_of_attacks(
+        summary(), about({"name": "grid"}, summary(), order=["c", "a", "b"])
+    )
     (axes,) = first.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["c", "a", "b"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["sign flip scale 5", "gaussian"]
@@ -173,10 +218,14 @@ def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
         "evaluate": {"every": 3},
     }
     wires = [[], [{"kind": "sign_flip", "scale": 5}], [{"kind": "nonfinite"}]]
-    compared = fedsim.compare(scenario, methods=["mean", "median"], vary={"wire": wires}, out=tmp_path / "out")
+    compared = fedsim.compare(
+        scenario, methods=["mean", "median"], vary={"wire": wires}, out=tmp_path / "out"
+    )
     kept = pd.read_csv(tmp_path / "out" / "worst.csv")
     assert kept["method"].tolist() == ["median", "mean"] == compared.worst["method"].tolist()
-    assert compared.verdict[0].startswith("Under the worst of 2 attacks: median keeps test accuracy")
+    assert compared.verdict[0].startswith(
+        "Under the worst of 2 attacks: median keeps test accuracy"
+    )
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     frames = {"summary": compared.summary, "compare": compared.table, "rounds": compared.rounds}
     files = derived_files(frames, record)

@@ -23,7 +23,9 @@ CHEAPEST = (15, 13, 17, 21, 18, 10, 16, 22, 25, 3, 14, 12, 11, 1, 2, 5, 6, 8, 19
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="*", type=int, metavar="ROW")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--quick", action="store_true")
@@ -50,7 +52,9 @@ def main() -> None:
         figure = take(asked.quick)
         print(f"{row}: {'met' if figure.met else 'NOT MET'}: {figure.text}", flush=True)
         if not asked.quick:
-            table.keep(row, figure, f"python -m tests.trust {row}", time.monotonic() - began, commit())
+            table.keep(
+                row, figure, f"python -m tests.trust {row}", time.monotonic() - began, commit()
+            )
     if not asked.quick:
         table.PAGE.write_text(table.page())
 
@@ -58,7 +62,10 @@ def main() -> None:
 def commit() -> str:
     """Of the tree that was measured."""
     words = ["git", "rev-parse", "--short=7", "HEAD"]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() or "no commit"
+    return (
+        subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        or "no commit"
+    )
 
 
 if __name__ == "__main__":

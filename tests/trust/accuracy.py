@@ -12,7 +12,9 @@ from trust.table import Figure
 EPS = {np.float32: 2.0**-24, np.float64: 2.0**-53}  # half a unit in the last place, relative
 
 
-def cases(clients: int, columns: int, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def cases(
+    clients: int, columns: int, rng: np.random.Generator
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, updates `[K, D]` in float32, and weights `[K]`: whole numbers up to 10^9."""
     heavy = np.exp(rng.uniform(0, np.log(1e9), clients)).astype(np.int64) + 1
     plain = rng.normal(size=(clients, columns)).astype(np.float32)
@@ -56,11 +58,15 @@ def judged(updates: np.ndarray, weights: np.ndarray, dtype: type) -> tuple[float
     return ulps, bounds
 
 
-def in_other_order(updates: np.ndarray, weights: np.ndarray, dtype: type, rng: np.random.Generator) -> float:
+def in_other_order(
+    updates: np.ndarray, weights: np.ndarray, dtype: type, rng: np.random.Generator
+) -> float:
     """Share of elements (as float32) that change when the same clients stand in another order."""
     order = rng.permutation(len(weights))
     one, other = (
-        np.asarray(fedsim.aggregate("mean", updates[i].astype(dtype), weights=weights[i])).astype(np.float32)
+        np.asarray(fedsim.aggregate("mean", updates[i].astype(dtype), weights=weights[i])).astype(
+            np.float32
+        )
         for i in (slice(None), order)
     )
     return float((one != other).mean())
@@ -79,7 +85,9 @@ def averages(quick: bool) -> Figure:
                 found.append((ulps, bound, changed))
                 print(f"  {clients:>6} {dtype.__name__} {name}: {ulps:.3g} ulp, {bound:.3g} eps, {changed:.1%} by order",
                       flush=True)  # fmt: skip
-    single, double = ([max(column) for column in zip(*found, strict=True)] for found in worst.values())
+    single, double = (
+        [max(column) for column in zip(*found, strict=True)] for found in worst.values()
+    )
     text = (
         f"K to {max(sizes):,}, weights to 1e9, against math.fsum. float64: at most {double[0]:.2f} float32 ulp, error at "
         f"most {double[1]:.3g} eps·Σ|w x|/Σw, {double[2]:.2%} of the elements by order (rounded to float32). "

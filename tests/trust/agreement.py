@@ -19,7 +19,12 @@ from trust.table import Figure
 BASE = {
     "name": "agreement",
     "rounds": 30,
-    "data": {"kind": "digits", "clients": 50, "partition": {"kind": "dirichlet", "alpha": 0.3}, "test": 0.4},
+    "data": {
+        "kind": "digits",
+        "clients": 50,
+        "partition": {"kind": "dirichlet", "alpha": 0.3},
+        "test": 0.4,
+    },
     "model": {"kind": "mlp", "hidden": [32]},
     "cohort": {"kind": "uniform", "size": 10},
     "client": {"lr": 0.1, "batch": 16, "epochs": 2},
@@ -54,9 +59,16 @@ def measured(sections: dict, seeds: int) -> dict:
     import fedsim
     from trust import streams
 
-    drawn = streams.facts({"data": BASE["data"], "cohort": BASE["cohort"], "client": BASE["client"]})
+    drawn = streams.facts(
+        {"data": BASE["data"], "cohort": BASE["cohort"], "client": BASE["client"]}
+    )
     drawn.pop("start model")
-    integers, accuracies, models, dtype = hashlib.sha256(b"".join(drawn.values())), [], [], np.float32
+    integers, accuracies, models, dtype = (
+        hashlib.sha256(b"".join(drawn.values())),
+        [],
+        [],
+        np.float32,
+    )
     if sections.get("numerics", {}).get("dtype") == "float64":
         dtype = np.float64
     for seed in range(seeds):
@@ -64,11 +76,24 @@ def measured(sections: dict, seeds: int) -> dict:
         result = fedsim.run({**BASE, **sections}, seeds=[seed], params=params)
         for r in range(1, BASE["rounds"] + 1):
             integers.update(result.experiment.plans[seed].round(r).ids.tobytes())
-        counted = result.rounds[["round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped"]]
-        integers.update(result.partition.to_csv(index=False).encode() + counted.to_csv(index=False).encode())
+        counted = result.rounds[
+            ["round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped"]
+        ]
+        integers.update(
+            result.partition.to_csv(index=False).encode() + counted.to_csv(index=False).encode()
+        )
         accuracies.append(100 * float(result.summary["final"].iloc[0]))
-        models.append(np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(result.model())]).astype(float).tolist())
-    return {"jax": jax.__version__, "accuracy": accuracies, "models": models, "integers": integers.hexdigest()}
+        models.append(
+            np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(result.model())])
+            .astype(float)
+            .tolist()
+        )
+    return {
+        "jax": jax.__version__,
+        "accuracy": accuracies,
+        "models": models,
+        "integers": integers.hexdigest(),
+    }
 
 
 def elsewhere(sections: dict, seeds: int, first: str = "") -> dict:
@@ -90,7 +115,10 @@ def compared(quick: bool) -> Figure:
     """Differences of the means over the same seeds, with 95 % intervals by Student's t."""
     seeds = 2 if quick else 10
     here = elsewhere({}, seeds)
-    others = {name: elsewhere(dict(s), seeds) for name, s in list(ELSEWHERE.items())[: 1 if quick else None]}
+    others = {
+        name: elsewhere(dict(s), seeds)
+        for name, s in list(ELSEWHERE.items())[: 1 if quick else None]
+    }
     if (folder := os.environ.get("FEDSIM_OTHER_JAX")) and not quick:
         found = elsewhere({}, seeds, folder)
         assert found["jax"] != here["jax"]
@@ -102,7 +130,10 @@ def compared(quick: bool) -> Figure:
         low, high = gaps.mean() - half, gaps.mean() + half
         same = other["integers"] == here["integers"]
         models = np.array(here["models"])
-        apart = np.max(np.linalg.norm(np.subtract(other["models"], models), axis=1) / np.linalg.norm(models, axis=1))
+        apart = np.max(
+            np.linalg.norm(np.subtract(other["models"], models), axis=1)
+            / np.linalg.norm(models, axis=1)
+        )
         met &= same and (quick or (-WITHIN <= low and high <= WITHIN))
         told.append(
             f"{name} {low:+.2f} to {high:+.2f} points (models {apart:.1g} apart){'' if same else ', INTEGERS DIFFER'}"

@@ -32,7 +32,12 @@ EDITS = {
     "block": [f"numerics.block={n}" for n in (3, 5, 7, 10)],
     "samples": ["data.resident_mb=0"],
     "memory": ["checkpoint.resident_mb=0"],
-    "metrics": ["evaluate.diagnostics=true", "evaluate.every=2", "evaluate.every=5", "evaluate.last=1"],
+    "metrics": [
+        "evaluate.diagnostics=true",
+        "evaluate.every=2",
+        "evaluate.every=5",
+        "evaluate.last=1",
+    ],
     "company": ["seeds=[0, 3]", "seeds=[5, 0, 9]", "seeds=2"],
     "commits": ["checkpoint.rounds=1", "checkpoint.rounds=4"],
 }
@@ -47,7 +52,9 @@ def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) 
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]),
     }
     here = f"import os; os.sched_setaffinity(0, range({cores}))\n"
-    done = subprocess.run([sys.executable, "-c", here + code, *words], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", here + code, *words], capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -121,9 +128,14 @@ def layouts(quick: bool) -> Figure:
     for place, (cores, devices) in enumerate(PLACES):
         share = cells[place :: len(PLACES)]
         found = elsewhere(code, cores, devices, place, json.dumps(share))
-        different = [asked for asked, got in zip(share, found, strict=True) if got != expected[asked["name"]]]
+        different = [
+            asked for asked, got in zip(share, found, strict=True) if got != expected[asked["name"]]
+        ]
         wrong += different
-        print(f"  {cores} cores, {devices} devices: {len(share)} cells, {different} differ", flush=True)
+        print(
+            f"  {cores} cores, {devices} devices: {len(share)} cells, {different} differ",
+            flush=True,
+        )
     beside = side_by_side()
     equal = count - len(wrong)
     workloads_of_cells = ", ".join(CELLS)
@@ -139,7 +151,12 @@ def layouts(quick: bool) -> Figure:
 
 def side_by_side() -> bool:
     """Whether a comparison comes out the same when two processes play its runs."""
-    scenario = {"name": "jobs", "numerics": {"threads": 4}, **workloads.WORKLOADS["together"], "seeds": 2}
+    scenario = {
+        "name": "jobs",
+        "numerics": {"threads": 4},
+        **workloads.WORKLOADS["together"],
+        "seeds": 2,
+    }
     scenario.pop("method")
     with tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / str(jobs) for jobs in (1, 2)]
@@ -166,7 +183,9 @@ def pieces(quick: bool) -> Figure:
                 with tempfile.TemporaryDirectory() as folder:
                     edits = [f"checkpoint.rounds={commits}"] if commits else []
                     options = {"out": Path(folder) / "run", "pictures": False} if commits else {}
-                    got = workloads.digest(workloads.run(name, edits, **options, **({"calls": calls} if calls else {})))
+                    got = workloads.digest(
+                        workloads.run(name, edits, **options, **({"calls": calls} if calls else {}))
+                    )
                 cells += 1
                 wrong += [(name, calls, commits)] * (got != expected)
         for rests in (1, 2, 3):

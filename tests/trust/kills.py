@@ -38,7 +38,9 @@ def killed(quick: bool) -> Figure:
         struck += at_every_operation("test_killed_at_every_operation", "disk")
         struck += at_every_operation("test_killed_at_every_operation", "resident", every=3)
     every = (
-        "none in the small version" if quick else "every one where client memory is a file, every third where it is not"
+        "none in the small version"
+        if quick
+        else "every one where client memory is a file, every third where it is not"
     )
     scenarios = ", ".join(names)
     text = (
@@ -87,7 +89,9 @@ def at_every_operation(name: str, *kinds: str, every: int = 1, **more) -> Counte
 
         @functools.cache
         def undisturbed(kind, seeds):
-            return played(tiny(module.KINDS[kind], seeds=list(seeds)), next(folders) / "out", pictures=False)
+            return played(
+                tiny(module.KINDS[kind], seeds=list(seeds)), next(folders) / "out", pictures=False
+            )
 
         for kind in kinds:
             parts = range(module.PARTS) if "part" in test.__code__.co_varnames else [None]
@@ -104,7 +108,9 @@ def failing(quick: bool) -> Figure:
     """Every operation fails, once or for good; no free descriptor; bytes taken a few at a time."""
     if quick:
         seen = at_every_operation("test_no_descriptor_is_free", "resident")
-        return Figure(f"{seen['struck']} times no descriptor was free: a line, resumed to equal bytes", True)
+        return Figure(
+            f"{seen['struck']} times no descriptor was free: a line, resumed to equal bytes", True
+        )
     once = at_every_operation("test_every_operation_fails", "disk", lasting=False)
     lasting = at_every_operation("test_every_operation_fails", "resident", every=3, lasting=True)
     none = at_every_operation("test_no_descriptor_is_free", "resident", "disk")
@@ -127,11 +133,11 @@ def signalled(quick: bool) -> Figure:
         assert script.finished(file, folder / "whole").returncode == 0
         expected, numbers = bits(folder / "whole"), list(script.CODES)
         for n in range(count):
-            took.append(script.trial(file, folder / str(n), numbers[n % 2], rng.uniform(0, 0.6), expected))
-    text = (
-        f"{count} of {count} at random times: exit 130 or 143, longest {max(took):.2f} s, mean {sum(took) / count:.2f} s, \
+            took.append(
+                script.trial(file, folder / str(n), numbers[n % 2], rng.uniform(0, 0.6), expected)
+            )
+    text = f"{count} of {count} at random times: exit 130 or 143, longest {max(took):.2f} s, mean {sum(took) / count:.2f} s, \
 0 leftovers, gone on with to equal bytes"
-    )
     return Figure(text, max(took) <= 5 and (quick or count >= 100))
 
 
@@ -144,9 +150,13 @@ def raced(quick: bool) -> Figure:
         file = written(script.SCENARIO, folder / "scenario.yaml")
         assert script.finished(file, folder / "whole").returncode == 0
         expected = bits(folder / "whole")
-        ways = [script.race(file, folder / f"r{n}", expected, ("--resume",) if n % 2 else ()) for n in range(count)]
+        ways = [
+            script.race(file, folder / f"r{n}", expected, ("--resume",) if n % 2 else ())
+            for n in range(count)
+        ]
         print(
-            f"  {ways.count('locked')} locked, {ways.count('late')} late, {time.monotonic() - began:.0f} s", flush=True
+            f"  {ways.count('locked')} locked, {ways.count('late')} late, {time.monotonic() - began:.0f} s",
+            flush=True,
         )
         for writers in (2, 4):
             (folder / str(writers)).mkdir()
@@ -168,7 +178,13 @@ def damaged(quick: bool) -> Figure:
         for n, (_, came) in enumerate(trials(template, expected, scratch, 9, count), 1):
             seen[came] += 1
             if n % 500 == 0:
-                print(f"  {n}: {dict(seen)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    text = f"{count:,} damaged: {seen['refused']:,} refused, {seen['equal, warned']:,} went on from the commit before \
+                print(
+                    f"  {n}: {dict(seen)}, {time.monotonic() - began:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
+    text = (
+        f"{count:,} damaged: {seen['refused']:,} refused, {seen['equal, warned']:,} went on from the commit before \
 to equal bytes, {seen['equal']:,} harmless (equal bytes), 0 silently different"
+    )
     return Figure(text, sum(seen.values()) == count and (quick or count >= 10_000))

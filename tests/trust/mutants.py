@@ -55,8 +55,14 @@ def sites(tree: ast.AST) -> Iterator[tuple[ast.AST, list]]:
     skipped: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            outside = [*node.decorator_list, node.returns, *(a.annotation for a in _arguments(node.args))]
-            skipped |= {id(inner) for part in outside if part is not None for inner in ast.walk(part)}
+            outside = [
+                *node.decorator_list,
+                node.returns,
+                *(a.annotation for a in _arguments(node.args)),
+            ]
+            skipped |= {
+                id(inner) for part in outside if part is not None for inner in ast.walk(part)
+            }
         elif isinstance(node, ast.AnnAssign):
             skipped |= {id(inner) for inner in ast.walk(node.annotation)}
         elif isinstance(node, ast.JoinedStr | ast.Raise):
@@ -81,7 +87,9 @@ def _changes(node: ast.AST) -> list:
     if isinstance(node, ast.AugAssign) and type(node.op) in COMPUTED:
         changes.append(lambda n: setattr(n, "op", COMPUTED[type(n.op)]()))
     if isinstance(node, ast.BoolOp):
-        changes.append(lambda n: setattr(n, "op", ast.Or() if isinstance(n.op, ast.And) else ast.And()))
+        changes.append(
+            lambda n: setattr(n, "op", ast.Or() if isinstance(n.op, ast.And) else ast.And())
+        )
     if isinstance(node, ast.If | ast.IfExp | ast.While):
         changes.append(lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test)))
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -134,7 +142,12 @@ def mutant(module: str, number: int, choice: int) -> Mutant:
 
 def everything() -> list[tuple[str, int, int]]:
     """All mutants of all modules, unmade."""
-    return [(module, *place) for modules in MODULES.values() for module in modules for place in places(module)]
+    return [
+        (module, *place)
+        for modules in MODULES.values()
+        for module in modules
+        for place in places(module)
+    ]
 
 
 def sample(count: int, seed: int = 24) -> list[Mutant]:
@@ -146,7 +159,9 @@ def sample(count: int, seed: int = 24) -> list[Mutant]:
     drawn = []
     for number, place in enumerate(everything()):
         made = mutant(*place)
-        seen[made.module, made.change] += 1  # equal changes of equal lines are told apart by their order
+        seen[made.module, made.change] += (
+            1  # equal changes of equal lines are told apart by their order
+        )
         name = f"{seed} {made.module} {made.change} {seen[made.module, made.change]}"
         drawn.append((hashlib.sha256(name.encode()).hexdigest(), number, made))
     return [made for _, made in sorted((number, made) for _, number, made in sorted(drawn)[:count])]

@@ -24,7 +24,9 @@ SURVIVED = Path(__file__).with_name("survivors.json")
 EQUIVALENT = Path(__file__).with_name(
     "equivalent.json"
 )  # mutants that change no result, each read by hand, with the reason
-LOG = Path(__file__).with_name("killed.json")  # what was killed once is not run again, while its module stays as it is
+LOG = Path(__file__).with_name(
+    "killed.json"
+)  # what was killed once is not run again, while its module stays as it is
 FILES = {
     "rules": ("test_rules_by_hand", "test_rules", "test_robust_oracles"),
     "persistence": ("test_persistence_by_hand", "test_power", "test_resume", "test_persistence"),
@@ -32,7 +34,13 @@ FILES = {
     "plan": ("test_plan_by_hand", "test_lanes"),
 }
 WIDER = {  # what those that survive these meet as well
-    "rules": ("test_oracles", "test_methods", "test_fixed_points", "test_reference_rules", "test_reference_methods"),
+    "rules": (
+        "test_oracles",
+        "test_methods",
+        "test_fixed_points",
+        "test_reference_rules",
+        "test_reference_methods",
+    ),
     "persistence": (
         "test_locks",
         "test_commits",
@@ -102,7 +110,9 @@ IMPORTED = (
     "rich", "safetensors.numpy", "scipy.optimize", "scipy.special", "scipy.stats", "sklearn.datasets", "yaml", "click",
 )  # fmt: skip
 COUNT = 200
-LIMIT = float(os.environ.get("FEDSIM_MUTANTS_SECONDS", "7200"))  # after which no more mutants are tried
+LIMIT = float(
+    os.environ.get("FEDSIM_MUTANTS_SECONDS", "7200")
+)  # after which no more mutants are tried
 SECONDS = 300  # of CPU that the tests of a mutant may take, at a time
 PATIENCE = 3600.0  # seconds of wall time: the limit of CPU time ends what is endless, beside other work too
 
@@ -123,7 +133,11 @@ def imported() -> None:
 @contextlib.contextmanager
 def planted(mutant: Mutant):
     """Importing the module gives the mutant, whatever loads it and whatever bytecode there is."""
-    target, stats, data = str(path_of(mutant.module)), SourceFileLoader.path_stats, SourceFileLoader.get_data
+    target, stats, data = (
+        str(path_of(mutant.module)),
+        SourceFileLoader.path_stats,
+        SourceFileLoader.get_data,
+    )
 
     def path_stats(self, path):
         if str(path) == target:
@@ -140,7 +154,11 @@ def planted(mutant: Mutant):
 
 def paths(names: Sequence[str]) -> list[str]:
     """Files of tests, those that are there."""
-    return [str(path.relative_to(ROOT)) for name in names for path in (ROOT / "tests").rglob(f"{name}.py")]
+    return [
+        str(path.relative_to(ROOT))
+        for name in names
+        for path in (ROOT / "tests").rglob(f"{name}.py")
+    ]
 
 
 def tests_of(module: str) -> list[str]:
@@ -149,7 +167,11 @@ def tests_of(module: str) -> list[str]:
     files = paths(FILES[group])
     if group != "rules":
         return files
-    return [*(files[:1] if module in ("rules/fedadam", "rules/fedavgm") else files), "-k", ONLY[module]]
+    return [
+        *(files[:1] if module in ("rules/fedadam", "rules/fedavgm") else files),
+        "-k",
+        ONLY[module],
+    ]
 
 
 def tested(mutant: Mutant | None, files: Sequence[str]) -> str:
@@ -166,7 +188,13 @@ def tested(mutant: Mutant | None, files: Sequence[str]) -> str:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
-            return "survived" if code == 0 else "endless" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "killed"
+            return (
+                "survived"
+                if code == 0
+                else "endless"
+                if code in (-signal.SIGXCPU, -signal.SIGKILL)
+                else "killed"
+            )
         time.sleep(0.05)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -207,7 +235,10 @@ def score(quick: bool) -> Figure:
     outcomes, survivors, chosen = Counter(), [], mutants.sample(6 if quick else COUNT)
     killed = set(json.loads(LOG.read_text())) if LOG.exists() else set()
     equivalent = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
-    for words in {*(tuple(tests_of(mutant.module)) for mutant in chosen), *map(tuple, map(paths, WIDER.values()))}:
+    for words in {
+        *(tuple(tests_of(mutant.module)) for mutant in chosen),
+        *map(tuple, map(paths, WIDER.values())),
+    }:
         assert tested(None, words) == "survived", f"{words}: the tests fail on the sound source"
     random.Random(0).shuffle(chosen)  # so that any first part of it is a random sample too
     end = time.monotonic() + LIMIT
@@ -219,7 +250,9 @@ def score(quick: bool) -> Figure:
         outcome = "killed" if key in killed else tested(mutant, tests_of(mutant.module))
         if outcome == "survived":
             known = name in equivalent
-            outcome = "equivalent" if known else tested(mutant, paths(WIDER[group_of(mutant.module)]))
+            outcome = (
+                "equivalent" if known else tested(mutant, paths(WIDER[group_of(mutant.module)]))
+            )
         outcomes[outcome] += 1
         if outcome == "survived":
             survivors.append(name)
@@ -240,8 +273,12 @@ def score(quick: bool) -> Figure:
         "with the reason of each in tests/trust/equivalent.json"
     )
     if branches:
-        text += "; branches: " + ", ".join(f"{name} {value:.1%}" for name, value in branches.items())
-    return Figure(text, share >= 0.85 and (quick or (tried >= 100 and min(branches.values()) >= 0.95)))
+        text += "; branches: " + ", ".join(
+            f"{name} {value:.1%}" for name, value in branches.items()
+        )
+    return Figure(
+        text, share >= 0.85 and (quick or (tried >= 100 and min(branches.values()) >= 0.95))
+    )
 
 
 def covered() -> dict[str, float]:
@@ -259,11 +296,24 @@ def covered() -> dict[str, float]:
     subprocess.run([*measure, "--append", *tests, *laws], cwd=ROOT, env=whole, check=False)
     report = f"{data}.json"
     subprocess.run(
-        [sys.executable, "-m", "coverage", "json", "-q", "-o", report], cwd=ROOT, env=environment, check=True
+        [sys.executable, "-m", "coverage", "json", "-q", "-o", report],
+        cwd=ROOT,
+        env=environment,
+        check=True,
     )
     files = json.loads(Path(report).read_text())["files"]
     shares = {}
-    for group, parts in {"rules": ("rules/",), "persistence": PERSISTENCE, "scenario": ("scenario/",)}.items():
-        summaries = [f["summary"] for name, f in files.items() if name.removeprefix("fedsim/").startswith(tuple(parts))]
-        shares[group] = sum(s["covered_branches"] for s in summaries) / sum(s["num_branches"] for s in summaries)
+    for group, parts in {
+        "rules": ("rules/",),
+        "persistence": PERSISTENCE,
+        "scenario": ("scenario/",),
+    }.items():
+        summaries = [
+            f["summary"]
+            for name, f in files.items()
+            if name.removeprefix("fedsim/").startswith(tuple(parts))
+        ]
+        shares[group] = sum(s["covered_branches"] for s in summaries) / sum(
+            s["num_branches"] for s in summaries
+        )
     return shares

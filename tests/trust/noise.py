@@ -26,10 +26,14 @@ BY_CHANCE = 0.01  # so rarely does a kind that is wrong in 5 % come out as often
 
 def claims(table: Table) -> list[Claim]:
     """All that a page of this comparison claims, in sentences or in the columns that they are made of, and that is a mistake."""
-    records: dict[str, Rows] = conclusions(table.summary, [], "m0", "final", table.varied, table.rounds)
+    records: dict[str, Rows] = conclusions(
+        table.summary, [], "m0", "final", table.varied, table.rounds
+    )
     records |= {"summary": table.summary, "rounds": table.rounds, "tuning": []}
     about = said(records, None, table.scenario, "m0", "final", [])
-    return [claim for claim in [*about.claims, *of_paper(table.summary)] if claim.kind in table.false]
+    return [
+        claim for claim in [*about.claims, *of_paper(table.summary)] if claim.kind in table.false
+    ]
 
 
 def of_paper(summary: Rows) -> list[Claim]:

@@ -24,15 +24,23 @@ def recorded(scenario: dict, folder: Path) -> tuple[powercut.Tape, dict[str, str
     out.mkdir()
     with powercut.Tape(out) as tape:
         fedsim.run(scenario, out=out, pictures=False)
-    there = {str(path.relative_to(out)): None if path.is_dir() else path.read_bytes() for path in out.rglob("*")}
+    there = {
+        str(path.relative_to(out)): None if path.is_dir() else path.read_bytes()
+        for path in out.rglob("*")
+    }
     assert powercut.state(tape.steps) == there  # the tape holds everything that happened
     return tape, bits(out)
 
 
-def looked_at(found: list[powercut.Cut], tape: powercut.Tape, scratch: Path, rounds: int) -> Counter:
+def looked_at(
+    found: list[powercut.Cut], tape: powercut.Tape, scratch: Path, rounds: int
+) -> Counter:
     """What a run would go on from in each state: `last`, `newer` (a commit not yet flushed), `none yet`, or what is wrong."""
     came: Counter = Counter()
-    seed = next((step.other for step in tape.steps if step.name == "mkdir" and step.entry.endswith(".0")), -1)
+    seed = next(
+        (step.other for step in tape.steps if step.name == "mkdir" and step.entry.endswith(".0")),
+        -1,
+    )
     for cut in found:
         lasting, newest = powercut.allowed(tape.steps, cut.moment).get(int(seed), (0, 0))
         cut.make(scratch)
@@ -40,14 +48,22 @@ def looked_at(found: list[powercut.Cut], tape: powercut.Tape, scratch: Path, rou
             warnings.simplefilter("ignore")
             try:
                 got = powercut.gone_on_from(scratch / "checkpoints" / "scaffold.0", rounds)
-                came["outside" if not lasting <= got <= newest else "last" if got == lasting else "newer"] += 1
+                came[
+                    "outside"
+                    if not lasting <= got <= newest
+                    else "last"
+                    if got == lasting
+                    else "newer"
+                ] += 1
             except CheckpointError:
                 came["refused"] += 1
         shutil.rmtree(scratch)
     return came
 
 
-def resumed(found: list[powercut.Cut], scenario: dict, expected: dict[str, str], scratch: Path) -> Counter:
+def resumed(
+    found: list[powercut.Cut], scenario: dict, expected: dict[str, str], scratch: Path
+) -> Counter:
     """States gone on from to the end."""
     came: Counter = Counter()
     for cut in found:

@@ -65,7 +65,11 @@ class Draw(NamedTuple):
 
 def drawn(rng: np.random.Generator) -> Draw:
     """A shape: 2 to 8 methods, 2 to 12 seeds, shares or losses, ties, runs that collapse."""
-    metric = str(rng.choice(["test_accuracy", "test_accuracy", "test_accuracy", "test_loss", "test_r2", "test_mae"]))
+    metric = str(
+        rng.choice(
+            ["test_accuracy", "test_accuracy", "test_accuracy", "test_loss", "test_r2", "test_mae"]
+        )
+    )
     methods = int(rng.integers(2, 9))
     seeds = int(rng.choice([2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 12]))
     level = float(rng.uniform(0.4, 0.9))
@@ -74,7 +78,9 @@ def drawn(rng: np.random.Generator) -> Draw:
     return Draw(metric, methods, seeds, level, spread, step, bool(rng.random() < 0.2))
 
 
-def scores(rng: np.random.Generator, draw: Draw, shared: np.ndarray, less: float = 0.0) -> np.ndarray:
+def scores(
+    rng: np.random.Generator, draw: Draw, shared: np.ndarray, less: float = 0.0
+) -> np.ndarray:
     """Scores of one method, `[seeds]`: what all share under a seed, and noise of its own."""
     values = draw.level - less + shared + draw.spread * rng.normal(size=draw.seeds)
     if draw.tail:
@@ -86,7 +92,12 @@ def scores(rng: np.random.Generator, draw: Draw, shared: np.ndarray, less: float
 
 def run(method: str, seed: int, metric: str, value: float, **more: Any) -> dict[str, Any]:
     """A row of `summary.csv`."""
-    heads = {"method": method, **{name: more[name] for name in more if name != "spent"}, "seed": seed, "metric": metric}
+    heads = {
+        "method": method,
+        **{name: more[name] for name in more if name != "spent"},
+        "seed": seed,
+        "metric": metric,
+    }
     spent = more.get("spent") or {}
     return {
         **heads,
@@ -115,7 +126,9 @@ def plain(rng: np.random.Generator) -> Table:
             if unread:
                 of_method = known.setdefault(f"m{m}", of_method)
             more = {} if value is None else {"variant": f"{path}={value}", path: value}
-            summary += [run(f"m{m}", s, draw.metric, float(x), **more) for s, x in enumerate(of_method)]
+            summary += [
+                run(f"m{m}", s, draw.metric, float(x), **more) for s, x in enumerate(of_method)
+            ]
     varied = [] if values == [None] else [path]
     scenario = {"name": "noise", "compare": {"vary": {path: values} if varied else {}}}
     return Table(scenario, summary, [], varied, frozenset({BETTER, APART}))
@@ -150,7 +163,14 @@ def attacked(rng: np.random.Generator) -> Table:
 def start(method: str, seed: int, metric: str, variant: str) -> dict[str, Any]:
     """Round 0 of a run, as in `rounds.csv`."""
     nothing = {"bytes_up": 0, "bytes_down": 0, "clients_sampled": 0, "virtual_seconds": 0.0}
-    return {"method": method, "variant": variant, "seed": seed, "round": 0, metric: UNTRAINED, **nothing}
+    return {
+        "method": method,
+        "variant": variant,
+        "seed": seed,
+        "round": 0,
+        metric: UNTRAINED,
+        **nothing,
+    }
 
 
 def uneven(rng: np.random.Generator) -> Table:
@@ -165,7 +185,9 @@ def uneven(rng: np.random.Generator) -> Table:
         for m in range(draw.methods):
             for s, x in enumerate(scores(rng, draw, shared, -fares[m, a])):
                 variant = f"wire=[{attack}]"
-                summary.append(run(f"m{m}", s, draw.metric, float(x), variant=variant, wire=f"[{attack}]"))
+                summary.append(
+                    run(f"m{m}", s, draw.metric, float(x), variant=variant, wire=f"[{attack}]")
+                )
     scenario = {"name": "noise", "fleet": {"malicious": 0.2}}
     return Table(scenario, summary, [], ["wire"], frozenset({WORST_CASE}))
 
@@ -180,10 +202,21 @@ def halved(rng: np.random.Generator) -> Table:
         for m in range(draw.methods):
             less = (draw.level - UNTRAINED) / 2 if share else 0.0
             for s, x in enumerate(scores(rng, draw, np.zeros(draw.seeds), less)):
-                summary.append(run(f"m{m}", s, draw.metric, float(x), variant=variant, **{"fleet.malicious": share}))
+                summary.append(
+                    run(
+                        f"m{m}",
+                        s,
+                        draw.metric,
+                        float(x),
+                        variant=variant,
+                        **{"fleet.malicious": share},
+                    )
+                )
                 rounds.append(start(f"m{m}", s, draw.metric, variant))
     false = frozenset({BETTER, APART, HOLDS})
-    return Table({"name": "noise", "fleet": {"malicious": 0.3}}, summary, rounds, ["fleet.malicious"], false)
+    return Table(
+        {"name": "noise", "fleet": {"malicious": 0.3}}, summary, rounds, ["fleet.malicious"], false
+    )
 
 
 def costly(rng: np.random.Generator) -> Table:
@@ -204,7 +237,11 @@ def costly(rng: np.random.Generator) -> Table:
         for s, x in enumerate(of_method):
             cost = 1000 - 100 * m
             spent = float("nan") if rng.random() < 0.2 else float(rng.integers(100, 1000))
-            target = {"rounds_to_target": 3, "bytes_to_target": spent, "virtual_seconds_to_target": spent}
+            target = {
+                "rounds_to_target": 3,
+                "bytes_to_target": spent,
+                "virtual_seconds_to_target": spent,
+            }
             reached = {name: None if math.isnan(spent) else value for name, value in target.items()}
             summary.append(run(f"m{m}", s, draw.metric, float(x), spent=reached if aimed else {}))
             rounds += _played(rng, f"m{m}", s, draw.metric, float(x), cost, timed)
@@ -216,7 +253,13 @@ def costly(rng: np.random.Generator) -> Table:
 
 
 def _played(
-    rng: np.random.Generator, method: str, seed: int, metric: str, score: float, cost: int, timed: bool
+    rng: np.random.Generator,
+    method: str,
+    seed: int,
+    metric: str,
+    score: float,
+    cost: int,
+    timed: bool,
 ) -> Iterator[dict[str, Any]]:
     """Rounds of a run, in which a score comes about; how long they take says nothing of it."""
     length = 1.0 if not timed else float(rng.uniform(0.5, 1.5))

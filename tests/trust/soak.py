@@ -58,16 +58,33 @@ def jobs(folder: Path) -> Iterator[str]:
         yield "skewed"
         asked = iter([False, False])
         try:
-            fedsim.run(MEMORY, seeds=seeds, out=folder / f"{n}.memory", ask=lambda: next(asked, True))
+            fedsim.run(
+                MEMORY, seeds=seeds, out=folder / f"{n}.memory", ask=lambda: next(asked, True)
+            )
         except Interrupted:
             yield "interrupted"
         fedsim.run(MEMORY, seeds=seeds, out=folder / f"{n}.memory", resume=True, pictures=False)
         yield "resumed"
-        fedsim.run(MEMORY, seeds=seeds, edits="rounds=8", out=folder / f"{n}.memory", resume=True, pictures=False)
+        fedsim.run(
+            MEMORY,
+            seeds=seeds,
+            edits="rounds=8",
+            out=folder / f"{n}.memory",
+            resume=True,
+            pictures=False,
+        )
         yield "lengthened"
-        fedsim.compare(BASE, ["fedavg", "scaffold", "median"], seeds=seeds, out=folder / f"{n}.compare", pictures=drawn)
+        fedsim.compare(
+            BASE,
+            ["fedavg", "scaffold", "median"],
+            seeds=seeds,
+            out=folder / f"{n}.compare",
+            pictures=drawn,
+        )
         yield "compared"
-        fedsim.compare(BASE, "fedavg,median", vary={"client.lr": [0.05, 0.2]}, seeds=seeds, pictures=False)
+        fedsim.compare(
+            BASE, "fedavg,median", vary={"client.lr": [0.05, 0.2]}, seeds=seeds, pictures=False
+        )
         yield "varied"
 
 
@@ -110,7 +127,13 @@ def soak(seconds: float, log: Path, every: float = EVERY) -> None:
             if now >= due:
                 due = now + every
                 where = {} if file.tell() else {"commit": commit()}
-                seen = {**where, "seconds": time.monotonic() - began, "jobs": done, "compiled": compiled[0], **sample()}
+                seen = {
+                    **where,
+                    "seconds": time.monotonic() - began,
+                    "jobs": done,
+                    "compiled": compiled[0],
+                    **sample(),
+                }
                 file.write(json.dumps(seen) + "\n")
                 file.flush()
             if done % 7 == 0:
@@ -121,7 +144,10 @@ def soak(seconds: float, log: Path, every: float = EVERY) -> None:
 def commit() -> str:
     """Of the tree that is soaked."""
     words = ["git", "rev-parse", "--short=7", "HEAD"]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() or "no commit"
+    return (
+        subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        or "no commit"
+    )
 
 
 def slope(hours: np.ndarray, values: np.ndarray) -> tuple[float, float]:
@@ -134,7 +160,9 @@ def slope(hours: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=7200)
     parser.add_argument("--log", type=Path, default=SAMPLES)
     asked = parser.parse_args()

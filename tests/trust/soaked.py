@@ -29,15 +29,22 @@ def judged(log: Path, warm_jobs: int = soak.WARM_JOBS) -> Figure:
     is_warm = lambda sample: sample["seconds"] >= soak.WARM * last and sample["jobs"] >= warm_jobs
     warm = [sample for sample in samples if is_warm(sample)]
     hours = np.array([s["seconds"] / 3600 for s in warm])
-    slopes = {name: soak.slope(hours, np.array([float(s[name]) for s in warm])) for name in soak.COLUMNS}
+    slopes = {
+        name: soak.slope(hours, np.array([float(s[name]) for s in warm])) for name in soak.COLUMNS
+    }
     compiled = warm[-1]["compiled"] - warm[0]["compiled"]
     spread = {name: (min(s[name] for s in warm), max(s[name] for s in warm)) for name in STEADY}
     least = min(s["trimmed"] for s in warm)
     steps = [s["trimmed"] for s in warm]
     rises = np.diff(steps)
-    memory, trimmed, objects, maps = (_per_hour(slopes[name]) for name in ("rss", "trimmed", "objects", "maps"))
+    memory, trimmed, objects, maps = (
+        _per_hour(slopes[name]) for name in ("rss", "trimmed", "objects", "maps")
+    )
     warmed = f"{warm[0]['seconds'] / 60:.0f} min and {warm[0]['jobs']:,} jobs"
-    (least_open, most_open), (least_threads, most_threads) = spread["descriptors"], spread["threads"]
+    (least_open, most_open), (least_threads, most_threads) = (
+        spread["descriptors"],
+        spread["threads"],
+    )
     text = (
         f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after "
         f"a warm-up of {warmed}: memory {memory} MiB/h ({trimmed} MiB/h after malloc_trim, from "
@@ -47,9 +54,17 @@ def judged(log: Path, warm_jobs: int = soak.WARM_JOBS) -> Figure:
         f" (soaked at {samples[0].get('commit', 'no commit')})"
     )
     level = all(
-        abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 or low == high for name, (low, high) in spread.items()
+        abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 or low == high
+        for name, (low, high) in spread.items()
     )
-    return Figure(text, last >= 7000 and slopes["rss"][0] < 1 and slopes["trimmed"][0] < 1 and level and compiled == 0)
+    return Figure(
+        text,
+        last >= 7000
+        and slopes["rss"][0] < 1
+        and slopes["trimmed"][0] < 1
+        and level
+        and compiled == 0,
+    )
 
 
 def _per_hour(slope: tuple[float, float]) -> str:

@@ -86,7 +86,11 @@ def _without_prose(source: str) -> str:
 
 def _is_text(statement: ast.AST) -> bool:
     value = getattr(statement, "value", None)
-    return isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(value, ast.Constant)
+        and isinstance(value.value, str)
+    )
 
 
 def _git(root: Path, *words: str) -> str | None:

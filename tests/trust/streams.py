@@ -35,7 +35,15 @@ TOGGLES = {
     "another learning rate": {"client": {"lr": 0.3, "batch": 16, "epochs": 2}},
     "another seed beside it": {"seeds": [0, 7]},
     "skews": {
-        "data": {**DATA, "skew": ["rotation", "feature_noise", "label_noise", {"kind": "concept_shift", "every": 2}]}
+        "data": {
+            **DATA,
+            "skew": [
+                "rotation",
+                "feature_noise",
+                "label_noise",
+                {"kind": "concept_shift", "every": 2},
+            ],
+        }
     },
     "augmentation": {"data": {**DATA, "augment": ["flip", "crop"]}},
 }
@@ -46,7 +54,10 @@ def host_keys(count: int) -> tuple[int, int]:
     each = round((count / len(Stream)) ** (1 / 3))
     edges = np.array([0, 1, 2**16, 2**31, 2**32 - 1], np.uint64)
     rng = np.random.default_rng(0)
-    values = [np.unique(np.concatenate([edges, rng.integers(0, 2**32, each, np.uint64)])) for _ in range(3)]
+    values = [
+        np.unique(np.concatenate([edges, rng.integers(0, 2**32, each, np.uint64)]))
+        for _ in range(3)
+    ]
     seed, round_, client = (a.ravel() for a in np.meshgrid(*values, indexing="ij"))
     keys = [np.stack(np.broadcast_arrays(*_key(seed, s, round_, client)), 1) for s in Stream]
     whole = np.ascontiguousarray(np.concatenate(keys)).view([("a", "u8"), ("b", "u8")]).ravel()
@@ -65,7 +76,10 @@ def device_keys(count: int) -> tuple[int, int]:
         root = jax.random.key(seed)
 
         def one(r, client):
-            return [jax.random.key_data(jax.random.fold_in(round_key(root, r, phase), client)) for phase in phases]
+            return [
+                jax.random.key_data(jax.random.fold_in(round_key(root, r, phase), client))
+                for phase in phases
+            ]
 
         over_clients = jax.vmap(one, (None, 0))
         ids = np.arange(clients, dtype=np.int32)
@@ -81,7 +95,10 @@ def shared_sequences(seeds: int, rounds: int = 10) -> int:
     population = Population(np.arange(100), np.ones(100, int))
     draw = uniform(10).draw
     drawn = [
-        b"".join(np.sort(draw(population, r, generator(s, Stream.COHORT, r))).tobytes() for r in range(1, rounds + 1))
+        b"".join(
+            np.sort(draw(population, r, generator(s, Stream.COHORT, r))).tobytes()
+            for r in range(1, rounds + 1)
+        )
         for s in range(seeds)
     ]
     return seeds - len(set(drawn))
@@ -121,4 +138,11 @@ def distinct(quick: bool) -> Figure:
         f"{len(changed)} of {len(toggles) * len(plain)} draws changed{': ' + ', '.join(changed) if changed else ''}"
     )
     least = quick or (host >= 10**7 and device >= 10**7)
-    return Figure(text, least and host == host_distinct and device == device_distinct and not shared and not changed)
+    return Figure(
+        text,
+        least
+        and host == host_distinct
+        and device == device_distinct
+        and not shared
+        and not changed,
+    )

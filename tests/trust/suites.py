@@ -45,11 +45,13 @@ def told(counts: dict[str, int]) -> str:
 
 def edited(quick: bool) -> Figure:
     """Every edit of a scenario is refused with the name of its field; commits of other seeds and runs too."""
-    what = "another_scenario_is_refused and numerics" if quick else "another or other or newer or fewer"
-    counts = played("tests/runs/test_resume.py", "-k", what)
-    text = (
-        f"tests of tests/runs/test_resume.py, each an edited field, another seed, data, format or run: {told(counts)}"
+    what = (
+        "another_scenario_is_refused and numerics"
+        if quick
+        else "another or other or newer or fewer"
     )
+    counts = played("tests/runs/test_resume.py", "-k", what)
+    text = f"tests of tests/runs/test_resume.py, each an edited field, another seed, data, format or run: {told(counts)}"
     return Figure(text, counts["code"] == 0 and (quick or counts["passed"] >= 50))
 
 
@@ -73,7 +75,9 @@ def spoiled(quick: bool) -> Figure:
             SimpleNamespace(mktemp=lambda name: Path(folder))
         )
     mistakes = played(
-        "tests/scenario/test_hostile.py", "-k", "every_mistake and misspelt" if quick else "every_mistake or sixty"
+        "tests/scenario/test_hostile.py",
+        "-k",
+        "every_mistake and misspelt" if quick else "every_mistake or sixty",
     )
     text = (
         f"{len(came):,} mutations: {came.count('read'):,} read (and read back the same), {came.count('refused'):,} refused in "
@@ -86,7 +90,9 @@ def spoiled(quick: bool) -> Figure:
 def attacked(quick: bool) -> Figure:
     """Attacks by scenarios, archives, tables, places and run directories."""
     counts = played(
-        "tests/scenario/test_hostile.py", "-k", "run_directory and pickle" if quick else "stranger or command"
+        "tests/scenario/test_hostile.py",
+        "-k",
+        "run_directory and pickle" if quick else "stranger or command",
     )
     confined = (
         played("tests/sources/test_confined.py")
@@ -98,13 +104,17 @@ def attacked(quick: bool) -> Figure:
         f"elsewhere: "
         f"{told(counts)}; tests/sources/test_confined.py: {told(confined)}"
     )
-    return Figure(text, counts["code"] == confined["code"] == 0 and (quick or counts["passed"] >= 40))
+    return Figure(
+        text, counts["code"] == confined["code"] == 0 and (quick or counts["passed"] >= 40)
+    )
 
 
 def poisoned(quick: bool) -> Figure:
     """Every rule with a client that sends NaN, inf or -inf."""
     counts = played(
-        "tests/rules/test_faults.py", "-k", "one_non_finite and median" if quick else "non_finite or keep_lets"
+        "tests/rules/test_faults.py",
+        "-k",
+        "one_non_finite and median" if quick else "non_finite or keep_lets",
     )
     extreme = {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     if not quick:
@@ -113,12 +123,18 @@ def poisoned(quick: bool) -> Figure:
         f"tests/rules/test_faults.py, every rule x NaN, inf, -inf in a run, and what `stop` and `keep` do: {told(counts)}; "
         f"tests/rules/test_rules.py, outliers and rows that are not finite or absent: {told(extreme)}"
     )
-    return Figure(text, counts["code"] == extreme["code"] == 0 and (quick or counts["passed"] >= 40))
+    return Figure(
+        text, counts["code"] == extreme["code"] == 0 and (quick or counts["passed"] >= 40)
+    )
 
 
 def degenerate(quick: bool) -> Figure:
     """Nobody usable, too few for the rule, one client with one sample, and weights of zero."""
-    what = "nobody_usable and median" if quick else "nobody_usable or too_few or one_client or impossible"
+    what = (
+        "nobody_usable and median"
+        if quick
+        else "nobody_usable or too_few or one_client or impossible"
+    )
     counts = played("tests/rules/test_faults.py", "-k", what)
     seen = tiny_cohorts(("mean", "median") if quick else None)
     text = (
@@ -146,7 +162,16 @@ def tiny_cohorts(names: tuple[str, ...] | None) -> dict[str, int]:
     return seen
 
 
-FAULTS = ("nan", "inf", "label below", "label beyond", "test nan", "test label", "float label", "id nan")
+FAULTS = (
+    "nan",
+    "inf",
+    "label below",
+    "label beyond",
+    "test nan",
+    "test label",
+    "float label",
+    "id nan",
+)
 
 
 def planted(quick: bool) -> Figure:
@@ -156,7 +181,10 @@ def planted(quick: bool) -> Figure:
     files = {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     if not quick:
         files = played(
-            "tests/data/test_data.py", "tests/sources/test_sources.py", "-k", "faults or hostile or refus or no_file"
+            "tests/data/test_data.py",
+            "tests/sources/test_sources.py",
+            "-k",
+            "faults or hostile or refus or no_file",
         )
     text = (
         f"{sum(found)} of {count} values planted at random (NaN and infinite features, labels below 0, of far classes, no "
@@ -192,7 +220,9 @@ def _found(fault: str, rng: np.random.Generator) -> bool:
         fedsim.run({"name": "planted", "rounds": 1}, data=data)
     except fedsim.DataError as error:
         said = str(error)
-        return fault in ("float label", "label beyond") or re.search(rf"row {row}\b", said) is not None
+        return (
+            fault in ("float label", "label beyond") or re.search(rf"row {row}\b", said) is not None
+        )
     return False
 
 
@@ -248,7 +278,12 @@ def inert(quick: bool) -> Figure:
         f"tests/report/test_page.py: {told(counts)}"
     )
     return Figure(
-        text, not active and not lost and not broken and counts["code"] == 0 and (quick or len(payloads) >= 30)
+        text,
+        not active
+        and not lost
+        and not broken
+        and counts["code"] == 0
+        and (quick or len(payloads) >= 30),
     )
 
 
@@ -274,7 +309,9 @@ class Elements(html.parser.HTMLParser):
         self.scripts += tag == "script"
         self.odd += [tag] * (tag not in TAGS)
         for name, value in attributes:
-            followed = name in ("href", "src", "xlink:href", "action") and not (value or "").startswith(("data:", "#"))
+            followed = name in ("href", "src", "xlink:href", "action") and not (
+                value or ""
+            ).startswith(("data:", "#"))
             self.odd += [f"{tag} {name}={value}"] * (name.startswith("on") or followed)
 
 

@@ -213,7 +213,14 @@ ROWS: dict[int, Row] = {
         "The tests bite",
         "at least 85 % of the mutants killed; at least 95 % of the branches",
         "mutation:score",
-        ("fedsim/disk", "fedsim/fleet", "fedsim/rules", "fedsim/runs", "fedsim/scenario", "fedsim/study"),
+        (
+            "fedsim/disk",
+            "fedsim/fleet",
+            "fedsim/rules",
+            "fedsim/runs",
+            "fedsim/scenario",
+            "fedsim/study",
+        ),
     ),
     25: Row(
         "What a comparison claims is rarely wrong where nothing is there: differences, equal scores at less cost, who leads",
@@ -250,7 +257,9 @@ def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) ->
         "versions": _versions(),
     }
     found = {**read(), str(row): entry}
-    FIGURES.write_text(json.dumps(dict(sorted(found.items(), key=lambda item: int(item[0]))), indent=1) + "\n")
+    FIGURES.write_text(
+        json.dumps(dict(sorted(found.items(), key=lambda item: int(item[0]))), indent=1) + "\n"
+    )
 
 
 HEAD = """# What can be relied on, measured
@@ -276,7 +285,9 @@ def page() -> str:
         else:
             where = f"`{entry['command']}`, {entry['date']}, {_time(entry['seconds'])} ({entry['commit']})"
             cells = [entry["figure"], row.target, "yes" if entry["met"] else "**no**", where]
-        lines.append("| " + " | ".join(_cell(text) for text in (str(number), row.promise, *cells)) + " |")
+        lines.append(
+            "| " + " | ".join(_cell(text) for text in (str(number), row.promise, *cells)) + " |"
+        )
     versions = sorted({entry["versions"] for entry in found.values() if "versions" in entry})
     return HEAD.format(versions="; or ".join(versions) or "nothing yet") + "\n".join(lines) + "\n"
 

@@ -21,7 +21,12 @@ BASE = {
     "name": "tables",
     "rounds": 4,
     "seeds": [0, 3],
-    "data": {"kind": "digits", "clients": 20, "partition": {"kind": "dirichlet", "alpha": 0.2}, "validation": 0.1},
+    "data": {
+        "kind": "digits",
+        "clients": 20,
+        "partition": {"kind": "dirichlet", "alpha": 0.2},
+        "validation": 0.1,
+    },
     "cohort": {"kind": "uniform", "size": 5},
     "client": {"lr": 0.1, "batch": 16, "epochs": 1},
     "evaluate": {"diagnostics": True, "target": 0.5},
@@ -51,9 +56,16 @@ def tables() -> Iterator[tuple[str, list[dict], list[str], str]]:
         }
         for kind, result in made.items():
             for file in sorted((folder / kind).glob("*.csv")):
-                order = result.order(file.stem) if hasattr(result, "order") else frames_of(file.stem)
+                order = (
+                    result.order(file.stem) if hasattr(result, "order") else frames_of(file.stem)
+                )
                 rows = list(frames.unstacked(result.records[file.stem]))
-                yield f"{kind}/{file.name}", rows, frames.columns(result.records[file.stem], order), file.read_text()
+                yield (
+                    f"{kind}/{file.name}",
+                    rows,
+                    frames.columns(result.records[file.stem], order),
+                    file.read_text(),
+                )
 
 
 def frames_of(name: str) -> tuple[str, ...]:
@@ -137,7 +149,9 @@ def recorded(quick: bool) -> Figure:
             time.sleep(1.1)
         record = fedsim.runs.directory.read_record(outs[0]) or {}
         missing = [path for path in sorted(RECORDED) if not _has(record, path)]
-        results = [p for p in sorted(outs[0].iterdir()) if p.suffix in (".csv", ".safetensors", ".yaml")]
+        results = [
+            p for p in sorted(outs[0].iterdir()) if p.suffix in (".csv", ".safetensors", ".yaml")
+        ]
         results = [p for p in results if p.stem != "timing"]
         changed = [p.name for p in results if p.read_bytes() != (outs[1] / p.name).read_bytes()]
         clocks = [p.name for p in results if p.suffix == ".csv" and CLOCK.search(p.read_text())]

@@ -33,7 +33,9 @@ def round_robin_by_class(size: Annotated[int, Ge(1)] = 10) -> Cohort:
         order = alternating(population.labels.argmax(1))  # type: ignore[union-attr]
         return population.ids[order[((round - 1) * size + np.arange(size)) % len(order)]]
 
-    return Cohort(draw, lambda N: size, needs=frozenset({"labels"}), share=equal(size), ordered=True)
+    return Cohort(
+        draw, lambda N: size, needs=frozenset({"labels"}), share=equal(size), ordered=True
+    )
 
 
 def alternating(classes: np.ndarray) -> np.ndarray:

@@ -10,7 +10,9 @@ from fedsim.fleet.selection import Cohort, Population
 
 
 @cohort
-def clustered(size: Annotated[int, Ge(1)] = 10, by: Literal["samples", "similarity"] = "samples") -> Cohort:
+def clustered(
+    size: Annotated[int, Ge(1)] = 10, by: Literal["samples", "similarity"] = "samples"
+) -> Cohort:
     """`size` draws, each from a cluster of its own; on average client k is drawn size · n_k / Σ n times.
 
     Client k has size · n_k balls, and they fill `size` urns of Σ n balls each; one ball of each urn is drawn. So
@@ -58,7 +60,9 @@ def filled(balls: np.ndarray, urn: int, sketch: np.ndarray) -> tuple[np.ndarray,
     whole = balls // urn
     places: list[int] = np.repeat(np.arange(len(balls)), whole).tolist()
     taken = [urn] * int(whole.sum())
-    parts = sorted(groups(balls % urn, urn, sketch), key=lambda group: -sum(balls[i] % urn for i in group))
+    parts = sorted(
+        groups(balls % urn, urn, sketch), key=lambda group: -sum(balls[i] % urn for i in group)
+    )
     left, urns = (balls % urn).tolist(), int((balls % urn).sum()) // urn
     others = [i for group in parts[urns:] for i in group]
     for group in parts[:urns]:
@@ -83,11 +87,15 @@ def groups(balls: np.ndarray, urn: int, sketch: np.ndarray) -> list[list[int]]:
     n = len(some)
     if n < 2:
         return [some.tolist()] if n else []
-    points = np.where(np.isfinite(sketch[some]).all(1, keepdims=True), sketch[some], 0).astype(float)
+    points = np.where(np.isfinite(sketch[some]).all(1, keepdims=True), sketch[some], 0).astype(
+        float
+    )
     largest = np.abs(points).max(1, keepdims=True)
     points = points / np.where(largest > 0, largest, 1)
     length = np.linalg.norm(points, axis=1, keepdims=True)
-    children = linkage(points / np.where(length > 0, length, 1), "ward")[:, :2].astype(int)  # of nodes n, n + 1, …
+    children = linkage(points / np.where(length > 0, length, 1), "ward")[:, :2].astype(
+        int
+    )  # of nodes n, n + 1, …
     held, group = np.append(balls[some], np.zeros(n - 1, int)), np.arange(2 * n - 1)
     for node, pair in enumerate(children, n):
         held[node] = held[pair].sum()

@@ -49,4 +49,6 @@ def fedcs(
         return np.where(population.seconds <= seconds * (1 + 1e-12), min(candidates, n) / n, 0.0)  # type: ignore[operator]
 
     nominal = candidates if size is None else size
-    return Cohort(draw, lambda N: nominal, needs=frozenset({"seconds"}), share=share if size is None else None)
+    return Cohort(
+        draw, lambda N: nominal, needs=frozenset({"seconds"}), share=share if size is None else None
+    )

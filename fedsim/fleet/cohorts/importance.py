@@ -53,7 +53,11 @@ def importance(
         assert last is not None
         chances = inclusion(scores(last, population.samples, floor), size)
         places = systematic(chances, rng)
-        return Drawn(population.ids[places], 1 / chances[places]) if unbiased else population.ids[places]
+        return (
+            Drawn(population.ids[places], 1 / chances[places])
+            if unbiased
+            else population.ids[places]
+        )
 
     share = (lambda population: 1.0) if unbiased else None
     return Cohort(draw, lambda N: size, needs=frozenset({by}), share=share, factors=unbiased)
@@ -80,7 +84,9 @@ def inclusion(score: np.ndarray, size: int) -> np.ndarray:
         return np.ones(len(score))
     falling = np.sort(score)[::-1]
     rest = np.cumsum(falling[::-1])[::-1]  # Σ of the scores from each on
-    certain = int(np.argmax((size - np.arange(len(score))) * falling < rest))  # so many have c · s_k ≥ 1
+    certain = int(
+        np.argmax((size - np.arange(len(score))) * falling < rest)
+    )  # so many have c · s_k ≥ 1
     return np.minimum(1.0, (size - certain) * score / rest[certain])
 
 

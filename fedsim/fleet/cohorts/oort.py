@@ -80,7 +80,9 @@ def oort(
             return np.zeros(0)
         known = population.part(old)
         loss, last, seconds, everybody = known.loss, known.last, known.seconds, population.seconds
-        assert loss is not None and last is not None and seconds is not None and everybody is not None
+        assert (
+            loss is not None and last is not None and seconds is not None and everybody is not None
+        )
         stat = known.samples * loss
         stat = np.minimum(stat, np.quantile(stat, clip))
         u = (stat - stat.min()) / max(float(stat.max() - stat.min()), 1e-4)
@@ -92,7 +94,9 @@ def oort(
     return Cohort(draw, lambda N: size, needs=frozenset({"loss", "drawn", "seconds"}))
 
 
-def _best(old: np.ndarray, utility: np.ndarray, count: int, cutoff: float, rng: np.random.Generator) -> np.ndarray:
+def _best(
+    old: np.ndarray, utility: np.ndarray, count: int, cutoff: float, rng: np.random.Generator
+) -> np.ndarray:
     """So many of the clients that lie not far below the `count` best, by their utilities."""
     if not count:
         return old[:0]
@@ -100,7 +104,9 @@ def _best(old: np.ndarray, utility: np.ndarray, count: int, cutoff: float, rng: 
     return _weighted(old[kept], utility[kept], count, rng)
 
 
-def _weighted(clients: np.ndarray, weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def _weighted(
+    clients: np.ndarray, weight: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
     """So many of them without replacement, one after another by weights: the first to ring of clocks at these rates."""
     if not count:
         return clients[:0]

@@ -44,7 +44,9 @@ def tifl(
         cut = np.array_split(np.argsort(population.seconds, kind="stable"), tiers)
         some = [i for i, part in enumerate(cut) if len(part)]
         p = chances[some]
-        return [cut[i] for i in some], p / p.sum() if p.sum() > 0 else np.full(len(some), 1 / len(some))
+        return [cut[i] for i in some], p / p.sum() if p.sum() > 0 else np.full(
+            len(some), 1 / len(some)
+        )
 
     def draw(population: Population, round: int, rng: np.random.Generator):
         some, p = parts(population)

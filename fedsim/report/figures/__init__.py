@@ -23,7 +23,9 @@ from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.report.figures.scores import figures_of_scores as figures_of_scores
 
 
-def files_of(pages: Sequence[Any], name: str, mark: str = "", formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
+def files_of(
+    pages: Sequence[Any], name: str, mark: str = "", formats: Sequence[str] = FORMATS
+) -> dict[str, bytes]:
     """Figures as `name.png`, `.svg` and `.pdf`, the second one as `name-2.png` and so on.
 
     Args:

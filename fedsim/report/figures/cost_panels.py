@@ -29,7 +29,9 @@ def course(axis: Axis, row: Row, rounds: pd.DataFrame, way: str) -> tuple[np.nda
     table = pd.DataFrame(rounds[rows])
     for track in tracks(table, (metric, "test_loss", *grown)) if len(table) else ():
         if metric in track.values:
-            x, scores = _in_time(track, metric, grown[0]) if axis.equal else _by_round(track, metric, grown)
+            x, scores = (
+                _in_time(track, metric, grown[0]) if axis.equal else _by_round(track, metric, grown)
+            )
             return x[x > 0], scores[x > 0]
     return np.zeros(0), np.zeros((0, 0))
 

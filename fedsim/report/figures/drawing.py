@@ -56,7 +56,17 @@ QUICK = (
     "png",
     "svg",
 )  # those that a run draws when it ends; fonts in a PDF take as long as both, and a paper comes later
-NO_STYLE = ("backend", "interactive", "toolbar", "timezone", "webagg.", "tk.", "date.", "docstring.", "figure.hooks")
+NO_STYLE = (
+    "backend",
+    "interactive",
+    "toolbar",
+    "timezone",
+    "webagg.",
+    "tk.",
+    "date.",
+    "docstring.",
+    "figure.hooks",
+)
 # a sheet is laid out by hand, in inches: nothing that is drawn ever moves, and nothing has to be measured
 LEFT, RIGHT, FOOT, GAP = 0.54, 0.10, 0.36, 0.17
 TITLE_LINE, NOTE_LINE, BESIDE = 0.16, 0.105, 0.16
@@ -74,7 +84,9 @@ def style() -> Iterator[None]:
     try:
         matplotlib = _imported()
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a character that the font lacks is drawn as a box
+            warnings.filterwarnings(
+                "ignore", "Glyph", UserWarning
+            )  # a character that the font lacks is drawn as a box
             settings: Any = {**_defaults(), **STYLE}
             with matplotlib.rc_context(settings):
                 yield
@@ -106,8 +118,14 @@ def _defaults() -> dict[str, Any]:
     import matplotlib
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", matplotlib.MatplotlibDeprecationWarning)  # of names that we do not use
-        return {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(NO_STYLE)}
+        warnings.simplefilter(
+            "ignore", matplotlib.MatplotlibDeprecationWarning
+        )  # of names that we do not use
+        return {
+            name: value
+            for name, value in matplotlib.rcParamsDefault.items()
+            if not name.startswith(NO_STYLE)
+        }
 
 
 def sheet(
@@ -136,20 +154,33 @@ def sheet(
     """
     from matplotlib.figure import Figure
 
-    titles, notes = textwrap.wrap(literal(title, 132), 44) or [""], textwrap.wrap(literal(note, 312), 78)
+    titles, notes = (
+        textwrap.wrap(literal(title, 132), 44) or [""],
+        textwrap.wrap(literal(note, 312), 78),
+    )
     head = 0.06 + TITLE_LINE * len(titles) + NOTE_LINE * len(notes) + (0.12 if gap == GAP else 0.22)
     high = head + sum(heights) + gap * (len(heights) - 1) + foot
     figure = Figure(figsize=(WIDE, high))
     y = 1 - 0.06 / high
     figure.text(0.08 / WIDE, y, "\n".join(titles), va="top", fontsize=LARGE, fontweight="bold")
     y -= TITLE_LINE * len(titles) / high
-    figure.text(0.08 / WIDE, y, "\n".join(notes), va="top", fontsize=SMALL - 0.5, color=GREY, linespacing=1.15)
+    figure.text(
+        0.08 / WIDE,
+        y,
+        "\n".join(notes),
+        va="top",
+        fontsize=SMALL - 0.5,
+        color=GREY,
+        linespacing=1.15,
+    )
     axes, top = [], high - head
     wide = (WIDE - left - right - BESIDE * (across - 1)) / across
     for height in heights:
         for place in range(across):
             x = left + place * (wide + BESIDE)
-            axes.append(figure.add_axes((x / WIDE, (top - height) / high, wide / WIDE, height / high)))
+            axes.append(
+                figure.add_axes((x / WIDE, (top - height) / high, wide / WIDE, height / high))
+            )
             axes[-1].yaxis.set_label_coords(-(left - 0.13) / wide, 0.5)
         top -= height + gap
     return figure, axes
@@ -161,7 +192,9 @@ def literal(name: Any, most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 2] + ".."
 
 
-def rendered(figure: "Figure", name: str, mark: str = "", formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
+def rendered(
+    figure: "Figure", name: str, mark: str = "", formats: Sequence[str] = FORMATS
+) -> dict[str, bytes]:
     """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`.
 
     Args:
@@ -180,11 +213,24 @@ def rendered(figure: "Figure", name: str, mark: str = "", formats: Sequence[str]
         if mark:
             if len(mark) > 20 * figure.get_figheight():  # letters of an inch
                 mark = mark.partition(",")[0]
-            figure.text(0.998, 0.5, mark, rotation=270, ha="right", va="center", fontsize=SMALL - 0.5, color=COLOURS[1])
+            figure.text(
+                0.998,
+                0.5,
+                mark,
+                rotation=270,
+                ha="right",
+                va="center",
+                fontsize=SMALL - 0.5,
+                color=COLOURS[1],
+            )
         for kind in formats:
             file = io.BytesIO()
-            backend = import_module(f"matplotlib.backends.backend_{'agg' if kind == 'png' else kind}")
+            backend = import_module(
+                f"matplotlib.backends.backend_{'agg' if kind == 'png' else kind}"
+            )
             backend.FigureCanvas(figure)  # whatever the user's own backend is
-            figure.savefig(file, format=kind, dpi=RESOLUTION, metadata=metadata[kind], facecolor="white")
+            figure.savefig(
+                file, format=kind, dpi=RESOLUTION, metadata=metadata[kind], facecolor="white"
+            )
             files[f"{name}.{kind}"] = file.getvalue()
     return files

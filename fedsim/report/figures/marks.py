@@ -27,7 +27,12 @@ def line_of(place: int) -> dict[str, Any]:
     if place >= STRONG:
         return {"color": PALE, "linestyle": "-", "lw": 0.7, "zorder": 1.5}
     dash = DASHES[place % len(DASHES)]
-    return {"color": COLOURS[place], "linestyle": dash, "lw": 1.6 - 0.08 * place, "zorder": 2 + 0.05 * place}
+    return {
+        "color": COLOURS[place],
+        "linestyle": dash,
+        "lw": 1.6 - 0.08 * place,
+        "zorder": 2 + 0.05 * place,
+    }
 
 
 def marker_of(place: int) -> dict[str, Any]:
@@ -35,7 +40,12 @@ def marker_of(place: int) -> dict[str, Any]:
     if place >= STRONG:
         return {}
     face = {"markerfacecolor": "white"} if place % 2 else {}
-    return {"marker": MARKERS[place], "markersize": 3.8 - 0.2 * place, "markeredgewidth": 0.8, **face}
+    return {
+        "marker": MARKERS[place],
+        "markersize": 3.8 - 0.2 * place,
+        "markeredgewidth": 0.8,
+        **face,
+    }
 
 
 def markers_of(place: int, points: int) -> dict[str, Any]:
@@ -70,7 +80,10 @@ def numbered(axes: "Axes", ends: Sequence[tuple[int, float, float]]) -> None:
 
 def labels_of(names: Sequence[str]) -> list[str]:
     """The names of a legend; those of pale curves with their number."""
-    shown = [literal(name) if place < STRONG else f"{place + 1} {literal(name)}" for place, name in enumerate(names)]
+    shown = [
+        literal(name) if place < STRONG else f"{place + 1} {literal(name)}"
+        for place, name in enumerate(names)
+    ]
     return [*shown[:LISTED], f"... {len(shown) - LISTED} more"] if len(shown) > LISTED else shown
 
 
@@ -83,7 +96,9 @@ def abreast(names: Sequence[str]) -> int:
 
 def legend_inches(names: Sequence[str]) -> float:
     """How high the legend is."""
-    return LEGEND_LINE * -(-len(labels_of(names)) // abreast(names)) + 0.08 if len(names) > 1 else 0.0
+    return (
+        LEGEND_LINE * -(-len(labels_of(names)) // abreast(names)) + 0.08 if len(names) > 1 else 0.0
+    )
 
 
 def legend(figure: "Figure", names: Sequence[str]) -> None:
@@ -91,12 +106,22 @@ def legend(figure: "Figure", names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
     labels, columns = labels_of(names), abreast(names)
-    handles: list[Any] = [Line2D([], [], **line_of(place), **marker_of(place)) for place in range(len(labels))]
+    handles: list[Any] = [
+        Line2D([], [], **line_of(place), **marker_of(place)) for place in range(len(labels))
+    ]
     lines = -(-len(labels) // columns)
-    order = [i * columns + j for j in range(columns) for i in range(lines)]  # matplotlib fills column by column
+    order = [
+        i * columns + j for j in range(columns) for i in range(lines)
+    ]  # matplotlib fills column by column
     handles += [Line2D([], [], lw=0)] * (lines * columns - len(labels))
     labels = labels + [""] * (lines * columns - len(labels))
-    where = {"loc": "lower center", "ncols": columns, "borderaxespad": 0.2, "labelspacing": 0.2, "columnspacing": 1.2}
+    where = {
+        "loc": "lower center",
+        "ncols": columns,
+        "borderaxespad": 0.2,
+        "labelspacing": 0.2,
+        "columnspacing": 1.2,
+    }
     keys = figure.legend([handles[i] for i in order], ["-"] * len(order), handlelength=2.6, **where)
     for key, i in zip(keys.get_texts(), order, strict=True):
         key.set_text(labels[i])  # given to `legend`, a name that begins with _ would be left out

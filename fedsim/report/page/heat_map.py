@@ -37,10 +37,19 @@ def heat_map(counts: LabelCounts) -> HeatMap:
     labels = [cut(label) for label in counts.labels] or ["samples"]
     wide = len(few) > NARROW // 18
     ends = f"{sizes.min():,} to {sizes.max():,} a client, {int(np.median(sizes)):,} in the middle"
-    some = f"{len(few)} of {len(order):,} clients, evenly chosen" if len(few) < len(order) else f"{len(order)} clients"
+    some = (
+        f"{len(few)} of {len(order):,} clients, evenly chosen"
+        if len(few) < len(order)
+        else f"{len(order)} clients"
+    )
     caption = f"{sizes.sum():,} samples; {ends}. Columns: {some}, largest first; rows: {'labels' if counts.labels else 'all'}."
     tops = _tops(int(samples.max()))
-    return HeatMap(_picture(samples, names, labels, tops, WIDE if wide else NARROW), caption, wide, _legend(tops))
+    return HeatMap(
+        _picture(samples, names, labels, tops, WIDE if wide else NARROW),
+        caption,
+        wide,
+        _legend(tops),
+    )
 
 
 def cut(name: Any, most: int = CUT) -> str:
@@ -50,7 +59,9 @@ def cut(name: Any, most: int = CUT) -> str:
     ('hospit…nne 7', '7')
     """
     text = str(name)
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+    return (
+        text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
+    )
 
 
 def _tops(most: int) -> list[int]:
@@ -66,11 +77,16 @@ def _tops(most: int) -> list[int]:
 def _legend(tops: list[int]) -> list[tuple[str, str]]:
     lows = [1, *(top + 1 for top in tops[:-1])]
     step = SHADES - len(tops)
-    spans = [f"{low:,}" if low == top else f"{low:,} to {top:,}" for low, top in zip(lows, tops, strict=True)]
+    spans = [
+        f"{low:,}" if low == top else f"{low:,} to {top:,}"
+        for low, top in zip(lows, tops, strict=True)
+    ]
     return [("h0", "none"), *((f"h{k + step + 1}", span) for k, span in enumerate(spans))]
 
 
-def _picture(samples: np.ndarray, names: list[str], labels: list[str], tops: list[int], width: int) -> Markup:
+def _picture(
+    samples: np.ndarray, names: list[str], labels: list[str], tops: list[int], width: int
+) -> Markup:
     clients, rows = samples.shape
     left = 14 + 7 * max(map(len, labels))
     long = max(map(len, names))
@@ -78,9 +94,15 @@ def _picture(samples: np.ndarray, names: list[str], labels: list[str], tops: lis
     flat = long * 6.6 < cell - 2  # there is room to write names along the row
     foot = 18 if flat else 12 + 6.4 * long
     high = min(24.0, max(360 / rows, 3.0))
-    levels = np.searchsorted(tops, samples) + (SHADES - len(tops) + 1) if tops else np.zeros(samples.shape, int)
+    levels = (
+        np.searchsorted(tops, samples) + (SHADES - len(tops) + 1)
+        if tops
+        else np.zeros(samples.shape, int)
+    )
     levels = np.where(samples > 0, levels, 0)
-    parts = [f'<rect class="h0" x="{left}" y="0" width="{cell * clients:.1f}" height="{high * rows:.1f}"/>']
+    parts = [
+        f'<rect class="h0" x="{left}" y="0" width="{cell * clients:.1f}" height="{high * rows:.1f}"/>'
+    ]
     box = f"h{max(cell - 1, 0.5):.1f}v{max(high - 1, 0.5):.1f}h-{max(cell - 1, 0.5):.1f}z"
     for level in range(1, SHADES + 1):
         places = zip(*np.nonzero(levels == level), strict=True)
@@ -93,7 +115,9 @@ def _picture(samples: np.ndarray, names: list[str], labels: list[str], tops: lis
     for c, name in enumerate(names):
         x = left + (c + 0.5) * cell
         if flat:
-            parts.append(f'<text x="{x:.1f}" y="{under + 14:.1f}" text-anchor="middle">{escape(name)}</text>')
+            parts.append(
+                f'<text x="{x:.1f}" y="{under + 14:.1f}" text-anchor="middle">{escape(name)}</text>'
+            )
         elif cell >= LETTER or c % math.ceil(LETTER / cell) == 0:
             turned = f'transform="translate({x + 4:.1f} {under + 8:.1f}) rotate(-90)"'
             parts.append(f'<text {turned} text-anchor="end">{escape(name)}</text>')

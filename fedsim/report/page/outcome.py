@@ -43,20 +43,28 @@ def headline(
     if others:
         second = statistics.fmean(scores[others[0]])
         leads = "ends best" if over else "is ahead so far"
-        return (
-            f"{first} {leads} with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}, by the means alone."
-        )
+        return f"{first} {leads} with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}, by the means alone."
     after = f" after {max(row['round'] for row in rounds):,} rounds" if rounds else ""
     several, ends = len(scores[first]), (min(scores[first]), max(scores[first]))
-    mean_of = f", the mean of {several} seeds ({ends[0]:.4g} to {ends[1]:.4g})" if several > 1 else ", under one seed"
-    guess = f", hardly more than guessing ({chance:.2g})" if chance is not None and mean <= FAINT * chance else ""
+    mean_of = (
+        f", the mean of {several} seeds ({ends[0]:.4g} to {ends[1]:.4g})"
+        if several > 1
+        else ", under one seed"
+    )
+    guess = (
+        f", hardly more than guessing ({chance:.2g})"
+        if chance is not None and mean <= FAINT * chance
+        else ""
+    )
     ends = "ends with" if over else "is at"
     errors = next(iter(errors_of(rounds, metric_of(summary)).values()), "")
     beside = f" ({errors})" if errors else ""
     return f"{first} {ends} {metric} {mean:.4g}{beside}{after}{mean_of}{guess}{lost}."
 
 
-def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) -> list[tuple[str, str, str]]:
+def numbers(
+    summary: Sequence[Row], rounds: Sequence[Row], over: bool = True
+) -> list[tuple[str, str, str]]:
     """What a run of one method came to, in a few numbers: name, number, and a remark each; means over seeds.
 
     Args:
@@ -71,17 +79,23 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
         "best": f"best {words}",
         "mean_last_k": f"mean of the last {summary[0].get('k')}",
     }
-    shown = [(title, *_mean(summary, name)) for name, title in titles.items() if _finite(summary, name)]
+    shown = [
+        (title, *_mean(summary, name)) for name, title in titles.items() if _finite(summary, name)
+    ]
     for name, title in (("test_r2", "R² on test data"), ("test_mae", "mean absolute error")):
         if name != metric and _finite(last, name):
             shown.append((title, *_mean(last, name)))
     if any(row.get("rounds_to_target") is not None for row in summary):
         spent, _ = median_to_target(summary, "bytes_to_target")
         until = f"{amount(spent)} until then" if math.isfinite(spent) else ""
-        shown.append(("rounds to the target", reached(summary, "rounds_to_target", 1, ".0f")[0], until))
+        shown.append(
+            ("rounds to the target", reached(summary, "rounds_to_target", 1, ".0f")[0], until)
+        )
     if last and all(row.get("bytes_up") is not None for row in last):
         both = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
-        shown.append(("sent, both ways", amount(both), f"in {max(row['round'] for row in last):,} rounds"))
+        shown.append(
+            ("sent, both ways", amount(both), f"in {max(row['round'] for row in last):,} rounds")
+        )
     return shown
 
 

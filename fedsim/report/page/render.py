@@ -28,7 +28,12 @@ def rendered(shown: dict[str, Any], data: dict[str, list]) -> bytes:
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     options = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     template = jinja2.Environment(autoescape=True, **options).from_string(_part("page.html"))
-    safe = {"style": Markup(style), "script": Markup(script), "data": Markup(embedded), "policy": policy}
+    safe = {
+        "style": Markup(style),
+        "script": Markup(script),
+        "data": Markup(embedded),
+        "policy": policy,
+    }
     return template.render(**shown, **safe).encode()
 
 

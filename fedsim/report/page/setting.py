@@ -20,7 +20,10 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     malicious, vary = scenario.get("fleet", {}).get("malicious") or 0, compare.get("vary") or {}
     controlled, poisons = bool(malicious or "fleet.malicious" in vary), data.get("attack") or []
     attacked = bool(wire) and controlled
-    methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
+    methods = [
+        m if isinstance(m, str) else str(m.get("label", m.get("method")))
+        for m in compare.get("methods") or []
+    ]
     changes = [_changes(method, scenario) for method in compare.get("methods") or []]
     clients = _clients(data, vary)
     steps: list[tuple[str, str | list[str]]] = [
@@ -35,7 +38,9 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
         ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
     ]
     if controlled and (wire or poisons):
-        steps.append(("malicious", variation(f"fleet.malicious={malicious}") if malicious else "as varied"))
+        steps.append(
+            ("malicious", variation(f"fleet.malicious={malicious}") if malicious else "as varied")
+        )
     if methods:  # each with its client and its server half
         both = [f"{name}: {halves[name]}" if name in halves else name for name in methods]
         steps.append(("methods", [f"{one}{more}" for one, more in zip(both, changes, strict=True)]))
@@ -46,7 +51,11 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
         for path, values in vary.items()
     ]
     seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
-    against = f", {len(methods)} methods compared with {record.get('baseline')}" if len(methods) > 1 else ""
+    against = (
+        f", {len(methods)} methods compared with {record.get('baseline')}"
+        if len(methods) > 1
+        else ""
+    )
     size = f"{scenario['rounds']} rounds, {seeds}{against}"
     return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {clients}"}
 
@@ -54,19 +63,27 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
 def _changes(method: Any, scenario: Mapping[str, Any]) -> str:
     """What a method of a comparison sets for itself, behind a comma."""
     changed = method.get("set") or {} if isinstance(method, Mapping) else {}
-    return "".join(f", {variation(f'{path}={text_of(value)}', scenario)}" for path, value in changed.items())
+    return "".join(
+        f", {variation(f'{path}={text_of(value)}', scenario)}" for path, value in changed.items()
+    )
 
 
 def _machines(fleet: Mapping[str, Any]) -> str:
     """Clients as machines; empty where nothing is said of them."""
-    parts = [f"{name} {_named(fleet[name])}" for name in ("speed", "links", "availability") if fleet.get(name)]
+    parts = [
+        f"{name} {_named(fleet[name])}"
+        for name in ("speed", "links", "availability")
+        if fleet.get(name)
+    ]
     dropout, factor = fleet.get("dropout") or 0.0, fleet.get("over_select") or 1.0
     if isinstance(dropout, Mapping):
         parts += [f"dropout {name} {share:g}" for name, share in dropout.items() if share]
     elif dropout:
         parts.append(f"dropout {dropout:g}")
     if fleet.get("deadline") is not None:
-        parts.append(f"deadline {fleet['deadline']:g} s{', partial work' * bool(fleet.get('partial_work'))}")
+        parts.append(
+            f"deadline {fleet['deadline']:g} s{', partial work' * bool(fleet.get('partial_work'))}"
+        )
     return ", ".join([*parts, *([f"over-selection {factor:g}"] if factor != 1 else [])])
 
 
@@ -85,7 +102,11 @@ def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
 def _held_out(data: Mapping[str, Any]) -> str:
     """The share of the clients that never train, where there is one."""
     test = data.get("test")
-    return f", {100 * test['clients']:g} % of them never train" if isinstance(test, dict) and "clients" in test else ""
+    return (
+        f", {100 * test['clients']:g} % of them never train"
+        if isinstance(test, dict) and "clients" in test
+        else ""
+    )
 
 
 def _named(part: Mapping[str, Any]) -> str:
@@ -105,9 +126,17 @@ def _has_kind(value: Any) -> bool:
 
 def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The environment, the machine and the hashes, a line each."""
-    environment, surroundings, hashes = record["environment"], record["surroundings"], record["hashes"]
+    environment, surroundings, hashes = (
+        record["environment"],
+        record["surroundings"],
+        record["hashes"],
+    )
     git = surroundings.get("git") or {}
-    commit = f"{git['commit'][:12]}{' with changes' if git.get('dirty') else ''}" if git.get("commit") else "not known"
+    commit = (
+        f"{git['commit'][:12]}{' with changes' if git.get('dirty') else ''}"
+        if git.get("commit")
+        else "not known"
+    )
     packages = ("fedsim", "jax", "jaxlib", "numpy", "optax")
     versions = ", ".join(f"{name} {environment[name]}" for name in packages if name in environment)
     machine = f"{', '.join(surroundings['devices'])}; {surroundings['cores']} cores; {surroundings['platform']}"
@@ -118,7 +147,10 @@ def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("machine", machine),
         ("scenario", f"SHA-256 {hashes['scenario']}"),
         *([("data", f"SHA-256 {hashes['data']}")] if "data" in hashes else []),
-        ("files", "rounds.csv, summary.csv and the others beside this page; fedsim verify checks them"),
+        (
+            "files",
+            "rounds.csv, summary.csv and the others beside this page; fedsim verify checks them",
+        ),
     ]
 
 
@@ -128,4 +160,8 @@ def quoted(word: str) -> str:
     >>> quoted("krum(f=2)"), quoted("a/b.yaml")
     ("'krum(f=2)'", 'a/b.yaml')
     """
-    return word if word.replace("/", "").replace("-", "").replace(".", "").replace("_", "").isalnum() else f"'{word}'"
+    return (
+        word
+        if word.replace("/", "").replace("-", "").replace(".", "").replace("_", "").isalnum()
+        else f"'{word}'"
+    )

@@ -85,8 +85,12 @@ def marks_picture(
         middles = [100 * (kind + 0.5) / len(marks) for kind in range(len(marks))]
         inside = "".join(_mark(m, kind, x, middles[kind]) for kind, m in enumerate(marks))
         title = f"{name}: {'; '.join(mark.title for mark in marks)}"
-        drawn.append(Row(breakable(name), note, _strip(inside, title), [mark.text for mark in marks]))
-    return Strips(drawn, _lines(x, lines), _foot(x), label + (", logarithmic" if x.log else ""), list(keys))
+        drawn.append(
+            Row(breakable(name), note, _strip(inside, title), [mark.text for mark in marks])
+        )
+    return Strips(
+        drawn, _lines(x, lines), _foot(x), label + (", logarithmic" if x.log else ""), list(keys)
+    )
 
 
 def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: str) -> Strips:
@@ -101,7 +105,9 @@ def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: 
                 f'<rect class="bar" x="{low:.2f}%" y="-7" width="{max(high - low, 0.2):.2f}%" height="14"/>'
                 for low, high in ((places[0], places[4]), (places[1], places[3]))
             )
-            bars += f'<line class="middle" x1="{places[2]:.2f}%" x2="{places[2]:.2f}%" y1="-9" y2="9"/>'
+            bars += (
+                f'<line class="middle" x1="{places[2]:.2f}%" x2="{places[2]:.2f}%" y1="-9" y2="9"/>'
+            )
             text = f"{ends[2]:.3f}"
         inside = f'<svg y="50%" width="100%" overflow="visible">{bars}</svg>'
         drawn.append(Row(breakable(name), "", _strip(inside, f"{name}: median {text}"), [text]))
@@ -117,9 +123,9 @@ def symbol(kind: int, filled: bool = True) -> Markup:
     """The mark of a kind, for a legend."""
     shape = SHAPES[kind % len(SHAPES)]
     fill = "filled" if filled else "open"
-    return Markup(f'<svg width="16" height="14" aria-hidden="true"><g class="mark v{kind % 6} {fill}" ') + Markup(
-        f'transform="translate(8 7)">{shape}</g></svg>'
-    )
+    return Markup(
+        f'<svg width="16" height="14" aria-hidden="true"><g class="mark v{kind % 6} {fill}" '
+    ) + Markup(f'transform="translate(8 7)">{shape}</g></svg>')
 
 
 def line_symbol(name: str) -> Markup:
@@ -140,13 +146,13 @@ def breakable(name: str) -> Markup:
 def _mark(mark: Mark, kind: int, x: Axis, y: float) -> str:
     """A mark at a height in percent of its row."""
     at = f"{y:.4g}%"
-    dots = "".join(f'<circle cx="{x.at(v):.1f}%" cy="5" r="2"/>' for v in mark.dots if math.isfinite(v))
+    dots = "".join(
+        f'<circle cx="{x.at(v):.1f}%" cy="5" r="2"/>' for v in mark.dots if math.isfinite(v)
+    )
     dots = f'<svg class="dots" y="{at}" overflow="visible">{dots}</svg>' if dots else ""
     interval = shape = ""
     if mark.low is not None and mark.high is not None and mark.at is not None:
-        interval = (
-            f'<line class="interval" x1="{x.at(mark.low):.2f}%" x2="{x.at(mark.high):.2f}%" y1="{at}" y2="{at}"/>'
-        )
+        interval = f'<line class="interval" x1="{x.at(mark.low):.2f}%" x2="{x.at(mark.high):.2f}%" y1="{at}" y2="{at}"/>'
     if mark.at is not None:
         shape = f'<svg x="{x.at(mark.at):.2f}%" y="{at}" overflow="visible">{SHAPES[kind % len(SHAPES)]}</svg>'
     title = f"<title>{escape(mark.title)}</title>"

@@ -21,9 +21,20 @@ from fedsim.scenario.places import resolved_from
 
 OPTION = "--log-to"
 SESSIONS = itertools.count()
-TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": MLflow}
-PACKAGES = {"tensorboard": ("tensorboardX",), "wandb": ("wandb",), "mlflow": ("mlflow", "sqlalchemy", "alembic")}
-DISCREET = {"MLFLOW_DISABLE_TELEMETRY": "true", "WANDB_ERROR_REPORTING": "false"}  # unless the user says otherwise
+TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+    "mlflow": MLflow,
+}
+PACKAGES = {
+    "tensorboard": ("tensorboardX",),
+    "wandb": ("wandb",),
+    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
+}
+DISCREET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "WANDB_ERROR_REPORTING": "false",
+}  # unless the user says otherwise
 
 
 def named(log_to: str | Sequence[str], out: Any) -> list[str]:
@@ -38,9 +49,13 @@ def named(log_to: str | Sequence[str], out: Any) -> list[str]:
         raise ScenarioError([Problem(names[0], "needs a run directory; give out=")], OPTION)
     for name in names:
         if name not in TRACKERS:
-            raise ScenarioError([Problem("", f"no tracker '{name}'{did_you_mean(name, TRACKERS)}")], OPTION)
+            raise ScenarioError(
+                [Problem("", f"no tracker '{name}'{did_you_mean(name, TRACKERS)}")], OPTION
+            )
         if not all(map(_installed, PACKAGES[name])):
-            raise ScenarioError([Problem(name, f"is not installed; pip install 'fedsim-jax[{name}]'")], OPTION)
+            raise ScenarioError(
+                [Problem(name, f"is not installed; pip install 'fedsim-jax[{name}]'")], OPTION
+            )
     return names
 
 
@@ -85,9 +100,18 @@ class Log:
             for new in rows[self.logged[run] :]:
                 values = {name: value for name, value in new.items() if name not in (*who, "round")}
                 self._try(name, partial(tracker.log, new["round"], numbers(values)))
-        self.logged[run] = max(self.logged[run], len(rows))  # a run that is executed once more repeats its rows
+        self.logged[run] = max(
+            self.logged[run], len(rows)
+        )  # a run that is executed once more repeats its rows
         if summary := tables.get("summary"):
-            self._end(run, {f"summary/{n}": v for n, v in summary[-1].items() if n not in who and v is not None})
+            self._end(
+                run,
+                {
+                    f"summary/{n}": v
+                    for n, v in summary[-1].items()
+                    if n not in who and v is not None
+                },
+            )
 
     def close(self) -> None:
         """No run comes any further."""

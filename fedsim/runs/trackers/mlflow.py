@@ -25,16 +25,26 @@ class MLflow:
         project = os.environ.get("MLFLOW_EXPERIMENT_NAME") or tracked.config["name"]
         experiment = self.client.get_experiment_by_name(project)
         id = experiment.experiment_id if experiment else self.client.create_experiment(project)
-        mark = hashlib.sha256(f"{tracked.out.resolve()} {tracked.label} {tracked.seed}".encode()).hexdigest()
-        earlier = self.client.search_runs([id], f"tags.`fedsim.run` = '{mark}'") if tracked.resume else []
+        mark = hashlib.sha256(
+            f"{tracked.out.resolve()} {tracked.label} {tracked.seed}".encode()
+        ).hexdigest()
+        earlier = (
+            self.client.search_runs([id], f"tags.`fedsim.run` = '{mark}'") if tracked.resume else []
+        )
         if earlier:  # the newest one; what was configured there stays, as MLflow wants it
             self.run = earlier[0].info.run_id
             self.known = self._steps("bytes_up")
             self.client.update_run(self.run, status="RUNNING")
             return
         tags = {"fedsim.run": mark, "fedsim.label": tracked.label}
-        self.run, self.known = self.client.create_run(id, tags=tags, run_name=tracked.name).info.run_id, set()
-        params = [Param(_plain(name), shortened(str(value), 5000)) for name, value in flat(tracked.config).items()]
+        self.run, self.known = (
+            self.client.create_run(id, tags=tags, run_name=tracked.name).info.run_id,
+            set(),
+        )
+        params = [
+            Param(_plain(name), shortened(str(value), 5000))
+            for name, value in flat(tracked.config).items()
+        ]
         for first in range(0, len(params), 100):  # no more at a time
             self.client.log_batch(self.run, params=params[first : first + 100])
 
@@ -45,7 +55,9 @@ class MLflow:
         self.step = step
         if step not in self.known:
             now = int(time.time() * 1000)
-            self.pending += [self.metric(_plain(name), value, now, step) for name, value in values.items()]
+            self.pending += [
+                self.metric(_plain(name), value, now, step) for name, value in values.items()
+            ]
         if len(self.pending) > BATCH or time.monotonic() - self.sent > SECONDS:
             self._send()
 

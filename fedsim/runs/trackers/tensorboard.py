@@ -33,5 +33,7 @@ class TensorBoard:
             self.log(self.step, numbers(summary))
             self.writer.file_writer.add_summary(self.ended)  # type: ignore[union-attr]
         self.writer.close()
-        for file in self.folder.glob(f"events.*.{(host := socket.gethostname())}"):  # as tensorboardX calls it
+        for file in self.folder.glob(
+            f"events.*.{(host := socket.gethostname())}"
+        ):  # as tensorboardX calls it
             file.rename(file.with_name(f"{file.name.removesuffix(host)}fedsim"))

@@ -59,7 +59,9 @@ def flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             by_path |= flat(value, f"{above}{name}.")
         elif value is not None:
-            by_path[f"{above}{name}"] = value if isinstance(value, str | int | float) else json.dumps(value)
+            by_path[f"{above}{name}"] = (
+                value if isinstance(value, str | int | float) else json.dumps(value)
+            )
     return by_path
 
 

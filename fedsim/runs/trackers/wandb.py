@@ -27,9 +27,14 @@ class Wandb:
             if folder.name.startswith("offline-"):
                 files.remove(folder)
         settings = wandb.setup().settings
-        undecided = "WANDB_MODE" not in os.environ and settings.mode == "online" and not _logged_in(settings)
+        undecided = (
+            "WANDB_MODE" not in os.environ
+            and settings.mode == "online"
+            and not _logged_in(settings)
+        )
         self.run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT") or re.sub(r"[/\\#?%:]", "-", tracked.config["name"])[:128],
+            project=os.environ.get("WANDB_PROJECT")
+            or re.sub(r"[/\\#?%:]", "-", tracked.config["name"])[:128],
             name=tracked.name,
             group=shortened(tracked.label, 100),
             id=earlier[-1].name.rpartition("-")[2] if earlier else key + uuid.uuid4().hex[:8],
@@ -38,7 +43,9 @@ class Wandb:
             mode="offline" if undecided else None,
             resume="allow",
             reinit="create_new",
-            settings=wandb.Settings(symlink=False, console="off", silent=True, save_code=False, x_disable_stats=True),
+            settings=wandb.Settings(
+                symlink=False, console="off", silent=True, save_code=False, x_disable_stats=True
+            ),
         )
 
         self._unlink()

@@ -69,7 +69,7 @@ class Reduced(NamedTuple):
     info: Info  # what they report, as `krum/malicious_kept`
 
 
-class Passage:
+class Pipeline:
     """The links of a run between its clients and its optimisers, in their order; pure.
 
     Args:
