@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import crossed
+from conftest import crossed, sampled
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, HARD, SHORT, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -76,7 +76,7 @@ def check(method: Method, condition: Condition) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in LATER])
+@pytest.mark.parametrize("name", sampled([name for name in METHODS if name not in LATER]))
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     method = METHODS[name]
     check(method._replace(problem={"squares": "line"}.get(method.problem, method.problem)), HARD)

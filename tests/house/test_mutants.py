@@ -34,10 +34,8 @@ BUGS = {
 BUGS |= {mutant.bug: mutant.seen_in for mutant in MORE}
 MUTANTS = [*OPTIMISERS, *ROBUST, *CODECS, *MORE]
 SLOW = {"rules/bulyan.py", "trimmed mean = n-f-1 nearest to median"}  # seconds to compile
-PLAYED = [
-    pytest.param(m, marks=pytest.mark.long) if {m.module, m.bug} & SLOW or m in MORE else m
-    for m in MUTANTS
-]
+SHORT = [m for m in MUTANTS if m not in MORE and not {m.module, m.bug} & SLOW][::3]
+PLAYED = [m if m in SHORT else pytest.param(m, marks=pytest.mark.long) for m in MUTANTS]
 
 
 def source(module: str, changes: dict[str, str]) -> str:

@@ -135,6 +135,7 @@ def classes_of(model, variables):
     return lambda params, x: model.apply({**variables, "params": params}, x, train=True)[0]
 
 
+@pytest.mark.long
 def test_residual_networks_are_torchs():
     with jax.enable_x64(True):
         model = resnet(8, "group")((6, 5, 2), 3)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import some
+from conftest import sampled, some
 
 import fedsim
 from fedsim.compose import FAMILIES
@@ -195,7 +195,7 @@ SHAPES = [  # batch, height, width, channels, out, kernel: both forms of the pro
 ]
 
 
-@pytest.mark.parametrize(("B", "H", "W", "C", "out", "k"), SHAPES)
+@pytest.mark.parametrize(("B", "H", "W", "C", "out", "k"), sampled(SHAPES, 3))
 def test_convolution_is_xlas(B, H, W, C, out, k, x64):
     x, kernel, g = numbers(C, H, W, B), numbers(k, k, C, out, seed=1), numbers(out, H, W, B, seed=2)
     mine, theirs = (
@@ -215,6 +215,7 @@ def test_short_convolutions(m, k):
     np.testing.assert_allclose(trilinear, plain, atol=1e-12)
 
 
+@pytest.mark.long
 def test_short_convolutions_are_accurate():
     """In float32, to about two bits more than a plain sum of the same numbers."""
     x, kernel = (

@@ -321,7 +321,7 @@ def test_one_client_is_believed(name):
     close(aggregate(name, deltas(1), weights=[7]), jax.tree.map(lambda leaf: leaf[0], deltas(1)))
 
 
-@pytest.mark.parametrize("name", marked([n for n in OURS["rule"] if least(n) > 1], 2))
+@pytest.mark.parametrize("name", marked([n for n in OURS["rule"] if least(n) > 1], 4))
 def test_too_small_a_round_does_not_crash_the_rule_itself(name):
     noun, stack = (
         FAMILIES["rule"][name](**TABLE[name].link),

@@ -11,12 +11,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import fedsim
-from fedsim import tree
 from fedsim.compose import FAMILIES
 from fedsim.fleet import selection
 from fedsim.rules import sorting
 from fedsim.rules.divide_and_conquer import drawn
-from fedsim.rules.geometric_median import _search_points, _search_shares
 from fedsim.rules.krum import krum_scores
 from fedsim.rules.sorting import ascending, middle
 from fedsim.rules.subsets import MOST, most_rows
@@ -173,14 +171,21 @@ def test_agnostic_climbs_and_projects():
 
 
 @pytest.mark.parametrize("iterations", [None, 3])
-def test_shares_of_rows_far_apart_are_searched_without_their_points(iterations):
-    rows, w = {"w": jnp.eye(4)}, jnp.full(4, 0.25)
-    share, trusted = _search_shares(tree.gram(rows, w > 0), w, 1e-6, iterations)
-    assert trusted
-    close(share, np.full(4, 0.25))
-    assert _search_shares(
-        tree.gram(rows, w > 0), jnp.array([0.3, 0.3, 0.2, 0.2]), 1e-6, iterations
-    )[1]  # while it moves
+@pytest.mark.parametrize("weights", [[1, 1, 1, 1], [3, 3, 2, 2]])
+def test_the_geometric_median_of_rows_far_apart_is_weiszfelds_in_float64(iterations, weights):
+    link = {
+        "kind": "geometric_median",
+        "smoothing": 1e-6,
+        "iterations": iterations,
+        "weights": "samples",
+    }
+    rows = np.eye(4)
+    shares = np.array(weights) / sum(weights)
+    point = shares @ rows
+    for _ in range(iterations or 500):
+        beta = shares / np.maximum(1e-6, np.linalg.norm(rows - point, axis=1))
+        point = beta @ rows / beta.sum()
+    close(fedsim.aggregate(link, rows.astype(np.float32), weights=weights), point)
 
 
 def scores_of_krum(neighbours):
@@ -555,11 +560,10 @@ def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, 
 
 
 def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
-    rows = jnp.array([[-1.0, 0], [2, 0], [3, -2], [-2, -2], [-3, -3], [-2, -1], [2, -1]])
-    found = jax.jit(lambda rows: _search_points(rows, jnp.full(7, 1 / 7), 0.0, None))(rows)
-    np.testing.assert_allclose(
-        found, [-0.6620109, -1.09052399], atol=5e-5
-    )  # of Weiszfeld's iteration in float64
+    rows = np.float32([[-1, 0], [2, 0], [3, -2], [-2, -2], [-3, -3], [-2, -1], [2, -1]])
+    median = fedsim.aggregate("geometric_median", rows)
+    # by Weiszfeld's iteration in float64
+    np.testing.assert_allclose(median, [-0.6620109, -1.09052399], atol=5e-5)
 
 
 def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch):
