@@ -223,8 +223,8 @@ def test_options_and_keys_on_the_pages_exist(root, make):
         assert CliRunner().invoke(cli, ["explain", key]).exit_code == 0, key
 
 
-def test_rooms_stand_in_the_order_of_their_imports(root):
-    table = pages(root)["docs/design.md"].partition("<!-- rooms -->")[2].partition("\n\n")[0]
+def test_packages_are_listed_in_the_order_of_their_imports(root):
+    table = pages(root)["docs/design.md"].partition("<!-- packages -->")[2].partition("\n\n")[0]
     named = [
         name
         for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M)

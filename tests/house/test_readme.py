@@ -304,8 +304,8 @@ def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
         assert written <= named and (name == "iid" or written == named - OF_OTHER_RUNS)
 
 
-def test_rooms_are_those_of_the_package(root):
-    table = text_of(root).partition("<!-- rooms -->")[2].partition("\n\n")[0]
+def test_the_packages_are_those_of_fedsim(root):
+    table = text_of(root).partition("<!-- packages -->")[2].partition("\n\n")[0]
     named = {
         name
         for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M)
