@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from annotated_types import Ge, Gt
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, no_memory, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -35,13 +35,13 @@ def delta_sgd(
       Kim et al. 2024, Adaptive Federated Learning with Auto-Tuned Clients, arXiv:2306.11201, Algorithm 1.
     """
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         y, eta = shared["params"], work.lr if eta0 is None else jnp.full_like(work.lr, eta0)
         before = {"y": y, "g": tree.zeros_like(y), "eta": eta, "theta": jnp.full_like(eta, theta0)}
         return variables, {**local, "before": before, "taken": jnp.zeros((), bool)}
 
-    def adapted(task, g, params, local, shared, work):
+    def step(task, g, params, local, shared, work):
         before, taken = local["before"], local["taken"]
         moved, turned = (
             tree.norm(tree.subtract(params, before["y"])),
@@ -57,7 +57,9 @@ def delta_sgd(
         )
         theta = jnp.where(taken, eta / before["eta"], before["theta"])
         last = {"y": params, "g": g, "eta": eta, "theta": theta}
-        params, local = step(task, g, params, local, shared, work._replace(lr=eta))
+        params, local = hooks.step(task, g, params, local, shared, work._replace(lr=eta))
         return params, {**local, "before": last, "taken": jnp.ones((), bool)}
 
-    return Client(memory=no_memory, start=begin, gradient=gradient, step=adapted, finish=finish)
+    return Client(
+        memory=hooks.no_memory, start=start, gradient=hooks.gradient, step=step, finish=hooks.finish
+    )

@@ -6,7 +6,7 @@ import jax
 from annotated_types import Gt
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -32,20 +32,20 @@ def fedadmm(rho: Annotated[float, Gt(0)] = 0.01) -> Client:
         del key
         return {"y": shared["params"], "dual": tree.zeros_like(shared["params"])}
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         return variables, {**local, "dual": row["dual"]}
 
-    def pulled(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         pull = lambda g, dual, y, x: g + dual + rho * (y - x)
         return value, jax.tree.map(pull, g, local["dual"], variables["params"], shared["params"])
 
-    def close(task, shared, variables, local, row, work):
-        message, y = finish(task, shared, variables, local, row, work), variables["params"]
+    def finish(task, shared, variables, local, row, work):
+        message, y = hooks.finish(task, shared, variables, local, row, work), variables["params"]
         dual = jax.tree.map(lambda dual, d: dual + rho * d, row["dual"], message.delta)
         change = lambda y, dual, last_y, last_dual: (y - last_y) + (dual - last_dual) * (1 / rho)
         delta = jax.tree.map(change, y, dual, row["y"], row["dual"])
         return message._replace(delta=delta, memory={"y": y, "dual": dual})
 
-    return Client(memory=memory, start=begin, gradient=pulled, step=step, finish=close)
+    return Client(memory=memory, start=start, gradient=gradient, step=hooks.step, finish=finish)

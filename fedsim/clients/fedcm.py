@@ -6,7 +6,7 @@ from annotated_types import Gt, Le
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, no_memory, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client, Shared, Task
@@ -28,19 +28,19 @@ def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
       Xu et al. 2021, FedCM, arXiv:2106.10874, Algorithm 1.
     """
 
-    def mixed(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         return value, tree.mix(shared["aux"]["d"], g, alpha)
 
     def direction(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array) -> Tree:
         return tree.scale(tree.over(aggregate, pace), -1)
 
     return Client(
-        memory=no_memory,
-        start=start,
-        gradient=mixed,
-        step=step,
-        finish=finish,
+        memory=hooks.no_memory,
+        start=hooks.start,
+        gradient=gradient,
+        step=hooks.step,
+        finish=hooks.finish,
         aux=lambda task, params: {"d": tree.zeros_like(params)},
         reduce={"d": direction},
     )

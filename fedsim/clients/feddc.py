@@ -6,7 +6,7 @@ import jax
 from annotated_types import Ge
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -32,18 +32,18 @@ def feddc(alpha: Annotated[float, Ge(0)] = 0.1) -> Client:
         zero = tree.zeros_like(shared["params"])
         return {"h": zero, "g": zero}
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         return variables, {**local, **row}
 
-    def pulled(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         turn = tree.over(tree.subtract(local["g"], shared["aux"]["g"]), work.lr_sum)
         bend = lambda g, y, h, x, turn: g + alpha * (y + h - x) + turn
         return value, jax.tree.map(bend, g, variables["params"], local["h"], shared["params"], turn)
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         h = tree.add(row["h"], message.delta)
         aux = {"g": tree.subtract(message.delta, row["g"])}
         return message._replace(
@@ -52,10 +52,10 @@ def feddc(alpha: Annotated[float, Ge(0)] = 0.1) -> Client:
 
     return Client(
         memory=memory,
-        start=begin,
-        gradient=pulled,
-        step=step,
-        finish=close,
+        start=start,
+        gradient=gradient,
+        step=hooks.step,
+        finish=finish,
         aux=lambda task, params: {"g": tree.zeros_like(params)},
         reduce={"g": "sum_over_N"},
     )

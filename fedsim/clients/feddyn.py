@@ -6,7 +6,7 @@ import jax
 from annotated_types import Gt
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -31,19 +31,19 @@ def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
         del key
         return {"g_i": tree.zeros_like(shared["params"])}
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         return variables, {**local, "g_i": row["g_i"]}
 
-    def bent(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         pull = lambda g, g_i, y, x: g - g_i + alpha * (y - x)
         return value, jax.tree.map(pull, g, local["g_i"], variables["params"], shared["params"])
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         return message._replace(
             memory={"g_i": jax.tree.map(lambda g, d: g - alpha * d, row["g_i"], message.delta)}
         )
 
-    return Client(memory=memory, start=begin, gradient=bent, step=step, finish=close)
+    return Client(memory=memory, start=start, gradient=gradient, step=hooks.step, finish=finish)

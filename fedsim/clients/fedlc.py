@@ -5,7 +5,7 @@ from typing import Annotated
 import jax.numpy as jnp
 from annotated_types import Ge
 
-from fedsim.clients.hooks import finish, no_memory, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -26,16 +26,16 @@ def fedlc(tau: Annotated[float, Ge(0)] = 1.0) -> Client:
       Zhang et al. 2022, Federated Learning with Label Distribution Skew via Logits Calibration, arXiv:2209.00189.
     """
 
-    def calibrated(task, variables, batch, local, shared, work):
+    def gradient(task, variables, batch, local, shared, work):
         margin = tau * jnp.maximum(work.labels, 1e-8) ** -0.25
         objective = lambda variables, outputs, batch: task.loss(outputs - margin, batch.y)
         return task.value_and_grad(variables, batch, objective)
 
     return Client(
-        memory=no_memory,
-        start=start,
-        gradient=calibrated,
-        step=step,
-        finish=finish,
+        memory=hooks.no_memory,
+        start=hooks.start,
+        gradient=gradient,
+        step=hooks.step,
+        finish=hooks.finish,
         needs=frozenset({"labels"}),
     )

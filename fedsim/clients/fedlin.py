@@ -1,6 +1,6 @@
 """FedLin: anchored gradients, and steps shortened by their number."""
 
-from fedsim.clients.hooks import finish, no_memory, step
+from fedsim.clients import hooks
 from fedsim.clients.probe import anchored, mean_gradient, start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
@@ -20,15 +20,15 @@ def fedlin() -> Client:
       Mitra et al. 2021, Linear Convergence in Federated Learning, arXiv:2102.07053, FedLin.
     """
 
-    def shorter(task, g, params, local, shared, work):
-        return step(task, g, params, local, shared, work._replace(lr=work.lr / work.steps))
+    def step(task, g, params, local, shared, work):
+        return hooks.step(task, g, params, local, shared, work._replace(lr=work.lr / work.steps))
 
     return Client(
-        memory=no_memory,
+        memory=hooks.no_memory,
         start=start_with_x,
         gradient=anchored,
-        step=shorter,
-        finish=finish,
+        step=step,
+        finish=hooks.finish,
         probe=mean_gradient,
         solo=True,
     )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from annotated_types import Ge, Lt
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, no_memory, start
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -31,25 +31,25 @@ def fedlion(b1: Decay = 0.9, b2: Decay = 0.99) -> Client:
       Tang, Chang 2024, FedLion, arXiv:2402.09941.
     """
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         return variables, {**local, "m": shared["aux"]["m"]}
 
-    def signed(task, g, params, local, shared, work):
+    def step(task, g, params, local, shared, work):
         signs = jax.tree.map(lambda m, g: jnp.sign(b1 * m + (1 - b1) * g), local["m"], g)
         m = jax.tree.map(lambda m, g: b2 * m + (1 - b2) * g, local["m"], g)
         return jax.tree.map(lambda y, s: y - work.lr * s, params, signs), {**local, "m": m}
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         return message._replace(aux={"m": tree.subtract(local["m"], shared["aux"]["m"])})
 
     return Client(
-        memory=no_memory,
-        start=begin,
-        gradient=gradient,
-        step=signed,
-        finish=close,
+        memory=hooks.no_memory,
+        start=start,
+        gradient=hooks.gradient,
+        step=step,
+        finish=finish,
         aux=lambda task, params: {"m": tree.zeros_like(params)},
         reduce={"m": "mean"},
         unused=frozenset({"optimizer", "optimizer_state"}),

@@ -5,8 +5,8 @@ from typing import Annotated
 import jax.numpy as jnp
 from annotated_types import Ge
 
+from fedsim.clients import hooks
 from fedsim.clients.fedprox import fedprox
-from fedsim.clients.hooks import finish, no_memory, start, step
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -29,24 +29,28 @@ def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> Client:
       Wang et al. 2020, Tackling the Objective Inconsistency Problem, arXiv:2007.07481, Section 4.
     """
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         origin = jnp.zeros_like(work.lr)
         return variables, {**local, "moved": origin, "beside": task.optimizer(work.lr).init(origin)}
 
-    def measured(task, g, params, local, shared, work):
-        params, local = step(task, g, params, local, shared, work)
+    def step(task, g, params, local, shared, work):
+        params, local = hooks.step(task, g, params, local, shared, work)
         moved = local["moved"]
         update, beside = task.optimizer(work.lr).update(1 + mu * moved, local["beside"], moved)
         return params, {**local, "moved": moved + update, "beside": beside}
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         rate = work.lr_sum / jnp.maximum(work.steps, 1).astype(
             work.lr.dtype
         )  # the mean one of a schedule
         return message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))
 
     return Client(
-        memory=no_memory, start=begin, gradient=fedprox(mu=mu).gradient, step=measured, finish=close
+        memory=hooks.no_memory,
+        start=start,
+        gradient=fedprox(mu=mu).gradient,
+        step=step,
+        finish=finish,
     )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from annotated_types import Ge, Gt
 
-from fedsim.clients.hooks import finish, no_memory, step
+from fedsim.clients import hooks
 from fedsim.clients.probe import start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
@@ -32,7 +32,7 @@ def fedntd(
       Lee et al. 2022, Preservation of the Global Knowledge by Not-True Distillation, arXiv:2106.03097.
     """
 
-    def distilled(task, variables, batch, local, shared, work):
+    def gradient(task, variables, batch, local, shared, work):
         at_x = {"params": local["x"], "stats": shared["stats"]}
         teacher, _ = task.apply(at_x, batch.x, mask=batch.mask, key=batch.key, train=False)
         true = jax.nn.one_hot(batch.y, teacher.shape[-1], dtype=bool)
@@ -46,11 +46,11 @@ def fedntd(
         return task.value_and_grad(variables, batch, objective)
 
     return Client(
-        memory=no_memory,
+        memory=hooks.no_memory,
         start=start_with_x,
-        gradient=distilled,
-        step=step,
-        finish=finish,
+        gradient=gradient,
+        step=hooks.step,
+        finish=hooks.finish,
         needs=frozenset({"classes"}),
         solo=True,
     )

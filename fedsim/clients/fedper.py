@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import jax
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client
@@ -48,20 +48,20 @@ def fedper(personal: list[str] | None = None) -> Client:
     def own(shared, row):
         return {"params": tree.filled(row["head"], shared["params"]), "stats": shared["stats"]}
 
-    def begin(task, shared, row, work):
-        _, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        _, local = hooks.start(task, shared, row, work)
         return own(shared, row), local
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         return message._replace(memory={"head": head(variables["params"])})
 
     return Client(
         memory=memory,
-        start=begin,
-        gradient=gradient,
-        step=step,
-        finish=close,
+        start=start,
+        gradient=hooks.gradient,
+        step=hooks.step,
+        finish=finish,
         shares=shares,
         personal=own,
     )

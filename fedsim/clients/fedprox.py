@@ -5,7 +5,7 @@ from typing import Annotated
 import jax
 from annotated_types import Ge
 
-from fedsim.clients.hooks import finish, gradient, no_memory, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -25,10 +25,16 @@ def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:
       Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, Algorithm 2.
     """
 
-    def pulled(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         return value, jax.tree.map(
             lambda g, y, x: g + mu * (y - x), g, variables["params"], shared["params"]
         )
 
-    return Client(memory=no_memory, start=start, gradient=pulled, step=step, finish=finish)
+    return Client(
+        memory=hooks.no_memory,
+        start=hooks.start,
+        gradient=gradient,
+        step=hooks.step,
+        finish=hooks.finish,
+    )

@@ -5,7 +5,7 @@ from typing import Annotated
 import jax.numpy as jnp
 from annotated_types import Ge
 
-from fedsim.clients.hooks import finish, no_memory, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -26,16 +26,16 @@ def fedrs(alpha: Annotated[float, Ge(0)] = 0.5) -> Client:
       Li, Zhan 2021, FedRS: Federated Learning with Restricted Softmax for Label Distribution Non-IID Data, KDD.
     """
 
-    def restricted(task, variables, batch, local, shared, work):
+    def gradient(task, variables, batch, local, shared, work):
         factor = jnp.where(work.labels > 0, 1, jnp.asarray(alpha, work.lr.dtype))
         objective = lambda variables, outputs, batch: task.loss(outputs * factor, batch.y)
         return task.value_and_grad(variables, batch, objective)
 
     return Client(
-        memory=no_memory,
-        start=start,
-        gradient=restricted,
-        step=step,
-        finish=finish,
+        memory=hooks.no_memory,
+        start=hooks.start,
+        gradient=gradient,
+        step=hooks.step,
+        finish=hooks.finish,
         needs=frozenset({"labels"}),
     )

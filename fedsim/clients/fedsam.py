@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from annotated_types import Ge
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, no_memory, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -27,13 +27,18 @@ def fedsam(rho: Annotated[float, Ge(0)] = 0.05) -> Client:
       Qu et al. 2022, FedSAM, arXiv:2206.02618; Caldarola et al. 2022, arXiv:2203.11834.
     """
 
-    def sharp(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         length = tree.norm(g)
         climb = jnp.where(length > 0, rho / jnp.where(length > 0, length, 1), 0)
         above = jax.tree.map(lambda y, g: y + climb * g, variables["params"], g)
         return value, task.value_and_grad({**variables, "params": above}, batch)[1]
 
     return Client(
-        memory=no_memory, start=start, gradient=sharp, step=step, finish=finish, solo=True
+        memory=hooks.no_memory,
+        start=hooks.start,
+        gradient=gradient,
+        step=hooks.step,
+        finish=hooks.finish,
+        solo=True,
     )

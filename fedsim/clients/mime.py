@@ -7,7 +7,7 @@ from annotated_types import Ge, Lt
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, no_memory, start
+from fedsim.clients import hooks
 from fedsim.clients.probe import anchored, mean_gradient, start_with_x
 from fedsim.compose import client
 from fedsim.tree import Tree
@@ -17,16 +17,16 @@ Decay = Annotated[float, Ge(0), Lt(1)]
 
 
 def _with_server_optimiser(
-    beta: float, start: StartHook, gradient: GradientHook, solo: bool
+    beta: float, first: StartHook, gradient: GradientHook, solo: bool
 ) -> Client:
     """The server's optimiser steps on the clients: its state stands still there, and moves once a round, by c."""
 
-    def begin(task, shared, row, work):
+    def start(task, shared, row, work):
         """With a copy of the optimiser's state for each client (4. in `fedsim.tree.exact`)."""
-        variables, local = start(task, shared, row, work)
+        variables, local = first(task, shared, row, work)
         return variables, {**local, "optimizer": shared["aux"]["optimizer"]}
 
-    def momentum(task, g, params, local, shared, work):
+    def step(task, g, params, local, shared, work):
         m = tree.mix(shared["aux"]["m"], g, 1 - beta)
         updates, _ = task.optimizer(work.lr).update(m, local["optimizer"], params)
         return tree.add(params, updates), local
@@ -45,11 +45,11 @@ def _with_server_optimiser(
         return task.optimizer(pace).update(m, old, shared["params"])[1]
 
     return Client(
-        memory=no_memory,
-        start=begin,
+        memory=hooks.no_memory,
+        start=start,
         gradient=gradient,
-        step=momentum,
-        finish=finish,
+        step=step,
+        finish=hooks.finish,
         aux=aux,
         reduce={"m": next_m, "optimizer": next_state},
         probe=mean_gradient,
@@ -95,4 +95,4 @@ def mimelite(beta: Decay = 0.9) -> Client:
     References:
       Karimireddy et al. 2020, Mime, arXiv:2008.03606, Algorithm 1.
     """
-    return _with_server_optimiser(beta, start, gradient, solo=False)
+    return _with_server_optimiser(beta, hooks.start, hooks.gradient, solo=False)

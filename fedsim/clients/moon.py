@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from annotated_types import Ge, Gt
 
-from fedsim.clients.hooks import finish, step
+from fedsim.clients import hooks
 from fedsim.clients.probe import start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
@@ -42,11 +42,11 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)]
         del key
         return {"last": shared["params"]}
 
-    def begin(task, shared, row, work):
+    def start(task, shared, row, work):
         variables, local = start_with_x(task, shared, row, work)
         return variables, {**local, "last": row["last"]}
 
-    def contrasted(task, variables, batch, local, shared, work):
+    def gradient(task, variables, batch, local, shared, work):
         features = lambda params: task.features(
             {"params": params, "stats": variables["stats"]}, batch.x
         )
@@ -59,16 +59,16 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)]
 
         return task.value_and_grad(variables, batch, objective)
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         return message._replace(memory={"last": variables["params"]})
 
     return Client(
         memory=memory,
-        start=begin,
-        gradient=contrasted,
-        step=step,
-        finish=close,
+        start=start,
+        gradient=gradient,
+        step=hooks.step,
+        finish=finish,
         needs=frozenset({"features"}),
         solo=True,
     )

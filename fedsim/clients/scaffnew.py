@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -29,19 +29,19 @@ def scaffnew() -> Client:
         pace = jnp.zeros((), jax.tree.leaves(shared["params"])[0].dtype)
         return {"h": tree.zeros_like(shared["params"]), "y": shared["params"], "pace": pace}
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         h = tree.add(row["h"], tree.over(tree.subtract(shared["params"], row["y"]), row["pace"]))
         return variables, {**local, "h": h}
 
-    def corrected(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         return value, tree.subtract(g, local["h"])
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         return message._replace(
             memory={"h": local["h"], "y": variables["params"], "pace": work.lr_sum}
         )
 
-    return Client(memory=memory, start=begin, gradient=corrected, step=step, finish=close)
+    return Client(memory=memory, start=start, gradient=gradient, step=hooks.step, finish=finish)

@@ -5,7 +5,7 @@ from typing import Literal
 import jax
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients import hooks
 from fedsim.clients.probe import add_rows, gradient_at_x, no_rows, start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
@@ -35,11 +35,11 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         del key
         return {"c_i": tree.zeros_like(shared["params"])}
 
-    def begin(task, shared, row, work):
-        variables, local = start(task, shared, row, work)
+    def start(task, shared, row, work):
+        variables, local = hooks.start(task, shared, row, work)
         return variables, {**local, "c_i": row["c_i"]}
 
-    def begin_with_sum(task, shared, row, work):
+    def start_with_sum(task, shared, row, work):
         variables, local = start_with_x(task, shared, row, work)
         return variables, {**local, "c_i": row["c_i"], "at_x": no_rows(shared, work)}
 
@@ -47,22 +47,22 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         return jax.tree.map(lambda g, c_i, c: g - c_i + c, g, local["c_i"], shared["aux"]["c"])
 
     def corrected(task, variables, batch, local, shared, work):
-        value, g = gradient(task, variables, batch, local, shared, work)
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         return value, correct(g, local, shared)
 
     def corrected_with_x(task, variables, batch, local, shared, work):
         """Option I: the gradient at the global model of the same batch is summed on the way."""
-        value, g = gradient(task, variables, batch, local, shared, work)
+        value, g = hooks.gradient(task, variables, batch, local, shared, work)
         at_x = gradient_at_x(task, variables, batch, local)
         return value, (correct(g, local, shared), at_x, batch.mask.sum())
 
     def step_and_sum(task, g, params, local, shared, work):
         g, at_x, rows = g
-        params, local = step(task, g, params, local, shared, work)
+        params, local = hooks.step(task, g, params, local, shared, work)
         return params, {**local, "at_x": add_rows(local["at_x"], at_x, rows.astype(work.lr.dtype))}
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         if option == 1:
             new = tree.over(local["at_x"]["sum"], local["at_x"]["rows"])
         else:
@@ -72,10 +72,10 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
 
     return Client(
         memory=memory,
-        start=begin_with_sum if option == 1 else begin,
+        start=start_with_sum if option == 1 else start,
         gradient=corrected_with_x if option == 1 else corrected,
-        step=step_and_sum if option == 1 else step,
-        finish=close,
+        step=step_and_sum if option == 1 else hooks.step,
+        finish=finish,
         aux=lambda task, params: {"c": tree.zeros_like(params)},
         reduce={"c": "sum_over_N"},
         solo=option == 1,

@@ -1,6 +1,6 @@
 """Plain local training: FedAvg's client."""
 
-from fedsim.clients.hooks import finish, gradient, no_memory, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -17,4 +17,10 @@ def sgd() -> Client:
     References:
       McMahan et al. 2017, arXiv:1602.05629, Algorithm 1.
     """
-    return Client(memory=no_memory, start=start, gradient=gradient, step=step, finish=finish)
+    return Client(
+        memory=hooks.no_memory,
+        start=hooks.start,
+        gradient=hooks.gradient,
+        step=hooks.step,
+        finish=hooks.finish,
+    )

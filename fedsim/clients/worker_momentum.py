@@ -5,7 +5,7 @@ from typing import Annotated
 from annotated_types import Ge, Lt
 
 from fedsim import tree
-from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -34,9 +34,11 @@ def worker_momentum(beta: Annotated[float, Ge(0), Lt(1)] = 0.9) -> Client:
         del key
         return {"m": tree.zeros_like(shared["params"])}
 
-    def close(task, shared, variables, local, row, work):
-        message = finish(task, shared, variables, local, row, work)
+    def finish(task, shared, variables, local, row, work):
+        message = hooks.finish(task, shared, variables, local, row, work)
         momentum = tree.mix(message.delta, row["m"], beta)
         return message._replace(delta=momentum, memory={"m": momentum})
 
-    return Client(memory=memory, start=start, gradient=gradient, step=step, finish=close)
+    return Client(
+        memory=memory, start=hooks.start, gradient=hooks.gradient, step=hooks.step, finish=finish
+    )
