@@ -1,4 +1,4 @@
-"""Client methods: hooks on the one local loop, a file for each paper; and what happens to the images of its batches."""
+"""Client methods: hooks on the one local loop, one file per paper; and augmentation of images."""
 
 # isort: off
 # The order of registration is the order of the kinds in the schema and in messages.

@@ -1,7 +1,8 @@
-"""Augmentation: what happens to the images of a batch before a client trains on them, on the device.
+"""Augmentation: changes of a batch's images before a client trains on them, on the device.
 
-A factory returns `change(key, x) -> x`, written for ONE image `[height, width]` or `[height, width, channels]` as it is
-stored: bytes stay bytes. `augmenting` lifts it over a batch. Draws do not depend on the float type of a run.
+A factory returns `change(key, x) -> x`, written for ONE image `[height, width]` or
+`[height, width, channels]` as it is stored: bytes stay bytes. `augmenting` lifts it over a batch.
+Draws do not depend on the float type of a run.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ Change = Callable[[Key[Array, ""], Array], Array]
 
 @augmentation
 def flip() -> Change:
-    """An image is mirrored, left to right, with probability ½."""
+    """Mirror an image, left to right, with probability ½."""
 
     def change(key, x):
         return jnp.where(jax.random.bernoulli(key, np.float32(0.5)), x[:, ::-1], x)
@@ -31,48 +32,53 @@ def flip() -> Change:
 
 @augmentation
 def crop(padding: Annotated[int, Ge(0)] = 4) -> Change:
-    """A frame of zeros is laid around an image, and a part of its first size is cut out at random.
+    """Pad an image with zeros, and cut a window of its original size out at random.
 
-    The part is one of (2·padding + 1)² places, each as likely.
+    The window has one of (2·padding + 1)² positions, each equally likely.
 
     Args:
-      padding: pixels of the frame on each side, at most as many as the image has.
+      padding: pixels added on each side, at most the height and the width of the image.
 
     Raises:
-      ValueError: for more.
+      ValueError: for a larger padding.
 
     References:
-      He et al. 2015, Deep Residual Learning for Image Recognition, arXiv:1512.03385 (4 pixels on CIFAR-10, with flips).
+      He et al. 2015, Deep Residual Learning for Image Recognition, arXiv:1512.03385
+      (4 pixels on CIFAR-10, with flips).
     """
 
     def change(key, x):
-        if padding > min(x.shape[:2]):
+        height, width = x.shape[:2]
+        largest = min(height, width)
+        if padding > largest:
             raise ValueError(
-                f"padding of {padding} pixels around {x.shape[0]}×{x.shape[1]}; at most {min(x.shape[:2])}"
+                f"padding of {padding} pixels around {height}×{width}; at most {largest}"
             )
-        frame = [(padding, padding)] * 2 + [(0, 0)] * (x.ndim - 2)
+
+        channel_axes = x.ndim - 2
+        padded = jnp.pad(x, [(padding, padding)] * 2 + [(0, 0)] * channel_axes)
         corner = jax.random.randint(key, (2,), 0, 2 * padding + 1, np.int32)
-        start = (*corner, *[np.int32(0)] * (x.ndim - 2))
-        return lax.dynamic_slice(
-            jnp.pad(x, frame), start, x.shape
-        )  # measured: as fast as selections, or faster
+        start = (*corner, *[np.int32(0)] * channel_axes)
+        # Measured: as fast as selections, or faster.
+        return lax.dynamic_slice(padded, start, x.shape)
 
     return change
 
 
 def augmenting(changes: Mapping[str, Change]) -> Change:
-    """Changes of one image, by name, as a change of a batch `[B, ...]`: one after another, each with noise of its own.
+    """Lift changes of one image, by name, to a batch `[B, ...]`.
 
-    The noise of a sample depends on its place in the batch and not on how many there are.
+    They are applied in order, each with its own key. The noise of a sample depends on its position
+    in the batch, not on the size of the batch.
     """
 
-    def one(key, place, x):
-        key = jax.random.fold_in(key, place)
+    def augment_image(key, position, x):
+        key = jax.random.fold_in(key, position)
         for name, change in changes.items():
             x = change(jax.random.fold_in(key, tag_of(name)), x)
         return x
 
     def augment(key, x):
-        return jax.vmap(one, (None, 0, 0))(key, jnp.arange(len(x)), x)
+        return jax.vmap(augment_image, (None, 0, 0))(key, jnp.arange(len(x)), x)
 
     return augment

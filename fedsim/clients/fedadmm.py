@@ -13,13 +13,15 @@ from fedsim.types import Client
 
 @client
 def fedadmm(rho: Annotated[float, Gt(0)] = 0.01) -> Client:
-    """The alternating direction method of multipliers: clients agree by dual variables, not by averaging away.
+    """The alternating direction method of multipliers: clients agree through dual variables.
 
-    y ← y − η_l (∇f_i(y; batch) + λ_i + ρ (y − x)), from y = x; then λ_i ← λ_i + ρ (y − x); sends how y + λ_i/ρ changed
-    since it last took part. Every y_i starts at the x of the run's start, and λ_i at 0.
+    y ← y − η_l (∇f_i(y; batch) + λ_i + ρ (y − x)), from y = x; then λ_i ← λ_i + ρ (y − x);
+    sends the change of y + λ_i/ρ since it last took part. Every y_i starts at the run's start
+    model, and λ_i at 0.
 
-    State: y and λ_i, two models a client.    Sends: one model.    Rule: `mean_over_all`, so that x stays the mean of all
-    y + λ_i/ρ; the mean over the cohort overshoots, and diverges where few take part.
+    State: y and λ_i, two models a client.    Sends: one model.
+    Rule: `mean_over_all`, so that x stays the mean of all y + λ_i/ρ; the mean over the cohort
+    overshoots, and diverges where few take part.
 
     Args:
       rho: ρ, strength of the penalty.
@@ -42,7 +44,8 @@ def fedadmm(rho: Annotated[float, Gt(0)] = 0.01) -> Client:
         return value, jax.tree.map(pull, g, local["dual"], variables["params"], shared["params"])
 
     def finish(task, shared, variables, local, row, work):
-        message, y = hooks.finish(task, shared, variables, local, row, work), variables["params"]
+        message = hooks.finish(task, shared, variables, local, row, work)
+        y = variables["params"]
         dual = jax.tree.map(lambda dual, d: dual + rho * d, row["dual"], message.delta)
         change = lambda y, dual, last_y, last_dual: (y - last_y) + (dual - last_dual) * (1 / rho)
         delta = jax.tree.map(change, y, dual, row["y"], row["dual"])

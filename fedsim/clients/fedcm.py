@@ -16,10 +16,11 @@ from fedsim.types import Client, Shared, Task
 def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
     """Client momentum: every local step goes mostly where all clients went in the last round.
 
-    y ← y − η_l (α ∇f_i(y; batch) + (1 − α) d), from y = x, with d = −mean Δ / Σ η_l, the mean direction of the
-    clients in the last round, whatever step the server took along it; d = 0 at the start.
+    y ← y − η_l (α ∇f_i(y; batch) + (1 − α) d), from y = x, with d = −mean Δ / Σ η_l, the mean
+    direction of the clients in the last round, whatever step the server took; d = 0 at the start.
 
-    State: d on the server, one model.    Sends: one model, receives two.    Rule: `mean(uniform)`.    With α = 1: `sgd`.
+    State: d on the server, one model.    Sends: one model, receives two.    Rule: `mean(uniform)`.
+    With α = 1: `sgd`.
 
     Args:
       alpha: α, weight of the client's own gradient.

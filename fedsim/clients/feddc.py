@@ -13,12 +13,14 @@ from fedsim.types import Client
 
 @client
 def feddc(alpha: Annotated[float, Ge(0)] = 0.1) -> Client:
-    """Local drift, decoupled and corrected: every client remembers its drift and sends its model with the drift added.
+    """Decoupled local drift: clients remember their drift and add it to the model that they send.
 
-    y ← y − η_l (∇f_i(y; batch) + α (y + h_i − x) + (g_i − g) / Σ η_l), from y = x; then h_i ← h_i + (y − x) and
-    g_i ← y − x; sends y + h_i − x and how g_i changed; the server's g stays the mean of all g_i. All start at 0.
+    y ← y − η_l (∇f_i(y; batch) + α (y + h_i − x) + (g_i − g) / Σ η_l), from y = x;
+    then h_i ← h_i + (y − x) and g_i ← y − x; sends y + h_i − x and the change of g_i.
+    The server's g stays the mean of all g_i. All start at 0.
 
-    State: h_i and g_i, two models a client; g, one model.    Sends: two models, receives two.    Rule: `mean(uniform)`.
+    State: h_i and g_i, two models a client; g, one model.    Sends: two models, receives two.
+    Rule: `mean(uniform)`.
 
     Args:
       alpha: α, strength of the pull towards the corrected model.

@@ -13,9 +13,10 @@ from fedsim.types import Client
 
 @client
 def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
-    """Dynamic regularisation: every client's objective is bent so that all of them end where the shared one ends.
+    """Dynamic regularisation: every client's objective gets the minimum of the shared one.
 
-    y ← y − η_l (∇f_i(y; batch) − g_i + α (y − x)), from y = x; then g_i ← g_i − α (y − x); sends Δ_i = y − x.
+    y ← y − η_l (∇f_i(y; batch) − g_i + α (y − x)), from y = x; then g_i ← g_i − α (y − x);
+    sends Δ_i = y − x.
     All g_i start at 0; the server's h stays the mean of all g_i, whoever took part.
 
     State: g_i, one model a client.    Sends: one model.    Rule: `dyn` with the same α.
@@ -24,7 +25,8 @@ def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
       alpha: α, strength of the regulariser.
 
     References:
-      Acar et al. 2021, Federated Learning Based on Dynamic Regularization, arXiv:2111.04263, Algorithm 1.
+      Acar et al. 2021, Federated Learning Based on Dynamic Regularization, arXiv:2111.04263,
+      Algorithm 1.
     """
 
     def memory(shared, key):
@@ -42,8 +44,7 @@ def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
 
     def finish(task, shared, variables, local, row, work):
         message = hooks.finish(task, shared, variables, local, row, work)
-        return message._replace(
-            memory={"g_i": jax.tree.map(lambda g, d: g - alpha * d, row["g_i"], message.delta)}
-        )
+        g_i = jax.tree.map(lambda g_i, d: g_i - alpha * d, row["g_i"], message.delta)
+        return message._replace(memory={"g_i": g_i})
 
     return Client(memory=memory, start=start, gradient=gradient, step=hooks.step, finish=finish)

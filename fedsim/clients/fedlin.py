@@ -8,13 +8,14 @@ from fedsim.types import Client
 
 @client
 def fedlin() -> Client:
-    """Anchored gradients, and steps so much shorter as there are more of them: all clients come equally far.
+    """Anchored gradients, and shorter steps where a client takes more of them.
 
     c = mean_{j∈S} ∇f_j(x), over all their samples; then, from y = x,
     y ← y − (η_l/τ_i) (∇f_i(y; batch) − ∇f_i(x; batch) + c) for τ_i local steps.
 
     State: none.    Sends: two models, receives two.    Rule: `mean(uniform)`.
-    Costs a second gradient per step, and a pass over all samples before. With one full-batch step: `fedsgd`.
+    Costs a second gradient per step, and a pass over all samples before each round.
+    With one full-batch step: `fedsgd`.
 
     References:
       Mitra et al. 2021, Linear Convergence in Federated Learning, arXiv:2102.07053, FedLin.

@@ -16,10 +16,11 @@ Decay = Annotated[float, Ge(0), Lt(1)]
 
 @client
 def fedlion(b1: Decay = 0.9, b2: Decay = 0.99) -> Client:
-    """Lion on the clients, whose momentum is averaged beside the models.
+    """Lion on the clients, whose momentum is averaged along with the models.
 
-    y ← y − η_l sign(β₁ m + (1 − β₁) g) ;  m ← β₂ m + (1 − β₂) g, with g = ∇f_i(y; batch), from y = x and the shared m;
-    m ← mean of the clients' m. An update is η_l times integers in −τ … τ; it is counted as one model all the same.
+    y ← y − η_l sign(β₁ m + (1 − β₁) g) ;  m ← β₂ m + (1 − β₂) g,
+    with g = ∇f_i(y; batch), from y = x and the shared m; m ← mean of the clients' m.
+    An update is η_l times integers in −τ … τ, but counts as one model.
 
     State: m on the server, one model.    Sends: two models, receives two.    Rule: `mean(uniform)`.
 

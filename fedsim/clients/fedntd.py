@@ -16,20 +16,22 @@ from fedsim.types import Client
 def fedntd(
     beta: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)] = 1.0
 ) -> Client:
-    """Not-true distillation: what the shared model knows of the classes that a sample is not of, is not forgotten.
+    """Not-true distillation: preserves what the shared model knows about the other classes.
 
-    y ← y − η_l ∇(f_i(y; batch) + β T² ℓ), from y = x, with ℓ the mean over the batch of KL(p_x ‖ p_y), where p is the
-    softmax of outputs/T over all classes but the true one, under x and under y.
+    y ← y − η_l ∇(f_i(y; batch) + β T² ℓ), from y = x, with ℓ the mean over the batch of
+    KL(p_x ‖ p_y), where p is the softmax of outputs/T over all classes but the true one, under x
+    and under y.
 
-    State: none.    Sends: one model.    Costs one more pass through the model per step.    Needs: classes, at least three.
-    With β = 0: `sgd`.
+    State: none.    Sends: one model.    Costs one more pass through the model per step.
+    Needs: classes, at least three.    With β = 0: `sgd`.
 
     Args:
       beta: β, weight of the distillation.
       temperature: T.
 
     References:
-      Lee et al. 2022, Preservation of the Global Knowledge by Not-True Distillation, arXiv:2106.03097.
+      Lee et al. 2022, Preservation of the Global Knowledge by Not-True Distillation,
+      arXiv:2106.03097.
     """
 
     def gradient(task, variables, batch, local, shared, work):

@@ -15,24 +15,29 @@ from fedsim.types import Client
 
 @client
 def fedper(personal: list[str] | None = None) -> Client:
-    """A shared body, and a head for every client that never leaves it.
+    """A shared body, and a personal head for every client, which it never sends.
 
-    (x, v_i): y ← y − η_l ∇f_i(y; batch), from y = (x, v_i); then v_i is the head of y, and the client sends the body of y
-    minus x. A client that has not taken part has the head of the start model, which is what the shared model keeps: what
-    says how well the method does is `personal_accuracy` in `clients.csv` (with `data.client_test`), not `test_accuracy`.
+    (x, v_i): y ← y − η_l ∇f_i(y; batch), from y = (x, v_i); then v_i is the head of y, and the
+    client sends the body of y minus x. A client that has not taken part has the head of the start
+    model, and so has the shared model: judge the method by `personal_accuracy` in `clients.csv`
+    (with `data.client_test`), not by `test_accuracy`.
 
-    State: v_i, the head, for every client.    Sends: one body, receives one.    With no personal leaf: `sgd`.
+    State: v_i, the head, for every client.    Sends: one body, receives one.
+    With no personal leaf: `sgd`.
 
     Args:
-      personal: leaves that stay with the client, by their names or by parts of them that stand between dots: `[last]` for
-        `last.W` and `last.b`, `[b]` for every b; `*` stands for any letters. Left out: the last layer, which is the one
-        named `last`, else the last of the model's layers in the order of their names.
+      personal: leaves that stay with the client, by their full names or by the parts between dots:
+        `[last]` for `last.W` and `last.b`, `[b]` for every b; `*` matches any letters. Left out:
+        the last layer, which is the one named `last`, else the model's last layer in the order of
+        names.
 
     Raises:
-      ValueError: at build time, for names that no leaf or every leaf has, and for a model of a single layer.
+      ValueError: at build time, for names that match no leaf or every leaf, and for a model with a
+        single layer.
 
     References:
-      Arivazhagan et al. 2019, Federated Learning with Personalization Layers, arXiv:1912.00818, Algorithms 1 and 2.
+      Arivazhagan et al. 2019, Federated Learning with Personalization Layers, arXiv:1912.00818,
+      Algorithms 1 and 2.
     """
 
     def shares(params):
@@ -45,12 +50,12 @@ def fedper(personal: list[str] | None = None) -> Client:
         del key
         return {"head": head(shared["params"])}
 
-    def own(shared, row):
+    def personal_model(shared, row):
         return {"params": tree.filled(row["head"], shared["params"]), "stats": shared["stats"]}
 
     def start(task, shared, row, work):
         _, local = hooks.start(task, shared, row, work)
-        return own(shared, row), local
+        return personal_model(shared, row), local
 
     def finish(task, shared, variables, local, row, work):
         message = hooks.finish(task, shared, variables, local, row, work)
@@ -63,64 +68,81 @@ def fedper(personal: list[str] | None = None) -> Client:
         step=hooks.step,
         finish=finish,
         shares=shares,
-        personal=own,
+        personal=personal_model,
     )
 
 
 def shared_mask(params: Tree, personal: list[str] | None) -> Tree:
-    """A bool for every leaf: whether it travels, for `personal` as `fedper` takes it.
+    """Return a bool for every leaf: whether it travels, given `personal` as `fedper` takes it.
 
     Raises:
       ValueError: where all or none do.
     """
-    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in _leaves(params)]
-    stays = _last_layer(names) if personal is None else _matching(names, personal)
-    return jax.tree.unflatten(jax.tree.structure(params), [not stays(name) for name in names])
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+    is_personal = _in_last_layer(names) if personal is None else _matches(names, personal)
+    travels = [not is_personal(name) for name in names]
+    return jax.tree.unflatten(jax.tree.structure(params), travels)
 
 
-def _leaves(params: Tree) -> list:
-    return jax.tree_util.tree_leaves_with_path(params)
+def _matches(names: list[str], personal: list[str]) -> Callable[[str], bool]:
+    """Return whether a leaf's name contains one of the patterns."""
+    for pattern in personal:
+        if not any(_contains(name, pattern) for name in names):
+            raise ValueError(f"personal: no leaf is named {pattern!r}; {_listing(names)}")
+
+    def is_personal(name: str) -> bool:
+        return any(_contains(name, pattern) for pattern in personal)
+
+    remedy = f"name some of the leaves: {_listing(names)}"
+    if not personal:
+        raise ValueError(f"personal: no leaf is personal; {remedy}")
+    if all(map(is_personal, names)):
+        raise ValueError(f"personal: every leaf is personal, and nothing is shared; {remedy}")
+    return is_personal
 
 
-def _matching(names: list[str], personal: list[str]) -> Callable[[str], bool]:
-    """Whether a leaf has one of the names, or parts of them."""
-    if unknown := [part for part in personal if not any(_has(name, part) for name in names)]:
-        raise ValueError(f"personal: no leaf is named {unknown[0]!r}; {_listed(names)}")
-    stays = lambda name: any(_has(name, part) for part in personal)
-    if not personal or all(map(stays, names)):
-        which = (
-            "every leaf is personal, and nothing is shared" if personal else "no leaf is personal"
-        )
-        raise ValueError(f"personal: {which}; name some of the leaves: {_listed(names)}")
-    return stays
+def _contains(name: str, pattern: str) -> bool:
+    """Whether the dotted `pattern` matches consecutive parts of a leaf's dotted name."""
+    parts = name.split(".")
+    patterns = pattern.split(".")
+    for first in range(len(parts) - len(patterns) + 1):
+        window = parts[first : first + len(patterns)]
+        if all(map(fnmatchcase, window, patterns)):
+            return True
+    return False
 
 
-def _has(name: str, part: str) -> bool:
-    """Whether the dotted `part` stands between dots in a leaf's name."""
-    parts, wanted = name.split("."), part.split(".")
-    windows = (parts[i : i + len(wanted)] for i in range(len(parts) - len(wanted) + 1))
-    return any(all(map(fnmatchcase, window, wanted)) for window in windows)
+def _in_last_layer(names: list[str]) -> Callable[[str], bool]:
+    """Return whether a leaf belongs to the last layer."""
+    paths = [name.split(".") for name in names]
 
-
-def _last_layer(names: list[str]) -> Callable[[str], bool]:
-    """Whether a leaf is one of the last layer's."""
-    paths, depth = [name.split(".") for name in names], 0
-    while len({tuple(path[: depth + 1]) for path in paths}) == 1 and all(
-        len(path) > depth + 1 for path in paths
-    ):
-        depth += 1  # all of it stands in one
-    layers = {path[depth] for path in paths}
+    # The depth at which the layers differ: a model may be wrapped in modules that hold all of it.
+    depth = 0
+    while _share_prefix(paths, depth + 1):
+        depth += 1
     if all(len(path) == depth + 1 for path in paths):
-        text = "the model has a single layer; write in personal which leaves stay, or take a model with more layers"
-        raise ValueError(f"{text}: {_listed(names)}")
-    last = "last" if "last" in layers else max(layers, key=_numbered)
+        remedy = "write in personal which leaves stay, or take a model with more layers"
+        raise ValueError(f"the model has a single layer; {remedy}: {_listing(names)}")
+
+    layers = {path[depth] for path in paths}
+    last = "last" if "last" in layers else max(layers, key=_natural_order)
     return lambda name: name.split(".")[depth] == last
 
 
-def _numbered(name: str) -> list:
-    """A name in whose order 10 comes after 2."""
+def _share_prefix(paths: list[list[str]], length: int) -> bool:
+    """Whether all paths begin with the same `length` parts, and none ends there."""
+    prefixes = {tuple(path[:length]) for path in paths}
+    return len(prefixes) == 1 and all(len(path) > length for path in paths)
+
+
+def _natural_order(name: str) -> list:
+    """A sort key by which `layer10` comes after `layer2`."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
-def _listed(names: list[str]) -> str:
-    return f"leaves are {', '.join(name or 'one array' for name in names[:8])}{', ...' if len(names) > 8 else ''}"
+def _listing(names: list[str]) -> str:
+    shown = ", ".join(name or "one array" for name in names[:8])
+    if len(names) > 8:
+        shown += ", ..."
+    return f"leaves are {shown}"

@@ -22,14 +22,14 @@ def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:
       mu: μ, strength of the proximal term.
 
     References:
-      Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, Algorithm 2.
+      Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127,
+      Algorithm 2.
     """
 
     def gradient(task, variables, batch, local, shared, work):
         value, g = hooks.gradient(task, variables, batch, local, shared, work)
-        return value, jax.tree.map(
-            lambda g, y, x: g + mu * (y - x), g, variables["params"], shared["params"]
-        )
+        pull = lambda g, y, x: g + mu * (y - x)
+        return value, jax.tree.map(pull, g, variables["params"], shared["params"])
 
     return Client(
         memory=hooks.no_memory,

@@ -12,18 +12,20 @@ from fedsim.types import Client
 
 @client
 def fedrs(alpha: Annotated[float, Ge(0)] = 0.5) -> Client:
-    """Restricted softmax: outputs of classes that the client does not have are scaled down while it trains.
+    """Restricted softmax: while a client trains, outputs of classes it lacks are scaled down.
 
-    y ← y − η_l ∇f̃_i(y; batch), from y = x, where f̃_i is the loss of outputs z_c, times α where the client has no sample
-    of class c.
+    y ← y − η_l ∇f̃_i(y; batch), from y = x, where f̃_i is the loss of outputs z_c, times α where the
+    client has no sample of class c.
 
-    State: none.    Sends: one model.    Needs: classes.    With α = 1, or where nobody lacks a class: `sgd`.
+    State: none.    Sends: one model.    Needs: classes.
+    With α = 1, or where nobody lacks a class: `sgd`.
 
     Args:
       alpha: α, factor of the outputs of missing classes.
 
     References:
-      Li, Zhan 2021, FedRS: Federated Learning with Restricted Softmax for Label Distribution Non-IID Data, KDD.
+      Li, Zhan 2021, FedRS: Federated Learning with Restricted Softmax for Label Distribution
+      Non-IID Data, KDD.
     """
 
     def gradient(task, variables, batch, local, shared, work):

@@ -9,9 +9,9 @@ from fedsim.types import Client
 
 @client
 def fedsgd() -> Client:
-    """One step along the mean gradient: what distributed SGD does, however large the batches in which it is computed.
+    """One step along the client's mean gradient, as in distributed SGD, for any batch size.
 
-    y ← x − η_l ∇f_i(x), over all batches that the client meets; with one epoch, over all its samples.
+    y ← x − η_l ∇f_i(x), over all planned batches; with one epoch, over all its samples.
 
     State: none.    Sends: one model.    With `batch: full` and one step: `sgd`.
 
@@ -19,12 +19,11 @@ def fedsgd() -> Client:
       McMahan et al. 2017, arXiv:1602.05629, section 2 (FederatedSGD).
     """
 
-    def close(task, shared, variables, local, row, work):
+    def finish(task, shared, variables, local, row, work):
         message = mean_gradient.finish(task, shared, variables, local, row, work)
         optimizer = task.optimizer(work.lr)
-        delta, _ = optimizer.update(
-            message.delta, optimizer.init(shared["params"]), shared["params"]
-        )
+        state = optimizer.init(shared["params"])
+        delta, _ = optimizer.update(message.delta, state, shared["params"])
         return message._replace(delta=delta, stats=shared["stats"], effort=jnp.ones_like(work.lr))
 
-    return mean_gradient._replace(finish=close, unused=frozenset({"optimizer_state"}))
+    return mean_gradient._replace(finish=finish, unused=frozenset({"optimizer_state"}))

@@ -44,7 +44,7 @@ def step(
 def finish(
     task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work
 ) -> Message:
-    """Send Δ = y − x; `stats` travels as it is."""
+    """Send Δ = y − x, and `stats` unchanged."""
     del task, local
     delta = tree.subtract(variables["params"], shared["params"])
     effort = work.steps.astype(jnp.result_type(work.lr))
@@ -52,24 +52,26 @@ def finish(
 
 
 def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:
-    """`optimizer_state: carry`: a client that keeps its optimizer's state from one round to its next.
+    """Keep a client's optimizer state for its next round (`optimizer_state: carry`).
 
     Args:
       inner: the method.
-      fresh: params -> the optimizer's state at the start.
+      fresh: parameters -> the optimizer's state at the start.
     """
 
     def memory(shared, key):
         return {"method": inner.memory(shared, key), "optimizer": fresh(shared["params"])}
 
-    def resume(task, shared, row, work):
+    def start(task, shared, row, work):
         variables, local = inner.start(task, shared, row["method"], work)
         return variables, {**local, "optimizer": row["optimizer"]}
 
-    def keep(task, shared, variables, local, row, work):
+    def finish(task, shared, variables, local, row, work):
         message = inner.finish(task, shared, variables, local, row["method"], work)
         return message._replace(memory={"method": message.memory, "optimizer": local["optimizer"]})
 
-    model = inner.personal
-    personal = None if model is None else lambda shared, row: model(shared, row["method"])
-    return inner._replace(memory=memory, start=resume, finish=keep, personal=personal)
+    personal = None
+    if inner.personal is not None:
+        personal_model = inner.personal
+        personal = lambda shared, row: personal_model(shared, row["method"])
+    return inner._replace(memory=memory, start=start, finish=finish, personal=personal)

@@ -19,7 +19,7 @@ Decay = Annotated[float, Ge(0), Lt(1)]
 def _with_server_optimiser(
     beta: float, first: StartHook, gradient: GradientHook, solo: bool
 ) -> Client:
-    """The server's optimiser steps on the clients: its state stands still there, and moves once a round, by c."""
+    """Clients step with the server's optimiser; its state is fixed there and moves once a round."""
 
     def start(task, shared, row, work):
         """With a copy of the optimiser's state for each client (4. in `fedsim.tree.exact`)."""
@@ -60,15 +60,18 @@ def _with_server_optimiser(
 
 @client
 def mime(beta: Decay = 0.9) -> Client:
-    """Clients step as the server's optimizer would: with its momentum, held still, and an anchored gradient.
+    """Clients step as the server's optimizer would: its momentum held fixed, gradients anchored.
 
     c = mean_{j∈S} ∇f_j(x), over all their samples; then
-    y ← y − η_l U(∇f_i(y; batch) − ∇f_i(x; batch) + c, s), from y = x, with s as it was sent; once a round s ← V(c, s).
-    The base optimizer is the client's `optimizer` behind momentum: with `sgd`, U(g, m) = β m + (1 − β) g and
-    V(c, m) = β m + (1 − β) c. MimeAdam: `beta: 0` and `optimizer: adam`.
+    y ← y − η_l U(∇f_i(y; batch) − ∇f_i(x; batch) + c, s), from y = x, with s as it was sent;
+    once a round s ← V(c, s).
+    The base optimizer is the client's `optimizer` after momentum: with `sgd`,
+    U(g, m) = β m + (1 − β) g and V(c, m) = β m + (1 − β) c. MimeAdam: `beta: 0`, `optimizer: adam`.
 
-    State: s on the server, one model and the optimizer's.    Sends: two models, receives three.    Rule: `mean(uniform)`.
-    Costs a second gradient per step, and a pass over all samples before. With one full-batch step and β = 0: `fedsgd`.
+    State: s on the server, one model and the optimizer's.    Sends: two models, receives three.
+    Rule: `mean(uniform)`.
+    Costs a second gradient per step, and a pass over all samples before each round.
+    With one full-batch step and β = 0: `fedsgd`.
 
     Args:
       beta: β, decay of the server's momentum; an average, not a sum.
@@ -81,12 +84,13 @@ def mime(beta: Decay = 0.9) -> Client:
 
 @client
 def mimelite(beta: Decay = 0.9) -> Client:
-    """Clients step as the server's optimizer would: with its momentum, held still, and their own gradient.
+    """Clients step as the server's optimizer would: its momentum held fixed, plain gradients.
 
-    y ← y − η_l U(∇f_i(y; batch), s), from y = x, with s as it was sent; once a round s ← V(c, s) with
-    c = mean_{j∈S} ∇f_j(x), over all their samples. U and V are those of `mime`.
+    y ← y − η_l U(∇f_i(y; batch), s), from y = x, with s as it was sent; once a round s ← V(c, s)
+    with c = mean_{j∈S} ∇f_j(x), over all their samples. U and V are those of `mime`.
 
-    State: s on the server, one model and the optimizer's.    Sends: two models, receives three.    Rule: `mean(uniform)`.
+    State: s on the server, one model and the optimizer's.    Sends: two models, receives three.
+    Rule: `mean(uniform)`.
     Costs a pass over all samples before each round. With β = 0: `sgd`.
 
     Args:

@@ -21,13 +21,14 @@ def _cosines(a, b):
 
 @client
 def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)] = 0.5) -> Client:
-    """Model contrast: features should be like those of the shared model and unlike the client's own of last time.
+    """Model contrast: features resemble the shared model's, and differ from the client's last ones.
 
     y ← y − η_l ∇(f_i(y; batch) + μ ℓ), from y = x, with ℓ the mean over the batch of
-    −log e^{cos(z, z_x)/T} / (e^{cos(z, z_x)/T} + e^{cos(z, z_prev)/T}) and z the features under y, under x, and under the
-    model that the client last sent (at first: the one of the run's start).
+    −log e^{cos(z, z_x)/T} / (e^{cos(z, z_x)/T} + e^{cos(z, z_prev)/T}) and z the features under y,
+    under x, and under the model that the client last sent (at first, the run's start model).
 
-    State: one model a client.    Sends: one model.    Costs two more passes through the model per step.
+    State: one model a client.    Sends: one model.
+    Costs two more passes through the model per step.
     Needs: a model with features.    With μ = 0: `sgd`.
 
     Args:
@@ -47,10 +48,11 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)]
         return variables, {**local, "last": row["last"]}
 
     def gradient(task, variables, batch, local, shared, work):
-        features = lambda params: task.features(
-            {"params": params, "stats": variables["stats"]}, batch.x
-        )
-        z_x, z_last = features(local["x"]), features(local["last"])
+        def features(params):
+            return task.features({"params": params, "stats": variables["stats"]}, batch.x)
+
+        z_x = features(local["x"])
+        z_last = features(local["last"])
 
         def objective(variables, outputs, batch):
             z = features(variables["params"])

@@ -1,7 +1,7 @@
-"""The pass at the global model: what a cohort does before it trains, over its samples at the shared model, where nobody moves.
+"""The pass at the global model: over the cohort's samples before it trains, without a step.
 
-Such a pass is a client method like any other, on the same local loop; `Client.probe` names it. Its messages travel as
-all messages do, and their uniform mean stands in `shared["aux"]["probe"]` when the training begins.
+Such a pass is a client method on the same local loop; `Client.probe` names it. Its messages travel
+as all messages do, and their uniform mean is in `shared["aux"]["probe"]` when the training begins.
 """
 
 import jax
@@ -14,22 +14,22 @@ from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 
 def start_with_x(task: Task, shared: Shared, row: Tree, work: Work) -> tuple[Tree, Tree]:
-    """Begin at the global model, and keep a copy of it to differentiate at (4. in `fedsim.tree.exact`)."""
+    """Start at the global model, with a copy to differentiate at (4. in `fedsim.tree.exact`)."""
     variables, local = start(task, shared, row, work)
     return variables, {**local, "x": shared["params"]}
 
 
 def gradient_at_x(task: Task, variables: Tree, batch: Batch, local: Tree) -> Tree:
-    """∇f_i(x; batch), wherever the client is by now; behind `start_with_x`."""
+    """∇f_i(x; batch), wherever the client is by now; needs `start_with_x`."""
     return task.value_and_grad({**variables, "params": local["x"]}, batch)[1]
 
 
 def anchored(
     task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared, work: Work
 ) -> tuple[tuple[jax.Array, Tree], Tree]:
-    """∇f_i(y; batch) − ∇f_i(x; batch) + c with c = mean_{j∈S} ∇f_j(x), each over all samples of its client.
+    """∇f_i(y; batch) − ∇f_i(x; batch) + c with c = mean_{j∈S} ∇f_j(x), each over all its samples.
 
-    Behind `start_with_x`, with `probe=mean_gradient`.
+    Needs `start_with_x` and `probe=mean_gradient`.
     """
     value, g = gradient(task, variables, batch, local, shared, work)
     at_x = gradient_at_x(task, variables, batch, local)
@@ -96,4 +96,4 @@ mean_gradient = Client(
 mean_loss = Client(
     memory=no_memory, start=_start, gradient=_gradient_and_rows, step=_stay, finish=_send_nothing
 )
-"""Only the loss is computed, which the loop counts anyway. (The compiler drops the gradient that nobody reads.)"""
+"""Only the loss, which the loop counts anyway. (The compiler drops the unused gradient.)"""

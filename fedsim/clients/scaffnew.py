@@ -13,10 +13,11 @@ from fedsim.types import Client
 def scaffnew() -> Client:
     """ProxSkip for federated learning: control variates that cost nothing to send.
 
-    y ← y − η_l (∇f_i(y; batch) − h_i), from y = x; sends Δ_i = y − x; and when the next model arrives,
-    h_i ← h_i + (x_new − y) / Σ η_l. All h_i start at 0 and sum to 0 for ever where everybody takes part, which the
-    method supposes: of absent clients the correction comes late. The paper draws the number of local steps from a
-    geometric distribution with mean 1/p; here it is what `steps` or `epochs` say.
+    y ← y − η_l (∇f_i(y; batch) − h_i), from y = x; sends Δ_i = y − x; and when the next model
+    arrives, h_i ← h_i + (x_new − y) / Σ η_l. All h_i start at 0, and their sum stays 0 if everyone
+    takes part, which the method assumes: for absent clients the correction comes late. The paper
+    draws the number of local steps from a geometric distribution with mean 1/p; here `steps` or
+    `epochs` give it.
 
     State: h_i and y, two models a client.    Sends: one model.    Rule: `mean(uniform)`.
 
@@ -40,8 +41,7 @@ def scaffnew() -> Client:
 
     def finish(task, shared, variables, local, row, work):
         message = hooks.finish(task, shared, variables, local, row, work)
-        return message._replace(
-            memory={"h": local["h"], "y": variables["params"], "pace": work.lr_sum}
-        )
+        memory = {"h": local["h"], "y": variables["params"], "pace": work.lr_sum}
+        return message._replace(memory=memory)
 
     return Client(memory=memory, start=start, gradient=gradient, step=hooks.step, finish=finish)

@@ -13,16 +13,17 @@ from fedsim.types import Client
 
 @client
 def scaffold(option: Literal[1, 2] = 2) -> Client:
-    """Control variates: every client steps along its gradient corrected by what all clients would do.
+    """Control variates: every local step is corrected towards what all clients would do.
 
     y ← y − η_l (∇f_i(y; batch) − c_i + c), from y = x; then
-    option I:   c_i⁺ = ∇f_i(x), over the batches that the client met;
+    option I:   c_i⁺ = ∇f_i(x), over the batches that the client trained on;
     option II:  c_i⁺ = c_i − c + (x − y) / Σ η_l;
-    sends Δ_i = y − x and δ_i = c_i⁺ − c_i;  server: x ← x + η_g mean Δ_i ;  c ← c + (1/N) Σ_{i∈S} δ_i.
+    sends Δ_i = y − x and δ_i = c_i⁺ − c_i;
+    server: x ← x + η_g mean Δ_i ;  c ← c + (1/N) Σ_{i∈S} δ_i.
     c and all c_i start at 0, so c = mean of all c_i after every round, whoever took part.
 
-    State: c_i, one model a client; c, one model.    Sends: two models, receives two.    Rule: `mean(uniform)`.
-    Option I costs a second gradient per step.
+    State: c_i, one model a client; c, one model.    Sends: two models, receives two.
+    Rule: `mean(uniform)`.    Option I costs a second gradient per step.
 
     Args:
       option: I or II of the paper, as 1 or 2.
@@ -51,7 +52,7 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         return value, correct(g, local, shared)
 
     def corrected_with_x(task, variables, batch, local, shared, work):
-        """Option I: the gradient at the global model of the same batch is summed on the way."""
+        """Option I: also the same batch's gradient at the global model, to be summed."""
         value, g = hooks.gradient(task, variables, batch, local, shared, work)
         at_x = gradient_at_x(task, variables, batch, local)
         return value, (correct(g, local, shared), at_x, batch.mask.sum())

@@ -10,7 +10,8 @@ def sgd() -> Client:
     """Plain local training: FedAvg's client, and FedSGD's with one full-batch step.
 
     y ← y − η_l ∇f_i(y; batch), from y = x, for the planned local steps; sends Δ_i = y − x.
-    The client's `optimizer` may be any optax one; its state starts afresh each round unless `optimizer_state: carry`.
+    The client's `optimizer` may be any of optax's; its state is fresh in each round, unless
+    `optimizer_state: carry`.
 
     State: none.    Sends: one model.
 

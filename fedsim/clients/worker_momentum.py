@@ -12,22 +12,24 @@ from fedsim.types import Client
 
 @client
 def worker_momentum(beta: Annotated[float, Ge(0), Lt(1)] = 0.9) -> Client:
-    """Every client sends the momentum of its updates in place of the last one.
+    """Every client sends the momentum of its updates instead of its last update.
 
-    m_i ← β m_i + (1 − β) (y_i − x), and sends m_i; m_i = 0 at the start, and y_i is where the plain local steps from x end.
-    With one local step, m_i is −η_l times the momentum of its gradients. What robust rules stand grows with the
-    variance of the honest updates, and momentum lowers it. It is the client's own, from round to round, and stands beside
-    `momentum`, which begins anew every round unless `optimizer_state: carry`.
+    m_i ← β m_i + (1 − β) (y_i − x), and sends m_i; m_i = 0 at the start, and y_i is where the plain
+    local steps from x end. With one local step, m_i is −η_l times the momentum of its gradients.
+    The error of robust rules grows with the variance of the honest updates, which momentum lowers.
+    This momentum persists from round to round; the optimizer's `momentum` starts fresh in every
+    round, unless `optimizer_state: carry`.
 
-    State: m_i, one model a client; where a message is lost, m_i stays as it was.    Sends: one model.    With β = 0: `sgd`.
+    State: m_i, one model a client; unchanged if its message is lost.    Sends: one model.
+    With β = 0: `sgd`.
 
     Args:
-      beta: β, what is kept of the momentum.
+      beta: β, decay of the momentum.
 
     References:
-      Karimireddy, He, Jaggi 2021, Learning from History for Byzantine Robust Optimization, arXiv:2012.10333 (there m_i is
-      the first gradient at the start); Farhadkhani et al. 2022, Byzantine Machine Learning Made Easy by Resilient
-      Averaging of Momentums, arXiv:2205.12173.
+      Karimireddy, He, Jaggi 2021, Learning from History for Byzantine Robust Optimization,
+      arXiv:2012.10333 (there m_i starts at the first gradient); Farhadkhani et al. 2022, Byzantine
+      Machine Learning Made Easy by Resilient Averaging of Momentums, arXiv:2205.12173.
     """
 
     def memory(shared, key):
