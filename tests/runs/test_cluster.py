@@ -22,7 +22,7 @@ from test_readme import block
 import fedsim
 from fedsim.cli import cli
 from fedsim.errors import LostError, ProcessError
-from fedsim.runs.cluster import Cluster, connected, parts_of
+from fedsim.runs.cluster import Cluster, connected, tasks_of
 from fedsim.runs.filenames import Layout
 from fedsim.runs.terms import Terms, differing, environment_of
 
@@ -150,13 +150,13 @@ def test_what_differs_is_named(tmp_path):
 
 def test_parts_hold_neighbours_and_every_run_once():
     asked = [(name, (0, 1, 2)) for name in "abcdefgh"]
-    parts = parts_of(asked, slots=2)
+    parts = tasks_of(asked, slots=2)
     assert [[cell for cell, _ in part] for part in parts] == [[name] for name in "abcdefgh"]
     assert [
-        seeds for part in parts_of([("a", tuple(range(16)))], slots=1) for _, seeds in part
+        seeds for part in tasks_of([("a", tuple(range(16)))], slots=1) for _, seeds in part
     ] == [tuple(range(i, i + 4)) for i in (0, 4, 8, 12)]
-    assert [len(part) for part in parts_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
-    assert parts_of([("a", ())], slots=2) == []
+    assert [len(part) for part in tasks_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
+    assert tasks_of([("a", ())], slots=2) == []
 
 
 # --------------------------------------------------------------------------------------------------- a real cluster

@@ -8,7 +8,7 @@ from fedsim.disk.checkpoint import Snapshot
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.errors import CheckpointError
 from fedsim.runs import journal
-from fedsim.runs.commits import LOG, commits, name_of, number_of
+from fedsim.runs.commits import LOG, commit_files, name_of, number_of
 from fedsim.runs.journal import Journal
 
 IDENTITY = {"scenario": "this"}
@@ -31,7 +31,7 @@ def committed(folder, rounds, first=1):
 def opened(folder):
     """Rounds that a journal finds when it goes on there -> they, the round of its state, the journal."""
     found = Journal(folder, IDENTITY)
-    last = found.last(9)
+    last = found.resume(9)
     return (
         [row["round"] for row in found.records.get("rounds", [])],
         last and last.values["round"],
@@ -44,7 +44,7 @@ def opened(folder):
 
 def test_the_millionth_commit_comes_after_the_one_before_it(tmp_path):
     committed(tmp_path, [1, 2, 3, 4], first=999_998)
-    names = [path.name for path in commits(tmp_path)]
+    names = [path.name for path in commit_files(tmp_path)]
     assert names == ["state-1000000.ckpt", "state-1000001.ckpt"]
     assert opened(tmp_path)[:2] == ([1, 2, 3, 4], 4)
 
@@ -52,12 +52,12 @@ def test_the_millionth_commit_comes_after_the_one_before_it(tmp_path):
 @pytest.mark.parametrize("first", [999_998, 999_999, 1_000_000])
 def test_a_run_goes_on_from_the_newest_commit_around_a_million(first, tmp_path):
     committed(tmp_path, [1, 2], first)
-    assert [path.name for path in commits(tmp_path)] == [name_of(first), name_of(first + 1)]
+    assert [path.name for path in commit_files(tmp_path)] == [name_of(first), name_of(first + 1)]
     rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1, 2], 2, first + 1)
     going.add("rounds", {"round": 3})
     going.commit(snapshot(3), [])
-    assert [path.name for path in commits(tmp_path)] == [name_of(first + 1), name_of(first + 2)]
+    assert [path.name for path in commit_files(tmp_path)] == [name_of(first + 1), name_of(first + 2)]
     assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
@@ -66,7 +66,7 @@ def test_the_commit_before_is_taken_when_the_millionth_is_damaged(tmp_path):
     (tmp_path / name_of(1_000_000)).write_bytes(b"no commit")
     with pytest.warns(
         UserWarning,
-        match=r"state-1000000\.ckpt: is no fedsim checkpoint; going on from the commit before",
+        match=r"state-1000000\.ckpt: is no fedsim checkpoint; resuming from the commit before",
     ):
         rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1], 1, 1_000_000)
@@ -81,7 +81,7 @@ def test_files_with_other_names_are_no_commits(tmp_path):
     for name in ODD:
         (tmp_path / name).write_bytes((tmp_path / name_of(2)).read_bytes())
         assert number_of(name) == -1
-    assert [path.name for path in commits(tmp_path)] == [name_of(1), name_of(2)]
+    assert [path.name for path in commit_files(tmp_path)] == [name_of(1), name_of(2)]
     rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1, 2], 2, 2)
     assert [number_of(name_of(n)) for n in (0, 1, 999_999, 10**6, 10**9)] == [

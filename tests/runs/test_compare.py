@@ -26,7 +26,7 @@ from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import workers
-from fedsim.runs.executor import runs_in, whole_runs
+from fedsim.runs.executor import all_runs, keys_of
 from fedsim.scenario import read
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
@@ -381,9 +381,9 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
 def test_processes_are_dealt_what_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
-    families = workers._families(whole_runs(cells), 2)
-    dealt = [run for parts in families for part in parts for run in runs_in(part)]
-    assert sorted(dealt) == sorted(runs_in(whole_runs(cells)))
+    families = workers._tasks_by_family(all_runs(cells), 2)
+    dealt = [run for parts in families for part in parts for run in keys_of(part)]
+    assert sorted(dealt) == sorted(keys_of(all_runs(cells)))
     kinds = [
         {(c.method, "sign_flip" in c.variant) for part in parts for c, _ in part}
         for parts in families
@@ -391,15 +391,15 @@ def test_processes_are_dealt_what_they_have_compiled():
     assert len(families) == 4 and all(
         len(kind) == 1 for kind in kinds
     )  # what is data alone needs no other program
-    assert workers._next(families, {}, 0) == 0 and workers._next(families, {0: 0}, 1) == 1
-    assert workers._next(families, {0: 2, 1: 0}, 0) == 2  # its own
+    assert workers._next_family(families, {}, 0) == 0 and workers._next_family(families, {0: 0}, 1) == 1
+    assert workers._next_family(families, {0: 2, 1: 0}, 0) == 2  # its own
     left = [[], families[1][:1], families[2], []]
-    assert workers._next(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
-    assert workers._next([[], []], {0: 0}, 0) is None
+    assert workers._next_family(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
+    assert workers._next_family([[], []], {0: 0}, 0) is None
     alone = design_of(
         read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}
     ).cells
-    (parts,) = workers._families(whole_runs(alone), 2)
+    (parts,) = workers._tasks_by_family(all_runs(alone), 2)
     assert [len(part) for part in parts] == [1, 1, 1, 1]  # all processes have work
 
 

@@ -10,7 +10,8 @@ import fedsim
 from fedsim.cli import interrupts
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
-from fedsim.runs.directory import LOCK, claimed
+from fedsim.runs.directory import claimed
+from fedsim.runs.lock import LOCK
 
 
 def test_a_lock_is_freed_where_its_directory_is_now(tmp_path):

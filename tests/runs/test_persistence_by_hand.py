@@ -30,7 +30,9 @@ from fedsim.engine.memory import Memories, Memory
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import commits, directory
 from fedsim.runs.commits import committed
-from fedsim.runs.journal import Journal, Pace, differences
+from fedsim.runs.differences import differences
+from fedsim.runs.journal import Journal, Pace
+from fedsim.runs.lock import _holder
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(24)
@@ -170,7 +172,7 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
     with open(tmp_path / "log.jsonl", "ab") as log:
         log.write(b"never committed")
     back = Journal(tmp_path, {"seed": 1})
-    found = back.last(9)
+    found = back.resume(9)
     assert found.values["round"] == 3 and np.array_equal(found.arrays["w"], np.arange(3))
     assert (
         back.records == {"rounds": [{"round": n} for n in (1, 2, 3)]}
@@ -181,9 +183,9 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
     back.commit(snapshot(4), [])
     lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
     assert [json.loads(line)[1]["round"] for line in lines] == [1, 2, 3, 4]
-    assert Journal(tmp_path, {"seed": 1}).last(9).values["round"] == 4
+    assert Journal(tmp_path, {"seed": 1}).resume(9).values["round"] == 4
     with pytest.raises(CheckpointError, match="seed: 1, now 2"):
-        Journal(tmp_path, {"seed": 2}).last(9)
+        Journal(tmp_path, {"seed": 2}).resume(9)
 
 
 def test_what_came_after_the_mark_is_taken_back_when_rounds_are_added(tmp_path):
@@ -194,13 +196,13 @@ def test_what_came_after_the_mark_is_taken_back_when_rounds_are_added(tmp_path):
     journal.commit(snapshot(1, "done"), [])
     assert set(Journal(tmp_path, {}).records) == set()
     same, longer = Journal(tmp_path, {}), Journal(tmp_path, {})
-    assert same.last(1) and set(same.records) == {"rounds", "summary"}
-    assert longer.last(2) and set(longer.records) == {"rounds"} and longer.length < same.length
+    assert same.resume(1) and set(same.records) == {"rounds", "summary"}
+    assert longer.resume(2) and set(longer.records) == {"rounds"} and longer.length < same.length
     longer.add("rounds", {"round": 2})
     longer.commit(snapshot(2), [])
-    assert Journal(tmp_path, {}).last(2).values["round"] == 2
+    assert Journal(tmp_path, {}).resume(2).values["round"] == 2
     end = Journal(tmp_path, {})
-    end.last(2)
+    end.resume(2)
     assert [row["round"] for row in end.records["rounds"]] == [
         1,
         2,
@@ -231,7 +233,7 @@ def test_a_journal_without_a_place_keeps_rows_alone():
     journal.commit(snapshot(), [])
     assert (
         journal.records == {"rounds": [{"round": 1}, {"round": 2}]}
-        and journal.last(1) is None
+        and journal.resume(1) is None
         and journal.number == 0
     )
 
@@ -242,16 +244,16 @@ def test_a_damaged_commit_is_passed_over_and_the_numbers_go_on(tmp_path):
         journal.commit(snapshot(round), [])
     (tmp_path / "state-000002.ckpt").write_bytes(b"nothing")
     (tmp_path / "state-x.ckpt").write_bytes(b"foreign")
-    assert [path.name for path in commits.commits(tmp_path)] == [
+    assert [path.name for path in commits.commit_files(tmp_path)] == [
         "state-000001.ckpt",
         "state-000002.ckpt",
     ]
     back = Journal(tmp_path, {})
-    with pytest.warns(UserWarning, match="going on from the commit before"):
-        assert back.last(9).values["round"] == 1
+    with pytest.warns(UserWarning, match="resuming from the commit before"):
+        assert back.resume(9).values["round"] == 1
     assert back.number == 2
     back.commit(snapshot(3), [])
-    assert [path.name for path in commits.commits(tmp_path)] == [
+    assert [path.name for path in commits.commit_files(tmp_path)] == [
         "state-000001.ckpt",
         "state-000003.ckpt",
     ]
@@ -433,13 +435,13 @@ def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
     text = log.read_bytes()
     for spoiled in (text.replace(b"0.5", b"0.6"), text[:-1], b""):
         log.write_bytes(spoiled)
-        for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).last(1)):
-            with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl, which is damaged"):
+        for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).resume(1)):
+            with pytest.raises(CheckpointError, match=r"does not match log\.jsonl, which is damaged"):
                 read()
     log.write_bytes(text + b"never committed")
-    assert committed(tmp_path, 1) and Journal(tmp_path, {}).last(1)
+    assert committed(tmp_path, 1) and Journal(tmp_path, {}).resume(1)
     log.unlink()
-    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not fit log\.jsonl"):
+    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not match log\.jsonl"):
         committed(tmp_path, 1)
 
 
@@ -451,12 +453,12 @@ def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):
     kept.commit(bare_snapshot(1, "diverged"), [])
     found, back = committed(tmp_path, 2), Journal(tmp_path, {})
     assert found and set(found.tables) == {"rounds", "summary"} and found.status == "diverged"
-    assert back.last(2) and set(back.records) == {"rounds", "summary"}
+    assert back.resume(2) and set(back.records) == {"rounds", "summary"}
 
 
 def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp_path, monkeypatch):
     ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", commits.commits
+    path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
     path.write_bytes(b"nothing")
     asked = itertools.count()
 
@@ -464,7 +466,7 @@ def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp
         assert next(asked) < 4, "it looks for ever"
         return listed(folder)
 
-    monkeypatch.setattr(commits, "commits", listed_again)
+    monkeypatch.setattr(commits, "commit_files", listed_again)
     with pytest.raises(CheckpointError, match="is no fedsim checkpoint"):
         committed(tmp_path, 1)
     assert next(asked) == 2
@@ -472,10 +474,10 @@ def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp
 
 def test_a_journal_whose_commits_change_meanwhile_is_read_again(tmp_path, monkeypatch):
     ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", commits.commits
+    path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
     seen = iter([[tmp_path / "state-000000.ckpt"]])
     (tmp_path / "state-000000.ckpt").write_bytes(b"nothing")
-    monkeypatch.setattr(commits, "commits", lambda folder: next(seen, None) or listed(folder)[1:])
+    monkeypatch.setattr(commits, "commit_files", lambda folder: next(seen, None) or listed(folder)[1:])
     found = committed(tmp_path, 1)
     assert path.exists() and found and found.status == "done"
 
@@ -485,8 +487,8 @@ def test_a_warning_names_the_line_that_asked(tmp_path):
     for round in (1, 2):
         kept.commit(bare_snapshot(round), [])
     (tmp_path / "state-000002.ckpt").write_bytes(b"nothing")
-    with pytest.warns(UserWarning, match="going on from the commit before") as caught:
-        Journal(tmp_path, {}).last(9)
+    with pytest.warns(UserWarning, match="resuming from the commit before") as caught:
+        Journal(tmp_path, {}).resume(9)
     assert caught[0].filename == __file__
 
 
@@ -494,8 +496,8 @@ def test_a_warning_names_the_line_that_asked(tmp_path):
 def test_a_commit_of_a_round_that_cannot_be_is_damaged(tmp_path, round):
     kept = Journal(tmp_path, {})
     kept.commit(bare_snapshot(round), [])
-    with pytest.raises(CheckpointError, match=f"is of round {round}, and the run has 2"):
-        Journal(tmp_path, {}).last(2)
+    with pytest.raises(CheckpointError, match=f"is of round {round}, but the run has 2"):
+        Journal(tmp_path, {}).resume(2)
 
 
 def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
@@ -506,8 +508,8 @@ def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
     (tmp_path / "state-000003.ckpt").write_bytes(
         newest
     )  # as if the process had ended before it tidied up
-    assert Journal(tmp_path, {}).last(2)
-    assert [path.name for path in commits.commits(tmp_path)] == [
+    assert Journal(tmp_path, {}).resume(2)
+    assert [path.name for path in commits.commit_files(tmp_path)] == [
         "state-000002.ckpt",
         "state-000003.ckpt",
     ]
@@ -522,7 +524,7 @@ def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
 def test_a_commit_that_is_whole_and_means_nothing_is_damaged(tmp_path, values, reason):
     (tmp_path / "state-000001.ckpt").write_bytes(b"".join(encode(Snapshot(values, {}))))
     with pytest.raises(CheckpointError, match=rf"state-000001\.ckpt: is damaged: {reason}"):
-        Journal(tmp_path, {}).last(2)
+        Journal(tmp_path, {}).resume(2)
     with pytest.raises(CheckpointError):
         committed(tmp_path, 2)
 
@@ -595,15 +597,15 @@ def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeyp
 
 def test_a_record_that_is_no_file_and_a_lock_whose_holder_says_nothing(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / directory.RECORD)
-    with pytest.raises(DirectoryError, match="is no regular file"):
+    with pytest.raises(DirectoryError, match="is not a regular file"):
         directory.read_record(tmp_path)
     waits: list[float] = []
-    monkeypatch.setattr(directory.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     lock = tmp_path / "lock"
     for content, by in ((b"", "by another process"), (b"3", "by another process"),
                         (b'{"host": "x", "pid": 7, "since": "then"}', "by process 7 on another machine since then")):  # fmt: skip
         lock.write_bytes(content)
-        assert f"in use {by}; wait" in directory._holder(tmp_path, os.open(lock, os.O_RDONLY))
+        assert f"in use {by}; wait" in _holder(tmp_path, os.open(lock, os.O_RDONLY))
     assert len(waits) == 20
 
 
@@ -627,5 +629,5 @@ def test_commits_of_the_first_and_of_the_last_round_are_gone_on_from(tmp_path):
         kept = Journal(tmp_path / str(round), {})
         (tmp_path / str(round)).mkdir()
         kept.commit(bare_snapshot(round), [])
-        found = Journal(tmp_path / str(round), {}).last(2)
+        found = Journal(tmp_path / str(round), {}).resume(2)
         assert found and found.values["round"] == round

@@ -48,7 +48,7 @@ def test_the_newest_commit_is_never_lost(taped, tmp_path):
     assert len(found) == 120 and numbers >= {0, 1, 2}
 
 
-@pytest.mark.filterwarnings("ignore:.*going on from the commit before")
+@pytest.mark.filterwarnings("ignore:.*resuming from the commit before")
 def test_states_that_are_gone_on_from_end_with_equal_bytes(taped, tmp_path):
     steps = taped[0].steps
     for i, cut in enumerate(

@@ -116,7 +116,7 @@ def tried(out, record, acts):
             assert str(error), name
             said[name] = str(error)
         if name == "run":
-            assert "exists already" in said[name]
+            assert "already exists" in said[name]
     return said
 
 
@@ -204,7 +204,7 @@ def test_links_in_a_run_directory_are_followed_by_nobody(act, name, made, tmp_pa
     (out / name).symlink_to(secret)
     before = sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*")))
     with pytest.raises(
-        DirectoryError, match=f"{name}: is a symbolic link; a run directory holds none"
+        DirectoryError, match=f"{name}: is a symbolic link, which no run directory holds"
     ):
         ACTS[act](out)
     assert (

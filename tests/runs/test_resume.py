@@ -100,7 +100,7 @@ def test_fewer_rounds_than_were_committed(killed):
     before = bits_of_all(killed)
     with pytest.raises(
         CheckpointError,
-        match=r"seed 0: its last commit is of round 2, and rounds is 1; write rounds=2",
+        match=r"seed 0: its last commit is of round 2, but rounds is 1; write rounds=2",
     ):
         resume(killed, {**SCENARIO, "rounds": 1})
     assert bits_of_all(killed) == before
@@ -165,7 +165,7 @@ def test_another_scenario_is_refused(edit, template):
     assert (
         str(refused.value)
         .splitlines()[-1]
-        .endswith("change it back, or start anew with --force or --out")
+        .endswith("change it back, or start over with --force or --out")
     )
     assert {step.path.rpartition("/")[2] for step in disk.trace} <= {"run", ".lock"}
 
@@ -262,7 +262,7 @@ def test_another_format(killed, number):
 def test_the_newest_commit_is_damaged(killed, template):
     flip(states(killed)[-1])
     with pytest.warns(
-        UserWarning, match=r"state-000002.ckpt: is damaged.*going on from the commit before"
+        UserWarning, match=r"state-000002.ckpt: is damaged.*resuming from the commit before"
     ):
         resume(killed)
     whole(killed, template[1])
@@ -277,7 +277,7 @@ def test_both_commits_are_damaged(killed):
     assert (
         len(each) == 2
         and all("is damaged" in line for line in each)
-        and "--force starts anew" in last
+        and "--force starts over" in last
     )
     fedsim.run(SCENARIO, out=killed, force=True)
 
@@ -286,7 +286,7 @@ def test_both_commits_are_damaged(killed):
 def test_the_log_is_damaged(what, killed):
     log = killed / SEED / "log.jsonl"
     log.unlink() if what == "gone" else flip(log, 3)
-    with pytest.raises(CheckpointError, match=r"does not fit log.jsonl"):
+    with pytest.raises(CheckpointError, match=r"does not match log.jsonl"):
         resume(killed)
 
 
@@ -294,7 +294,7 @@ def test_the_log_is_shorter(killed, template):
     log = killed / SEED / "log.jsonl"
     length = decode(states(killed)[-1].read_bytes()).values["log"]["length"]
     log.write_bytes(log.read_bytes()[: length - 1])
-    with pytest.warns(UserWarning, match="going on from the commit before"):
+    with pytest.warns(UserWarning, match="resuming from the commit before"):
         resume(killed)
     whole(killed, template[1])
 
@@ -317,14 +317,14 @@ def test_the_rows_of_the_clients_are_damaged(what, killed):
 
 def test_the_record_is_damaged(killed):
     flip(killed / "run.json", 300)
-    with pytest.raises(DirectoryError, match=r"run.json: is damaged; --force starts anew"):
+    with pytest.raises(DirectoryError, match=r"run.json: is damaged \(.*\); --force starts over"):
         resume(killed)
     fedsim.run(SCENARIO, out=killed, force=True)
 
 
 def test_resume_and_force_at_once(killed):
     before = bits_of_all(killed)
-    with pytest.raises(DirectoryError, match="--resume and --force at once"):
+    with pytest.raises(DirectoryError, match="--resume continues a run and --force replaces it"):
         resume(killed, force=True)
     assert bits_of_all(killed) == before
 

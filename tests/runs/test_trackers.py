@@ -37,7 +37,7 @@ SAME = (
 def installed(name: str) -> bool:
     """Whether it can be written, and read here."""
     try:
-        return trackers.named(name, "out") == [name] and importlib.util.find_spec(name) is not None
+        return trackers.tracker_names(name, "out") == [name] and importlib.util.find_spec(name) is not None
     except fedsim.ScenarioError:
         return False
 
@@ -236,7 +236,7 @@ def test_no_other_byte_is_changed(out, tmp_path):
         p.name for p in (tmp_path / "plain").iterdir()
     } <= set(directory.TRACKED)
     found = fedsim.verify(out)
-    assert found.equal and "not of this run: mlflow.db" in str(found.checks)
+    assert found.equal and "not part of this run: mlflow.db" in str(found.checks)
 
 
 @each_tracker
@@ -319,7 +319,7 @@ def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monk
         fedsim.run(TINY, seeds=3, out=tmp_path / "x", log_to="wandb, tensorboard")
     (warning,) = said
     assert str(warning.message).startswith("--log-to wandb: AssertionError: no room left")
-    assert str(warning.message).endswith("; nothing more goes there") and "\n" not in str(
+    assert str(warning.message).endswith("; nothing more is logged there") and "\n" not in str(
         warning.message
     )
     demand_equal(

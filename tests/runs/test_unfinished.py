@@ -61,7 +61,7 @@ def test_what_is_committed_is_read_and_nothing_else(tmp_path):
 
 
 def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, monkeypatch):
-    kept, listed = grown(tmp_path, [1, 2]), commits.commits
+    kept, listed = grown(tmp_path, [1, 2]), commits.commit_files
 
     def late(folder):
         """Between listing the commits and opening them there are two more, and these are gone."""
@@ -72,7 +72,7 @@ def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, mon
                 kept.commit(Snapshot({"round": r, "status": "running"}, {}), [])
         return paths
 
-    monkeypatch.setattr(commits, "commits", late)
+    monkeypatch.setattr(commits, "commit_files", late)
     assert reads(tmp_path) == ([1, 2, 3, 4], 4, "running")
 
 
@@ -81,7 +81,7 @@ def test_a_damaged_commit_is_passed_over_and_two_are_an_error(tmp_path):
     (tmp_path / name_of(2)).write_bytes(b"no commit")
     assert reads(tmp_path) == ([1], 1, "running")
     (tmp_path / LOG).write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not fit log\.jsonl"):
+    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not match log\.jsonl"):
         committed(tmp_path, 9)
 
 
@@ -93,7 +93,7 @@ def test_rows_that_are_not_those_of_a_commit_are_never_shown(status, rounds, tmp
     (tmp_path / LOG).write_bytes(text.replace(b'"round": 2', b'"round": 7'))
     assert reads(tmp_path, rounds) == ([1], 1, "running")
     (tmp_path / LOG).write_bytes(text.replace(b'"round": 1', b'"round": 7'))
-    with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl"):
+    with pytest.raises(CheckpointError, match=r"does not match log\.jsonl"):
         committed(tmp_path, rounds)
 
 
@@ -120,7 +120,7 @@ def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule
     demand_reachable(tmp_path, shorter(lr=0.1), at(5))
     demand_reachable(tmp_path, shorter(lr=decay, lr_per="step"), at(5))
     with pytest.raises(
-        CheckpointError, match="seed 0: its last commit is of round 6, and rounds is 5"
+        CheckpointError, match="seed 0: its last commit is of round 6, but rounds is 5"
     ):
         demand_reachable(tmp_path, shorter(lr=0.1), at(6))
     with pytest.raises(CheckpointError, match=r"client\.lr: cosine_decay_schedule counts rounds"):

@@ -175,7 +175,7 @@ def test_missing_and_foreign_files(mine):
     (out / "notes.txt").write_text("mine")
     found = fedsim.verify(out)
     assert found.equal and any(
-        "not of this run: notes.txt" in check.detail for check in found.checks
+        "not part of this run: notes.txt" in check.detail for check in found.checks
     )
     (out / "timing.csv").unlink()
     assert failed(fedsim.verify(out)) == {"files": "timing.csv is missing"}
@@ -341,7 +341,7 @@ def test_a_doctored_model_table_or_scenario(mine):
     rehashed(out)
     wrong = failed(fedsim.verify(out))
     assert list(wrong) == ["tables"]
-    assert "rounds.csv is not what the logs say, from line 3" in wrong["tables"]
+    assert "rounds.csv is not what the logs give, from line 3" in wrong["tables"]
     assert "scenario.yaml: client.lr: 0.2, in the record 0.1" in wrong["tables"]
 
 
@@ -354,7 +354,7 @@ def test_a_row_that_is_not_there(mine):
 
     doctored(out, logged=renumbered)
     assert (
-        "seed 0: rounds.csv has not the rounds 0, 2, ... 5" in failed(fedsim.verify(out))["tables"]
+        "seed 0: rounds.csv does not have the rounds 0, 2, ... 5" in failed(fedsim.verify(out))["tables"]
     )
 
 
@@ -372,7 +372,7 @@ def test_a_sum_that_falls(mine):
 def test_an_end_that_the_commits_do_not_know(mine):
     out = mine("stopped")
     rehashed(out, status="done", reasons={})
-    assert "run.json says of the end" in failed(fedsim.verify(out))["tables"]
+    assert "run.json and the last commits differ about how the run ended" in failed(fedsim.verify(out))["tables"]
 
 
 def test_another_scenario_in_the_record(mine):
@@ -553,7 +553,7 @@ def test_verify_on_the_command_line(root, tmp_path):
     said = json.loads(without.stdout)
     assert without.returncode == 2 and not said["equal"] and not said["wrong"]
     assert (
-        "rule loudest is not fedsim's own; give its file with --plugin"
+        "rule loudest is not part of fedsim; give its file with --plugin"
         in said["checks"][-1]["detail"]
     )
 

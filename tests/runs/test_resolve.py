@@ -11,7 +11,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.report.page.setting import setting
-from fedsim.runs.dealt import with_dealt
+from fedsim.runs.resolve import resolve_design
 from fedsim.runs.sweep import cached_partition
 from fedsim.scenario import read
 from fedsim.scenario.sections import Compare
@@ -46,7 +46,7 @@ def table(tmp_path):
 
 def resolved(scenario, methods=("fedavg", "median"), **grid):
     design = design_of(read(scenario), list(methods), **grid)
-    return with_dealt(design, cached_partition()).scenario.resolved()
+    return resolve_design(design, cached_partition()).scenario.resolved()
 
 
 def words(scenario):
@@ -102,7 +102,7 @@ def test_every_shipped_scenario_is_resolved_as_its_run_is(path):
         spec=scenario.spec.model_copy(update={"compare": Compare()})
     )  # without a grid of its own
     design = design_of(alone, ["fedavg"])
-    found = with_dealt(design, cached_partition()).scenario.resolved()
+    found = resolve_design(design, cached_partition()).scenario.resolved()
     cell = design.cells[0].scenario
     with numerics(cell) as devices:
         expected = build(cell, devices=devices).scenario.resolved()
