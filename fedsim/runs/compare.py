@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.assemble.experiment import numerics
-from fedsim.errors import CheckpointError, Interrupted, LostError, ScenarioError
+from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.commits import committed
@@ -67,8 +67,8 @@ class Session(NamedTuple):
       layout: the files of its runs; None: none are written.
       record: the content of its `run.json`.
       devices: the devices of this process.
-      threads: the threads of XLA's pool, where the comparison that resumes had a number of them.
-      partition: the federations of successive cells.
+      threads: the threads of XLA's pool of the comparison that resumes; None for a new one.
+      partition: makes the federations of the cells.
     """
 
     options: Options
@@ -201,7 +201,7 @@ def _read_design(
         return design_of(checked, *compared)
     except ScenarioError:
         refuse(checked, device, compared)
-        raise
+        raise  # there is nothing else that is wrong
 
 
 def _run_design(design: Design, run_directory: RunDirectory | None, options: Options) -> Comparison:
@@ -234,15 +234,13 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
             )
             local = _local_executor(session, listener(options.watch, log))
             others = _other_executor(session, stack)
+
+            # After the executors: a cluster that does not answer leaves the directory as it was.
             if run_directory is not None:
                 _prepare(run_directory, session)
-            try:
+            with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
                 _execute(session, local, others)
-            except (Interrupted, LostError):
-                if run_directory is not None:
-                    seconds = run_directory.elapsed(options.started)
-                    derive.write_interrupted(run_directory.path, seconds, options.pictures)
-                raise
+
             resolved = design.scenario.resolved()
             comparison = Comparison(local.outcomes, resolved, design.baseline, design.score)
             if run_directory is not None:
@@ -360,12 +358,12 @@ def _finish(run_directory: RunDirectory, session: Session, comparison: Compariso
 
 
 def _local_executor(session: Session, listen: Listener) -> Sweep:
-    """This process."""
+    """The executor of this process."""
+    threads = session.threads
+    device = session.options.device
     return Sweep(
         devices=session.devices,
-        numerics=functools.partial(
-            numerics, threads=session.threads, device=session.options.device
-        ),
+        numerics=functools.partial(numerics, threads=threads, device=device),
         layout=session.layout,
         listen=listen,
         partition=session.partition,
@@ -373,7 +371,7 @@ def _local_executor(session: Session, listen: Listener) -> Sweep:
 
 
 def _other_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
-    """The cluster or the processes that execute runs in place of this one; None without any."""
+    """The executor of a cluster, or of several processes; None where this process is alone."""
     options = session.options
     if session.layout is None:
         return None
@@ -397,6 +395,7 @@ def _cluster(session: Session, layout: Layout) -> Iterator[Executor]:
     from fedsim.runs.cluster import Cluster, connected
 
     with connected(session.options.on) as (client, name):
+        # Only when the scheduler answers: the terms have hashes of all data files.
         terms = terms_of(
             cells=session.design.cells,
             document=session.design.scenario.document,
@@ -408,7 +407,12 @@ def _cluster(session: Session, layout: Layout) -> Iterator[Executor]:
 
 
 def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
-    """Execute the runs that have not ended, with the other executor if there is one.
+    """Execute the runs that have not ended, by the other executor if there is one.
+
+    Args:
+      session: the comparison.
+      local: the executor of this process.
+      others: the executor of a cluster or of several processes.
 
     Raises:
       Interrupted: when `ask` said so.
@@ -426,11 +430,11 @@ def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
         report(ended)
         execute_all(others, unfinished, options.ask, report)
 
-    # Runs that others have executed have ended, and are read from their journals.
+    # Of what others have executed, this reads the journals.
     execute_all(local, runs, options.ask)
 
 
-# ------------------------------------------------------------------------ what a `watch` is told
+# -------------------------------------------------------- further methods that a `watch` may have
 
 
 def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:

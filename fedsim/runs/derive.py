@@ -3,9 +3,10 @@
 It is written when a run ends or is interrupted, and again by `fedsim report`.
 """
 
+import contextlib
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import pandas as pd
 
 from fedsim.disk import files
 from fedsim.disk.tables import as_written, read_table
-from fedsim.errors import DirectoryError
+from fedsim.errors import DirectoryError, Interrupted, LostError
 from fedsim.report import page
 from fedsim.report.derived import derived_files
 from fedsim.report.figures import FORMATS
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import verdict_of
+from fedsim.runs.directory import RunDirectory
 from fedsim.runs.result import ORDER
 from fedsim.runs.unfinished import (
     axes_of,
@@ -213,16 +215,31 @@ def _write_with_record(
     write_files(path, contents)
 
 
-def write_interrupted(path: Path, wall_seconds: float, shown: bool) -> None:
-    """Write record, tables and page of a run that was interrupted; figures need `fedsim report`.
+@contextlib.contextmanager
+def tables_if_interrupted(
+    run_directory: RunDirectory | None, started: float, shown: bool
+) -> Iterator[None]:
+    """Write record, tables and page of a run that is interrupted; figures need `fedsim report`.
 
     Args:
-      path: the run directory, which is locked.
-      wall_seconds: the seconds that the run took so far.
+      run_directory: where they are written; None: nowhere.
+      started: when this process started the run, by `time.monotonic`.
       shown: whether a page is written at all.
     """
     try:
-        record = {**directory.sound_record(path), "wall_seconds": wall_seconds}
+        yield
+    except (Interrupted, LostError):
+        if run_directory is not None:
+            _write_interrupted(run_directory, started, shown)
+        raise
+
+
+def _write_interrupted(run_directory: RunDirectory, started: float, shown: bool) -> None:
+    """Write what an interrupted run has committed, or warn that it cannot be written."""
+    path = run_directory.path
+    try:
+        record = directory.sound_record(path)
+        record["wall_seconds"] = run_directory.elapsed(started)
         write_so_far(path, record, shown, drawn=())
     except DirectoryError as error:
         # What was committed is safe, and the run ends as it was asked to.

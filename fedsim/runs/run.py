@@ -14,7 +14,6 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import first
-from fedsim.errors import Interrupted
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.differences import demand_same
@@ -35,6 +34,7 @@ class Options(NamedTuple):
     """How a scenario is run and what is written; see `run`.
 
     Attributes:
+      started: when the run started, by `time.monotonic`.
       given: `data`, `model`, `params` and `loss`, as they were given.
       build_options: further arguments of `build`.
       calls: device calls per block.
@@ -45,9 +45,9 @@ class Options(NamedTuple):
       ask: whether to stop.
       trackers: names of trackers.
       pictures: whether page, figures and tables for papers are written.
-      started: when the run started, by `time.monotonic`.
     """
 
+    started: float
     given: dict[str, Any]
     build_options: dict[str, Any]
     calls: int | None
@@ -58,7 +58,6 @@ class Options(NamedTuple):
     ask: Callable[[], bool]
     trackers: list[str]
     pictures: bool
-    started: float
 
 
 def run(
@@ -128,8 +127,8 @@ def run(
     >>> result.rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
     [1, 2, 8400]
     """
-    started = time.monotonic()
     options = Options(
+        started=time.monotonic(),
         given={"data": data, "model": model, "params": params, "loss": loss},
         calls=build_options.pop("calls", None),
         build_options=build_options,
@@ -140,7 +139,6 @@ def run(
         ask=ask,
         trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
-        started=started,
     )
     if data is not None:
         scenario = _with_supplied_data(scenario)
@@ -202,16 +200,12 @@ def _run_checked(
                 seeds=list(experiment.plans),
             )
             listen = listener(options.watch, log)
-            try:
+            with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
                 (result,) = execute([planned], layout, options.calls, listen, options.ask)
-            except Interrupted:
-                if run_directory is not None:
-                    seconds = run_directory.elapsed(options.started)
-                    derive.write_interrupted(run_directory.path, seconds, options.pictures)
-                raise
 
+        # The directory of a run that had ended before stays as it is.
         if run_directory is not None and not _is_complete(run_directory, record):
-            assert layout is not None
+            assert layout is not None  # a run directory has one
             record["memory"] = memory(devices)
             _finish(run_directory, layout, record, result, options)
     return result

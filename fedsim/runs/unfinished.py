@@ -23,8 +23,7 @@ from fedsim.study.summary import summarise
 
 UNFINISHED = "unfinished"  # a status in `summary.csv` of a comparison
 
-# Tables without "summary" and "partition", which are treated separately. Those in FINAL_TABLES have
-# valid rows only when a run has ended.
+# All tables but `summary` and `partition`, and those of them that only a run that has ended has.
 TABLES = ("rounds", "timing", "clients", *OPTIONAL)
 FINAL_TABLES = ("clients", *OPTIONAL)
 
