@@ -64,7 +64,7 @@ def of_files(record: dict[str, Any], hashes: dict[str, str]) -> list[str]:
     changed = []
     for name, sha256 in listed.items():
         if name in hashes and hashes[name] != sha256:
-            changed.append(f"{name} is not what was written")
+            changed.append(f"{name} was changed after it was written")
 
     # Everything that is read has to be listed.
     commits = [name for name in hashes if name.startswith(f"{COMMITS}/")]
@@ -169,8 +169,8 @@ def _difference_of_files(file: Path, text: str) -> list[str]:
     lines = zip(present.splitlines(), expected.splitlines(), strict=False)
     for number, (line, expected_line) in enumerate(lines, 1):
         if line != expected_line:
-            return [f"{file.name} is not what the logs give, from line {number}"]
-    return [f"{file.name} is not what the logs give"]
+            return [f"{file.name} differs from the logs, from line {number} on"]
+    return [f"{file.name} differs from the logs"]
 
 
 def _of_scenario_file(path: Path, record: dict[str, Any]) -> list[str]:

@@ -219,7 +219,7 @@ def _demand_certificates(name: str) -> None:
     for file in (security.tls_ca_file, security.tls_client_cert, security.tls_client_key):
         is_path = file and "\n" not in file  # a certificate may also be given as text
         if is_path and not os.path.exists(file):
-            raise ProcessError(f"{name}: certificate {file} is not there; {CERTIFICATES}")
+            raise ProcessError(f"{name}: certificate {file} does not exist; {CERTIFICATES}")
     try:
         context = security.get_connection_args("client").get("ssl_context")
     except (OSError, ValueError) as error:

@@ -101,9 +101,8 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         section.setdefault("clients", max(min(CLIENTS, most), 1))
     if has_blanks:
         section["missing"] = "mean"
-        notes.append(
-            "blanks are filled with means; median fills in medians, drop leaves their samples out"
-        )
+        ways = "median fills them with medians, drop leaves their samples out"
+        notes.append(f"blanks are filled with means; {ways}")
     text = yaml.safe_dump({"data": section}, sort_keys=False, allow_unicode=True)
     return {
         "path": path,
@@ -195,9 +194,9 @@ def _notes(section: dict[str, Any], guessed: Iterable[str]) -> list[str]:
     notes = []
     for key in ("target", "client"):
         if key in guessed:
-            notes.append(f"{key}: {section[key]} is a guess by name")
+            notes.append(f"{key}: {section[key]} is guessed from its name")
     if "decimal" in guessed:
-        notes.append("decimal: ',' is a guess by the cells")
+        notes.append("decimal: ',' is guessed from the cells")
     path = section["path"]
     if path.startswith(("..", os.sep)):
         folder = os.path.dirname(os.path.abspath(path))

@@ -239,7 +239,7 @@ def _model(a: Path, b: Path) -> ModelDifference | None:
     except OSError as error:
         return ModelDifference(a.name, f"cannot be read: {error}", None)
     if _shapes(tensors_a) != _shapes(tensors_b):
-        return ModelDifference(a.name, "other tensors", None)
+        return ModelDifference(a.name, "different tensors", None)
 
     unequal = []
     for name, tensor in tensors_a.items():
@@ -257,7 +257,7 @@ def _model(a: Path, b: Path) -> ModelDifference | None:
         infinite += int((~finite).sum())
     what = f"{len(unequal)} of {len(tensors_a)} tensors differ"
     if infinite:
-        what += f", {infinite} numbers not finite"
+        what += f", {infinite} numbers are not finite"
     return ModelDifference(a.name, what, largest)
 
 

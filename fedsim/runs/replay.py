@@ -259,7 +259,7 @@ def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder:
     for name in recorded_end.arrays | end.arrays:
         is_same = _same(recorded_end.arrays.get(name), end.arrays.get(name))
         if not name.startswith("memory.") and not is_same:
-            problems.append(f"{name}: the last commit has other bits")
+            problems.append(f"{name}: the last commit has different bits")
     problems += _differing_memory(run, seed, end, folder)
 
     spec = experiment.scenario.spec
@@ -277,7 +277,7 @@ def _differing_memory(run: Run, seed: RecordedSeed, end: Snapshot, folder: Path)
     recorded_arrays = seed.commits[-1].arrays
     ids = _ids_with_memory(end.arrays)
     if not np.array_equal(ids, _ids_with_memory(recorded_arrays)):
-        return ["client memory: is that of other clients"]
+        return ["client memory: is of different clients"]
 
     size = run.row_bytes()
     clients = len(run.joined)
@@ -288,7 +288,7 @@ def _differing_memory(run: Run, seed: RecordedSeed, end: Snapshot, folder: Path)
         rows = _memory_rows(end.arrays, folder, chunk, size, clients)
         differs = (recorded_rows != rows).any(axis=1)  # [len(chunk), size] -> [len(chunk)]
         if differs.any():
-            return [f"client memory: client {chunk[differs.argmax()]} remembers other bits"]
+            return [f"client memory: client {chunk[differs.argmax()]} has different bits"]
     return []
 
 
@@ -352,7 +352,7 @@ def _differing_model(run: Run, seed: RecordedSeed, folder: Path) -> list[str]:
     problems = []
     for name in recorded_tensors | tensors:
         if not _same(recorded_tensors.get(name), tensors.get(name)):
-            problems.append(f"{file.name}: {name}: has other bits")
+            problems.append(f"{file.name}: {name}: has different bits")
     return problems
 
 

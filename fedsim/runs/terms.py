@@ -122,7 +122,7 @@ def differing(terms: Terms, devices: list) -> list[str]:
     for path, expected in terms.files.items():
         present = sha256_at(path)
         if present != expected:
-            problem = "differ" if present else "are not"
+            problem = "differ" if present else "are missing"
             lines.append(f"data {path!r} {problem} there; put them where every worker reads them")
     return lines
 

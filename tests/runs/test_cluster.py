@@ -84,7 +84,7 @@ def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
     ("files", "said"),
     [
         ({}, "dask's configuration names no certificate"),
-        ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem is not there"),
+        ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem does not exist"),
         (
             {"ca-file": __file__, "client.cert": __file__, "client.key": __file__},
             "a certificate cannot be read",
@@ -145,7 +145,7 @@ def test_what_differs_is_named(tmp_path):
         == "rule mine is not known there; put it into a file, and enable that with --plugin FILE"
     )
     put = "there; put them where every worker reads them"
-    assert data == [f"data '{missing}' are not {put}", f"data '{other}' differ {put}"]
+    assert data == [f"data '{missing}' are missing {put}", f"data '{other}' differ {put}"]
 
 
 def test_parts_hold_neighbours_and_every_run_once():
