@@ -1,4 +1,4 @@
-"""What a commit is made of and in which order: numbers, the log before the state, rows that belong to a client and a place."""
+"""The parts of a commit and their order: numbers, the log before the state, rows of clients."""
 
 import numpy as np
 import pytest
@@ -20,26 +20,26 @@ def snapshot(round, status="running"):
 
 def committed(folder, rounds, first=1):
     """A journal with a row and a commit for every round; the first commit has this number."""
-    kept = Journal(folder, IDENTITY)
-    kept.number = first - 1
+    writer = Journal(folder, IDENTITY)
+    writer.number = first - 1
     for round in rounds:
-        kept.add("rounds", {"round": round})
-        kept.commit(snapshot(round), [])
-    return kept
+        writer.add("rounds", {"round": round})
+        writer.commit(snapshot(round), [])
+    return writer
 
 
 def opened(folder):
-    """Rounds that a journal finds when it goes on there -> they, the round of its state, the journal."""
-    found = Journal(folder, IDENTITY)
-    last = found.resume(9)
+    """Resume a journal -> the rounds of its rows, the round of its state, and the journal."""
+    resumed = Journal(folder, IDENTITY)
+    last = resumed.resume(9)
     return (
-        [row["round"] for row in found.records.get("rounds", [])],
+        [row["round"] for row in resumed.records.get("rounds", [])],
         last and last.values["round"],
-        found,
+        resumed,
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ numbers
+# ------------------------------------------------------------------------------------------ numbers
 
 
 def test_the_millionth_commit_comes_after_the_one_before_it(tmp_path):
@@ -57,7 +57,8 @@ def test_a_run_goes_on_from_the_newest_commit_around_a_million(first, tmp_path):
     assert (rows, round, going.number) == ([1, 2], 2, first + 1)
     going.add("rounds", {"round": 3})
     going.commit(snapshot(3), [])
-    assert [path.name for path in commit_files(tmp_path)] == [name_of(first + 1), name_of(first + 2)]
+    names = [path.name for path in commit_files(tmp_path)]
+    assert names == [name_of(first + 1), name_of(first + 2)]
     assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
@@ -72,8 +73,17 @@ def test_the_commit_before_is_taken_when_the_millionth_is_damaged(tmp_path):
     assert (rows, round, going.number) == ([1], 1, 1_000_000)
 
 
-ODD = ["state-².ckpt", "state-٣٣٣٣٣٣.ckpt", "state-3.ckpt", "state-0000003.ckpt", "state-.ckpt", "state--00001.ckpt",
-       "state-000001.ckpt.tmp", "state-1e6.ckpt", f"state-{'9' * 200}.ckpt"]  # fmt: skip
+ODD = [
+    "state-².ckpt",
+    "state-٣٣٣٣٣٣.ckpt",
+    "state-3.ckpt",
+    "state-0000003.ckpt",
+    "state-.ckpt",
+    "state--00001.ckpt",
+    "state-000001.ckpt.tmp",
+    "state-1e6.ckpt",
+    f"state-{'9' * 200}.ckpt",
+]
 
 
 def test_files_with_other_names_are_no_commits(tmp_path):
@@ -84,20 +94,15 @@ def test_files_with_other_names_are_no_commits(tmp_path):
     assert [path.name for path in commit_files(tmp_path)] == [name_of(1), name_of(2)]
     rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1, 2], 2, 2)
-    assert [number_of(name_of(n)) for n in (0, 1, 999_999, 10**6, 10**9)] == [
-        0,
-        1,
-        999_999,
-        10**6,
-        10**9,
-    ]
+    for number in (0, 1, 999_999, 10**6, 10**9):
+        assert number_of(name_of(number)) == number
 
 
-# ------------------------------------------------------------------------------------------------- the order of writes
+# ------------------------------------------------------------------------------ the order of writes
 
 
 def test_the_rows_of_a_commit_are_written_before_it(tmp_path, monkeypatch):
-    """A process that ends between the two leaves rows that never happened, and never a commit without its rows."""
+    """A process that ends between the two leaves rows without a commit, never the reverse."""
     written = []
     append, write = files.append, files.write
     monkeypatch.setattr(
@@ -117,7 +122,7 @@ class Ended(BaseException):
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_process_that_ends_within_a_commit_leaves_the_one_before(at, tmp_path, monkeypatch):
     """The first or the second write of the third commit never happens."""
-    kept = committed(tmp_path, [1, 2])
+    writer = committed(tmp_path, [1, 2])
     count = 0
 
     def ending(real):
@@ -133,19 +138,18 @@ def test_a_process_that_ends_within_a_commit_leaves_the_one_before(at, tmp_path,
     with monkeypatch.context() as patched, pytest.raises(Ended):
         patched.setattr(journal.files, "append", ending(files.append))
         patched.setattr(journal.files, "write", ending(files.write))
-        kept.add("rounds", {"round": 3})
-        kept.commit(snapshot(3), [])
+        writer.add("rounds", {"round": 3})
+        writer.commit(snapshot(3), [])
     assert count == at
-    rows, round, going = opened(
-        tmp_path
-    )  # without a warning: every commit on the disk has its rows
+    # Without a warning: every commit on the disk has its rows.
+    rows, round, going = opened(tmp_path)
     assert (rows, round) == ([1, 2], 2)
     going.add("rounds", {"round": 3})
     going.commit(snapshot(3), [])
     assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
-# ------------------------------------------------------------------------------------------- rows of clients in a file
+# ------------------------------------------------------------------------ rows of clients in a file
 
 SIZE = 12
 
@@ -160,11 +164,8 @@ def rows(tmp_path):
 
 
 def test_rows_are_read_as_they_were_written(rows):
-    assert (rows.read(np.arange(3)) == 7).all() and rows.offset.tolist() == [
-        0,
-        HEAD + SIZE,
-        2 * (HEAD + SIZE),
-    ]
+    assert (rows.read(np.arange(3)) == 7).all()
+    assert rows.offset.tolist() == [0, HEAD + SIZE, 2 * (HEAD + SIZE)]
 
 
 def test_a_row_of_another_client_is_refused(rows):
