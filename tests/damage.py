@@ -130,5 +130,5 @@ def outcome(folder: Path, expected: dict[str, str]) -> str:
             return "refused"
     whole(folder, expected)
     if said:
-        assert all("going on from the commit before" in str(warning.message) for warning in said)
+        assert all("resuming from the commit before" in str(warning.message) for warning in said)
     return "equal, warned" if said else "equal"

@@ -330,15 +330,15 @@ def gone_on_from(folder: Path, rounds: int) -> int:
     """Number of the commit that a run would go on from, in the folder of its seed; 0 = it would start anew."""
     from fedsim.disk.checkpoint import decode
     from fedsim.errors import CorruptError
-    from fedsim.runs.commits import commits
+    from fedsim.runs.commits import commit_files
     from fedsim.runs.journal import Journal
 
-    for path in commits(folder) if folder.is_dir() else ():
+    for path in commit_files(folder) if folder.is_dir() else ():
         try:
             identity = decode(path.read_bytes()).values["identity"]
         except CorruptError:
             continue
         journal = Journal(folder, identity)
-        journal.last(rounds)
-        return max(int(name[6:-5]) for name in journal.kept)
+        journal.resume(rounds)
+        return max(int(name[6:-5]) for name in journal.retained)
     return 0

@@ -1,4 +1,4 @@
-"""The cells of a comparison, built one after another without training: which are refused, and what the others would cost."""
+"""The cells of a comparison, built without training: which are refused, and what others cost."""
 
 import itertools
 import statistics
@@ -13,95 +13,119 @@ from fedsim.assemble.checked import checked
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
-from fedsim.runs.sweep import Partition
+from fedsim.runs.sweep import Partitioner
 from fedsim.study.cells import Cell, Refused, bare, placed
 from fedsim.study.grid import Draft
 
-MOST_SECONDS = 30.0  # of processor time that cells are tried for
-SURVEYED = 10  # rounds whose work stands for that of all
+MAX_SECONDS = 30.0  # of processor time in which cells are tried
+SURVEYED = 10  # rounds whose work represents that of all
+NOTHING_GIVEN = (None, None, None, None)  # data, model, params and loss of a Python program
 
 
 class Cost(NamedTuple):
-    """What a round of a cell costs."""
+    """What a cell costs.
+
+    Attributes:
+      local_steps: of all clients together.
+      bytes_up: at most.
+      bytes_down: at most.
+    """
 
     local_steps: float
-    bytes_up: float  # at most
-    bytes_down: float  # at most
+    bytes_up: float
+    bytes_down: float
+
+    def times(self, count: int) -> "Cost":
+        """The cost of so many times the same."""
+        return Cost(count * self.local_steps, count * self.bytes_up, count * self.bytes_down)
 
 
 class Tried(NamedTuple):
-    """What came of the cells of a comparison."""
+    """The cells of a comparison after they were tried.
+
+    Attributes:
+      problems: why cells are refused.
+      cells: how many cells there are.
+      checked: of how many all parts were made and checked.
+      built: how many were built; the other checked ones differ from one of them only in floats.
+      runs: the runs of the checked cells.
+      local_steps: the cost of these runs.
+      bytes_up: likewise, at most.
+      bytes_down: likewise, at most.
+    """
 
     problems: list[Problem]
     cells: int
-    checked: int  # whose parts were all made and checked
-    built: int  # as a whole; the others of these differ from one of them in floats alone
-    runs: int  # of the cells that were checked
-    local_steps: float  # of these runs
-    bytes_up: float  # likewise, at most
+    checked: int
+    built: int
+    runs: int
+    local_steps: float
+    bytes_up: float
     bytes_down: float
 
     def record(self) -> dict[str, Any]:
-        """As `fedsim check --json` prints it."""
+        """The counts, as `fedsim check --json` prints them."""
         return {name: value for name, value in self._asdict().items() if name != "problems"}
 
 
 def try_cells(
     draft: Draft,
     device: str | None,
-    partition: Partition,
+    partition: Partitioner,
     known: Sequence[Problem],
-    data: Sequence[str],
+    known_lines: Sequence[str],
 ) -> Tried:
-    """Make and check the parts of every cell, and build one of those that differ in floats alone.
+    """Make and check the parts of every cell, and build one of those that differ only in floats.
 
-    Cells over the same samples share them. After `MOST_SECONDS` the others are left out, and counted.
+    Cells over the same samples share them. After `MAX_SECONDS` the remaining cells are left out,
+    and counted.
 
     Args:
       draft: the comparison, as far as it could be read.
-      device: to compute on.
-      partition: as of `cached_partition`, which the base scenario has used.
+      device: the devices to compute on.
+      partition: the `cached_partition` that the base scenario has used.
       known: problems of the base scenario.
-      data: lines that its samples have.
+      known_lines: problems of its data.
     """
-    corners = [cell.corner for cell in draft.cells]
-    end = time.thread_time() + MOST_SECONDS
-    costs: dict[str, Cost] = {}
+    end = time.thread_time() + MAX_SECONDS
+    round_costs: dict[str, Cost] = {}  # of one cell for all that differ from it only in floats
+    costs: list[Cost] = []
     refused: list[Refused] = []
-    tried: list[Cost] = []
-    cells = 0
+    tried = 0
     for cell in draft.cells:
         if time.thread_time() > end:
             break
-        cells += 1
+        tried += 1
         key = _without_floats(cell.scenario.spec)
         problems = Problems(cell.scenario)
         with numerics(cell.scenario, device=device) as devices:
-            if key in costs or cell.scenario.document.broken:
-                problems.attempt(checked, cell.scenario, None, None, None, None, partition)
+            if key in round_costs or cell.scenario.document.broken:
+                problems.attempt(checked, cell.scenario, *NOTHING_GIVEN, partition)
             else:
-                cost = problems.attempt(_cost, cell, devices, partition)
-                costs |= {key: cost} if cost else {}
-        refused += [
-            Refused(cell.corner, bare(problem, cell.edits))
-            for problem in _lines(problems, cell, data)
-        ]
-        if key in costs and not problems.errors:
+                round_cost = problems.attempt(_round_cost, cell, devices, partition)
+                if round_cost:
+                    round_costs[key] = round_cost
+
+        for problem in _problems_of_cell(problems, known_lines):
+            refused.append(Refused(cell.corner, bare(problem, cell.edits)))
+        if key in round_costs and not problems.errors:
             spec = cell.scenario.spec
-            tried.append(Cost(*(len(spec.seeds) * spec.rounds * value for value in costs[key])))
+            costs.append(round_costs[key].times(len(spec.seeds) * spec.rounds))
+
+    corners = [cell.corner for cell in draft.cells]
     return Tried(
         problems=placed(refused, corners, draft.places, known),
         cells=len(draft.cells),
-        checked=cells,
-        built=len(costs),
-        runs=sum(len(cell.scenario.spec.seeds) for cell in draft.cells[:cells]),
-        local_steps=sum(cost.local_steps for cost in tried),
-        bytes_up=sum(cost.bytes_up for cost in tried),
-        bytes_down=sum(cost.bytes_down for cost in tried),
+        checked=tried,
+        built=len(round_costs),
+        runs=sum(len(cell.scenario.spec.seeds) for cell in draft.cells[:tried]),
+        local_steps=sum(cost.local_steps for cost in costs),
+        bytes_up=sum(cost.bytes_up for cost in costs),
+        bytes_down=sum(cost.bytes_down for cost in costs),
     )
 
 
-def _cost(cell: Cell, devices: list[Any], partition: Partition) -> Cost:
+def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner) -> Cost:
     """Build a cell -> what a round of it costs."""
     experiment: Experiment = build(cell.scenario, devices=devices[:1], partition=partition)
     plan = next(iter(experiment.plans.values()))
@@ -110,34 +134,34 @@ def _cost(cell: Cell, devices: list[Any], partition: Partition) -> Cost:
         return Cost(0.0, 0.0, 0.0)
     clients = statistics.mean(len(work.ids) for work in rounds)
     steps = statistics.mean(int(work.steps.sum()) for work in rounds)
-    up, down = float(np.mean(plan.cost.up)), float(np.mean(plan.cost.down))
+    up = float(np.mean(plan.cost.up))
+    down = float(np.mean(plan.cost.down))
     return Cost(steps, clients * up, clients * down)
 
 
-def _lines(problems: Problems, cell: Cell, data: Sequence[str]) -> Iterator[Problem]:
-    """What is said against a cell; samples that the base scenario has as well have their lines there."""
+def _problems_of_cell(problems: Problems, known_lines: Sequence[str]) -> Iterator[Problem]:
+    """The problems of a cell, without those of samples that the base scenario has as well."""
     for error in problems.errors:
         if isinstance(error, ScenarioError):
             yield from error.problems
         elif isinstance(error, DataError):
-            yield from (Problem("", line) for line in error.lines if line not in data)
+            for line in error.lines:
+                if line not in known_lines:
+                    yield Problem("", line)
 
 
 def _without_floats(spec: Any) -> str:
-    """A scenario's values but for floats, its name, and what it is compared with: equal ones are alike in size."""
+    """Equal for scenarios of the same size, which differ only in floats, names and comparison."""
+    values = spec.model_dump(mode="json")
+    for key in ("name", "compare", "method"):
+        values.pop(key, None)
+    return repr(_floats_as_none(values))
 
-    def kept(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: kept(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [kept(inner) for inner in value]
-        return None if isinstance(value, float) else value
 
-    plain = spec.model_dump(mode="json")
-    return repr(
-        {
-            key: kept(value)
-            for key, value in plain.items()
-            if key not in ("name", "compare", "method")
-        }
-    )
+def _floats_as_none(value: Any) -> Any:
+    """A nested value with None in place of every float."""
+    if isinstance(value, dict):
+        return {key: _floats_as_none(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_floats_as_none(entry) for entry in value]
+    return None if isinstance(value, float) else value

@@ -1,6 +1,7 @@
-"""What computes other values than it did in an earlier version: a run of before that names it cannot go on.
+"""Kinds that compute other values than in an earlier version, so that older runs cannot resume.
 
-Whoever changes values adds a line to `CHANGES`. Runs of earlier versions that name no such kind go on, and are verified.
+Whoever changes values adds a line to `CHANGES`. Runs of earlier versions that use no such kind
+resume, and can be verified.
 """
 
 import re
@@ -15,9 +16,9 @@ class Change(NamedTuple):
     """A change of values.
 
     Attributes:
-      since: the first version that has the new ones.
-      section: of a scenario, at its top: `model`, `server`, `wire`, `client`, `data` ...
-      kind: that is named there, or somewhere inside.
+      since: the first version that computes the new ones.
+      section: a section at the top of a scenario: `model`, `server`, `wire`, `client`, `data` ...
+      kind: a kind that is used in it, at any depth.
       reason: in words, after "since VERSION,".
     """
 
@@ -29,92 +30,109 @@ class Change(NamedTuple):
 
 CHANGES = (
     Change(
-        "0.6.0", "model", "resnet", "resnet pads as torchvision's blocks do, (1, 1) at stride 2"
+        since="0.6.0",
+        section="model",
+        kind="resnet",
+        reason="resnet pads as torchvision's blocks do, (1, 1) at stride 2",
     ),
-    Change("0.6.0", "server", "foolsgold", "foolsgold weighs by the authors' code"),
-    Change("0.6.0", "wire", "mimic", "mimic learns from clients on both sides of their mean"),
     Change(
-        "0.6.0",
-        "wire",
-        "fang",
-        "fang with knowledge: own draws three to four deviations from the mean",
+        since="0.6.0",
+        section="server",
+        kind="foolsgold",
+        reason="foolsgold weighs by the authors' code",
+    ),
+    Change(
+        since="0.6.0",
+        section="wire",
+        kind="mimic",
+        reason="mimic learns from clients on both sides of their mean",
+    ),
+    Change(
+        since="0.6.0",
+        section="wire",
+        kind="fang",
+        reason="fang with knowledge: own draws three to four deviations from the mean",
     ),
 )
-OLDEST = (
-    "0.5.0"  # what changed before stands in no such line, so runs of earlier versions never go on
-)
+
+# Earlier changes have no line above, so runs of earlier versions never resume.
+OLDEST = "0.5.0"
 
 
 def changes_between(scenario: Mapping[str, Any], before: str, now: str) -> list[Change]:
-    """Changes of what a scenario names, behind one version and up to another.
+    """The changes that concern a scenario, after one version and up to another.
 
     Args:
       scenario: resolved, as plain values.
       before: the version that a run was made with.
-      now: the other one.
+      now: the later version.
 
-    >>> [change.since for change in changes_between({"model": {"kind": "resnet"}}, "0.5.0", "0.6.0")]
+    >>> cnn, resnet = {"model": {"kind": "cnn"}}, {"model": {"kind": "resnet"}}
+    >>> [change.since for change in changes_between(resnet, "0.5.0", "0.6.0")]
     ['0.6.0']
-    >>> changes_between({"model": {"kind": "cnn"}}, "0.5.0", "0.6.0")
+    >>> changes_between(cnn, "0.5.0", "0.6.0")
     []
     """
     if not (_is_version(before) and _is_version(now)):
         return []
-    behind = (
-        change for change in CHANGES if _number(before) < _number(change.since) <= _number(now)
-    )
-    return [change for change in behind if change.kind in _kinds(scenario.get(change.section))]
+    changes = []
+    for change in CHANGES:
+        is_between = _numbers(before) < _numbers(change.since) <= _numbers(now)
+        if is_between and change.kind in _kinds(scenario.get(change.section)):
+            changes.append(change)
+    return changes
 
 
 def version_of_values(scenario: Mapping[str, Any], version: str) -> str:
-    """The version since which a scenario has had the values that it has in this one.
+    """The first version in which a scenario had the values that it has in a given one.
 
-    Two runs of one scenario can be compared, or go on from one another, where it is the same. Of versions of which that
-    is not known, those before `OLDEST` and those to come, each has its own.
+    Runs of a scenario can be compared, and resume each other, where this version is the same. For
+    versions before `OLDEST` and after this one it is not known, and each counts as a separate one.
 
     Args:
       scenario: resolved, as plain values.
-      version: of fedsim.
+      version: a version of fedsim.
 
-    >>> version_of_values({"model": {"kind": "cnn"}}, "0.6.0"), version_of_values({"model": {"kind": "resnet"}}, "0.6.0")
+    >>> cnn, resnet = {"model": {"kind": "cnn"}}, {"model": {"kind": "resnet"}}
+    >>> version_of_values(cnn, "0.6.0"), version_of_values(resnet, "0.6.0")
     ('0.5.0', '0.6.0')
     """
-    if not _is_version(version) or not _number(OLDEST) <= _number(version) <= _number(__version__):
+    if not _is_version(version):
         return version
-    return max(
-        [OLDEST, *(change.since for change in changes_between(scenario, OLDEST, version))],
-        key=_number,
-    )
+    if not _numbers(OLDEST) <= _numbers(version) <= _numbers(__version__):
+        return version
+    versions = [change.since for change in changes_between(scenario, OLDEST, version)]
+    return max([OLDEST, *versions], key=_numbers)
 
 
 def same_values(scenario: Mapping[str, Any], version: str) -> bool:
-    """Whether a scenario has the same values in another version as in this one, as far as is known."""
+    """Whether a scenario is known to have the same values in another version as in this one."""
     return version_of_values(scenario, version) == version_of_values(scenario, __version__)
 
 
 def reasons(scenario: Mapping[str, Any], environment: Mapping[str, Any]) -> list[str]:
-    """Why this version computes other values than a run has; empty where no line says so.
+    """Why this version computes other values than a run has; empty where no change is known.
 
     Args:
-      scenario: of the run, resolved, as plain values.
-      environment: of its record.
+      scenario: the run's, resolved, as plain values.
+      environment: the entry of its record.
     """
     before = str(environment.get("fedsim"))
-    changes = changes_between(scenario, before, __version__)
-    return [
-        f"was made by fedsim {before}; since {change.since}, {change.reason}" for change in changes
-    ]
+    lines = []
+    for change in changes_between(scenario, before, __version__):
+        lines.append(f"was made by fedsim {before}; since {change.since}, {change.reason}")
+    return lines
 
 
 def demand_unchanged(
     scenario: Mapping[str, Any], environment: Mapping[str, Any], where: str
 ) -> None:
-    """A run goes on only where this version computes what it has so far.
+    """Refuse to resume a run of which this version computes other values.
 
     Args:
-      scenario: of the run, resolved, as plain values.
-      environment: of its record.
-      where: the run directory, to name it by.
+      scenario: the run's, resolved, as plain values.
+      environment: the entry of its record.
+      where: the run directory, which the messages name.
 
     Raises:
       CheckpointError: naming every change.
@@ -122,19 +140,19 @@ def demand_unchanged(
     version = str(environment.get("fedsim"))
     lines = reasons(scenario, environment)
     if not lines and not same_values(scenario, version):
-        lines = [
-            f"was made by fedsim {version}; what fedsim {__version__} computes otherwise is not known"
-        ]
+        unknown = f"what fedsim {__version__} computes differently is not known"
+        lines.append(f"was made by fedsim {version}; {unknown}")
     if lines:
-        lines.append(f"end it with fedsim {version}, or start anew with --force or --out")
+        lines.append(f"finish it with fedsim {version}, or start over with --force or --out")
         raise CheckpointError("\n".join(f"{where}: {line}" for line in lines))
 
 
 def _kinds(value: Any) -> Iterator[str]:
-    """Kinds that are named in a value, or somewhere inside."""
+    """The kinds that a value names, at any depth."""
     if isinstance(value, dict):
-        if isinstance(value.get("kind"), str):
-            yield value["kind"]
+        kind = value.get("kind")
+        if isinstance(kind, str):
+            yield kind
         value = list(value.values())
     if isinstance(value, list):
         for entry in value:
@@ -142,8 +160,10 @@ def _kinds(value: Any) -> Iterator[str]:
 
 
 def _is_version(text: str) -> bool:
+    """Whether a text is a released version: three numbers."""
     return re.fullmatch(r"\d{1,6}\.\d{1,6}\.\d{1,6}", text, re.ASCII) is not None
 
 
-def _number(version: str) -> tuple[int, ...]:
+def _numbers(version: str) -> tuple[int, ...]:
+    """A version as numbers, which compare in order."""
     return tuple(map(int, version.split(".")))

@@ -1,4 +1,4 @@
-"""What `fedsim verify` checks before it replays: a run directory's record, files, logs and tables against each other."""
+"""What `fedsim verify` checks before a replay: record, files, logs and tables fit each other."""
 
 import contextlib
 import json
@@ -13,13 +13,13 @@ from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.commits import LOG
-from fedsim.runs.comparison import ordered
+from fedsim.runs.comparison import columns_of
+from fedsim.runs.differences import differences
 from fedsim.runs.filenames import COMMITS, layout_of
-from fedsim.runs.journal import differences
 from fedsim.runs.record_form import malformed
-from fedsim.runs.replay import Recorded, recorded
+from fedsim.runs.replay import RecordedSeed, recorded
 from fedsim.runs.result import OPTIONAL, ORDER
-from fedsim.runs.unfinished import axes_of
+from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
@@ -27,155 +27,184 @@ from fedsim.study.summary import fairness, summarise
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
-LISTED = 5  # files that are missing, by name
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
+MAX_LISTED = 5  # files that are missing, or not part of the run, by name
+
+
+# ------------------------------------------------------------------------- the record and files
 
 
 def of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
     """Problems of the record itself."""
-    # reading text takes a carriage return for a line feed, of which the record's own hash knows nothing
+    # A carriage return would be read as a line feed, so the record's hash does not notice it.
     if record is None or b"\r" in (path / directory.RECORD).read_bytes():
-        return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
-    if record.get("status") not in ENDED:
-        return [
-            f"{directory.RECORD} says that the run is {str(record.get('status'))[:40]!a}, which no run ever is"
-        ]
-    return [
-        f"{directory.RECORD} has no {name} as a run writes it"
-        for name in malformed(record, "reasons", "files")
-    ]
+        return [f"{directory.RECORD} is damaged: its SHA-256 does not match"]
+    status = record.get("status")
+    if status not in ENDED:
+        return [f"{directory.RECORD} has the status {str(status)[:40]!a}, which no run has"]
+    problems = []
+    for name in malformed(record, "reasons", "files"):
+        problems.append(f"{name} in {directory.RECORD} is missing, or not what a run writes there")
+    return problems
 
 
 def of_files(record: dict[str, Any], hashes: dict[str, str]) -> list[str]:
-    """Files that are missing, that are others, or that every run writes and the record does not name."""
+    """Files that are missing, that were changed, or that the record should name and does not.
+
+    Args:
+      record: the run's record.
+      hashes: SHA-256 of the files that are there.
+    """
     listed = record["files"]
     missing = [f"{name} is missing" for name in listed if name not in hashes]
-    if len(missing) > LISTED:
-        missing[LISTED:] = [f"and {len(missing) - LISTED} more of {len(listed)} are missing"]
-    changed = [
-        f"{name} is not what was written"
-        for name in listed
-        if name in hashes and hashes[name] != listed[name]
-    ]
-    needed = {
-        *_written(record),
-        *(name for name in hashes if name.startswith(f"{COMMITS}/")),
-    }  # all that is read
-    return [
-        *missing,
-        *changed,
-        *(f"{name} is not in the record" for name in sorted(needed.difference(listed))),
-    ]
+    if len(missing) > MAX_LISTED:
+        more = len(missing) - MAX_LISTED
+        missing[MAX_LISTED:] = [f"and {more} more of {len(listed)} are missing"]
+
+    changed = []
+    for name, sha256 in listed.items():
+        if name in hashes and hashes[name] != sha256:
+            changed.append(f"{name} was changed after it was written")
+
+    # Everything that is read has to be listed.
+    commits = [name for name in hashes if name.startswith(f"{COMMITS}/")]
+    unlisted = {*_files_of_every_run(record), *commits}.difference(listed)
+    return [*missing, *changed, *(f"{name} is not in the record" for name in sorted(unlisted))]
 
 
-def beside(record: dict[str, Any], hashes: dict[str, str]) -> str:
-    """In words: how many files there are, and which others lie beside them."""
-    others = [name for name in hashes if name not in record["files"]]
-    more = (
-        f"; not of this run: {', '.join(others[:5])}{' ...' if len(others) > 5 else ''}"
-        if others
-        else ""
-    )
-    return f"{len(record['files'])}, as they were written{more}"
+def summary_of_files(record: dict[str, Any], hashes: dict[str, str]) -> str:
+    """In words: how many files there are, and which others the directory holds."""
+    listed = record["files"]
+    text = f"{len(listed)}, as they were written"
+    others = [name for name in hashes if name not in listed]
+    if others:
+        text += f"; not part of this run: {', '.join(others[:MAX_LISTED])}"
+        if len(others) > MAX_LISTED:
+            text += " ..."
+    return text
 
 
-def _written(record: dict[str, Any]) -> list[str]:
-    """Files that every run writes."""
-    names = [f"{table}.csv" for table in ORDER if table not in OPTIONAL] + ["scenario.yaml"]
-    if record.get("kind") == "compare":
+def _files_of_every_run(record: dict[str, Any]) -> list[str]:
+    """Names of the files that every run writes."""
+    names = [f"{table}.csv" for table in ORDER if table not in OPTIONAL]
+    names.append(directory.SCENARIO)
+    if is_comparison(record):
         return [*names, "compare.csv"]
     layout = layout_of(Path(), record)
+    method = record["method"]
     for seed in record["scenario"]["seeds"]:
-        names.append(str(layout.model(record["method"], seed)))
-        names.append(str(layout.folder(record["method"], seed) / LOG))
+        names.append(str(layout.model(method, seed)))
+        names.append(str(layout.folder(method, seed) / LOG))
     return names
 
 
+# -------------------------------------------------------------------------------- a comparison
+
+
 def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
-    """The tables of differences, ranks and profiles computed again from the scores in the tables beside them."""
+    """Compute the conclusions of a comparison again from its scores -> tables that differ."""
     varied, tuned = axes_of(record)
-    # columns that vary stay as they are written: 0 beside 0.2 is no 0.0
-    summary, tuning, rounds = (
-        read_table(path, name, text=varied) for name in ("summary", "tuning", "rounds")
-    )
+    # Columns that vary stay text: 0 in a column with 0.2 must not become 0.0.
+    summary = read_table(path, "summary", text=varied)
+    tuning = read_table(path, "tuning", text=varied)
+    rounds = read_table(path, "rounds", text=varied)
     if summary is None:
         return ["summary.csv is missing"]
     try:
         with as_written(path):
-            settings = [] if tuning is None else rows_of(tuning)
-            played = [] if rounds is None else rows_of(rounds)
-            again = conclusions(
-                rows_of(summary), settings, record["baseline"], record["score"], varied, played
+            computed = conclusions(
+                summary=rows_of(summary),
+                tuning=[] if tuning is None else rows_of(tuning),
+                baseline=record["baseline"],
+                score=record["score"],
+                varied=varied,
+                rounds=[] if rounds is None else rows_of(rounds),
             )
     except DirectoryError as error:
         return [str(error)]
+
     problems = []
-    for name, rows in again.items():
+    for name, rows in computed.items():
+        expected = tables.to_csv(rows, columns_of(name, varied, tuned))
         with files.naming(path), contextlib.suppress(FileNotFoundError):
-            text = (path / f"{name}.csv").read_text(encoding="utf-8")
-            if text != tables.to_csv(rows, ordered(name, varied, tuned)):
+            if (path / f"{name}.csv").read_text(encoding="utf-8") != expected:
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
 
 
-def of_seeds(path: Path, record: dict[str, Any]) -> tuple[list[Recorded], list[str]]:
-    """Logs and commits of every seed, and their problems."""
-    seeds, problems = [], []
+# --------------------------------------------------------------------------------------- a run
+
+
+def of_seeds(path: Path, record: dict[str, Any]) -> tuple[list[RecordedSeed], list[str]]:
+    """Read logs and commits of every seed -> the seeds, and problems."""
+    seeds = []
+    problems = []
     for seed in record["scenario"]["seeds"]:
         try:
             seeds.append(recorded(path, record, seed))
-        except (CheckpointError, KeyError, TypeError) as error:
-            problems += (
-                str(error).splitlines()
-                if isinstance(error, CheckpointError)
-                else [f"seed {seed}: {error!r}"]
-            )
+        except CheckpointError as error:
+            problems += str(error).splitlines()
+        except (KeyError, TypeError) as error:
+            problems.append(f"seed {seed}: {error!r}")
     return seeds, problems
 
 
-def of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list[str]:
-    """The CSV files made again from the logs, and the scenario file against the record."""
+def of_tables(path: Path, record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
+    """Compare the CSV files with the logs, and the scenario file with the record."""
     problems = []
-    for table, order in ORDER.items():
-        rows = [row for seed in seeds for row in seed.tables.get(table, [])]
-        if not rows and table in OPTIONAL:
-            continue
-        again = tables.to_csv(rows, order).encode()
-        with files.naming(path):
-            written = (path / f"{table}.csv").read_bytes()
-        if written != again:
-            lines = zip(written.splitlines(), again.splitlines(), strict=False)
-            line = next((n for n, (one, two) in enumerate(lines, 1) if one != two), None)
-            problems.append(
-                f"{table}.csv is not what the logs say{f', from line {line}' if line else ''}"
-            )
+    for name, columns in ORDER.items():
+        rows = [row for seed in seeds for row in seed.tables.get(name, [])]
+        if rows or name not in OPTIONAL:
+            problems += _difference_of_files(path / f"{name}.csv", tables.to_csv(rows, columns))
+    return problems + _of_scenario_file(path, record)
+
+
+def _difference_of_files(file: Path, text: str) -> list[str]:
+    """Where a table differs from what the logs give."""
+    expected = text.encode()
+    with files.naming(file.parent):
+        present = file.read_bytes()
+    if present == expected:
+        return []
+    lines = zip(present.splitlines(), expected.splitlines(), strict=False)
+    for number, (line, expected_line) in enumerate(lines, 1):
+        if line != expected_line:
+            return [f"{file.name} differs from the logs, from line {number} on"]
+    return [f"{file.name} differs from the logs"]
+
+
+def _of_scenario_file(path: Path, record: dict[str, Any]) -> list[str]:
+    """Differences of the scenario file and the record."""
+    name = directory.SCENARIO
     try:
-        values = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
+        values = parse((path / name).read_text(encoding="utf-8"), name).values
     except (ScenarioError, UnicodeDecodeError) as error:
-        return [*problems, f"scenario.yaml: {error}"]
-    others = differences(without_paths(values), without_paths(record["scenario"]))
-    return problems + [
-        f"scenario.yaml: {field}: {one}, in the record {two}" for field, one, two in others
-    ]
+        return [f"{name}: {error}"]
+    problems = []
+    fields = differences(without_paths(values), without_paths(record["scenario"]))
+    for field, in_file, in_record in fields:
+        problems.append(f"{name}: {field}: {in_file}, in the record {in_record}")
+    return problems
 
 
-def of_rows(seed: Recorded, record: dict[str, Any]) -> list[str]:
-    """Rows without a gap, sums that never fall, and the summary that follows from them."""
-    evaluate, end, rows = record["scenario"]["evaluate"], seed.end, seed.rows
-    name, every = f"seed {seed.who['seed']}", evaluate["every"]
+def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
+    """Check that no row is missing, sums never fall, and the summary follows from the rows."""
+    name = f"seed {seed.who['seed']}"
+    evaluate = record["scenario"]["evaluate"]
     try:
-        whole = (
-            end["round"] // every + 1 + (end["round"] % every > 0)
-        )  # counted before they are made
-        expected = (
-            sorted({*range(0, end["round"] + 1, every), end["round"]}) if whole == len(rows) else []
+        problem = _missing_rounds(seed, evaluate["every"])
+        if problem:
+            return [f"{name}: {problem}"]
+        problems = [f"{name}: {fall}" for fall in _falls(seed.rows)]
+        line = summarise(
+            seed.rows,
+            evaluate["metric"],
+            evaluate["last"],
+            evaluate.get("target"),
+            seed.end["status"],
+            seed.end["reason"],
         )
-        if [row["round"] for row in rows] != expected:
-            return [f"{name}: rounds.csv has not the rounds 0, {every}, ... {end['round']}"]
-        problems = list(_falling(rows, name))
-        scoring = evaluate["metric"], evaluate["last"], evaluate.get("target")
-        line = summarise(rows, *scoring, end["status"], end["reason"])
-        line |= fairness(seed.tables["clients"][0], end["status"])
+        line |= fairness(seed.tables["clients"][0], seed.end["status"])
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")
         return problems
@@ -183,27 +212,45 @@ def of_rows(seed: Recorded, record: dict[str, Any]) -> list[str]:
         return [f"{name}: the log is damaged: {error!r}"]
 
 
-def _falling(rows: list[Record], seed: str) -> Iterator[str]:
+def _missing_rounds(seed: RecordedSeed, every: int) -> str:
+    """What is wrong with the rounds that have rows; empty where nothing is."""
+    last = seed.end["round"]
+    # They are counted before a list of them is made: the record may be a stranger's.
+    count = last // every + 1
+    if last % every > 0:
+        count += 1
+    if count == len(seed.rows):
+        expected = sorted({*range(0, last + 1, every), last})
+        if [row["round"] for row in seed.rows] == expected:
+            return ""
+    return f"rounds.csv does not have the rounds 0, {every}, ... {last}"
+
+
+def _falls(rows: list[Record]) -> Iterator[str]:
+    """Cumulative columns with a value that is smaller than the one before."""
     for column in CUMULATIVE:
         values = [row[column] for row in rows if column in row]
-        fall = next((n for n in range(1, len(values)) if values[n] < values[n - 1]), None)
-        if fall is not None:
-            yield f"{seed}: {column} falls in round {rows[fall]['round']}"
+        for index in range(1, len(values)):
+            if values[index] < values[index - 1]:
+                yield f"{column} falls in round {rows[index]['round']}"
+                break
 
 
-def of_ends(record: dict[str, Any], seeds: list[Recorded]) -> list[str]:
-    """Status and reasons of the record against the last commits; a run that went to its end has all its rounds."""
-    early = [seed for seed in seeds if seed.end["status"] != "done"]
-    reasons = {str(seed.who["seed"]): seed.end["reason"] for seed in early}
+def of_ends(record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
+    """Compare how the runs ended with the record; completed runs must have all rounds."""
     problems = []
-    if record["reasons"] != reasons or record["status"] != (
-        early[-1].end["status"] if early else "done"
-    ):
-        problems.append(f"{directory.RECORD} says of the end what the last commits do not")
+    status = "done"
+    reasons = {}
+    for seed in seeds:
+        if seed.end["status"] != "done":
+            status = seed.end["status"]
+            reasons[str(seed.who["seed"])] = seed.end["reason"]
+    if record["reasons"] != reasons or record["status"] != status:
+        problems.append(f"{directory.RECORD} and the last commits differ about how the run ended")
+
     rounds = record["scenario"]["rounds"]
-    short = [
-        seed for seed in seeds if seed.end["status"] in COMPLETED and seed.end["round"] != rounds
-    ]
-    return problems + [
-        f"seed {seed.who['seed']}: ends in round {seed.end['round']} of {rounds}" for seed in short
-    ]
+    for seed in seeds:
+        if seed.end["status"] in COMPLETED and seed.end["round"] != rounds:
+            end = f"ends in round {seed.end['round']} of {rounds}"
+            problems.append(f"seed {seed.who['seed']}: {end}")
+    return problems

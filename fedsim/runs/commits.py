@@ -1,7 +1,7 @@
-"""The log of a run and its commits, as they lie on the disk: whoever reads them does it here.
+"""The log of a run and its commits, as they are on the disk.
 
-A run reads them to go on, `fedsim verify` to replay, and everybody else to look at what is there so
-far.
+Everything that reads them does so here: a run to resume, `fedsim verify` to replay, and the other
+commands to show what has been committed so far.
 """
 
 import contextlib
@@ -22,64 +22,67 @@ LOG = "log.jsonl"
 
 
 def name_of(number: int) -> str:
-    """The file of a commit: at least six digits, so names of later commits do not sort as text."""
+    """The file name of a commit: at least six digits, so that later names do not sort as text."""
     return f"state-{number:06}.ckpt"
 
 
 def number_of(name: str) -> int:
-    """The number of a commit by the name of its file; −1 for a name that `name_of` does not give.
+    """The number of a commit by its file name; −1 for a name that `name_of` does not give.
 
     >>> number_of("state-000012.ckpt"), number_of("state-1000000.ckpt"), number_of("state-12.ckpt")
     (12, 1000000, -1)
     """
     match = re.fullmatch(r"state-([0-9]{6,18})\.ckpt", name)
-    return int(match[1]) if match and name_of(int(match[1])) == name else -1
+    if match is None:
+        return -1
+    number = int(match[1])
+    return number if name_of(number) == name else -1
 
 
-def commits(folder: Path) -> list[Path]:
-    """The commits in a folder, oldest first; other files that lie there are none."""
+def commit_files(folder: Path) -> list[Path]:
+    """The commits in a folder, oldest first; files with other names are ignored."""
     with files.naming(folder):
         paths = [path for path in folder.iterdir() if number_of(path.name) >= 0]
     return sorted(paths, key=lambda path: number_of(path.name))
 
 
 class Extent(NamedTuple):
-    """The beginning of a log: how many bytes, and their SHA-256."""
+    """The beginning of a log: its length in bytes, and its SHA-256."""
 
     length: int
     sha256: str
 
 
 class Commit(NamedTuple):
-    """A commit as it lies on the disk.
+    """A commit as it is on the disk.
 
     Attributes:
       path: its file.
       identity: everything that determines the bits of its run.
-      refers: files of the folder that it refers to.
+      files: names of the files in the folder that it refers to.
       run: the state of the run.
-      round: of the run.
+      round: the round after which it was written.
       status: `running`, or how the run ended.
-      whole: all of the log that there was.
-      open: what of it would be there as well, were the run to go on for more rounds.
+      full: the complete log.
+      reopened: the part of the log that a run with more rounds would have, too.
     """
 
     path: Path
     identity: dict[str, Any]
-    refers: list[str]
+    files: list[str]
     run: Snapshot
     round: int
     status: str
-    whole: Extent
-    open: Extent
+    full: Extent
+    reopened: Extent
 
-    def goes_on(self, rounds: int) -> bool:
-        """Whether the run had ended, and one of so many rounds goes on from there."""
+    def is_reopened(self, rounds: int) -> bool:
+        """Whether the run had ended, and resumes from here now that it has more rounds."""
         return self.status in COMPLETED and self.round < rounds
 
     def extent(self, rounds: int) -> Extent:
-        """What of the log belongs to a run of so many rounds; the rest may be overwritten."""
-        return self.open if self.goes_on(rounds) else self.whole
+        """The part of the log that belongs to a run of so many rounds; the rest is overwritten."""
+        return self.reopened if self.is_reopened(rounds) else self.full
 
 
 class Log(NamedTuple):
@@ -97,34 +100,38 @@ def read_commit(path: Path) -> Commit:
       CorruptError: when it is not what was written.
       CheckpointError: when a fedsim with another format wrote it.
     """
-    with _damage_of(path):
+    with _naming_damage(path):
         values, arrays = decode(path.read_bytes())
-        identity, log, refers, run = (values[name] for name in ("identity", "log", "files", "run"))
+        identity = values["identity"]
+        log = values["log"]
+        names = values["files"]
+        run = values["run"]
         return Commit(
             path=path,
             identity=identity,
-            refers=refers,
+            files=names,
             run=Snapshot(run, arrays),
             round=int(run["round"]),
             status=str(run["status"]),
-            whole=Extent(int(log["length"]), log["sha256"]),
-            open=Extent(int(log["open"]), log["open_sha256"]),
+            full=Extent(int(log["length"]), log["sha256"]),
+            reopened=Extent(int(log["open"]), log["open_sha256"]),
         )
 
 
 def read_log(commit: Commit, extent: Extent) -> Log:
-    """Read the log of a commit, as far as its `whole` or its `open` goes.
+    """Read the log of a commit as far as one of its extents.
 
     Raises:
-      CorruptError: when that is not what was written.
+      CorruptError: when it is not what was written.
     """
     text = b""
     with contextlib.suppress(FileNotFoundError):
         text = commit.path.with_name(LOG).read_bytes()[: extent.length]
     if len(text) < extent.length or hashlib.sha256(text).hexdigest() != extent.sha256:
-        raise CorruptError(f"{commit.path}: does not fit {LOG}, which is damaged")
+        raise CorruptError(f"{commit.path}: does not match {LOG}, which is damaged")
+
     tables: dict[str, list[Record]] = {}
-    with _damage_of(commit.path):
+    with _naming_damage(commit.path):
         for line in text.splitlines():
             table, row = json.loads(line)
             tables.setdefault(table, []).append(dict(row))
@@ -132,8 +139,8 @@ def read_log(commit: Commit, extent: Extent) -> Log:
 
 
 @contextlib.contextmanager
-def _damage_of(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a commit, with its name."""
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Raise whatever is wrong with a commit as a CheckpointError that names its file."""
     try:
         yield
     except CheckpointError as error:
@@ -143,11 +150,11 @@ def _damage_of(path: Path) -> Iterator[None]:
 
 
 class Committed(NamedTuple):
-    """What a run had committed when somebody else read its journal.
+    """What a run had committed when its journal was read from outside.
 
     Attributes:
       tables: its rows by table.
-      round: of the commit.
+      round: the round of the commit.
       status: `running`, or how the run ended.
     """
 
@@ -157,32 +164,41 @@ class Committed(NamedTuple):
 
 
 def committed(folder: Path, rounds: int) -> Committed | None:
-    """What a journal holds up to its newest whole commit; None before the first one.
+    """Read a journal up to its newest intact commit; None before the first one.
 
     Nothing is written or locked. Another process may be writing there: it appends rows before the
-    commit that names them, and deletes commits only after newer ones. So whatever a commit names is
-    there once the commit is, and where one is gone there is a newer one.
+    commit that names them, and deletes commits only after writing newer ones. So whatever a commit
+    names exists as long as the commit does, and when a commit is gone there is a newer one.
 
     Args:
-      folder: of the journal.
-      rounds: of the run: where it ended earlier and is to go on, what a longer run has not is left
-        out.
+      folder: the journal's folder.
+      rounds: the run's rounds; of a run that ended earlier and is to resume, rows that a longer run
+        does not have are left out.
 
     Raises:
       CheckpointError: when there are commits, and none can be read.
     """
-    while folder.is_dir() and (paths := commits(folder)):
+    while folder.is_dir():
+        paths = commit_files(folder)
+        if not paths:
+            return None
         problems = []
-        for path in paths[::-1]:
+        for path in reversed(paths):
             try:
-                commit = read_commit(path)
-                tables = read_log(commit, commit.extent(rounds)).tables
-                status = "running" if commit.goes_on(rounds) else commit.status
-                return Committed(tables, commit.round, status)
+                return _read_committed(path, rounds)
             except FileNotFoundError:
                 continue
             except CheckpointError as error:
                 problems.append(str(error))
-        if paths == commits(folder):
+        # New commits may have been written meanwhile; then the journal is read again.
+        if paths == commit_files(folder):
             raise CheckpointError("\n".join(problems))
     return None
+
+
+def _read_committed(path: Path, rounds: int) -> Committed:
+    """Read one commit with its rows."""
+    commit = read_commit(path)
+    tables = read_log(commit, commit.extent(rounds)).tables
+    status = "running" if commit.is_reopened(rounds) else commit.status
+    return Committed(tables, commit.round, status)

@@ -1,33 +1,83 @@
-"""`fedsim.compare`: the grid, cell by cell, under the same seeds; what was finished is never done again."""
+"""`fedsim.compare`: every cell of a grid under the same seeds; no finished run is repeated."""
 
 import contextlib
+import functools
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsim.assemble.experiment import numerics
-from fedsim.errors import CheckpointError, Interrupted, LostError, ScenarioError
+from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison
-from fedsim.runs.dealt import with_dealt
+from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Configuration, Ended, Watch, listener
-from fedsim.runs.executor import Executor, Run, left_and_ended, play, whole_runs
+from fedsim.runs.execute import Configuration, Ended, Listener, Watch, listener
+from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfinished_and_ended
 from fedsim.runs.filenames import Layout, label_of, names_of
-from fedsim.runs.refusals import Compared, read_whole, refuse
-from fedsim.runs.run import RunDirectory, open_run_directory, seal, seed_edits
-from fedsim.runs.sweep import Sweep, cached_partition
-from fedsim.runs.terms import Terms, terms_of
-from fedsim.runs.unfinished import demand_reachable, runs_of
+from fedsim.runs.refusals import Compared, read_checked, refuse
+from fedsim.runs.resolve import resolve_design
+from fedsim.runs.run import seed_edits
+from fedsim.runs.sweep import Partitioner, Sweep, cached_partition
+from fedsim.runs.terms import terms_of
+from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers, programs_of
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 from fedsim.study.grid import Cell, Design, design_of
+
+
+class Options(NamedTuple):
+    """How a comparison is executed and what is written; see `compare`.
+
+    Attributes:
+      started: when the comparison started, by `time.monotonic`.
+      jobs: processes of this machine.
+      on: a cluster.
+      device: the devices to compute on.
+      resume: whether the comparison in the directory is continued.
+      watch: called with every row.
+      ask: whether to stop.
+      trackers: names of trackers.
+      pictures: whether page, figures and tables for papers are written.
+    """
+
+    started: float
+    jobs: int
+    on: Any
+    device: str | None
+    resume: bool
+    watch: Watch | None
+    ask: Callable[[], bool]
+    trackers: list[str]
+    pictures: bool
+
+
+class Session(NamedTuple):
+    """A comparison in progress.
+
+    Attributes:
+      options: how it is executed.
+      design: its grid, whose scenario has been resolved.
+      layout: the files of its runs; None: none are written.
+      record: the content of its `run.json`.
+      devices: the devices of this process.
+      threads: the threads of XLA's pool of the comparison that resumes; None for a new one.
+      partition: makes the federations of the cells.
+    """
+
+    options: Options
+    design: Design
+    layout: Layout | None
+    record: dict[str, Any]
+    devices: list
+    threads: int | None
+    partition: Partitioner
 
 
 def compare(
@@ -53,241 +103,380 @@ def compare(
     log_to: str | Sequence[str] = (),
     pictures: bool = True,
 ) -> Comparison:
-    """Run several methods under identical conditions over several seeds, and test the differences.
+    """Run several methods under identical conditions and several seeds, and test the differences.
 
-    Under a seed every method has the same partition, start model, cohorts, batches and failures, so differences are
-    paired. A configuration that fails is a row with its reason, not the end of the others.
+    Under a seed every method has the same partition, start model, cohorts, batches and failures, so
+    differences are paired. A configuration that fails is reported with its reason, and the others
+    continue.
 
     Args:
-      scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
-      methods: labels such as `["fedavg", "fedprox(mu=0.1)"]`, one text of them, or mappings `{"method": ..., "label": ...,
-        "set": {path: value}, "tune": {path: [values]}}`; left out: the scenario's `compare.methods`. Of
-        `"fedprox(mu=0.1|1)"` and of what a method's own `tune` lists one value is chosen, as of `tune`.
-      vary: axes of a grid, `{path: [values]}` or `PATH=V1,V2` texts; left out: the scenario's `compare.vary`.
-      tune: settings that every method is tried with, in the form of `vary`; the one with the best final validation metric
-        (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.
-      jobs: processes that play runs side by side; changes no bit. A script that asks for more than one keeps its own start
-        under `if __name__ == "__main__"`, since they import it.
-      on: `dask://HOST:PORT` of a scheduler (`tls://HOST:PORT` with the certificates of dask's own configuration), or a
-        `distributed.Client`, whose workers play the runs; changes no bit either. Both ends unpickle what the other sends.
-      seeds: instead of the scenario's: a number (the first so many) or a sequence.
-      baseline: the method that the others are compared with; left out: `fedavg` where it is compared, else the first.
-      metric: column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
+      scenario: the path of a YAML file, a dictionary of the same shape, or a `Scenario`.
+      methods: labels such as `["fedavg", "fedprox(mu=0.1)"]`, one text of them, or mappings
+        `{"method": ..., "label": ..., "set": {path: value}, "tune": {path: [values]}}`; left out:
+        the scenario's `compare.methods`. In `"fedprox(mu=0.1|1)"` and in a method's own `tune`, one
+        of the values is chosen, as for `tune`.
+      vary: axes of a grid, `{path: [values]}` or `PATH=V1,V2` texts; left out: the scenario's
+        `compare.vary`.
+      tune: settings that every method is tried with, in the form of `vary`; the one with the best
+        final validation metric (mean over seeds, ties to the first) is reported, on test data. Left
+        out: the scenario's `compare.tune`.
+      jobs: processes that execute runs side by side, which changes no bit. A script that asks for
+        more than one has to run under `if __name__ == "__main__"`, since they import it.
+      on: `dask://HOST:PORT` of a scheduler (`tls://HOST:PORT` with the certificates of dask's own
+        configuration), or a `distributed.Client`, whose workers execute the runs, which changes no
+        bit either. Both ends unpickle what the other sends.
+      seeds: instead of the scenario's: a number n (the seeds 0 to n − 1) or a sequence.
+      baseline: the method that the others are compared with; left out: `fedavg` if it is compared,
+        else the first.
+      metric: the column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
       score: `final` (the default), `best`, or `mean_last_k` of the metric.
-      edits: `PATH=VALUE` strings, as `--set` takes them.
-      data_roots: folders that a scenario file may name data files in, besides its own and the working directory.
-      out: write a run directory here, with commits to go on from.
-      force: replace an earlier one there.
-      resume: go on with the comparison there; what was finished is only read. Methods, variations and seeds may be added.
+      edits: `PATH=VALUE` texts, as `--set` takes them.
+      data_roots: folders in which a scenario file may name data files, besides its own and the
+        working directory.
+      out: write a run directory here, with commits from which runs can resume.
+      force: replace an earlier comparison there.
+      resume: continue the comparison there; runs that have ended are only read. Methods, variations
+        and seeds may be added.
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
-      ask: asked after every round whether to come to rest, commit and end.
-      log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several with commas between or as a
-        sequence; they need `out`, and their files lie there (`fedsim.runs.trackers` says how). With `jobs` or `on`,
-        they get the rows when the runs have ended.
+      ask: called after every round; where it returns True, the comparison commits and stops.
+      log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several as a
+        sequence or separated by commas; they need `out`, where their files are written
+        (see `fedsim.runs.trackers`). With `jobs` or `on` they get the rows when the runs have
+        ended.
       pictures: draw `figures/` into the run directory.
 
     Returns:
       Frames over the whole grid, the table of paired differences, and a verdict in words.
 
     Raises:
-      ScenarioError: for a scenario, method or axis that cannot be.
+      ScenarioError: for a scenario, method or axis that is not valid.
       DirectoryError: for an output directory that is taken, or cannot be written.
-      LockedError: for one that another process is writing.
-      CheckpointError: for runs that cannot go on.
+      LockedError: for one in which another process is writing.
+      CheckpointError: for runs that cannot resume.
       ProcessError: when no workers answer, or some differ from this machine in what decides bits.
-      LostError: when workers were lost and did not come back; what they finished is kept, and `resume` goes on.
+      LostError: when workers were lost and did not come back; what they finished is stored, and
+        `resume` continues.
       Interrupted: when `ask` said so.
     """
-    started = time.monotonic()
-    names = trackers.named(log_to, out)
-    edits = (edits,) if isinstance(edits, str) else tuple(edits)
-    edits = (
-        *edits,
-        *seed_edits(seeds),
-        *([f"evaluate.metric={metric}"] if metric is not None else []),
+    options = Options(
+        started=time.monotonic(),
+        jobs=jobs,
+        on=on,
+        device=device,
+        resume=resume,
+        watch=watch,
+        ask=ask,
+        trackers=trackers.tracker_names(log_to, out),
+        pictures=pictures,
     )
-    wanted = Compared(methods, vary, tune, baseline, score)
-    whole = read_whole(scenario, edits, data_roots, device, wanted)
+    compared = Compared(methods, vary, tune, baseline, score)
+    all_edits = _all_edits(edits, seeds, metric)
+    design = _read_design(scenario, all_edits, data_roots, device, compared)
+    with open_run_directory(out, force, resume) as run_directory:
+        return _run_design(design, run_directory, options)
+
+
+def _all_edits(
+    edits: str | Sequence[str], seeds: int | Sequence[int] | None, metric: str | None
+) -> tuple[str, ...]:
+    """Edits of the scenario, with those that have an argument of their own."""
+    edits = (edits,) if isinstance(edits, str) else tuple(edits)
+    edits += seed_edits(seeds)
+    if metric is not None:
+        edits += (f"evaluate.metric={metric}",)
+    return edits
+
+
+def _read_design(
+    scenario: Any,
+    edits: tuple[str, ...],
+    data_roots: Sequence[str | os.PathLike[str]],
+    device: str | None,
+    compared: Compared,
+) -> Design:
+    """Read the grid, or refuse it with everything that is wrong with its cells."""
+    checked = read_checked(scenario, edits, data_roots, device, compared)
     try:
-        design = design_of(whole, *wanted)
+        return design_of(checked, *compared)
     except ScenarioError:
-        refuse(whole, device, wanted)
-        raise
-    base, cells, partition = design.scenario, design.cells, cached_partition()
-    with open_run_directory(out, force, resume) as place, contextlib.ExitStack() as stack:
-        labels = [label_of(cell.who) for cell in cells]
-        layout = log = None
-        if place:
-            layout = place.layout(labels)
-            log = stack.enter_context(contextlib.closing(trackers.Log(names, layout, resume)))
-        elif jobs > 1 or on:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            layout = Layout(folder, names_of(labels))
-        threads = place.threads if place else None
-        with numerics(base, threads, device) as devices:
-            design = with_dealt(design, partition)
-            record = _record(design, devices)
-            within = lambda scenario: numerics(scenario, threads, device)
-            here = Sweep(devices, within, layout, listener(watch, log), partition)
-            others: Executor | None = None
-            if layout and on:
-                terms = lambda: terms_of(cells, base.document, record, device, devices)
-                others = stack.enter_context(_cluster(on, layout, terms))
-            elif layout and jobs > 1:
-                others = Workers(base.document, layout, jobs, device, threads, partition)
-            if place and layout:
-                record["names"] = layout.names
-                _open(place, record, design)
-            try:
-                begin = getattr(watch, "begin", lambda *_: None)
-                begin(_configurations(cells), (others or here).slots())
-                if layout and others:
-                    left, ended = left_and_ended(whole_runs(cells), layout)
-                    tell = _teller(watch, layout)
-                    tell(ended)
-                    play(others, left, ask, tell)
-                play(here, whole_runs(cells), ask)  # what others have played is read
-            except (Interrupted, LostError):
-                if place:
-                    derive.stopped(place.path, place.elapsed(started), pictures)
-                raise
+        refuse(checked, device, compared)
+        raise  # there is nothing else that is wrong
+
+
+def _run_design(design: Design, run_directory: RunDirectory | None, options: Options) -> Comparison:
+    """Run every cell of a grid, and write the results where there is a run directory."""
+    labels = [label_of(cell.who) for cell in design.cells]
+    threads = None if run_directory is None else run_directory.threads
+    partition = cached_partition()
+    with contextlib.ExitStack() as stack:
+        layout = None
+        log = None
+        if run_directory is not None:
+            layout = run_directory.layout(labels)
+            log = trackers.Log(options.trackers, layout, options.resume)
+            stack.enter_context(contextlib.closing(log))
+        elif options.jobs > 1 or options.on:
+            # Other processes pass their results on as files.
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            layout = Layout(Path(folder), names_of(labels))
+
+        with numerics(design.scenario, threads, options.device) as devices:
+            design = resolve_design(design, partition)
+            session = Session(
+                options=options,
+                design=design,
+                layout=layout,
+                record=_record(design, devices),
+                devices=devices,
+                threads=threads,
+                partition=partition,
+            )
+            local = _local_executor(session, listener(options.watch, log))
+            others = _other_executor(session, stack)
+
+            # After the executors: a cluster that does not answer leaves the directory as it was.
+            if run_directory is not None:
+                _prepare(run_directory, session)
+            with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
+                _execute(session, local, others)
+
             resolved = design.scenario.resolved()
-            comparison = Comparison(here.outcomes, resolved, design.baseline, design.score)
-            if place and layout:
-                _finish(place, layout, record, comparison, devices, pictures, started)
+            comparison = Comparison(local.outcomes, resolved, design.baseline, design.score)
+            if run_directory is not None:
+                _finish(run_directory, session, comparison)
     return comparison
+
+
+# ---------------------------------------------------------------------------------- the record
 
 
 def _record(design: Design, devices: list) -> dict[str, Any]:
     """The content of a comparison's `run.json` before it starts."""
-    base, cells, baseline, score = design
-    links = {name: sha for cell in cells for name, sha in own_links(cell.scenario.spec).items()}
+    scenario = design.scenario
+    planned = {}
+    halves = {}
+    hashes = {}
+    links = {}
+    for cell in design.cells:
+        label = label_of(cell.who)
+        spec = cell.scenario.spec
+        planned[label] = {"rounds": spec.rounds, "seeds": spec.seeds}
+        halves[cell.method] = _halves(spec)
+        hashes[label] = cell.scenario.hash()
+        links |= own_links(spec)
     return {
         "status": "running",
         "kind": "compare",
-        "scenario": resolved_from(base),
-        "method": baseline,
-        "baseline": baseline,
-        "score": score,
-        "cells": [cell.who for cell in cells],
-        "planned": {label_of(cell.who): _planned(cell.scenario.spec) for cell in cells},
-        "halves": {cell.method: halves(cell.scenario.spec) for cell in cells},
-        "hashes": {
-            "scenario": base.hash(),
-            "cells": {label_of(c.who): c.scenario.hash() for c in cells},
-        },
+        "scenario": resolved_from(scenario),
+        "method": design.baseline,
+        "baseline": design.baseline,
+        "score": design.score,
+        "cells": [cell.who for cell in design.cells],
+        "planned": planned,
+        "halves": halves,
+        "hashes": {"scenario": scenario.hash(), "cells": hashes},
         "supplied": [],
         "own_links": links,
         "environment": numerical(devices),
-        "surroundings": surroundings(devices, roots_of(base.document)),
+        "surroundings": surroundings(devices, roots_of(scenario.document)),
     }
 
 
-@contextlib.contextmanager
-def _cluster(on: Any, layout: Layout, terms: Callable[[], Terms]) -> Iterator[Executor]:
-    """Workers that were compared with this machine; the terms are made once there is a scheduler."""
-    from fedsim.runs.cluster import Cluster, connected
-
-    with connected(on) as (client, name):
-        yield Cluster(client, name, terms(), layout)
-
-
-def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
-    """What is to be played, by label."""
-    configurations = {}
-    for number, cell in enumerate(cells, 1):
-        spec = cell.scenario.spec
-        program = programs_of(cell)
-        configurations[label_of(cell.who)] = Configuration(
-            number, len(spec.seeds), spec.rounds, program
-        )
-    return configurations
+def _halves(spec: Any) -> str:
+    """Client and server of a method, with the weights of its mean: `sgd → mean(uniform) → adam`."""
+    names = [spec.client.kind]
+    for link in spec.server:
+        names.append(f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind)
+    return " → ".join(names)
 
 
-def _teller(watch: Watch | None, layout: Layout) -> Callable[[Sequence[Run]], None]:
-    """What tells a `watch` of runs that were played elsewhere and have ended."""
-    tell = getattr(watch, "ended", None)
-    if tell is None:
-        return lambda runs: None
-    return lambda runs: tell([_ended(layout, *run) for run in runs])
+# ---------------------------------------------------------------------------- the run directory
 
 
-def _ended(layout: Layout, label: str, seed: int) -> Ended:
-    """A run that was played elsewhere, from its journal.
+def _prepare(run_directory: RunDirectory, session: Session) -> None:
+    """Check that the comparison in the directory can be resumed, or prepare it for a new one."""
+    assert session.layout is not None  # a run directory has one
+    session.record["names"] = session.layout.names
 
-    One that is damaged is told of when it is read for its tables.
+    path = run_directory.path
+    before = run_directory.before
+    if before is not None:
+        if not is_comparison(before):
+            raise CheckpointError(
+                f"{path}: holds a single run, not a comparison; choose another --out"
+            )
+        _demand_resumable(path, before, session)
+    derive.delete_derived(path, before)
+    scenario = resolved_from(session.design.scenario, path)
+    directory.start(path, session.record, scenario, replace=before is None)
+
+
+def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> None:
+    """Check that the configurations that were started can be resumed.
+
+    Args:
+      path: the run directory.
+      before: its record.
+      session: the comparison that resumes it.
+
+    Raises:
+      CheckpointError: for those of which this version computes other values, or that are to end
+        before their last commits.
     """
-    done = None
-    with contextlib.suppress(CheckpointError):
-        done = committed(layout.folder(label, seed), rounds=0)  # as it is, whatever it may go on to
-    timing = done.tables.get("timing") if done else None
-    if not done or not timing:
-        return Ended(label)
-    return Ended(label, done.round, timing[-1]["wall_seconds"], timing[-1]["compile_seconds"])
+    started = before.get("planned") or {}
+    for cell in session.design.cells:
+        if label_of(cell.who) in started:
+            demand_unchanged(cell.scenario.resolved(), before["environment"], str(path))
+
+    runs = runs_of(path, session.record)
+    for cell in session.design.cells:
+        rounds = started.get(label_of(cell.who), {}).get("rounds", 0)
+        if rounds > cell.scenario.spec.rounds:
+            runs_of_cell = [run for run in runs if run.who == cell.who]
+            demand_reachable(path, cell.scenario, runs_of_cell)
 
 
-def _planned(spec: Any) -> dict[str, Any]:
-    """What a configuration will be run for."""
-    return {"rounds": spec.rounds, "seeds": spec.seeds}
-
-
-def halves(spec: Any) -> str:
-    """The client half and the server half of a method, with the weights of its mean: `sgd → mean(uniform) → adam`."""
-    links = [
-        f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind
-        for link in spec.server
-    ]
-    return " → ".join([spec.client.kind, *links])
-
-
-def _open(place: RunDirectory, record: dict[str, Any], design: Design) -> None:
-    """Compare with the one that is to go on, or clear the place for a new one."""
-    if place.before is not None and place.before.get("kind") != "compare":
-        raise CheckpointError(
-            f"{place.path}: holds a single run, not a comparison; choose another --out"
-        )
-    if place.before is not None:
-        begun = place.before.get("planned") or {}
-        for cell in design.cells:
-            if label_of(cell.who) in begun:
-                demand_unchanged(
-                    cell.scenario.resolved(), place.before["environment"], str(place.path)
-                )
-        _demand_reachable(place.path, record, begun, design)
-    derive.clear(place.path, place.before)
-    directory.begin(
-        place.path, record, resolved_from(design.scenario, place.path), anew=place.before is None
-    )
-
-
-def _demand_reachable(
-    path: Path, record: dict[str, Any], before: dict[str, Any], design: Design
-) -> None:
-    """Raises CheckpointError for runs that are to end before their last commits."""
-    runs = runs_of(path, record)
-    for cell in design.cells:
-        was = before.get(label_of(cell.who)) or {}
-        if was.get("rounds", 0) > cell.scenario.spec.rounds:
-            demand_reachable(path, cell.scenario, [run for run in runs if run.who == cell.who])
-
-
-def _finish(
-    place: RunDirectory,
-    layout: Layout,
-    record: dict[str, Any],
-    comparison: Comparison,
-    devices: list,
-    pictures: bool,
-    started: float,
-) -> None:
-    """Tables, models, pictures, and last the record with the hashes of all files."""
-    comparison.write(layout)
-    ended = {
+def _finish(run_directory: RunDirectory, session: Session, comparison: Comparison) -> None:
+    """Write tables, models, pictures, and last the record, which completes the directory."""
+    assert session.layout is not None  # a run directory has one
+    comparison.write(session.layout)
+    record = {
+        **session.record,
         "status": comparison.status,
         "reasons": comparison.reasons,
         "verdict": comparison.verdict,
     }
-    if pictures:
-        derive.write(place.path, derive.derived_files(comparison.frames(), {**record, **ended}))
-    seal(place, {**record, **ended, "memory": memory(devices)}, started)
+    if session.options.pictures:
+        derived = derive.derived_files(comparison.frames(), record)
+        derive.write_files(run_directory.path, derived)
+    record["memory"] = memory(session.devices)
+    run_directory.seal(record, session.options.started)
+
+
+# -------------------------------------------------------------------------------- the executors
+
+
+def _local_executor(session: Session, listen: Listener) -> Sweep:
+    """The executor of this process."""
+    threads = session.threads
+    device = session.options.device
+    return Sweep(
+        devices=session.devices,
+        numerics=functools.partial(numerics, threads=threads, device=device),
+        layout=session.layout,
+        listen=listen,
+        partition=session.partition,
+    )
+
+
+def _other_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
+    """The executor of a cluster, or of several processes; None where this process is alone."""
+    options = session.options
+    if session.layout is None:
+        return None
+    if options.on:
+        return stack.enter_context(_cluster(session, session.layout))
+    if options.jobs > 1:
+        return Workers(
+            document=session.design.scenario.document,
+            layout=session.layout,
+            jobs=options.jobs,
+            device=options.device,
+            threads=session.threads,
+            partition=session.partition,
+        )
+    return None
+
+
+@contextlib.contextmanager
+def _cluster(session: Session, layout: Layout) -> Iterator[Executor]:
+    """The workers of a cluster, compared with this machine."""
+    from fedsim.runs.cluster import Cluster, connected
+
+    with connected(session.options.on) as (client, name):
+        # Only when the scheduler answers: the terms have hashes of all data files.
+        terms = terms_of(
+            cells=session.design.cells,
+            document=session.design.scenario.document,
+            record=session.record,
+            device=session.options.device,
+            devices=session.devices,
+        )
+        yield Cluster(client, name, terms, layout)
+
+
+def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
+    """Execute the runs that have not ended, by the other executor if there is one.
+
+    Args:
+      session: the comparison.
+      local: the executor of this process.
+      others: the executor of a cluster or of several processes.
+
+    Raises:
+      Interrupted: when `ask` said so.
+      LostError: when workers were lost.
+    """
+    options = session.options
+    begin = getattr(options.watch, "begin", None)
+    if begin is not None:
+        begin(_configurations(session.design.cells), (others or local).slots())
+
+    runs = all_runs(session.design.cells)
+    if others is not None and session.layout is not None:
+        report = _reporter(options.watch, session.layout)
+        unfinished, ended = unfinished_and_ended(runs, session.layout)
+        report(ended)
+        execute_all(others, unfinished, options.ask, report)
+
+    # Of what others have executed, this reads the journals.
+    execute_all(local, runs, options.ask)
+
+
+# -------------------------------------------------------- further methods that a `watch` may have
+
+
+def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
+    """What is to be executed, by label."""
+    configurations = {}
+    for number, cell in enumerate(cells, 1):
+        spec = cell.scenario.spec
+        configurations[label_of(cell.who)] = Configuration(
+            number=number,
+            runs=len(spec.seeds),
+            rounds=spec.rounds,
+            program=programs_of(cell),
+        )
+    return configurations
+
+
+def _reporter(watch: Watch | None, layout: Layout) -> Callable[[Sequence[RunKey]], None]:
+    """A function that tells a `watch` of runs that were executed elsewhere and have ended."""
+    report_ended = getattr(watch, "ended", None)
+
+    def report(runs: Sequence[RunKey]) -> None:
+        if report_ended is not None:
+            report_ended([_ended_run(layout, label, seed) for label, seed in runs])
+
+    return report
+
+
+def _ended_run(layout: Layout, label: str, seed: int) -> Ended:
+    """A run that was executed elsewhere, from its journal.
+
+    One that is damaged is reported later, when it is read for the tables.
+    """
+    progress = None
+    with contextlib.suppress(CheckpointError):
+        # Without more rounds than it has: what it may continue to does not matter here.
+        progress = committed(layout.folder(label, seed), rounds=0)
+    if progress is None or not progress.tables.get("timing"):
+        return Ended(label)
+    last = progress.tables["timing"][-1]
+    return Ended(
+        label=label,
+        rounds=progress.round,
+        wall_seconds=last["wall_seconds"],
+        compile_seconds=last["compile_seconds"],
+    )

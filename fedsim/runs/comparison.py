@@ -1,7 +1,7 @@
 """The result of a comparison: frames, files, and a verdict in words."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,8 @@ from fedsim.study.standings import chance_levels
 from fedsim.study.tuning import Trial, tuned
 from fedsim.study.verdict import Verdict, verdict
 
-MORE = {
+COLUMNS = {
+    **ORDER,
     "compare": tables.COMPARE,
     "across": tables.ACROSS,
     "profiles": tables.PROFILES,
@@ -28,17 +29,16 @@ MORE = {
     "seconds": tables.SECONDS,
     "tuning": tables.TUNING,
 }
-TRIED = ("rounds", "summary")  # tables by which a setting is chosen
 
 
 class Outcome(NamedTuple):
-    """A cell of the grid that was run.
+    """The outcome of a cell of the grid.
 
     Attributes:
-      cell: of the grid.
-      result: None where it failed.
+      cell: the cell.
+      result: its result; None where it failed.
       reason: why it failed.
-      large: whether for want of memory.
+      large: whether it failed for want of memory.
     """
 
     cell: Cell
@@ -54,31 +54,31 @@ class Comparison(Tables):
       rounds: a row per method, variation, seed and evaluated round, as in `rounds.csv`.
       clients: a row per method, variation, seed and client.
       partition: a row per variation, seed, client and label; methods share it.
-      summary: a row per method, variation and seed; runs that failed or diverged too.
+      summary: a row per method, variation and seed, also of runs that failed or diverged.
       timing: a row per evaluated round: what may differ between two equal comparisons.
       table: a row per method, as in `compare.csv`: paired differences to the baseline, and how sure
-        they are; of the baseline its scores alone.
+        they are; of the baseline only its scores.
       across: a row per method over all variations together, as in `across.csv`; empty where nothing
         varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are
-        better; empty likewise.
+        better; empty where nothing varies.
       worst: a row per method and other variation, as in `worst.csv`: the attack that hurts it most;
         empty where attacks do not vary.
       breakdown: a row per method and other variation, as in `breakdown.csv`: from how many
-        malicious clients on it falls apart; empty where their number does not vary.
+        malicious clients on it breaks down; empty where their number does not vary.
       bytes: a row per method and variation, as in `bytes.csv`: what its score costs in bytes; empty
         where all send the same and no run reached a target.
       seconds: a row per method and variation, as in `seconds.csv`: what its score takes in virtual
         seconds; empty where all take the same.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty
         where nothing was tuned.
-      standings: of the methods by variation, the best first, each with what is to be said of it.
+      standings: the methods by variation, best first, each with its verdict.
       verdict: the table in at most six sentences, the headline first.
-      edges: sentences that warn of a setting at the edge of what was tried, whether they are among
-        those or not.
+      edges: sentences that warn of a setting at the edge of what was tried, also those that the
+        verdict leaves out.
       baseline: label of the method that the others are compared with.
-      score: what of a run is compared: `final`, `best` or `mean_last_k`.
-      outcomes: every configuration that is reported, with its result.
+      score: what is compared of a run: `final`, `best` or `mean_last_k`.
+      outcomes: the outcome of every configuration that is reported.
       scenario: the resolved scenario without its grid.
       status: `done`, or `incomplete` where a run failed, diverged, was stopped or has not run.
       reasons: why, by label of the run.
@@ -87,30 +87,46 @@ class Comparison(Tables):
     def __init__(
         self, outcomes: Sequence[Outcome], scenario: dict[str, Any], baseline: str, score: str
     ):
-        self.scenario, self.baseline, self.score = scenario, baseline, score
-        self.outcomes, tuning = _chosen(list(outcomes), score)
+        self.scenario = scenario
+        self.baseline = baseline
+        self.score = score
+        self.outcomes, tuning = _with_chosen_settings(list(outcomes), score)
         self.varied = list(dict.fromkeys(path for o in outcomes for path in o.cell.varied))
         self.tuned = list(dict.fromkeys(path for o in outcomes for path in o.cell.tuned))
+
         self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
-        rounds = self.records["rounds"]
         self.records |= conclusions(
-            self.records["summary"], tuning, baseline, score, self.varied, rounds
+            summary=self.records["summary"],
+            tuning=tuning,
+            baseline=baseline,
+            score=score,
+            varied=self.varied,
+            rounds=self.records["rounds"],
         )
-        about = said(self.records, self.partition, scenario, baseline, score, self.tuned)
-        self.standings = about.standings
-        self.verdict = about.lines
-        self.edges = about.edges
-        self.reasons = dict(self._reasons())
+
+        conclusion = verdict_of(
+            records=self.records,
+            partition=self.partition,
+            scenario=scenario,
+            baseline=baseline,
+            score=score,
+            tuned=self.tuned,
+        )
+        self.standings = conclusion.standings
+        self.verdict = conclusion.lines
+        self.edges = conclusion.edges
+        self.reasons = self._reasons()
         self.status = "incomplete" if self.reasons else "done"
 
     def __repr__(self) -> str:
-        count, name = len(self.outcomes), self.scenario["name"]
+        count = len(self.outcomes)
+        name = self.scenario["name"]
         return f"<{count} configurations of {name} against {self.baseline}: {self.status}>"
 
     def order(self, name: str) -> list[str]:
-        """Columns of a table, in their order."""
-        return ordered(name, self.varied, self.tuned)
+        """The columns of a table in order."""
+        return columns_of(name, self.varied, self.tuned)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -145,32 +161,33 @@ class Comparison(Tables):
         return self._frame("tuning")
 
     def model(self, method: str, seed: int, variant: str = "") -> Any:
-        """Final shared parameters of one run, as `Result.model`.
+        """Final parameters of one run, as `Result.model`.
 
         Args:
           method: as in the `method` column.
-          seed: of the run.
+          seed: the run's seed.
           variant: as in the `variant` column; empty where nothing varies.
 
         Raises:
           KeyError: when that run is not part of the comparison, or failed.
         """
-        return self._one(method, variant).model(method, seed)
+        return self._result(method, variant).model(method, seed)
 
     def state(self, method: str, seed: int, variant: str = "") -> State:
-        """What server and clients of one run remember at the end, as `Result.state`.
+        """The final state of server and clients of one run, as `Result.state`.
 
         Args:
           method: as in the `method` column.
-          seed: of the run.
+          seed: the run's seed.
           variant: as in the `variant` column; empty where nothing varies.
 
         Raises:
           KeyError: when that run is not part of the comparison, or failed.
         """
-        return self._one(method, variant).state(method, seed)
+        return self._result(method, variant).state(method, seed)
 
-    def _one(self, method: str, variant: str) -> Result:
+    def _result(self, method: str, variant: str) -> Result:
+        """The result of a configuration."""
         results = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
         if (method, variant) not in results:
             raise KeyError(
@@ -179,69 +196,80 @@ class Comparison(Tables):
         return results[method, variant]
 
     def _rows(self, name: str) -> list[Record]:
-        """Rows of one table over the whole grid, sorted by method, variation and seed whatever
-        finished first.
-        """
+        """The rows of a table over the grid, sorted by method, variation and seed."""
         rows: list[Record] = []
-        partitioned = set()
+        partitioned = set()  # variations, whose partitions all methods share
         for outcome in sorted(self.outcomes, key=lambda o: (o.cell.method, o.cell.variant)):
+            cell = outcome.cell
             if outcome.result is None:
-                rows += _failed(outcome) if name == "summary" else []
+                if name == "summary":
+                    rows += _failed_rows(outcome)
             elif name != "partition":
                 rows += outcome.result.records[name]
-            elif (
-                outcome.cell.variant not in partitioned
-            ):  # the same for every method: they share their seeds
-                partitioned.add(outcome.cell.variant)
-                who = {name: value for name, value in outcome.cell.who.items() if name != "method"}
-                rows += [{**who, **record} for record in outcome.result.records[name]]
+            elif cell.variant not in partitioned:
+                partitioned.add(cell.variant)
+                shared = {key: value for key, value in cell.who.items() if key != "method"}
+                rows += [{**shared, **record} for record in outcome.result.records[name]]
         return rows
 
-    def _reasons(self) -> Iterator[tuple[str, str]]:
+    def _reasons(self) -> dict[str, str]:
+        """Why runs did not end as `done`, by label."""
+        reasons = {}
         for outcome in self.outcomes:
             label = label_of(outcome.cell.who)
             if outcome.result is None:
-                yield label, outcome.reason
+                reasons[label] = outcome.reason
             else:
-                yield from (
-                    (f"{label}, seed {seed}", reason)
-                    for seed, reason in outcome.result.reasons.items()
-                )
+                for seed, reason in outcome.result.reasons.items():
+                    reasons[f"{label}, seed {seed}"] = reason
+        return reasons
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tables and models into a folder; every file is whole or as it was before."""
+        """Write tables and models into a folder; a file is replaced as a whole or not at all."""
         labels = [label_of(outcome.cell.who) for outcome in self.outcomes]
         self.write(Layout(Path(path), names_of(labels)))
 
     def write(self, layout: Layout) -> None:
-        """Write tables and models where the directory of a comparison has them."""
+        """Write tables and models to their files in a run directory."""
         for name, records in self.records.items():
-            if records or (name in ORDER and name not in OPTIONAL) or name == "compare":
-                files.write(layout.path / f"{name}.csv", tables.to_csv(records, self.order(name)))
-            else:  # of an earlier state there may be one
-                files.remove(layout.path / f"{name}.csv")
+            path = layout.path / f"{name}.csv"
+            is_required = name == "compare" or (name in ORDER and name not in OPTIONAL)
+            if records or is_required:
+                files.write(path, tables.to_csv(records, self.order(name)))
+            else:
+                files.remove(path)  # there may be an earlier one
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.write_models(layout)
 
 
-def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
-    """Columns of a comparison's table, in their order.
+def columns_of(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
+    """The columns of a comparison's table in order.
 
     Args:
-      name: of the table.
+      name: the table's name.
       varied: paths that vary.
       tuned: paths that were tuned.
     """
-    columns = {**MORE, **ORDER}[name]
-    variant = ["variant", *varied] if varied else []
-    setting = ["tuned", *tuned] if tuned and name in (*ORDER, "tuning") else []
-    more = tables.SENSITIVITY if name == "compare" and tuned else []
-    after = 2 if name == "compare" else 1 if columns[0] == "method" else 0
-    return [*columns[:after], *variant, *setting, *columns[after:], *more]
+    columns = list(COLUMNS[name])
+    added = []
+    if varied:
+        added += ["variant", *varied]
+    if tuned and (name in ORDER or name == "tuning"):
+        added += ["tuned", *tuned]
+    if tuned and name == "compare":
+        columns += tables.SENSITIVITY
+
+    # They come after the method, where it is a column, and in `compare` also after the baseline.
+    position = 0
+    if name == "compare":
+        position = 2
+    elif columns[0] == "method":
+        position = 1
+    return [*columns[:position], *added, *columns[position:]]
 
 
-def said(
+def verdict_of(
     records: Mapping[str, Sequence[Record]],
     partition: pd.DataFrame | None,
     scenario: Mapping[str, Any],
@@ -249,48 +277,64 @@ def said(
     score: str,
     tuned: Sequence[str],
 ) -> Verdict:
-    """The tables of a comparison in sentences, the headline first, with all that they claim.
+    """The tables of a comparison in sentences, the headline first, with everything they claim.
 
     Args:
       records: the rows of all of its tables.
       partition: the columns of `partition.csv`.
-      scenario: resolved.
+      scenario: the resolved scenario.
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
       tuned: paths that were tuned.
     """
-    metric = next((str(row["metric"]) for row in records["summary"] if row.get("metric")), "")
-    chance = chance_levels(partition, metric)
-    return verdict(findings_of(records, baseline, score, scenario, chance), tuned)
+    metrics = (str(row["metric"]) for row in records["summary"] if row.get("metric"))
+    chance = chance_levels(partition, next(metrics, ""))
+    findings = findings_of(records, baseline, score, scenario, chance)
+    return verdict(findings, tuned)
 
 
-def _failed(outcome: Outcome) -> list[Record]:
-    """Rows of `summary.csv` of a configuration that could not be run."""
+def _failed_rows(outcome: Outcome) -> list[Record]:
+    """The rows of `summary.csv` of a configuration that could not be run."""
     failure = {"status": "failed", "reason": outcome.reason}
-    return [
-        {**outcome.cell.who, "seed": seed, **failure} for seed in outcome.cell.scenario.spec.seeds
-    ]
+    seeds = outcome.cell.scenario.spec.seeds
+    return [{**outcome.cell.who, "seed": seed, **failure} for seed in seeds]
 
 
-def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Record]]:
-    """Of every method and variation the setting that validation data favour -> (those, rows of
-    `tuning.csv`).
+def _with_chosen_settings(
+    outcomes: list[Outcome], score: str
+) -> tuple[list[Outcome], list[Record]]:
+    """Choose the setting of every method and variation that validation data favour.
+
+    Args:
+      outcomes: every setting of every method and variation.
+      score: `final`, `best` or `mean_last_k`.
+
+    Returns:
+      The outcomes with the chosen settings, and the rows of `tuning.csv`.
     """
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault((outcome.cell.method, outcome.cell.variant), []).append(outcome)
     if all(len(group) == 1 for group in groups.values()):
         return outcomes, []
-    kept, rows = [], []
+
+    chosen = []
+    rows = []
     for group in groups.values():
-        if len(group) == 1:  # of this method nothing is tuned
-            kept.append(group[0])
+        if len(group) == 1:  # nothing is tuned of this method
+            chosen += group
             continue
-        trials = [
-            Trial(o.cell.who, *(o.result.records[n] if o.result else [] for n in TRIED))
-            for o in group
-        ]
-        best, tuning = tuned(trials, group[0].cell.scenario.spec.evaluate.metric, score)
-        kept.append(group[best])
+        trials = list(map(_trial, group))
+        metric = group[0].cell.scenario.spec.evaluate.metric
+        best, tuning = tuned(trials, metric, score)
+        chosen.append(group[best])
         rows += tuning
-    return kept, rows
+    return chosen, rows
+
+
+def _trial(outcome: Outcome) -> Trial:
+    """A method with one of its settings; without rows where it failed."""
+    if outcome.result is None:
+        return Trial(outcome.cell.who, [], [])
+    records = outcome.result.records
+    return Trial(outcome.cell.who, records["rounds"], records["summary"])

@@ -1,8 +1,12 @@
-"""Pages, figures and paper tables of run directories: written when a run ends or stops, and again by `fedsim report`."""
+"""What is derived from the tables of run directories: pages, figures, and tables for papers.
 
+It is written when a run ends or is interrupted, and again by `fedsim report`.
+"""
+
+import contextlib
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,38 +14,55 @@ import pandas as pd
 
 from fedsim.disk import files
 from fedsim.disk.tables import as_written, read_table
-from fedsim.errors import DirectoryError
+from fedsim.errors import DirectoryError, Interrupted, LostError
 from fedsim.report import page
 from fedsim.report.derived import derived_files
 from fedsim.report.figures import FORMATS
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
-from fedsim.runs.comparison import said
+from fedsim.runs.comparison import verdict_of
+from fedsim.runs.directory import RunDirectory
 from fedsim.runs.result import ORDER
 from fedsim.runs.unfinished import (
     axes_of,
+    by_setting,
     csv_of,
-    ended,
     frames_of,
+    is_comparison,
+    is_complete,
     marked,
     records_so_far,
     runs_of,
-    told_apart,
 )
 from fedsim.study.cost_axes import AXES
 
-CONCLUDED = ("compare", *(axis.table for axis in AXES), "worst", "breakdown")  # of a comparison
-TABLES = (*ORDER, *CONCLUDED, "tuning")  # from which everything else is derived
-SAID = (*CONCLUDED, "summary", "rounds", "tuning")  # from which the verdict is
-NEEDED = {  # a column that every reader of a table relies on
-    "rounds": "round", "clients": "client", "partition": "client", "staleness": "age",
-    "machines": "begins", "summary": "metric",
-    "timing": "round", "compare": "baseline", "bytes": "up_per_client_round", "seconds": "in_time",
-    "worst": "attack", "breakdown": "falls", "tuning": "chosen",
-}  # fmt: skip
-DERIVED = re.compile(
-    r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)"
-)  # names of what follows from them
+# Tables of comparisons, those from which the verdict follows, and those from which all else does.
+CONCLUSIONS = ("compare", *(axis.table for axis in AXES), "worst", "breakdown")
+VERDICT_TABLES = (*CONCLUSIONS, "summary", "rounds", "tuning")
+TABLES = (*ORDER, *CONCLUSIONS, "tuning")
+
+# A column that every reader of a table relies on.
+NEEDED_COLUMN = {
+    "rounds": "round",
+    "clients": "client",
+    "partition": "client",
+    "staleness": "age",
+    "machines": "begins",
+    "summary": "metric",
+    "timing": "round",
+    "compare": "baseline",
+    "bytes": "up_per_client_round",
+    "seconds": "in_time",
+    "worst": "attack",
+    "breakdown": "falls",
+    "tuning": "chosen",
+}
+
+# The names of derived files.
+DERIVED = re.compile(r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)")
+
+
+# --------------------------------------------------------------------------- reading the tables
 
 
 def tables_of(path: Path) -> dict[str, pd.DataFrame]:
@@ -50,97 +71,117 @@ def tables_of(path: Path) -> dict[str, pd.DataFrame]:
     Raises:
       DirectoryError: for one that no run has written.
     """
-    tables = {name: read_table(path, name) for name in TABLES}
-    known = {name: table for name, table in tables.items() if table is not None}
+    tables = {}
+    for name in TABLES:
+        table = read_table(path, name)
+        if table is not None:
+            tables[name] = table
     with as_written(path):
-        for name, table in known.items():
-            table[NEEDED[name]]  # a KeyError, where there is no such column
-    return known
+        for name, table in tables.items():
+            if NEEDED_COLUMN[name] not in table:
+                raise KeyError(NEEDED_COLUMN[name])
+    return tables
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Record and tables by name of a run directory: its files, or what a run that has not ended has committed so far.
+    """Record and tables of a run directory: its files, or what an unfinished run has committed.
 
     Raises:
       DirectoryError: when it holds no run.
       CheckpointError: for a log or a commit that is damaged.
     """
     record = directory.sound_record(path)
-    if ended(record):
+    if is_complete(record):
         return record, tables_of(path)
     runs = runs_of(path, record)
     with as_written(path):
         return marked(record, runs), frames_of(record, records_so_far(record, runs))
 
 
-def write(path: Path, derived: Mapping[str, bytes]) -> None:
-    """Write derived files into a run directory, each whole or as it was before."""
-    for name, content in derived.items():
+# ----------------------------------------------------------------------- writing derived files
+
+
+def write_files(path: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files into a run directory, each replaced as a whole or not at all."""
+    for name, content in contents.items():
         files.make_folder((path / name).parent)
         files.write(path / name, content)
 
 
-def clear(path: Path, record: Mapping[str, Any] | None) -> None:
-    """Delete what was derived from an earlier state of a run that goes on; `record`: of that state, None where there is none."""
-    names = (
-        []
-        if record is None
-        else [*record.get("files", ()), *record.get("unfinished", {}).get("files", ())]
-    )
-    for name in filter(DERIVED.fullmatch, names):
-        files.remove(path / name)
+def delete_derived(path: Path, record: Mapping[str, Any] | None) -> None:
+    """Delete what was derived from an earlier state of a run that resumes.
+
+    Args:
+      path: the run directory.
+      record: the record of that state; None where there is none.
+    """
+    if record is None:
+        return
+    unfinished = record.get("unfinished", {})
+    for name in (*record.get("files", ()), *unfinished.get("files", ())):
+        if DERIVED.fullmatch(name):
+            files.remove(path / name)
 
 
 def rebuild(path: Path) -> list[str]:
     """Derive the files of a run directory again -> their names.
 
-    Of a run that has ended from its tables: its record knows their new hashes, and of a comparison the verdict. Of one that
-    was interrupted or killed from its logs, tables included, and all of them carry its mark; going on with it is as if
-    nobody had looked.
+    For a finished run they follow from its tables, and its record gets their new hashes, and for a
+    comparison the verdict. For a run that was interrupted or killed they follow from its logs,
+    tables included, and all of them carry its mark; resuming it is not affected.
 
     Raises:
       DirectoryError: when it holds no run.
-      LockedError: when another process is writing it.
+      LockedError: when another process is writing there.
       CheckpointError: for a log or a commit that is damaged.
     """
     directory.sound_record(path)
     with directory.claimed(path, force=False, resume=True):
         record = directory.sound_record(path)
-        if not ended(record):
+        if not is_complete(record):
             return write_so_far(path, record)
         with as_written(path):
             tables = tables_of(path)
-            record = {**record, **_said_again(record, tables)}
+            record = {**record, **_verdict_again(record, tables)}
             derived = derived_files(tables, record, FORMATS)
-        write(path, derived)
+        write_files(path, derived)
         hashes = {**record["files"], **{name: files.sha256(path / name) for name in derived}}
         directory.write_record(path, {**record, "files": dict(sorted(hashes.items()))})
     return sorted(derived)
 
 
-def _said_again(
+def _verdict_again(
     record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]
 ) -> dict[str, Sequence[str]]:
-    """The verdict of a comparison, from its tables; nothing of a run."""
-    if record.get("kind") != "compare" or not {"compare", "summary"} <= tables.keys():
+    """The entry `verdict` of a comparison's record, from its tables; nothing for a run."""
+    if not is_comparison(record) or not {"compare", "summary"} <= tables.keys():
         return {}
-    frames = {name: tables.get(name) for name in SAID}
-    rows = {name: [] if frame is None else rows_of(frame) for name, frame in frames.items()}
-    about = record["scenario"], record["baseline"], record["score"], axes_of(record)[1]
-    return {"verdict": said(rows, tables.get("partition"), *about).lines}
+    rows = {}
+    for name in VERDICT_TABLES:
+        rows[name] = rows_of(tables[name]) if name in tables else []
+    _, tuned = axes_of(record)
+    verdict = verdict_of(
+        records=rows,
+        partition=tables.get("partition"),
+        scenario=record["scenario"],
+        baseline=record["baseline"],
+        score=record["score"],
+        tuned=tuned,
+    )
+    return {"verdict": verdict.lines}
 
 
 def write_so_far(
     path: Path, record: Mapping[str, Any], shown: bool = True, drawn: Sequence[str] = FORMATS
 ) -> list[str]:
-    """Write tables, page and pictures of a run that has not ended (its directory is held) -> their names.
+    """Write tables, page and figures of an unfinished run -> their names.
 
-    Tables first: they are there whatever the page or a picture comes to.
+    The tables come first: they are there even if the page or a figure fails.
 
     Args:
-      path: of the run directory.
-      record: of the run.
-      shown: whether there is a page at all, and pictures.
+      path: the run directory, which is locked.
+      record: the run's record.
+      shown: whether page and figures are written at all.
       drawn: the formats of figures, which take longest.
     """
     runs = runs_of(path, record)
@@ -148,74 +189,95 @@ def write_so_far(
     with as_written(path):
         records = records_so_far(record, runs)
         tables = {name: text.encode() for name, text in csv_of(record, records)}
-        frames = told_apart(record, frames_of(record, records))
-    _write_marked(path, record, tables, {})
+        frames = by_setting(record, frames_of(record, records))
+    _write_with_record(path, record, tables)
     if not shown:
         return sorted(tables)
     with as_written(path):
         derived = derived_files(frames, record, drawn)
-    _write_marked(path, record, derived, tables)
+    _write_with_record(path, record, derived, earlier=tables)
     return sorted([*tables, *derived])
 
 
-def _write_marked(
-    path: Path, record: dict[str, Any], contents: Mapping[str, bytes], earlier: Collection[str]
+def _write_with_record(
+    path: Path, record: dict[str, Any], contents: Mapping[str, bytes], earlier: Collection[str] = ()
 ) -> None:
-    """Write files of a run that has not ended, after a record that names them and those that were written earlier."""
-    names = sorted([*contents, *earlier])
-    directory.write_record(path, {**record, "unfinished": {**record["unfinished"], "files": names}})
-    write(path, contents)
-
-
-def stopped(path: Path, wall_seconds: float, shown: bool) -> None:
-    """What a run that was asked to end leaves behind: its record, tables and page; figures are left to `fedsim report`.
+    """Write files of an unfinished run, after a record that names them.
 
     Args:
-      path: of its directory, which is held.
-      wall_seconds: that it took so far.
-      shown: whether there is a page at all.
+      path: the run directory.
+      record: the run's record.
+      contents: the files by name.
+      earlier: names of files that are there already.
+    """
+    names = sorted([*contents, *earlier])
+    directory.write_record(path, {**record, "unfinished": {**record["unfinished"], "files": names}})
+    write_files(path, contents)
+
+
+@contextlib.contextmanager
+def tables_if_interrupted(
+    run_directory: RunDirectory | None, started: float, shown: bool
+) -> Iterator[None]:
+    """Write record, tables and page of a run that is interrupted; figures need `fedsim report`.
+
+    Args:
+      run_directory: where they are written; None: nowhere.
+      started: when this process started the run, by `time.monotonic`.
+      shown: whether a page is written at all.
     """
     try:
-        record = {**directory.sound_record(path), "wall_seconds": wall_seconds}
+        yield
+    except (Interrupted, LostError):
+        if run_directory is not None:
+            _write_interrupted(run_directory, started, shown)
+        raise
+
+
+def _write_interrupted(run_directory: RunDirectory, started: float, shown: bool) -> None:
+    """Write what an interrupted run has committed, or warn that it cannot be written."""
+    path = run_directory.path
+    try:
+        record = directory.sound_record(path)
+        record["wall_seconds"] = run_directory.elapsed(started)
         write_so_far(path, record, shown, drawn=())
-    except (
-        DirectoryError
-    ) as error:  # what was committed is safe, and the run ends as it was asked to
+    except DirectoryError as error:
+        # What was committed is safe, and the run ends as it was asked to.
         warnings.warn(str(error), stacklevel=2)
 
 
+# ------------------------------------------------------------------------- a page of several runs
+
+
 def page_of_runs(paths: Sequence[Path], refresh: int = 0) -> bytes:
-    """One page of several runs beside one another, or of a single run or comparison, ended or not.
+    """The page of a run or a comparison, or of several runs side by side, whether ended or not.
 
     Args:
-      paths: of run directories.
-      refresh: as of `page_of`.
+      paths: the run directories.
+      refresh: seconds after which a browser loads the page again, as `page_of` takes them.
 
     Raises:
       DirectoryError: when one holds no run; or several of which one is a comparison.
       CheckpointError: for a log or a commit that is damaged.
     """
-    read = [contents(path) for path in paths]
-    comparisons = [
-        path
-        for path, (record, _) in zip(paths, read, strict=True)
-        if record.get("kind") == "compare"
-    ]
-    if comparisons and len(paths) > 1:
-        raise DirectoryError(
-            f"{comparisons[0]}: is a comparison, which has a page of its own; name single runs"
-        )
-    names = [path.resolve().name for path in paths]
-    labels = (
-        [""]
-        if len(paths) == 1
-        else names
-        if len(set(names)) == len(names)
-        else list(map(str, paths))
-    )
+    loaded = [contents(path) for path in paths]
+    if len(paths) > 1:
+        for path, (record, _) in zip(paths, loaded, strict=True):
+            if is_comparison(record):
+                reason = "is a comparison, which has its own page; give single runs"
+                raise DirectoryError(f"{path}: {reason}")
     with as_written(*paths):
-        sources = [
-            page.Source(record, told_apart(record, frames), label)
-            for (record, frames), label in zip(read, labels, strict=True)
-        ]
+        sources = []
+        for label, (record, frames) in zip(_labels(paths), loaded, strict=True):
+            sources.append(page.Source(record, by_setting(record, frames), label))
         return page.page_of(sources, refresh)
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """Distinct labels of run directories on a page: none for a single one, else names or paths."""
+    if len(paths) == 1:
+        return [""]
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    return list(map(str, paths))

@@ -1,10 +1,13 @@
-"""`fedsim data describe`: what lies at a path, in numbers, and the `data:` section that reads it; trains nothing."""
+"""`fedsim data describe`: what a path holds, in numbers, and the `data:` section that reads it.
+
+Nothing is trained.
+"""
 
 import contextlib
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -16,57 +19,90 @@ from fedsim.sources.describe import described
 from fedsim.sources.formats import guessed_keys, kind_of
 from fedsim.sources.summary import Summary, summary_of
 
-BLANKS = ("npz", "csv", "parquet", "huggingface")  # kinds with the key `missing`
-TABLES = ("csv", "parquet")  # kinds whose columns are told one by one
-COUNTED = (
-    "rows", "test_rows", "shape", "type", "scale", "vocabulary", "features", "target", "clients", "columns", "missing", "bytes",
+WITH_MISSING = ("npz", "csv", "parquet", "huggingface")  # kinds with the key `missing`
+TABLES = ("csv", "parquet")  # kinds whose columns are described one by one
+COUNTED = (  # the keys of `described`
+    "rows",
+    "test_rows",
+    "shape",
+    "type",
+    "scale",
+    "vocabulary",
+    "features",
+    "target",
+    "clients",
+    "columns",
+    "missing",
+    "bytes",
     "in_file",
-)  # fmt: skip
-CLIENTS = 100  # that samples without ids are dealt to, where there are ten for each
+)
+
+# Samples without ids are partitioned among so many clients, if each of them gets so many.
+CLIENTS = 100
+SAMPLES_PER_CLIENT = 10
+
+
+class Samples(NamedTuple):
+    """Samples that could be read.
+
+    Attributes:
+      scenario: the scenario that reads them.
+      arrays: the samples.
+      has_blanks: whether there are blanks among them, which are still blank.
+    """
+
+    scenario: Scenario
+    arrays: Any
+    has_blanks: bool
 
 
 def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
-    """What lies at a path; of a table also what its columns hold, whether samples can be made of it or not.
+    """What a path holds; of a table also its columns, whether it can be read as samples or not.
 
     Args:
-      path: of a file or a folder.
+      path: a file or a folder.
       edits: `KEY=VALUE` of the `data:` section, such as `target=wage`.
 
     Returns:
-      `path`, `kind`, `sha256`, what `fedsim.sources.describe.described` counts (None where no samples can be made of a
-      table, but for `rows`), `summary` (of a table, by column; see `fedsim.sources.summary.Summary`), `problems` (lines that
-      keep samples from being made of it), `data` (the section), `yaml` (its text), and `notes` (sentences).
+      `path`, `kind`, `sha256`, what `fedsim.sources.describe.described` counts (None, but for
+      `rows`, where a table cannot be read as samples), `summary` (of a table, by column; see
+      `fedsim.sources.summary.Summary`), `problems` (lines that say why it cannot be read), `data`
+      (the section), `yaml` (its text), and `notes` (sentences).
 
     Raises:
-      DataError: for a path that holds no known form of data, what is no table and no samples can be made of, and a file
-        that cannot be read.
+      DataError: for a path that holds no known form of data, for what is not a table and cannot be
+        read as samples, and for a file that cannot be read.
       ScenarioError: for keys that the kind does not have.
       OSError: where there is nothing.
     """
-    kind, edits = kind_of(path), [edit.removeprefix("data.") for edit in edits]
-    section = {"kind": kind, "path": _written(path)}
+    kind = kind_of(path)
+    edits = [edit.removeprefix("data.") for edit in edits]
+    section = {"kind": kind, "path": _path_in_scenario(path)}
     summary = _summary(section, edits)
-    guessed = _keys(kind, summary, edits)
+    guessed = _guessed_keys(summary, edits)
     section |= guessed
+
     problems: list[str] = []
     try:
-        scenario, arrays, blanks = _with_blanks(section, edits)
+        scenario, arrays, has_blanks = _read_samples(section, edits)
         counted = described(arrays)
     except DataError as error:
         if summary is None:
             raise
         problems = _problems(error, summary, section["path"])
         counted = {**dict.fromkeys(COUNTED), "rows": summary.rows}
-        scenario, blanks = _scenario(section, edits), False
+        scenario = _scenario(section, edits)
+        has_blanks = False
+
     section |= scenario.document.values["data"]
     notes = _notes(section, guessed)
     if counted["clients"] is None and not problems:
-        section.setdefault("clients", max(min(CLIENTS, counted["rows"] // 10), 1))
-    if blanks:
+        most = counted["rows"] // SAMPLES_PER_CLIENT
+        section.setdefault("clients", max(min(CLIENTS, most), 1))
+    if has_blanks:
         section["missing"] = "mean"
-        notes.append(
-            "blanks are filled with means; median fills in medians, drop leaves their samples out"
-        )
+        ways = "median fills them with medians, drop leaves their samples out"
+        notes.append(f"blanks are filled with means; {ways}")
     text = yaml.safe_dump({"data": section}, sort_keys=False, allow_unicode=True)
     return {
         "path": path,
@@ -91,79 +127,78 @@ def _summary(section: dict[str, Any], edits: list[str]) -> Summary | None:
 
 
 def _problems(error: DataError, summary: Summary, path: str) -> list[str]:
-    """What keeps samples from being made of a table, in a line for each column."""
+    """Why a table cannot be read as samples: what concerns all of it, then column by column."""
     if error.by_column:
-        told_by_column = {**summary.problems, **error.by_column}
-        order = ["", *(column["name"] for column in summary.columns)]
-        return [
-            told_by_column[name]
-            for name in dict.fromkeys((*order, *told_by_column))
-            if name in told_by_column
-        ]
+        problems = {**summary.problems, **error.by_column}
+        columns = ["", *(column["name"] for column in summary.columns)]
+        return [problems[name] for name in dict.fromkeys([*columns, *problems]) if name in problems]
+
     lines = [line.removeprefix(f"{path}: ") for line in error.lines]
-    told = "\n".join(lines)
-    whole = [line for name, line in summary.problems.items() if not name and line not in told]
-    return [
-        *whole,
-        *lines,
-        *(line for name, line in summary.problems.items() if name and ascii(name) not in told),
-    ]
+    text = "\n".join(lines)
+    of_table = []
+    of_columns = []
+    for name, line in summary.problems.items():
+        if name and ascii(name) not in text:
+            of_columns.append(line)
+        elif not name and line not in text:
+            of_table.append(line)
+    return [*of_table, *lines, *of_columns]
 
 
-def _written(path: str) -> str:
-    """A path as a scenario in the working directory writes it, where it lies below that."""
-    near = os.path.relpath(path)
-    return os.path.normpath(path) if near.startswith("..") else near
+def _path_in_scenario(path: str) -> str:
+    """A path as a scenario in the working directory writes it: relative, where it is below that."""
+    relative = os.path.relpath(path)
+    return os.path.normpath(path) if relative.startswith("..") else relative
 
 
-def _keys(kind: str, summary: Summary | None, edits: Iterable[str]) -> dict[str, str]:
-    """Keys that are guessed, but for those that the user gives."""
+def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, str]:
+    """Keys of the section that are guessed, without those that the user gives."""
     if summary is None:
         return {}
     given = {edit.partition("=")[0] for edit in edits}
-    keys = guessed_keys([column["name"] for column in summary.columns])
+    guessed = guessed_keys([column["name"] for column in summary.columns])
     if summary.decimal_comma:
-        keys["decimal"] = ","
-    return {key: value for key, value in keys.items() if key not in given}
+        guessed["decimal"] = ","
+    return {key: value for key, value in guessed.items() if key not in given}
 
 
-def _with_blanks(section: dict[str, Any], edits: Iterable[str]) -> tuple[Scenario, Any, bool]:
-    """The samples, and whether there are blanks, which stay in them to be counted."""
+def _read_samples(section: dict[str, Any], edits: Iterable[str]) -> Samples:
+    """Read the samples; blanks stay in them, so that they can be counted."""
     try:
-        return *_arrays(section, edits), False
+        scenario = _scenario(section, edits)
+        return Samples(scenario, _arrays(scenario), has_blanks=False)
     except DataError as error:
-        if section["kind"] not in BLANKS or not re.search("blank|not finite", str(error)):
+        is_about_blanks = re.search("blank|not finite", str(error)) is not None
+        if section["kind"] not in WITH_MISSING or not is_about_blanks:
             raise
         with contextlib.suppress(DataError):
-            return *_arrays({**section, "missing": "mean"}, edits), True
+            scenario = _scenario({**section, "missing": "mean"}, edits)
+            return Samples(scenario, _arrays(scenario), has_blanks=True)
         raise
 
 
-def _arrays(section: dict[str, Any], edits: Iterable[str]) -> tuple[Scenario, Any]:
-    scenario = _scenario(section, edits)
-    return scenario, _read(scenario)
-
-
 def _scenario(section: dict[str, Any], edits: Iterable[str]) -> Scenario:
-    return read({"name": "described", "data": section}, tuple(f"data.{edit}" for edit in edits))
+    """A scenario with this data section."""
+    values = {"name": "described", "data": section}
+    return read(values, tuple(f"data.{edit}" for edit in edits))
 
 
 @locate_link_errors
-def _read(scenario: Scenario) -> Any:
+def _arrays(scenario: Scenario) -> Any:
+    """The samples of a scenario."""
     return factory_of(scenario.spec.data)()
 
 
 def _notes(section: dict[str, Any], guessed: Iterable[str]) -> list[str]:
-    """What was guessed, and where a scenario has to stand."""
-    notes = [
-        f"{key}: {section[key]} is a guess by name"
-        for key in ("target", "client")
-        if key in guessed
-    ]
+    """Sentences about what was guessed, and about the folder that a scenario can be in."""
+    notes = []
+    for key in ("target", "client"):
+        if key in guessed:
+            notes.append(f"{key}: {section[key]} is guessed from its name")
     if "decimal" in guessed:
-        notes.append("decimal: ',' is a guess by the cells")
-    if section["path"].startswith(("..", os.sep)):
-        notes.append(
-            f"a scenario elsewhere reads it with --data-root {os.path.dirname(os.path.abspath(section['path']))}"
-        )
+        notes.append("decimal: ',' is guessed from the cells")
+    path = section["path"]
+    if path.startswith(("..", os.sep)):
+        folder = os.path.dirname(os.path.abspath(path))
+        notes.append(f"a scenario elsewhere reads it with --data-root {folder}")
     return notes

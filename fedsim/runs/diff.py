@@ -4,10 +4,10 @@ import contextlib
 import csv
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,29 +15,32 @@ from fedsim.disk import files
 from fedsim.disk.checkpoint import named
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
+from fedsim.runs.differences import differences
 from fedsim.runs.filenames import names_in
-from fedsim.runs.journal import differences
 from fedsim.runs.result import OPTIONAL
-from fedsim.runs.unfinished import csv_of, ended, records_so_far, runs_of
+from fedsim.runs.unfinished import csv_of, is_complete, records_so_far, runs_of
 from fedsim.scenario.named_files import naming_files, without_hashed_paths
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
-TABLES = (
-    "rounds",
-    "clients",
-    "partition",
-    *OPTIONAL,
-    "summary",
-)  # all but the one that may differ between equal runs
+# All tables but `timing`, which may differ between equal runs.
+TABLES = ("rounds", "clients", "partition", *OPTIONAL, "summary")
+
+MAX_CHARACTERS = 50  # of a path
 
 
 @dataclass(frozen=True)
 class ModelDifference:
-    """The difference of two model files."""
+    """The difference of two model files.
+
+    Attributes:
+      name: the file's name.
+      what: the difference in words.
+      absolute: the largest difference of two numbers; None where there are no two.
+    """
 
     name: str
     what: str
-    absolute: float | None  # the largest difference of two numbers
+    absolute: float | None
 
 
 @dataclass(frozen=True)
@@ -62,160 +65,202 @@ class Difference:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs that decides what the runs are, or in their results."""
+        """Whether the runs are the same and have the same results."""
         return not (any(self.groups.values()) or self.tables or self.models)
 
     def plain(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
+        """Plain values, for JSON."""
         return {"equal": self.equal, **asdict(self)}
 
 
+class Source(NamedTuple):
+    """One of the runs that are compared.
+
+    Attributes:
+      path: its directory.
+      record: its record.
+      so_far: the tables that have rows by file name, of an unfinished run; None of a finished one.
+    """
+
+    path: Path
+    record: dict[str, Any]
+    so_far: Mapping[str, str] | None
+
+
 def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
-    """Compare two run directories, as far as their files are there: a run need not have ended.
+    """Compare two run directories, as far as their files exist: a run may be unfinished.
 
     Args:
       a: one of them.
       b: the other one.
 
     Returns:
-      The parts that differ, `.equal` where none does that decides what the runs are or belongs to their results, and
+      The parts that differ, `.equal` where the runs are the same and have the same results, and
       `.plain()` for JSON.
 
     Raises:
       DirectoryError: when one holds no run, or its record is damaged.
     """
-    paths = Path(a), Path(b)
-    one, two = map(directory.sound_record, paths)
+    sources = (_source(Path(a)), _source(Path(b)))
+    record_a, record_b = (source.record for source in sources)
+    groups_a = _groups(record_a)
+    groups_b = _groups(record_b)
     return Difference(
         a=str(a),
         b=str(b),
-        groups={name: _fields(group(one), group(two)) for name, group in GROUPS.items()},
-        tables=_tables(paths, (one, two)),
-        models=_models(paths, (one, two)),
-        surroundings=_fields(_surroundings(one), _surroundings(two)),
+        groups={name: _fields(groups_a[name], groups_b[name]) for name in groups_a},
+        tables=_tables(*sources),
+        models=_models(*sources),
+        surroundings=_fields(_surroundings(record_a), _surroundings(record_b)),
     )
 
 
-GROUPS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "scenario": lambda record: _without("numerics", without_hashed_paths(record["scenario"])),
-    "numerics": lambda record: record["scenario"].get("numerics", {}),
-    "data": lambda record: _without("scenario", record["hashes"]),
-    "own links": lambda record: {name: record[name] for name in ("supplied", "own_links")},
-    "environment": lambda record: record["environment"],
-    "end": lambda record: {"status": record.get("status"), "reasons": record.get("reasons", {})},
-}
+def _source(path: Path) -> Source:
+    """The run in a directory."""
+    record = directory.sound_record(path)
+    return Source(path, record, None if is_complete(record) else _tables_so_far(path, record))
+
+
+# -------------------------------------------------------------------------------- the records
+
+
+def _groups(record: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a record that decide what a run is, in groups."""
+    scenario = record["scenario"]
+    return {
+        "scenario": _without("numerics", without_hashed_paths(scenario)),
+        "numerics": scenario.get("numerics", {}),
+        "data": _without("scenario", record["hashes"]),
+        "own links": {"supplied": record["supplied"], "own_links": record["own_links"]},
+        "environment": record["environment"],
+        "end": {"status": record.get("status"), "reasons": record.get("reasons", {})},
+    }
 
 
 def _without(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """A mapping without one of its entries."""
     return {key: value for key, value in values.items() if key != name}
 
 
 def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
-    """Where a run took place, and where its files lay."""
-    paths = {place[-1]: section["path"] for place, section in naming_files(record["scenario"])}
-    short = {
-        n: p if len(p) < 50 else f"...{p[-50:]}" for n, p in paths.items() if isinstance(p, str)
-    }
-    return {**(record.get("surroundings") or {}), **short}
+    """Where a run took place, and where its files were."""
+    values = dict(record.get("surroundings") or {})
+    for key, section in naming_files(record["scenario"]):
+        path = section["path"]
+        if isinstance(path, str):
+            is_short = len(path) < MAX_CHARACTERS
+            values[key[-1]] = path if is_short else f"...{path[-MAX_CHARACTERS:]}"
+    return values
 
 
 def _fields(a: Any, b: Any) -> list[Field]:
-    return [Field(*field) for field in differences(a, b)]
+    """The fields in which two nested values differ."""
+    return [Field(*difference) for difference in differences(a, b)]
 
 
-def _tables(
-    paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]
-) -> dict[str, RowDifferences]:
-    so_far = [_so_far(path, record) for path, record in zip(paths, records, strict=True)]
+# --------------------------------------------------------------------------------- the tables
+
+
+def _tables(a: Source, b: Source) -> dict[str, RowDifferences]:
+    """The rows that differ, of the tables that do."""
     unequal = {}
     for name in TABLES:
-        a, b = (_text(path, name, texts) for path, texts in zip(paths, so_far, strict=True))
-        if a != b:
-            lines = (_lines(text, record) for text, record in zip((a, b), records, strict=True))
-            unequal[name] = row_differences(*lines)
+        text_a = _text(a, name)
+        text_b = _text(b, name)
+        if text_a != text_b:
+            unequal[name] = row_differences(_lines(text_a, a.record), _lines(text_b, b.record))
     return unequal
 
 
-def _text(path: Path, name: str, so_far: Mapping[str, str] | None) -> str | None:
-    """A table's file, or what a run that has not ended has committed; None where there is none."""
-    file = path / f"{name}.csv"
-    if so_far is not None:
-        return so_far.get(file.name)
+def _text(source: Source, name: str) -> str | None:
+    """A table's file, or what an unfinished run has committed; None where there is none."""
+    file = source.path / f"{name}.csv"
+    if source.so_far is not None:
+        return source.so_far.get(file.name)
     if not file.exists():
         return None
     with files.naming(file):
         return file.read_bytes().decode(errors="replace")
 
 
-def _so_far(path: Path, record: dict[str, Any]) -> dict[str, str] | None:
-    """Tables with rows by file name, of a run that has not ended, as far as they can be read; None of one that has."""
-    if ended(record):
-        return None
+def _tables_so_far(path: Path, record: dict[str, Any]) -> dict[str, str]:
+    """The tables of an unfinished run that have rows, by file name; none if they cannot be read."""
     with contextlib.suppress(OSError, CheckpointError):
-        rows = records_so_far(record, runs_of(path, record))
-        return dict(csv_of(record, {name: records for name, records in rows.items() if records}))
+        records = records_so_far(record, runs_of(path, record))
+        return dict(csv_of(record, {name: rows for name, rows in records.items() if rows}))
     return {}
 
 
 def _lines(text: str | None, record: dict[str, Any]) -> list[Line] | None:
-    """Lines of a table by column, every one with its seed; a table of a single seed need not name it."""
+    """The lines of a table by column; a run of one seed need not have a column for it."""
     if text is None:
         return None
     seed = str(record["scenario"]["seeds"][0])
-    return [
-        {"seed": seed, **line} for line in csv.DictReader(io.StringIO(text), restkey="", restval="")
-    ]
+    reader = csv.DictReader(io.StringIO(text), restkey="", restval="")
+    return [{"seed": seed, **line} for line in reader]
 
 
-def _models(
-    paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]
-) -> list[ModelDifference]:
-    files = [_model_files(path, record) for path, record in zip(paths, records, strict=True)]
+# --------------------------------------------------------------------------------- the models
+
+
+def _models(a: Source, b: Source) -> list[ModelDifference]:
+    """The model files that differ."""
+    models_a = _model_files(a)
+    models_b = _model_files(b)
     differing = []
-    for run in sorted({*files[0], *files[1]}):
-        a, b = (by_run.get(run) for by_run in files)
-        if a and b:
-            difference = _model(a, b)
+    for run in sorted({*models_a, *models_b}):
+        if run not in models_b:
+            difference = ModelDifference(models_a[run].name, f"not in {b.path}", None)
+        elif run not in models_a:
+            difference = ModelDifference(models_b[run].name, f"not in {a.path}", None)
         else:
-            (name,) = (file.name for file in (a, b) if file)
-            difference = ModelDifference(name, f"not in {paths[1] if a else paths[0]}", None)
-        if difference:
+            difference = _model(models_a[run], models_b[run])
+        if difference is not None:
             differing.append(difference)
     return differing
 
 
-def _model_files(path: Path, record: dict[str, Any]) -> dict[tuple[str, str], Path]:
+def _model_files(source: Source) -> dict[tuple[str, str], Path]:
     """Model files by label and seed: a label may have another name in another directory."""
-    labels = {name: label for label, name in names_in(record).items()}
-    files = {}
-    for file in path.glob("model.*.safetensors"):
-        name, _, seed = (
-            file.name.removeprefix("model.").removesuffix(".safetensors").rpartition(".")
-        )
-        files[labels.get(name, name), seed] = file
-    return files
+    labels = {name: label for label, name in names_in(source.record).items()}
+    by_run = {}
+    for file in source.path.glob("model.*.safetensors"):
+        run = file.name.removeprefix("model.").removesuffix(".safetensors")
+        name, _, seed = run.rpartition(".")
+        by_run[labels.get(name, name), seed] = file
+    return by_run
 
 
 def _model(a: Path, b: Path) -> ModelDifference | None:
-    name = a.name
+    """The difference of two model files; None where they are equal."""
     try:
-        one, two = (named("", directory.load_model(path)) for path in (a, b))
+        tensors_a = named("", directory.load_model(a))
+        tensors_b = named("", directory.load_model(b))
     except OSError as error:
-        return ModelDifference(name, f"cannot be read: {error}", None)
-    shapes = [
-        {leaf: (array.dtype.name, array.shape) for leaf, array in model.items()}
-        for model in (one, two)
-    ]
-    if shapes[0] != shapes[1]:
-        return ModelDifference(name, "other tensors", None)
-    unequal = [leaf for leaf in one if one[leaf].tobytes() != two[leaf].tobytes()]
+        return ModelDifference(a.name, f"cannot be read: {error}", None)
+    if _shapes(tensors_a) != _shapes(tensors_b):
+        return ModelDifference(a.name, "different tensors", None)
+
+    unequal = []
+    for name, tensor in tensors_a.items():
+        if tensor.tobytes() != tensors_b[name].tobytes():
+            unequal.append(name)
     if not unequal:
         return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        gaps = [np.abs(one[leaf].astype(float) - two[leaf].astype(float)) for leaf in unequal]
-    finite = [float(gap[np.isfinite(gap)].max(initial=0.0)) for gap in gaps]
-    infinite = sum(int((~np.isfinite(gap)).sum()) for gap in gaps)
-    numbers = f", {infinite} numbers not finite" if infinite else ""
-    return ModelDifference(
-        name, f"{len(unequal)} of {len(one)} tensors differ{numbers}", max(finite)
-    )
+    largest = 0.0
+    infinite = 0
+    for name in unequal:
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(tensors_a[name].astype(float) - tensors_b[name].astype(float))
+        finite = np.isfinite(gap)
+        largest = max(largest, float(gap[finite].max(initial=0.0)))
+        infinite += int((~finite).sum())
+    what = f"{len(unequal)} of {len(tensors_a)} tensors differ"
+    if infinite:
+        what += f", {infinite} numbers are not finite"
+    return ModelDifference(a.name, what, largest)
+
+
+def _shapes(tensors: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Types and shapes of tensors by name."""
+    return {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}

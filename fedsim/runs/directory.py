@@ -1,15 +1,13 @@
-"""The run directory: the process that holds it, its `run.json`, and its models."""
+"""The run directory: who may write there, its `run.json`, and its models."""
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
-import socket
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,185 +16,190 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from fedsim.disk import files
-from fedsim.errors import DataError, DirectoryError, LockedError
-from fedsim.runs.plain import demand_content, demand_plain
+from fedsim.errors import DataError, DirectoryError
+from fedsim.runs.filenames import Layout, names_in, names_of
+from fedsim.runs.lock import FOLDER, LOCK, demand_free, lock
 from fedsim.runs.record_form import malformed
+from fedsim.runs.untrusted import demand_plausible_size, demand_regular_files
 from fedsim.sources.files import require_few_lists
 
 RECORD = "run.json"
-LOCK = ".lock"
-LIVE = "live.html"  # written by whoever looks at a run that goes on, and no part of it
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-IN_FILES = {
-    "stats": "state",
-    "aux/probe": "aux/first",
-}  # sections of a model file by their names in memory
+SCENARIO = "scenario.yaml"
+LIVE = "live.html"  # written by whoever watches an unfinished run, and not part of the run
+
+# Files and folders of trackers, which are not part of a run either.
 TRACKED = (
     "tensorboard",
     "wandb",
-    *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")),
-)  # of trackers
+    "mlflow.db",
+    "mlflow.db-journal",
+    "mlflow.db-wal",
+    "mlflow.db-shm",
+)
+
+# Sections whose names in a model file differ from those in memory.
+NAMES_IN_FILES = {"stats": "state", "aux/probe": "aux/first"}
+
+
+class RunDirectory(NamedTuple):
+    """A run directory that this process has locked for writing.
+
+    Attributes:
+      path: the directory.
+      before: the record of the run that resumes there; None for a new one.
+    """
+
+    path: Path
+    before: dict[str, Any] | None
+
+    @property
+    def threads(self) -> int | None:
+        """The threads of the run that resumes."""
+        if self.before is None:
+            return None
+        return self.before["environment"].get("threads")
+
+    def layout(self, labels: Iterable[str]) -> Layout:
+        """File names of the runs with these labels; those of the run that resumes stay."""
+        earlier_names = {} if self.before is None else names_in(self.before)
+        return Layout(self.path, names_of(labels, earlier_names))
+
+    def elapsed(self, started: float) -> float:
+        """Wall seconds of the run: those that it had when it resumed, and those since `started`."""
+        before = self.before or {}
+        return before.get("wall_seconds", 0.0) + time.monotonic() - started
+
+    def seal(self, record: dict[str, Any], started: float) -> None:
+        """Write the record with the wall seconds and the hashes of all files, which completes it.
+
+        Args:
+          record: the content of `run.json`.
+          started: when this process started the run, by `time.monotonic`.
+        """
+        hashed = hashes(self.path, TRACKED)
+        wall_seconds = self.elapsed(started)
+        write_record(self.path, {**record, "wall_seconds": wall_seconds, "files": hashed})
+
+
+@contextlib.contextmanager
+def open_run_directory(
+    out: str | os.PathLike[str] | None, force: bool, resume: bool
+) -> Iterator[RunDirectory | None]:
+    """Lock a run directory while a run writes there; None when nothing is to be written.
+
+    Args:
+      out: the directory, or None.
+      force: replace an earlier run.
+      resume: continue the run there.
+
+    Raises:
+      DirectoryError: when it holds something that may not be replaced, or cannot be written.
+      LockedError: when another process is writing there.
+    """
+    if out is None:
+        yield None
+        return
+    path = Path(out)
+    with claimed(path, force, resume) as before, files.naming(path):
+        yield RunDirectory(path, before)
 
 
 @contextlib.contextmanager
 def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | None]:
-    """Hold a run directory for writing -> the record of the run that is to go on there, None for a new one.
+    """Lock a directory for writing -> the record of the run that resumes there, None for a new one.
 
-    A directory that was made for this and in which nothing was begun is taken away again at the end.
+    A directory that was made for this, and in which no run was started, is removed at the end.
 
     Raises:
-      DirectoryError: when there is something that may not be replaced, or nothing can be written.
-      LockedError: when another process holds it.
+      DirectoryError: when it holds something that may not be replaced, or cannot be written.
+      LockedError: when another process is writing there.
     """
     with files.naming(path):
-        made = [p for p in (path, *path.parents) if not p.exists()]
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     _admitted(path, force, resume)
     with contextlib.ExitStack() as stack:
-        for folder in reversed(made):
+        for folder in reversed(missing):
             files.make_folder(folder)
             with files.naming(folder):
-                stack.callback(_unmake, folder, os.open(folder, FOLDER))
-        _lock(path, stack)
+                stack.callback(_remove_if_empty, folder, os.open(folder, FOLDER))
+        lock(path, stack)
+        # Checked again: another process may have written there before the lock.
         record = _admitted(path, force, resume)
         yield record if resume else None
 
 
-def _unmake(path: Path, folder: int) -> None:
-    """Take a folder away again where nothing lies in it, and it is still the one that was made; its descriptor is closed."""
+def _remove_if_empty(path: Path, descriptor: int) -> None:
+    """Remove a folder if it is empty and still the one that was made; close its descriptor."""
     try:
         with contextlib.suppress(OSError):  # the error that led here has been reported already
-            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(folder)):
+            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor)):
                 os.rmdir(path)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
-    """The record of a directory that a run may be written into, as far as there is one; nothing is touched."""
+    """Check without a change that a run may be written into a directory -> its record, if any."""
     if path.exists() and not path.is_dir():
         raise DirectoryError(f"{path}: is not a directory; choose another --out")
     with files.naming(path):
-        names = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
-    if RECORD in names and (force or resume):
-        demand_plain(path)
-    record = read_record(path) if RECORD in names else None
+        names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    has_record = RECORD in names
+    if has_record and (force or resume):
+        demand_regular_files(path)
+    record = read_record(path) if has_record else None
     if record is not None and force and resume:
         raise DirectoryError(
-            f"{path}: --resume and --force at once; one goes on, the other starts anew"
+            f"{path}: --resume continues a run and --force replaces it; give only one of them"
         )
+
     started = [name for name in names if name != LOCK and not name.endswith(files.BESIDE)]
-    if RECORD not in names and started and (force or resume):
+    if started and not has_record and (force or resume):
         raise DirectoryError(
             f"{path}: holds no fedsim run ({started[0]} ...); choose another --out"
         )
     if started and not (force or resume):
         demand_free(path)
-        ways = "use --resume to go on, --force to replace it, or --out for another place"
-        raise DirectoryError(f"{path}: exists already; {ways}")
-    if RECORD in names and not force and (record is None or malformed(record)):
-        reason = f" ({malformed(record)[0]} is not what a run writes there)" if record else ""
-        raise DirectoryError(f"{path / RECORD}: is damaged{reason}; --force starts anew")
+        ways = "use --resume to continue it, --force to replace it, or --out for another directory"
+        raise DirectoryError(f"{path}: already exists; {ways}")
+    if has_record and not force:
+        _demand_sound(path, record, "--force starts over")
     return record
 
 
-def _lock(path: Path, stack: contextlib.ExitStack) -> None:
-    """Lock a directory until `stack` closes, or the process ends: then the kernel frees it, however that may be.
+def start(path: Path, record: dict[str, Any], scenario: dict[str, Any], replace: bool) -> None:
+    """Write record and scenario of a run that starts.
 
-    What is locked and freed is the directory that has this name now, not whatever has it later.
+    Args:
+      path: the run directory.
+      record: the content of `run.json`.
+      scenario: the content of `scenario.yaml`.
+      replace: whether everything that is there is deleted before, the earlier record last.
     """
-    while True:
-        with files.naming(path / LOCK):
-            folder = os.open(path, FOLDER)
-            stack.callback(os.close, folder)
-            lock = os.open(
-                LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666, dir_fd=folder
-            )
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockedError(_holder(path, lock)) from None
-        except OSError as error:
-            os.close(lock)
-            reason = f"cannot be locked ({error.strerror}); choose an --out on a local disk"
-            raise DirectoryError(f"{path}: {reason}") from None
-        with contextlib.suppress(FileNotFoundError):
-            named = os.stat(LOCK, dir_fd=folder, follow_symlinks=False), os.stat(path)
-            if all(map(os.path.samestat, named, (os.fstat(lock), os.fstat(folder)))):
-                break
-        os.close(lock)  # it was deleted between opening and locking, or the directory renamed
-    claim = files.Claim(path=path, folder=folder, lock=lock, name=LOCK)
-    stack.callback(os.close, lock)
-    stack.callback(files.free, claim)
-    files.CLAIMS.add(claim)
-    stack.callback(files.CLAIMS.discard, claim)
-    with files.naming(path / LOCK):
-        holder = {"pid": os.getpid(), "host": _host(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, json.dumps(holder).encode(), 0)
-
-
-def in_use(path: Path) -> bool:
-    """Whether a process is writing there."""
-    try:
-        demand_free(path)
-    except LockedError:
-        return True
-    return False
-
-
-def demand_free(path: Path) -> None:
-    """Raises LockedError when a process is at work there; takes nothing."""
-    with contextlib.suppress(FileNotFoundError):
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockedError(_holder(path, os.dup(lock))) from None
-        finally:
-            os.close(lock)
-
-
-def _holder(path: Path, lock: int) -> str:
-    try:
-        for _ in range(20):  # it may not have written yet who it is
-            if os.fstat(lock).st_size:
-                break
-            time.sleep(0.01)
-        holder = json.loads(os.pread(lock, 1000, 0))
-        where = "this" if holder["host"] == _host() else "another"
-        by = f"by process {int(holder['pid'])} on {where} machine since {holder['since']}"
-    except (ValueError, KeyError, TypeError):
-        by = "by another process"
-    finally:
-        os.close(lock)
-    return f"{path}: in use {by}; wait for it, or choose another --out"
-
-
-def _host() -> str:
-    """This machine, told apart from others and not named: a killed run leaves its lock behind."""
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
-
-
-def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bool) -> None:
-    """Write record and scenario of a run that begins; `anew`: after deleting the one before it, its record last."""
-    if anew:
+    if replace:
         with files.naming(path):
-            earlier = sorted(p for p in path.iterdir() if p.name not in (LOCK, RECORD))
-        for old in earlier:
-            files.remove(old)
+            entries = sorted(path.iterdir())
+        for entry in entries:
+            if entry.name not in (LOCK, RECORD):
+                files.remove(entry)
         with files.naming(path):
             files.sync_folder(path)
         files.remove(path / RECORD)
     write_record(path, record)
-    write_yaml(path / "scenario.yaml", scenario)
+    write_yaml(path / SCENARIO, scenario)
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """The `run.json` of a directory; None when it is not what was written."""
+    """The `run.json` of a directory; None when it is not what was written.
+
+    Raises:
+      DirectoryError: when there is none, or it cannot be read.
+    """
+    file = path / RECORD
     try:
-        if not (path / RECORD).is_file() and (path / RECORD).exists():
-            raise DirectoryError(f"{path / RECORD}: is no regular file")
-        content = (path / RECORD).read_bytes()
+        if file.exists() and not file.is_file():
+            raise DirectoryError(f"{file}: is not a regular file")
+        content = file.read_bytes()
         require_few_lists(content)
         text = content.decode()
         record = json.loads(text)
@@ -206,108 +209,121 @@ def read_record(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         raise DirectoryError(f"{path}: holds no fedsim run") from None
     except OSError as error:
-        raise DirectoryError(f"{path / RECORD}: {error.strerror}") from None
+        raise DirectoryError(f"{file}: {error.strerror}") from None
     except (DataError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def sound_record(path: Path) -> dict[str, Any]:
-    """The `run.json` of a directory that may be a stranger's: nothing there leads elsewhere, and every entry has its form.
+    """The `run.json` of a directory that may be a stranger's, checked entry by entry.
 
     Raises:
-      DirectoryError: when it is not so, or there is none.
+      DirectoryError: when there is none, it is damaged, or something in the directory leads
+        elsewhere.
     """
-    demand_plain(path)
-    record = read_record(path)
+    demand_regular_files(path)
+    return _demand_sound(path, read_record(path), "fedsim verify tells what is wrong")
+
+
+def _demand_sound(path: Path, record: dict[str, Any] | None, advice: str) -> dict[str, Any]:
+    """Refuse a record that is not what was written, or has entries that no run writes."""
     if record is None:
-        reason = "its SHA-256 does not fit"
-    elif entries := malformed(record):
-        reason = f"{entries[0]} is not what a run writes there"
+        reason = "its SHA-256 does not match"
     else:
-        return record
-    raise DirectoryError(
-        f"{path / RECORD}: is damaged ({reason}); fedsim verify says what is wrong"
-    )
+        entries = malformed(record)
+        if not entries:
+            return record
+        reason = f"{entries[0]} is not what a run writes there"
+    raise DirectoryError(f"{path / RECORD}: is damaged ({reason}); {advice}")
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write `run.json`, with a hash over itself."""
-    files.write(path / RECORD, _record_text(json.loads(json.dumps(record, default=str))))
+    plain = json.loads(json.dumps(record, default=str))
+    files.write(path / RECORD, _record_text(plain))
 
 
 def _record_text(record: dict[str, Any]) -> str:
-    """The one text that a record has."""
+    """The text of a record, which is unique."""
     body = {name: value for name, value in record.items() if name != "sha256"}
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return json.dumps({**body, "sha256": digest}, indent=2) + "\n"
 
 
-def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
-    """SHA-256 of every file of a run but record, lock and live page, by relative name.
+def hashes(path: Path, excluded: Collection[str] = ()) -> dict[str, str]:
+    """The SHA-256 of every file of a run by relative name, but for record, lock and live page.
 
     Args:
-      path: of the run directory.
-      apart: names at its top that are none of the run's.
+      path: the run directory.
+      excluded: names of its files and folders that are not part of the run.
     """
     with files.naming(path):
-        names = [str(p.relative_to(path)) for p in sorted(path.rglob("*")) if p.is_file()]
-    files_of_run = [
-        name for name in names if name not in (RECORD, LOCK) and not name.startswith(LIVE)
-    ]
-    hashed = [name for name in files_of_run if name.partition("/")[0] not in apart]
-    return {name: files.sha256(path / name) for name in hashed}
+        entries = [entry for entry in sorted(path.rglob("*")) if entry.is_file()]
+    hashed = {}
+    for entry in entries:
+        relative = entry.relative_to(path)
+        name = str(relative)
+        if name in (RECORD, LOCK) or name.startswith(LIVE) or relative.parts[0] in excluded:
+            continue
+        hashed[name] = files.sha256(entry)
+    return hashed
 
 
 def write_yaml(path: Path, values: Any) -> None:
-    """Readable YAML in the given order."""
+    """Write readable YAML in the given order."""
     files.write(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
 
 def write_model(path: Path, variables: Any) -> None:
-    """Shared variables as safetensors, one tensor per leaf, named by its path (`params/layer0/W`)."""
-    leaves = jax.tree_util.tree_leaves_with_path(variables)
-    files.write(
-        path, safetensors.save({_slashed(p): np.asarray(leaf, order="C") for p, leaf in leaves})
-    )
+    """Write shared variables as safetensors: a tensor per leaf, named `params/layer0/W`."""
+    tensors = {}
+    for key_path, leaf in jax.tree_util.tree_leaves_with_path(variables):
+        tensors[_tensor_name(key_path)] = np.asarray(leaf, order="C")
+    files.write(path, safetensors.save(tensors))
 
 
 def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a `model.*.safetensors` of a run directory back.
+    """Read a `model.*.safetensors` of a run directory.
 
     Args:
-      path: of the file.
+      path: the file.
 
     Returns:
-      Nested dictionaries of NumPy arrays: `["params"]["layer0"]["W"]`, and `["state"]` where the model keeps one.
+      Nested dictionaries of NumPy arrays: `["params"]["layer0"]["W"]`, and `["state"]` where the
+      model has one.
 
     Raises:
-      DirectoryError: for a file that holds no such thing; nothing in it is ever executed.
+      DirectoryError: for a file that is not a model; nothing in it is ever executed.
     """
     nested: dict[str, Any] = {}
-    for name, array in _tensors(Path(path)).items():
-        *above, last = name.split("/")
-        section = nested
-        for part in above:
-            section = section.setdefault(part, {})
-            if not isinstance(section, dict):
-                raise DirectoryError(f"{path}: is no model: {name!a} lies inside another tensor")
-        section[last] = array
+    for name, array in _read_tensors(Path(path)).items():
+        *sections, last = name.split("/")
+        mapping = nested
+        for section in sections:
+            mapping = mapping.setdefault(section, {})
+            if not isinstance(mapping, dict):
+                raise DirectoryError(f"{path}: is not a model: {name!a} lies inside another tensor")
+        mapping[last] = array
     return nested
 
 
-def _tensors(path: Path) -> dict[str, np.ndarray]:
-    if path.exists() and not path.is_file():
-        raise DirectoryError(f"{path}: is no regular file")
+def _read_tensors(path: Path) -> dict[str, np.ndarray]:
+    """The tensors of a model file by name."""
     if path.exists():
-        demand_content(path, path.stat().st_size)
+        if not path.is_file():
+            raise DirectoryError(f"{path}: is not a regular file")
+        demand_plausible_size(path, path.stat().st_size)
     try:
         return safetensors.load_file(path)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise DirectoryError(f"{path}: is no model: {ascii(str(error))[1:-1][:200]}") from None
+        reason = ascii(str(error))[1:-1][:200]
+        raise DirectoryError(f"{path}: is not a model: {reason}") from None
 
 
-def _slashed(path: tuple) -> str:
-    """The name of a tensor in a file; two sections keep the names that files have had from the start."""
-    name = jax.tree_util.keystr(path, simple=True, separator="/")
-    section = next((code for code in IN_FILES if name == code or name.startswith(f"{code}/")), "")
-    return IN_FILES[section] + name.removeprefix(section) if section else name
+def _tensor_name(key_path: tuple) -> str:
+    """The name of a tensor in a file; two sections keep the names of the first versions."""
+    name = jax.tree_util.keystr(key_path, simple=True, separator="/")
+    for section, name_in_file in NAMES_IN_FILES.items():
+        if name == section or name.startswith(f"{section}/"):
+            return name_in_file + name.removeprefix(section)
+    return name

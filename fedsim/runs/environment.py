@@ -1,4 +1,4 @@
-"""Everything outside the scenario that can make two runs differ, and where a run took place."""
+"""The environment of a run: what besides its scenario can change bits, and where it took place."""
 
 import os
 import platform
@@ -16,76 +16,84 @@ from fedsim._version import __version__
 from fedsim.machine import memory_peak, threads_in_force
 from fedsim.scenario.places import scrubbed
 
-EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
+PACKAGES = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
 INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
+HOST_DEVICES = r"--xla_force_host_platform_device_count=\S+"  # a flag that changes no bits
 
 
 def numerical(devices: list) -> dict[str, Any]:
-    """Everything that the bits of a run depend on, besides its scenario: part of its identity."""
-    flags = re.sub(
-        r"--xla_force_host_platform_device_count=\S+", "", os.environ.get("XLA_FLAGS", "")
-    ).split()
+    """Everything besides the scenario that the bits of a run depend on: part of its identity."""
+    device = devices[0]
+    on_cpu = device.platform == "cpu"
+    threads = max(threads_in_force(), len(jax.local_devices())) if on_cpu else None
+    flags = re.sub(HOST_DEVICES, "", os.environ.get("XLA_FLAGS", "")).split()
     return {
         "fedsim": __version__,
-        **{name: version(name) for name in EXACT},
-        "backend": devices[0].platform,
-        "device": devices[0].device_kind,
+        **{name: version(name) for name in PACKAGES},
+        "backend": device.platform,
+        "device": device.device_kind,
         "machine": platform.machine(),
-        "instructions": instructions() if devices[0].platform == "cpu" else [],
-        "threads": max(threads_in_force(), len(jax.local_devices()))
-        if devices[0].platform == "cpu"
-        else None,
+        "instructions": instructions() if on_cpu else [],
+        "threads": threads,
         "xla_flags": sorted(scrubbed(flag, ()) for flag in flags),
     }
 
 
 def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
-    """Where a run took place: recorded, and of no influence on its bits; `roots`: folders that its paths are told from."""
+    """Where a run took place: recorded, without influence on its bits.
+
+    Args:
+      devices: the devices that it trains on.
+      roots: folders that recorded paths are relative to.
+    """
+    flags = {}
+    for name in sorted(os.environ):
+        if name.startswith(("XLA_", "JAX_")):
+            flags[name] = scrubbed(os.environ[name], roots)
+    arguments = [scrubbed(word, roots) for word in sys.argv[1:]]
     return {
         "python": platform.python_version(),
         "pandas": version("pandas"),
         "platform": platform.platform(),
         "devices": [str(device) for device in devices],
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "flags": {
-            name: scrubbed(os.environ[name], roots)
-            for name in sorted(os.environ)
-            if name.startswith(("XLA_", "JAX_"))
-        },
+        "cores": _cores(),
+        "flags": flags,
         "git": _git(),
-        "command": [_program(), *(scrubbed(word, roots) for word in sys.argv[1:])],
+        "command": [_program(), *arguments],
     }
 
 
+def _cores() -> int | None:
+    """The processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
 def _program() -> str:
-    """The name of the program that runs; `python -m fedsim` is `fedsim`."""
+    """The name of the running program; `python -m fedsim` is `fedsim`."""
     path = Path(sys.argv[0])
     return path.parent.name if path.name == "__main__.py" else path.name
 
 
 def memory(devices: list) -> dict[str, Any]:
-    """Bytes in use: the peak of this process, and of each device its peak (where it does not say: its use now)."""
-    peaks = {
-        str(device): _peak(device)
-        for device in devices
-        if device.process_index == jax.process_index()
-    }
+    """Peak memory in bytes, of this process and of its devices."""
+    process = jax.process_index()
+    peaks = {str(device): _peak(device) for device in devices if device.process_index == process}
     return {"process_peak": memory_peak(), "devices": peaks}
 
 
 def _peak(device: Any) -> int:
+    """Peak memory of a device in bytes; where it does not record one, the memory in use now."""
     stats = device.memory_stats()
     if stats:
         return int(stats["peak_bytes_in_use"])
-    shards = (
-        shard
-        for array in jax.live_arrays()
-        for shard in array.addressable_shards
-        if shard.device == device
-    )
-    return sum(shard.data.nbytes for shard in shards)
+    in_use = 0
+    for array in jax.live_arrays():
+        for shard in array.addressable_shards:
+            if shard.device == device:
+                in_use += shard.data.nbytes
+    return in_use
 
 
 def instructions() -> list[str]:
@@ -95,22 +103,26 @@ def instructions() -> list[str]:
     except OSError:
         return []
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-    return [name for name in INSTRUCTIONS if flags and name in flags[1].split()]
+    if flags is None:
+        return []
+    available = flags[1].split()
+    return [name for name in INSTRUCTIONS if name in available]
 
 
 def _git() -> dict[str, Any] | None:
-    """Commit and dirty flag of the folder the run was started in."""
-
-    def ask(*words: str) -> str:
-        quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-        return subprocess.run(
-            ["git", *words], capture_output=True, text=True, timeout=5, check=True, env=quiet
-        ).stdout
-
+    """Commit and dirty flag of the folder in which the run was started; None outside of git."""
     try:
-        return {
-            "commit": ask("rev-parse", "HEAD").strip(),
-            "dirty": bool(ask("status", "--porcelain").strip()),
-        }
+        commit = _git_output("rev-parse", "HEAD").strip()
+        changes = _git_output("status", "--porcelain").strip()
     except (OSError, subprocess.SubprocessError):
         return None
+    return {"commit": commit, "dirty": bool(changes)}
+
+
+def _git_output(*words: str) -> str:
+    """What a git command prints; it takes no locks."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    done = subprocess.run(
+        ["git", *words], capture_output=True, text=True, timeout=5, check=True, env=environment
+    )
+    return done.stdout

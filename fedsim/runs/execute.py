@@ -1,4 +1,4 @@
-"""Runs of experiments, seed by seed, each recorded in a journal from which it can go on."""
+"""The runs of experiments, each recorded in a journal from which it can resume."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -20,15 +20,15 @@ from fedsim.runs.record import identity
 from fedsim.runs.result import Numerics, Result
 
 
-class Planned(NamedTuple):
+class PlannedExperiment(NamedTuple):
     """An experiment that is to be executed.
 
     Attributes:
-      experiment: to execute.
+      experiment: the experiment.
       record: the content of its `run.json`.
-      who: first columns of every row, `method` among them.
+      who: the first columns of its rows, `method` among them.
       numerics: the context to compute in.
-      seeds: of its runs.
+      seeds: the seeds to run.
     """
 
     experiment: Experiment
@@ -38,8 +38,15 @@ class Planned(NamedTuple):
     seeds: Sequence[int]
 
 
-class Recording(NamedTuple):
-    """A run, its journal, and the first columns of its rows."""
+class JournaledRun(NamedTuple):
+    """A run with its journal.
+
+    Attributes:
+      run: the run.
+      journal: its rows and commits.
+      who: the first columns of its rows: method, variation and seed.
+      experiment: the experiment that it belongs to.
+    """
 
     run: Run
     journal: Journal
@@ -47,21 +54,20 @@ class Recording(NamedTuple):
     experiment: Experiment
 
 
-Watch = Callable[
-    [Experiment, int, Row], None
-]  # (experiment, seed, row), after every evaluated round
-Listener = Callable[
-    [Recording, Row | None], None
-]  # a run that begins or goes on (None), then every row of it
+# Called as (experiment, seed, row) after every evaluated round.
+Watch = Callable[[Experiment, int, Row], None]
+
+# Called with a run when it starts or resumes (None), and then with each of its rows.
+Listener = Callable[[JournaledRun, Row | None], None]
 
 
 class Configuration(NamedTuple):
-    """What a comparison is to play of one configuration.
+    """What a comparison is to run of one configuration.
 
     Attributes:
-      number: of the configuration, from 1.
-      runs: how many.
-      rounds: of each.
+      number: its number, from 1.
+      runs: how many runs it has.
+      rounds: how many rounds each of them has.
       program: equal for configurations that compile to the same programs.
     """
 
@@ -72,12 +78,12 @@ class Configuration(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A run of a comparison that was played elsewhere, and has ended.
+    """A run of a comparison that another process executed, and that has ended.
 
     Attributes:
-      label: of its configuration.
-      rounds: that it took; 0 where it failed.
-      wall_seconds: that passed for it.
+      label: the label of its configuration.
+      rounds: the rounds that it took; 0 where it failed.
+      wall_seconds: the seconds that it took.
       compile_seconds: those of them in which programs were compiled.
     """
 
@@ -88,156 +94,174 @@ class Ended(NamedTuple):
 
 
 def listener(watch: Watch | None, log: Listener | None) -> Listener:
-    """One listener out of a user's `watch` and the trackers."""
-    enters = getattr(watch, "enters", lambda who: None)
-    goes_on = getattr(watch, "goes_on", lambda experiment, seed, run: None)
+    """Combine a user's `watch` and the trackers into one listener."""
+    enter_configuration = getattr(watch, "enters", None)
+    start_run = getattr(watch, "goes_on", None)
 
-    def listen(recording: Recording, row: Row | None) -> None:
-        enters(recording.who)
+    def listen(journaled: JournaledRun, row: Row | None) -> None:
+        seed = journaled.who["seed"]
+        if enter_configuration is not None:
+            enter_configuration(journaled.who)
         if row is None:
-            goes_on(recording.experiment, recording.who["seed"], recording.run)
-        elif watch:
-            watch(recording.experiment, recording.who["seed"], row)
-        if log:
-            log(recording, row)
+            if start_run is not None:
+                start_run(journaled.experiment, seed, journaled.run)
+        elif watch is not None:
+            watch(journaled.experiment, seed, row)
+        if log is not None:
+            log(journaled, row)
 
     return listen
 
 
 def execute(
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedExperiment],
     layout: Layout | None,
     calls: int | None,
     listen: Listener | None,
     ask: Callable[[], bool],
 ) -> list[Result]:
-    """All runs of experiments that train by one program (call it inside their numerics) -> a result for each.
+    """Execute experiments that train by one program (inside their numerics) -> a result for each.
 
     Args:
       planned: the experiments.
-      layout: of the run directory; None: nothing is written.
+      layout: the files of the run directory; None: nothing is written.
       calls: device calls per block.
       listen: called with every run and every row.
-      ask: whether to come to rest.
+      ask: whether to stop.
 
     Raises:
       Interrupted: when `ask` said so.
     """
-    results = [Result(one.experiment, one.who) for one in planned]
-    runs = [(i, seed) for i, one in enumerate(planned) for seed in one.seeds]
-    runs.sort(
-        key=lambda run: list(planned[run[0]].seeds).index(run[1])
-    )  # runs of a seed have their batches in common
+    results = [Result(entry.experiment, entry.who) for entry in planned]
+
+    # Runs of one seed are neighbours: they have their batches in common.
+    by_seed = []
+    for index, entry in enumerate(planned):
+        for position, seed in enumerate(entry.seeds):
+            by_seed.append((position, index, seed))
+    runs = [(index, seed) for _, index, seed in sorted(by_seed)]
+
     model_bytes = tree.nbytes(next(iter(planned[0].experiment.shared.values())))
-    programs = [planned[i].experiment.program for i, _ in runs]
-    groups, program = banked(
-        programs, [planned[i].experiment.plans[seed] for i, seed in runs], model_bytes
-    )
+    programs = [planned[index].experiment.program for index, _ in runs]
+    plans = [planned[index].experiment.plans[seed] for index, seed in runs]
+    groups, program = banked(programs, plans, model_bytes)
     for first, last in groups:
         group = runs[first:last]
         if ask():
-            raise Interrupted(f"before seed {group[0][1]}")
-        recordings = [_recording(planned[i], layout, seed) for i, seed in group]
+            _, seed = group[0]
+            raise Interrupted(f"before seed {seed}")
+        journaled_runs = [_journaled(planned[index], layout, seed) for index, seed in group]
         with allocations(planned[0].experiment.scenario, planned[0].experiment.counted):
-            run_group(recordings, program, calls, listen, ask)
-        for (i, seed), recording in zip(group, recordings, strict=True):
-            recording.run.release()
-            results[i].keep(seed, recording.journal, recording.run, planned[i].numerics)
+            run_group(journaled_runs, program, calls, listen, ask)
+        for (index, seed), journaled in zip(group, journaled_runs, strict=True):
+            journaled.run.release()
+            results[index].add_run(seed, journaled.journal, journaled.run, planned[index].numerics)
         forget_programs()
     return results
 
 
-def _recording(planned: Planned, layout: Layout | None, seed: int) -> Recording:
-    """A run with its journal, and its folder where there is a run directory."""
-    pace, folder = planned.experiment.scenario.spec.checkpoint, None
-    if layout:
+def _journaled(planned: PlannedExperiment, layout: Layout | None, seed: int) -> JournaledRun:
+    """A run with its journal, which has a folder where there is a run directory."""
+    folder = None
+    if layout is not None:
         folder = layout.folder(label_of(planned.who), seed)
         files.make_folder(folder)
-    journal = Journal(folder, identity(planned.record, seed), Pace(pace.seconds, pace.rounds))
-    run, who = planned.experiment.run(seed, folder), {**planned.who, "seed": seed}
-    return Recording(run=run, journal=journal, who=who, experiment=planned.experiment)
+    checkpoint = planned.experiment.scenario.spec.checkpoint
+    pace = Pace(checkpoint.seconds, checkpoint.rounds)
+    journal = Journal(folder, identity(planned.record, seed), pace)
+    run = planned.experiment.run(seed, folder)
+    who = {**planned.who, "seed": seed}
+    return JournaledRun(run=run, journal=journal, who=who, experiment=planned.experiment)
 
 
 def run_group(
-    recordings: Sequence[Recording],
+    journaled_runs: Sequence[JournaledRun],
     program: Program,
     calls: int | None,
     listen: Listener | None,
     ask: Callable[[], bool],
 ) -> None:
-    """Runs side by side from their last commits to their ends, or to the rest that was asked for."""
-    for recording in recordings:
-        _resume(recording.run, recording.journal)
-        if recording.run.close():
-            _close(recording)
-        if listen:
-            listen(recording, None)
-    going = {
-        id(recording.run): recording
-        for recording in recordings
-        if recording.run.status == "running"
-    }
-    if not going:
+    """Execute runs side by side, from their last commits until they end or are interrupted."""
+    for journaled in journaled_runs:
+        _resume(journaled.run, journaled.journal)
+        if journaled.run.close():
+            _commit_end(journaled)
+        if listen is not None:
+            listen(journaled, None)
+
+    running = [journaled for journaled in journaled_runs if journaled.run.status == "running"]
+    if not running:
         return
-    due = lambda r: ask() or any(recording.journal.due(r) for recording in going.values())
-    resident = (
-        min(recording.experiment.scenario.spec.data.resident_mb for recording in recordings) * 1e6
-    )
-    resident = 0.0 if joined() else resident  # each process is handed what its lanes read
-    for event in events(
-        [recording.run for recording in going.values()], program, due, calls, resident
-    ):
+    by_id = {id(journaled.run): journaled for journaled in running}
+
+    def is_commit_due(round: int) -> bool:
+        return ask() or any(journaled.journal.due(round) for journaled in running)
+
+    sample_bytes = _resident_bytes(journaled_runs)
+    active_runs = [journaled.run for journaled in running]
+    for event in events(active_runs, program, is_commit_due, calls, sample_bytes):
         if isinstance(event, CommitPoint):
-            for run in event.runs:
-                going[id(run)].journal.commit(run.snapshot(), run.store.files())
+            committed = [by_id[id(run)] for run in event.runs]
+            for journaled in committed:
+                journaled.journal.commit(journaled.run.snapshot(), journaled.run.store.files())
             if ask():
-                seeds = [going[id(run)].who["seed"] for run in event.runs]
-                of = f"{len(seeds)} runs" if len(seeds) > 1 else f"seed {seeds[0]}"
-                raise Interrupted(f"after round {event.round} of {of}")
-            continue
-        run, row = event
-        _write(going[id(run)], row)
-        if listen:
-            listen(going[id(run)], row)
+                raise Interrupted(f"after round {event.round} of {_in_words(committed)}")
+        else:
+            run, row = event
+            _add_row(by_id[id(run)], row)
+            if listen is not None:
+                listen(by_id[id(run)], row)
+
+
+def _resident_bytes(journaled_runs: Sequence[JournaledRun]) -> float:
+    """Bytes of training samples that the device may hold."""
+    if joined():  # each process loads what its lanes read
+        return 0.0
+    specs = [journaled.experiment.scenario.spec for journaled in journaled_runs]
+    return min(spec.data.resident_mb for spec in specs) * 1e6
+
+
+def _in_words(journaled_runs: Sequence[JournaledRun]) -> str:
+    """Which runs were interrupted."""
+    if len(journaled_runs) > 1:
+        return f"{len(journaled_runs)} runs"
+    return f"seed {journaled_runs[0].who['seed']}"
 
 
 def _resume(run: Run, journal: Journal) -> None:
-    """Go on from the last commit, where there is one."""
-    last = journal.last(run.rounds)
+    """Resume from the last commit, where there is one."""
+    last = journal.resume(run.rounds)
     if last is not None:
         try:
             run.restore(last)
-        except (
-            KeyError,
-            IndexError,
-            TypeError,
-            AttributeError,
-        ) as error:  # a commit that is whole, and of no run
-            raise CorruptError(
-                f"{journal.folder}: the commit of round {journal.round} is damaged: {error!r}"
-            ) from None
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            # The commit is intact, but no run has written it.
+            reason = f"the commit of round {journal.round} is damaged: {error!r}"
+            raise CorruptError(f"{journal.folder}: {reason}") from None
     if joined():
-        known = shared(run.snapshot(portable=True) if last is not None else None)
-        if known is not None and last is None:
-            run.restore(known)
+        # The first process has read the commit, and the others take its state over.
+        state = shared(run.snapshot(portable=True) if last is not None else None)
+        if state is not None and last is None:
+            run.restore(state)
 
 
-def _write(recording: Recording, row: Row) -> None:
-    """An evaluated round into the journal; after the last one, the tables of the run as well, and a commit."""
-    journal, who = recording.journal, recording.who
+def _add_row(journaled: JournaledRun, row: Row) -> None:
+    """Add an evaluated round to the journal; after the last one, end the run."""
+    journal = journaled.journal
+    # A run with more rounds would have this row only if it falls on a regular evaluation.
     if row.extra:
         journal.mark()
-    journal.add("rounds", {**who, **row.values})
-    journal.add("timing", {**who, **row.timing})
+    journal.add("rounds", {**journaled.who, **row.values})
+    journal.add("timing", {**journaled.who, **row.timing})
     if not row.extra:
         journal.mark()
     if row.status != "running":
-        _close(recording)
+        _commit_end(journaled)
 
 
-def _close(recording: Recording) -> None:
-    """The tables of a run that has ended, and its last commit."""
-    run, journal, who, experiment = recording
+def _commit_end(journaled: JournaledRun) -> None:
+    """Add the tables of a run that has ended, and commit for the last time."""
+    run, journal, who, experiment = journaled
     spec = experiment.scenario.spec
     add_final_tables(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
     journal.commit(run.snapshot(), run.store.files())

@@ -1,7 +1,7 @@
-"""What plays the runs of a comparison.
+"""Executors of a comparison: what runs its configurations.
 
-This process, several of this machine, or the workers of a cluster: all have one interface. Every
-run goes into a journal of its own, and is read there afterwards, whoever has played it.
+This process, several processes of this machine, and the workers of a cluster have one interface.
+Every run is written into its journal, and read from there afterwards, whoever has executed it.
 """
 
 import contextlib
@@ -15,111 +15,120 @@ from fedsim.scenario import read
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
 
-Run = tuple[str, int]  # the label of its configuration, and its seed
-Part = list[tuple[Cell, tuple[int, ...]]]  # configurations, and the seeds of each
+RunKey = tuple[str, int]  # the label of a configuration, and a seed
+Runs = list[tuple[Cell, tuple[int, ...]]]  # configurations, and the seeds of each
 
 
 class Executor(Protocol):
-    """What plays runs; every method is called once, in this order."""
+    """What executes runs; every method is called once, in this order."""
 
     def slots(self) -> int:
-        """How many runs it plays side by side, about."""
+        """About how many runs it executes side by side."""
         ...
 
-    def submit(self, runs: Part) -> None:
-        """Take these runs, to be played in parts of its own choice."""
+    def submit(self, runs: Runs) -> None:
+        """Take these runs, to execute them in groups of its own choice."""
         ...
 
-    def as_ended(self, ask: Callable[[], bool]) -> Iterator[list[Run]]:
-        """Runs that have ended, as they do; one that fails has ended as well.
+    def as_completed(self, ask: Callable[[], bool]) -> Iterator[list[RunKey]]:
+        """Yield runs as they end; a run that fails has ended, too.
 
         Args:
-          ask: whether to come to rest.
+          ask: whether to stop.
 
         Raises:
           Interrupted: when `ask` said so.
-          LostError: when runs could not be played; all others have been by then.
+          LostError: when runs could not be executed; all others have been by then.
         """
         ...
 
     def cancel(self) -> None:
-        """Play nothing more. What was committed stays."""
+        """Execute nothing more. What was committed stays."""
         ...
 
 
-def play(
+def execute_all(
     executor: Executor,
-    runs: Part,
+    runs: Runs,
     ask: Callable[[], bool],
-    tell: Callable[[list[Run]], None] = lambda ended: None,
+    report: Callable[[list[RunKey]], None] | None = None,
 ) -> None:
-    """Have runs played to their ends.
+    """Have runs executed until they end.
 
     Args:
-      executor: that plays them.
-      runs: to play.
-      ask: whether to come to rest.
-      tell: called with the runs that have ended since.
+      executor: what executes them.
+      runs: the runs.
+      ask: whether to stop.
+      report: called with the runs that have ended since the last call.
 
     Raises:
       Interrupted: when `ask` said so.
-      LostError: when runs could not be played.
+      LostError: when runs could not be executed.
     """
     try:
         executor.submit(runs)
-        for ended in executor.as_ended(ask):
-            tell(ended)
+        for ended in executor.as_completed(ask):
+            if report is not None:
+                report(ended)
     finally:
         executor.cancel()
 
 
-def whole_runs(cells: Sequence[Cell]) -> Part:
+def all_runs(cells: Sequence[Cell]) -> Runs:
     """Configurations under all of their seeds."""
     return [(cell, tuple(cell.scenario.spec.seeds)) for cell in cells]
 
 
-def left_and_ended(runs: Part, layout: Layout) -> tuple[Part, list[Run]]:
-    """Runs that have not ended, and those that have, by their journals.
+def unfinished_and_ended(runs: Runs, layout: Layout) -> tuple[Runs, list[RunKey]]:
+    """Sort runs by their journals into those that have not ended, and those that have.
 
-    A run whose journal is damaged is neither: it is left to this process, which says what is wrong
-    with it.
+    A run whose journal is damaged is in neither: this process reads it later, and reports what is
+    wrong.
     """
-    left: Part = []
-    ended: list[Run] = []
+    unfinished: Runs = []
+    ended: list[RunKey] = []
     for cell, seeds in runs:
-        label, rounds = label_of(cell.who), cell.scenario.spec.rounds
-        going = []
+        label = label_of(cell.who)
+        unfinished_seeds = []
         for seed in seeds:
             with contextlib.suppress(CheckpointError):
-                done = committed(layout.folder(label, seed), rounds)
-                if done is None or done.status == "running":
-                    going.append(seed)
+                progress = committed(layout.folder(label, seed), cell.scenario.spec.rounds)
+                if progress is None or progress.status == "running":
+                    unfinished_seeds.append(seed)
                 else:
                     ended.append((label, seed))
-        if going:
-            left.append((cell, tuple(going)))
-    return left, ended
+        if unfinished_seeds:
+            unfinished.append((cell, tuple(unfinished_seeds)))
+    return unfinished, ended
 
 
-def runs_in(part: Part) -> list[Run]:
-    """The runs of a part, one by one."""
-    return [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
+def keys_of(runs: Runs) -> list[RunKey]:
+    """The runs one by one."""
+    return [(label_of(cell.who), seed) for cell, seeds in runs for seed in seeds]
 
 
-def without_scenarios(part: Part) -> Part:
-    """A part as it travels to another process, which reads the scenarios for itself."""
-    return [(cell._replace(scenario=None), seeds) for cell, seeds in part]  # pyright: ignore
+def count_of(runs: Runs) -> int:
+    """How many runs there are."""
+    return sum(len(seeds) for _, seeds in runs)
 
 
-def with_scenarios(part: Part, document: Document) -> Part:
-    """A part that has travelled, with its scenarios.
+def without_scenarios(runs: Runs) -> Runs:
+    """Runs as they are sent to another process, which reads their scenarios itself."""
+    return [(cell._replace(scenario=None), seeds) for cell, seeds in runs]  # pyright: ignore
+
+
+def with_scenarios(runs: Runs, document: Document) -> Runs:
+    """Runs that were sent here, with their scenarios.
 
     Args:
-      part: of `without_scenarios`.
+      runs: the result of `without_scenarios`.
       document: the scenario without its grid.
 
     Raises:
-      Failure: for what can be read where it was written, and not here.
+      Failure: for what could be read where it was sent from, but not here.
     """
-    read_again = lambda cell: cell._replace(scenario=read(document, cell.edits, cell.written))
-    return [(read_again(cell), seeds) for cell, seeds in part]
+    complete: Runs = []
+    for cell, seeds in runs:
+        scenario = read(document, cell.edits, cell.written)
+        complete.append((cell._replace(scenario=scenario), seeds))
+    return complete

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -16,51 +16,74 @@ from fedsim.report import tables
 from fedsim.report.mark import in_latex, in_markdown, mark_of
 from fedsim.report.paper_table import paper_table
 from fedsim.report.results import rows_of
-from fedsim.runs import directory
 from fedsim.runs.derive import contents
-from fedsim.runs.unfinished import ended, told_apart
+from fedsim.runs.directory import sound_record
+from fedsim.runs.unfinished import by_setting, is_complete
 
-NUMBERS = re.compile(
-    r"[+-]?\d+(\.\d+)?( to [+-]?\d+(\.\d+)?)?"
-)  # and intervals, as a paper's table writes them
-Read = Callable[[str], pd.DataFrame | None]  # a table by its name
+# Numbers and intervals, as a paper's table has them.
+NUMBERS = re.compile(r"[+-]?\d+(\.\d+)?( to [+-]?\d+(\.\d+)?)?")
+
+
+class Source(NamedTuple):
+    """A run directory whose tables are exported.
+
+    Attributes:
+      path: the directory.
+      record: its record.
+      names: the names of its tables.
+      read: a table by its name; None where there is none.
+    """
+
+    path: Path
+    record: dict[str, Any]
+    names: list[str]
+    read: Callable[[str], pd.DataFrame | None]
 
 
 def exported(
     path: Path, table: str | None, form: str, guard: bool | None = None, spread: str = "sd"
 ) -> bytes:
-    """One table in one form; of a run that has not ended what it has committed so far, with a warning that says so.
+    """A table of a run directory in one form.
+
+    For an unfinished run it is what the run has committed so far, with a warning that says so.
 
     Args:
-      path: of the run directory.
-      table: name of one of its tables; None: a row per method, as a paper shows it.
+      path: the run directory.
+      table: the name of one of its tables; None: a row per method, as a paper shows it.
       form: `csv`, `parquet`, `latex`, `markdown` or `json`.
-      guard: put an apostrophe before text that a spreadsheet would compute; None: in `csv` alone, which spreadsheets open.
-      spread: of a paper's table, `sd` or `interval` of the mean.
+      guard: put an apostrophe before text that a spreadsheet would compute; None: only in `csv`,
+        which spreadsheets open.
+      spread: of a paper's table: `sd`, or `interval` of the mean.
 
     Raises:
       DirectoryError: when there is no such run or table, or what the form needs is not installed.
       CheckpointError: for a log or a commit that is damaged.
     """
-    record, names, read = _opened(path)
-    mark = mark_of(record)
+    source = _open(path)
+    mark = mark_of(source.record)
     if mark:
         warnings.warn(f"{path}: {mark}", stacklevel=2)
     if table is None and form == "latex":
-        return in_latex(_paper(path, record, read, spread), mark).encode()
-    frame = _rows(path, record, read, spread) if table is None else _table(path, table, names, read)
-    guarded = form == "csv" if guard is None else guard
-    if guarded:
+        return in_latex(_paper_table(source, spread), mark).encode()
+
+    frame = _rows_for_paper(source, spread) if table is None else _table(source, table)
+    if guard is None:
+        guard = form == "csv"
+    if guard:
         words = frame.select_dtypes(exclude="number").columns
         frame[words] = frame[words].map(_guarded)
+    return _encoded(frame, form, mark)
+
+
+def _encoded(frame: pd.DataFrame, form: str, mark: str) -> bytes:
+    """A table in one form, with the mark of an unfinished run where the form has room for it."""
     if form == "latex":
         return in_latex(tables.latex(frame.fillna("")), mark).encode()
     if form == "markdown":
         return in_markdown(tables.markdown(frame.fillna("")), mark).encode()
     if form == "json":
-        return (
-            f"{frame.to_json(orient='records', double_precision=15, force_ascii=False)}\n".encode()
-        )
+        text = frame.to_json(orient="records", double_precision=15, force_ascii=False)
+        return f"{text}\n".encode()
     if form == "csv":
         return frame.to_csv(index=False, lineterminator="\n").encode()
     file = io.BytesIO()
@@ -73,53 +96,59 @@ def exported(
 
 
 def _guarded(cell: Any) -> Any:
-    """A cell that a spreadsheet shows as it is: text is made inert, and numbers written as text stay numbers."""
+    """A cell that a spreadsheet shows as it is; numbers that are written as text stay numbers."""
     if not isinstance(cell, str) or NUMBERS.fullmatch(cell):
         return cell
     return inert(cell)
 
 
-def _opened(path: Path) -> tuple[dict[str, Any], list[str], Read]:
-    """The record of a run, the names of its tables, and how one of them is read."""
-    record = directory.sound_record(path)
-    if ended(record):
-        return record, sorted(file.stem for file in path.glob("*.csv")), partial(read_table, path)
+def _open(path: Path) -> Source:
+    """The run directory at a path."""
+    record = sound_record(path)
+    if is_complete(record):
+        names = sorted(file.stem for file in path.glob("*.csv"))
+        return Source(path, record, names, partial(read_table, path))
     record, frames = contents(path)
-    return record, sorted(frames), frames.get
+    return Source(path, record, sorted(frames), frames.get)
 
 
-def _table(path: Path, name: str, names: list[str], read: Read) -> pd.DataFrame:
-    table = read(name) if name in names else None  # a name, no path
+def _table(source: Source, name: str) -> pd.DataFrame:
+    """One table by its name, which may not be a path."""
+    table = source.read(name) if name in source.names else None
     if table is None:
-        raise DirectoryError(
-            f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}"
-        )
+        known = ", ".join(source.names) or "none"
+        raise DirectoryError(f"{source.path}: has no table {ascii(name)[:80]}; there are {known}")
     return table
 
 
-def _rows(path: Path, record: dict[str, Any], read: Read, spread: str) -> pd.DataFrame:
+def _rows_for_paper(source: Source, spread: str) -> pd.DataFrame:
     """A row per method and variation."""
-    with as_written(path):
-        return tables.for_paper(
-            _summary(path, read), read("compare"), record.get("score", "final"), spread
+    score = source.record.get("score", "final")
+    with as_written(source.path):
+        return tables.for_paper(_summary(source), source.read("compare"), score, spread)
+
+
+def _paper_table(source: Source, spread: str) -> str:
+    """A paper's table in LaTeX."""
+    record = source.record
+    with as_written(source.path):
+        summary = by_setting(record, {"summary": _summary(source)})["summary"]
+        compare = source.read("compare")
+        return paper_table(
+            summary=rows_of(summary),
+            compare=None if compare is None else rows_of(compare),
+            score=record.get("score", "final"),
+            scenario=record["scenario"],
+            spread=spread,
         )
 
 
-def _paper(path: Path, record: dict[str, Any], read: Read, spread: str) -> str:
-    """A paper's table."""
-    with as_written(path):
-        summary, compare = _summary(path, read), read("compare")
-        summary = told_apart(record, {"summary": summary})["summary"]
-        rows = rows_of(summary), None if compare is None else rows_of(compare)
-        return paper_table(*rows, record.get("score", "final"), record["scenario"], spread)
-
-
-def _summary(path: Path, read: Read) -> pd.DataFrame:
-    summary = read("summary")
+def _summary(source: Source) -> pd.DataFrame:
+    """The table `summary`, which must have rows."""
+    summary = source.read("summary")
     if summary is None:
-        raise DirectoryError(f"{path}: has no summary.csv")
+        raise DirectoryError(f"{source.path}: has no summary.csv")
     if not len(summary):
-        raise DirectoryError(
-            f"{path}: no round has been evaluated yet; go on with the run (--resume)"
-        )
+        reason = "no round has been evaluated yet; continue the run (--resume)"
+        raise DirectoryError(f"{source.path}: {reason}")
     return summary

@@ -1,4 +1,4 @@
-"""Names of files and folders of a run directory."""
+"""Names of the files and folders in a run directory."""
 
 import hashlib
 import re
@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 COMMITS = "checkpoints"
-LONGEST = 80  # characters of a name
+MAX_CHARACTERS = 80  # of a name
 DIGITS = 8  # of the hash in a name
+
+# Labels that had no hash in their names before 0.6.0: `krum(f=1,m=3)`.
+PLAIN = re.compile(r"\w+(\(\w+=[\w.]+(,\w+=[\w.]+)*,?\))?", re.ASCII)
 
 
 def label_of(who: Mapping[str, Any]) -> str:
@@ -23,11 +26,11 @@ def label_of(who: Mapping[str, Any]) -> str:
 
 
 class Layout(NamedTuple):
-    """Where the runs of a directory have their files.
+    """The files and folders of the runs in a directory.
 
     Attributes:
-      path: of the run directory.
-      names: of the runs by label, for files and folders.
+      path: the run directory.
+      names: the part of their names that stands for a run, by label.
     """
 
     path: Path
@@ -47,65 +50,67 @@ def layout_of(path: Path, record: Mapping[str, Any]) -> Layout:
     return Layout(path, names_in(record))
 
 
-def names_of(labels: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A name for every label, all of them different, whether or not a file system tells apart small and capital letters.
+def names_of(labels: Iterable[str], earlier: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A distinct name for every label, also on file systems that ignore upper and lower case.
 
-    A name is the label with a dash for whatever is no letter or digit; where two labels would share one, or it would be
-    longer than 80 characters, with a hash of the label behind an underscore, which no other name has.
+    A name is the label with a dash for whatever is neither a letter nor a digit. Where two labels
+    would share a name, or it would have more than 80 characters, it ends with an underscore and a
+    hash of the label, which no other name has.
 
     Args:
       labels: in any order, which changes nothing.
-      known: names by label of what is in the directory already; they stay.
+      earlier: names by label that are in the directory already; they stay.
 
     >>> names_of(["fedavg", "krum(f=1)"])
     {'fedavg': 'fedavg', 'krum(f=1)': 'krum-f-1'}
     >>> names_of(["krum_f_1", "krum(f=1)"])
     {'krum_f_1': 'krum-f-1_5852e9b0', 'krum(f=1)': 'krum-f-1_28a2d42b'}
     """
-    names = dict(known or {})
-    plain = {label: _dashed(label) for label in labels if label not in names}
-    wanted = Counter(name.lower() for name in [*names.values(), *plain.values()])
-    for label, name in plain.items():
-        if not name or len(name) > LONGEST or wanted[name.lower()] > 1:
-            name = _with_hash(label, name)
-        names[label] = name
+    names = dict(earlier or {})
+    dashed = {label: _dashed(label) for label in labels if label not in names}
+    counts = Counter(name.lower() for name in [*names.values(), *dashed.values()])
+    for label, name in dashed.items():
+        is_usable = 0 < len(name) <= MAX_CHARACTERS and counts[name.lower()] == 1
+        names[label] = name if is_usable else _with_hash(label, name)
     return names
 
 
 def names_in(record: Mapping[str, Any]) -> dict[str, str]:
     """The names in a run directory, by its record.
 
-    Before 0.6.0 records had none, and a name was made of its label alone. What two labels shared then is nobody's now.
+    Before 0.6.0 records had none, and a name was made of its label alone. A name that two labels
+    shared then belongs to neither of them now.
     """
     labels = labels_of(record)
     if "names" in record:
         return names_of(labels, record["names"])
-    slugs = {label: _before_0_6_0(label) for label in labels}
-    owners = Counter(slugs.values())
-    return names_of(labels, {label: name for label, name in slugs.items() if owners[name] == 1})
+    old_names = {label: _name_before_0_6_0(label) for label in labels}
+    counts = Counter(old_names.values())
+    unshared = {label: name for label, name in old_names.items() if counts[name] == 1}
+    return names_of(labels, unshared)
 
 
 def labels_of(record: Mapping[str, Any]) -> list[str]:
-    """The labels of a run directory, by its record: of a run its method, of a comparison its configurations."""
+    """The labels in a run directory: of a run its method, of a comparison its configurations."""
     if record.get("kind") != "compare":
         return [record["method"]]
     return list(dict.fromkeys(label_of(who) for who in record["cells"]))
 
 
 def _dashed(label: str) -> str:
+    """A label with dashes for whatever is neither a letter nor a digit."""
     return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
 
 
 def _with_hash(label: str, name: str) -> str:
+    """A name with a hash of its label."""
     digest = hashlib.sha256(label.encode()).hexdigest()[:DIGITS]
-    return f"{name[: LONGEST - DIGITS - 1].rstrip('-')}_{digest}"
+    return f"{name[: MAX_CHARACTERS - DIGITS - 1].rstrip('-')}_{digest}"
 
 
-PLAIN = re.compile(
-    r"\w+(\(\w+=[\w.]+(,\w+=[\w.]+)*,?\))?", re.ASCII
-)  # labels without a hash before 0.6.0
-
-
-def _before_0_6_0(label: str) -> str:
-    text = _dashed(label)
-    return text if PLAIN.fullmatch(label) else f"{text[:80]}-{zlib.crc32(label.encode()):08x}"
+def _name_before_0_6_0(label: str) -> str:
+    """The name that earlier versions gave to a label."""
+    name = _dashed(label)
+    if PLAIN.fullmatch(label):
+        return name
+    return f"{name[:80]}-{zlib.crc32(label.encode()):08x}"

@@ -1,5 +1,6 @@
 """The tables of a run that has ended: its summary, its clients and its partition."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,38 +17,55 @@ from fedsim.study.summary import fairness, summarise
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
-    """The tables of a run that has ended, into its journal.
+    """Add the tables of a run that has ended to its journal.
 
     Args:
-      journal: holds its rows.
+      journal: the journal, which has the rows of the run.
       run: the run.
-      who: method and seed.
+      who: the first columns of its rows: method, variation and seed.
       evaluate: the scenario's section.
-      several: whether there are more seeds, so that partitions have to be told apart.
+      several: whether there are more seeds, so that partitions need a column for them.
     """
-    rounds, clients = journal.records["rounds"], _clients(run, who["seed"], evaluate.clients)
+    clients = _clients(run, who["seed"], evaluate.clients)
     line = summarise(
-        rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason
+        journal.records["rounds"],
+        evaluate.metric,
+        evaluate.last,
+        evaluate.target,
+        run.status,
+        run.reason,
     )
     journal.add("summary", {**who, **line, **fairness(clients, run.status)})
     journal.add("clients", {**who, **clients})
+
     if run.plan.timetable.asynchronous:
         ages = np.flatnonzero(run.ages)
-        journal.add("staleness", {**who, "age": ages.tolist(), "messages": run.ages[ages].tolist()})
-    if (first := timeline(run.plan)) is not None:
-        journal.add("machines", {**who, **_columns(first, run.plan.federation)})
+        messages = run.ages[ages]
+        journal.add("staleness", {**who, "age": ages.tolist(), "messages": messages.tolist()})
+    shown = timeline(run.plan)
+    if shown is not None:
+        journal.add("machines", {**who, **_machines(shown, run.plan.federation)})
+
     seed = {"seed": who["seed"]} if several else {}
     journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
 
 
-def _columns(first: Timeline, federation: Federation) -> Record:
-    """The table of a timeline; a step of the server that takes the message of a flight may be after it."""
-    table: Record = {name: column.tolist() for name, column in first._asdict().items()}
-    closes = [None if end != end else end for end in table["closes"]]
-    return {**table, "client": federation.client_names[first.client].tolist(), "closes": closes}
+def _machines(shown: Timeline, federation: Federation) -> Record:
+    """The columns of `machines.csv`; a message in flight has no step of the server yet."""
+    table: Record = {name: column.tolist() for name, column in shown._asdict().items()}
+    table["client"] = federation.client_names[shown.client].tolist()
+    table["closes"] = [None if math.isnan(seconds) else seconds for seconds in table["closes"]]
+    return table
 
 
 def _clients(run: Run, seed: int, scored: int | str) -> Record:
+    """The columns of `clients.csv`.
+
+    Args:
+      run: a run that has ended.
+      seed: its seed, which draws the clients that are scored.
+      scored: as `evaluate.clients`.
+    """
     federation = run.plan.federation
     listed = _listed(federation, run.joined)
     joined = run.joined[listed]
@@ -56,32 +74,44 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
         "samples": run.plan.sizes[listed].tolist(),
     }
     if federation.classes and not federation.per_token:
-        table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
-    table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
+        classes = (federation.label_counts() > 0).sum(axis=1)  # [N, C] -> [N]
+        table["classes"] = classes[listed].tolist()
+    table["rounds_joined"] = joined.tolist()
+    table["bytes_up"] = run.sent[listed].tolist()
     if run.plan.machines.fleet.selective:
-        late, left = run.late[listed], run.left[listed]
+        late = run.late[listed]
+        left = run.left[listed]
         table["rounds_offered"] = (joined + late + left).tolist()
-        table |= {"rounds_late": late.tolist(), "rounds_left": left.tolist()}
-    table |= {"bytes_down": run.downlink.received[listed].tolist()}
+        table["rounds_late"] = late.tolist()
+        table["rounds_left"] = left.tolist()
+    table["bytes_down"] = run.downlink.received[listed].tolist()
+
     chosen = scored_clients(federation, seed, scored)
-    for of, (means, labels) in {
-        "global": client_scores(run, chosen),
-        "personal": personal_scores(run, chosen),
-    }.items():
+    scores = {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}
+    for model, (means, label_numbers) in scores.items():
+        numbers = label_numbers[listed].tolist()
         for name, values in means.items():
-            pairs = zip(values[listed].tolist(), labels[listed].tolist(), strict=True)
-            table[f"{of}_{name}"] = [value if n else None for value, n in pairs]
+            cells = []
+            for value, number in zip(values[listed].tolist(), numbers, strict=True):
+                cells.append(value if number else None)  # no score without labels
+            table[f"{model}_{name}"] = cells
     return table
 
 
 def _partition(federation: Federation, joined: np.ndarray) -> Record:
-    listed, counts = _listed(federation, joined), label_counts(federation)
-    skews = {name: numbers[listed] for name, numbers in federation.skews.items()}
-    return partition_rows(
-        counts._replace(clients=counts.clients[listed], samples=counts.samples[listed]), skews
+    """The columns of `partition.csv`; `joined` are the rounds in which each client took part."""
+    listed = _listed(federation, joined)
+    counts = label_counts(federation)
+    listed_counts = counts._replace(
+        clients=counts.clients[listed],
+        samples=counts.samples[listed],
     )
+    skews = {name: values[listed] for name, values in federation.skews.items()}
+    return partition_rows(listed_counts, skews)
 
 
 def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:
-    """Clients that tables list: all, or of more than LISTED those that ever took part."""
-    return np.arange(federation.N) if federation.N <= LISTED else np.flatnonzero(joined)
+    """The clients in the tables: all, or of more than LISTED those that ever took part."""
+    if federation.N <= LISTED:
+        return np.arange(federation.N)
+    return np.flatnonzero(joined)

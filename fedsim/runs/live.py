@@ -1,4 +1,4 @@
-"""The page of a run that another process is writing: read from what it has committed, written beside it."""
+"""The page of a run that another process is writing, made from what the run has committed."""
 
 import os
 import time
@@ -7,24 +7,29 @@ from pathlib import Path
 
 from fedsim.disk import files
 from fedsim.report.derived import PAGE
-from fedsim.runs import directory
 from fedsim.runs.derive import page_of_runs, rebuild
-from fedsim.runs.directory import LIVE
-from fedsim.runs.unfinished import ended
+from fedsim.runs.directory import LIVE, sound_record
+from fedsim.runs.lock import in_use
+from fedsim.runs.unfinished import is_complete
 
-EVERY = 5  # seconds between two pages; at most a tenth of the time is spent on them
-LEADS = (
+SECONDS = 5  # between two pages, at least
+PAUSE = 9  # a page that took t seconds is followed by 9 t seconds without: a tenth of the time
+
+# What `live.html` is replaced with when the run has ended.
+REDIRECT = (
     f'<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={PAGE}">'
     f'<title>fedsim</title><a href="{PAGE}">{PAGE}</a>\n'
 )
 
 
 def show(path: Path, refresh: int = 0) -> Path:
-    """Write the page of a run that goes on into `live.html`, the one file there that is not the run's own -> its path.
+    """Write the page of an unfinished run into `live.html` -> its path.
+
+    It is the only file in a run directory that is not part of the run.
 
     Args:
-      path: of the run directory, which is not claimed.
-      refresh: as of `page_of_runs`.
+      path: the run directory, which is not locked.
+      refresh: as `page_of_runs` takes it.
     """
     _publish(path / LIVE, page_of_runs([path], refresh))
     return path / LIVE
@@ -33,42 +38,55 @@ def show(path: Path, refresh: int = 0) -> Path:
 def follow(
     paths: Sequence[Path], out: Path | None, ask: Callable[[], bool], say: Callable[[Path], None]
 ) -> bool:
-    """Write the page anew every few seconds, as long as one of the runs goes on -> whether one did.
+    """Write a page every few seconds while one of the runs is in progress -> whether one was.
 
     Args:
-      paths: of run directories; a single one where `out` is None.
-      out: the page; None: `live.html` in the run directory, which leads to `report.html` at the end.
-      ask: whether to stop looking.
-      say: called with the page when it is there.
+      paths: the run directories; a single one where `out` is None.
+      out: the page; None: `live.html` in the run directory, which leads to `report.html` in the
+        end.
+      ask: whether to stop.
+      say: called with the page when it has been written for the first time.
 
     Raises:
       DirectoryError: when one holds no run.
       CheckpointError: for a log or a commit that is damaged.
     """
+    page = out or paths[0] / LIVE
     shown = False
-    while any(map(directory.in_use, paths)):
+    while any(map(in_use, paths)):
         began = time.monotonic()
-        page = out or paths[0] / LIVE
-        _publish(page, page_of_runs(paths, EVERY))
+        _publish(page, page_of_runs(paths, SECONDS))
         if not shown:
             say(page)
             shown = True
-        until = time.monotonic() + max(EVERY, 9 * (time.monotonic() - began))
-        while time.monotonic() < until and not ask():
-            time.sleep(0.1)
+        now = time.monotonic()
+        _wait(now + max(SECONDS, PAUSE * (now - began)), ask)
         if ask():
             return True
-    if shown and out is not None:
-        _publish(out, page_of_runs(paths))
-    elif shown:
-        if not (ended(directory.sound_record(paths[0])) and (paths[0] / PAGE).is_file()):
-            rebuild(paths[0])
-        _publish(paths[0] / LIVE, LEADS.encode())
+    if shown:
+        _publish_last(paths, out)
     return shown
 
 
+def _wait(until: float, ask: Callable[[], bool]) -> None:
+    """Wait until a time of `time.monotonic`, or until `ask` says to stop."""
+    while time.monotonic() < until and not ask():
+        time.sleep(0.1)
+
+
+def _publish_last(paths: Sequence[Path], out: Path | None) -> None:
+    """Write the page of runs that have ended; a page in a run directory leads to `report.html`."""
+    if out is not None:
+        _publish(out, page_of_runs(paths))
+        return
+    path = paths[0]
+    if not is_complete(sound_record(path)) or not (path / PAGE).is_file():
+        rebuild(path)
+    _publish(path / LIVE, REDIRECT.encode())
+
+
 def _publish(page: Path, content: bytes) -> None:
-    """Write a page under a name of this process' own, and give it its name: others may be writing the same one."""
+    """Write a page, which other processes may be writing, too: its draft has a unique name."""
     draft = page.with_name(f"{page.name}.{os.getpid()}")
     files.write(draft, content)
     with files.naming(page):

@@ -1,4 +1,4 @@
-"""The record of a run before it starts, and the part of it that decides every bit."""
+"""The record of a run before it starts, and the part of it that determines every bit."""
 
 import json
 from collections.abc import Sequence
@@ -8,60 +8,88 @@ from fedsim.assemble import Experiment
 from fedsim.disk.checkpoint import digest
 from fedsim.runs.changes import version_of_values
 from fedsim.runs.environment import numerical, surroundings
-from fedsim.runs.journal import CHANGEABLE
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 
+# Sections and keys of a scenario that a run may change when it resumes.
+CHANGEABLE = ("rounds", "checkpoint", "compare")
+
 
 def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
-    """The content of `run.json` before a run starts; its `identity` determines every bit of the result."""
-    hashes = {seed: plan.federation.fingerprint() for seed, plan in experiment.plans.items()}
+    """The content of `run.json` before a run starts.
+
+    Its `identity` determines every bit of the result.
+
+    Args:
+      experiment: what is run.
+      devices: the devices that it trains on.
+      supplied: names of what a Python program passed, and has to pass again to repeat the run.
+    """
+    scenario = experiment.scenario
     width = experiment.program.width
+
+    fingerprints = {}
+    for seed, plan in experiment.plans.items():
+        fingerprints[str(seed)] = plan.federation.fingerprint()
+    data_hash = next(iter(fingerprints.values()))["data"]  # seeds share the samples
+    partition_hashes = {seed: hashes["partition"] for seed, hashes in fingerprints.items()}
+    start_hashes = {str(seed): digest(shared) for seed, shared in experiment.shared.items()}
+
     record = {
         "status": "running",
-        "scenario": resolved_from(experiment.scenario),
+        "scenario": resolved_from(scenario),
         "method": experiment.method,
         "hashes": {
-            "scenario": experiment.scenario.hash(),
-            "data": next(iter(hashes.values()))["data"],
-            "partition": {str(seed): h["partition"] for seed, h in hashes.items()},
-            "start": {str(seed): digest(shared) for seed, shared in experiment.shared.items()},
+            "scenario": scenario.hash(),
+            "data": data_hash,
+            "partition": partition_hashes,
+            "start": start_hashes,
         },
-        "supplied": sorted(
-            supplied
-        ),  # what a Python program must hand over again to repeat the run
-        "own_links": own_links(experiment.scenario.spec),
+        "supplied": sorted(supplied),
+        "own_links": own_links(scenario.spec),
         "lanes": width.lanes,
         "block": width.block,
         "environment": numerical(devices),
-        "surroundings": surroundings(devices, roots_of(experiment.scenario.document)),
+        "surroundings": surroundings(devices, roots_of(scenario.document)),
     }
     return json.loads(json.dumps(record))
 
 
 def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
-    """The part of a record that determines the bits of its runs, or of one seed's run.
+    """The part of a record that determines the bits of its runs, or of the run of one seed.
 
-    In place of the version of fedsim it has the one since which the scenario has had its values (`changes`).
+    In place of fedsim's version it has the one since which the scenario's values have been the
+    same (`changes`).
     """
-    kept = ("method", "supplied", "own_links")
-    scenario = {
-        name: value
-        for name, value in without_hashed_paths(record["scenario"]).items()
-        if name not in CHANGEABLE
-    }
-    scenario["data"] = {
-        name: value for name, value in scenario["data"].items() if name != "resident_mb"
-    }
-    hashes = {name: value for name, value in record["hashes"].items() if name != "scenario"}
+    scenario = _without(without_hashed_paths(record["scenario"]), *CHANGEABLE)
+    scenario["data"] = _without(scenario["data"], "resident_mb")
+    hashes = _without(record["hashes"], "scenario")
     if seed is not None:
-        scenario.pop("seeds")
-        hashes = {
-            name: h[str(seed)] if isinstance(h, dict) else h for name, h in hashes.items()
-        } | {"seed": seed}
+        del scenario["seeds"]
+        hashes = _hashes_of_seed(hashes, seed)
+
     environment = dict(record["environment"])
     if "fedsim" in environment:
         environment["fedsim"] = version_of_values(scenario, str(environment["fedsim"]))
-    parts = {name: record[name] for name in kept}
-    return {"scenario": scenario, "hashes": hashes, **parts, "environment": environment}
+    return {
+        "scenario": scenario,
+        "hashes": hashes,
+        "method": record["method"],
+        "supplied": record["supplied"],
+        "own_links": record["own_links"],
+        "environment": environment,
+    }
+
+
+def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """A mapping without some of its entries."""
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def _hashes_of_seed(hashes: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The hashes of one seed: its own where there is one for every seed, else the shared one."""
+    chosen = {}
+    for name, value in hashes.items():
+        chosen[name] = value[str(seed)] if isinstance(value, dict) else value
+    return {**chosen, "seed": seed}

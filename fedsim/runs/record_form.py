@@ -1,10 +1,15 @@
-"""The form of a `run.json`: which entries it has, and of which type, so that a stranger's is checked once and then read."""
+"""The form of a `run.json`: its entries and their types.
+
+A record that may be a stranger's is checked against it once, and then read without further checks.
+"""
 
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fedsim.study.summary import SCORES
+
+FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)  # part of one, which leads nowhere
 
 
 class Every(NamedTuple):
@@ -18,73 +23,109 @@ def count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def positive(value: Any) -> bool:
+    """Whether a value is an integer above 0."""
+    return count(value) and value > 0
+
+
 def number(value: Any) -> bool:
     """Whether a value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def maybe(form: Any) -> Callable[[Any], bool]:
-    """A value of this form, or none."""
-    return lambda value: value is None or not any(misfits(value, form))
+def seeds(value: Any) -> bool:
+    """Whether a value is a list of seeds, at least one."""
+    return isinstance(value, list) and value != [] and all(map(count, value))
+
+
+def malicious(value: Any) -> bool:
+    """Whether a value is a share of the clients, or a list of them."""
+    return number(value) or isinstance(value, list)
+
+
+def method_entry(value: Any) -> bool:
+    """Whether a value names a method, or describes one."""
+    return isinstance(value, str | dict)
+
+
+def file_name(value: Any) -> bool:
+    """Whether a value is a part of a file name."""
+    return isinstance(value, str) and FILE_NAME.fullmatch(value) is not None
+
+
+def score(value: Any) -> bool:
+    """Whether a value names a score."""
+    return value in SCORES
 
 
 def anything(value: Any) -> bool:
     """Any value: it is only printed or compared."""
+    del value
     return True
 
 
-FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)  # a part of one, which leads nowhere
+def optional(form: Any) -> Callable[[Any], bool]:
+    """A value of a form, or None."""
+
+    def is_optional(value: Any) -> bool:
+        return value is None or not any(misfits(value, form))
+
+    return is_optional
+
+
 LINK = {"kind": str}
-SCENARIO = {  # resolved; as far as it is looked at before it is read, or without being read
+
+# The resolved scenario, as far as anything looks at it without reading it as a scenario.
+SCENARIO = {
     "name": str,
     "rounds": count,
-    "seeds": lambda value: isinstance(value, list) and value != [] and all(map(count, value)),
+    "seeds": seeds,
     "data": {
         "kind": str,
-        "partition": {**LINK, "path?": maybe(str)},
-        "clients?": maybe(count),
-        "path?": maybe(str),
+        "partition": {**LINK, "path?": optional(str)},
+        "clients?": optional(count),
+        "path?": optional(str),
     },
-    "model": {"kind": str, "loss?": maybe(str)},
-    "fleet?": {"malicious?": lambda value: number(value) or not any(misfits(value, [anything]))},
+    "model": {"kind": str, "loss?": optional(str)},
+    "fleet?": {"malicious?": malicious},
     "cohort": LINK,
     "client": {"kind": str, "lr": anything, "batch": anything},
     "wire?": [LINK],
     "server": [LINK],
     "evaluate": {
-        "every": lambda value: count(value) and value > 0,
-        "last": lambda value: count(value) and value > 0,
+        "every": positive,
+        "last": positive,
         "metric": str,
-        "target?": maybe(number),
+        "target?": optional(number),
     },
     "numerics?": dict,
     "compare?": {
-        "methods?": [lambda value: isinstance(value, str | dict)],
-        "vary?": maybe(Every([anything])),
-        "tune?": maybe(Every([anything])),
+        "methods?": [method_entry],
+        "vary?": optional(Every([anything])),
+        "tune?": optional(Every([anything])),
     },
 }
 RECORD = {
     "status": str,
     "scenario": SCENARIO,
     "method": str,
-    "names?": Every(
-        lambda value: isinstance(value, str) and FILE_NAME.fullmatch(value) is not None
-    ),
+    "names?": Every(file_name),
     "hashes": {
         "scenario": str,
-        **dict.fromkeys(("data?",), str),
-        **dict.fromkeys(("partition?", "start?", "cells?"), Every(str)),
+        "data?": str,
+        "partition?": Every(str),
+        "start?": Every(str),
+        "cells?": Every(str),
     },
     "supplied": [str],
     "own_links": Every(str),
-    "environment": {"threads?": maybe(count)},
+    "environment": {"threads?": optional(count)},
     "surroundings": {
         "command": [str],
         "devices": [str],
         "cores": anything,
         "platform": str,
-        "git?": maybe({"commit": str}),
+        "git?": optional({"commit": str}),
     },
     "wall_seconds?": number,
     "unfinished?": {"mark": str, "runs": Every([count]), "files?": [str]},
@@ -94,7 +135,7 @@ RECORD = {
 COMPARISON = {
     **RECORD,
     "baseline": str,
-    "score": lambda value: value in SCORES,
+    "score": score,
     "cells": [{"method": str}],
     "planned?": Every({"rounds": count, "seeds": [count]}),
     "halves?": Every(str),
@@ -103,63 +144,76 @@ COMPARISON = {
 
 
 def malformed(record: dict[str, Any], *needed: str) -> list[str]:
-    """Entries of a record that are not as a run or a comparison writes them.
+    """The entries of a record that are not as a run or a comparison writes them.
 
     Args:
-      record: of a `run.json`.
-      needed: entries that one of a run that has ended has.
+      record: the content of a `run.json`.
+      needed: names of entries that only the record of a finished run has, and this one must have.
     """
-    kind = record.get("kind", "run")
-    form = {"run": RECORD, "compare": COMPARISON}.get(kind) if isinstance(kind, str) else None
     missing = [name for name in needed if name not in record]
-    return [*missing, *(misfits(record, form) if form else ("kind",))]
+    kind = record.get("kind", "run")
+    if kind == "run":
+        return [*missing, *misfits(record, RECORD)]
+    if kind == "compare":
+        return [*missing, *misfits(record, COMPARISON)]
+    return [*missing, "kind"]
 
 
 def misfits(value: Any, form: Any, path: str = "") -> Iterator[str]:
-    """Dotted paths of values that are not of a form.
+    """The dotted paths of values that are not of a form.
 
     Args:
-      value: of JSON.
-      form: a type; a condition; `[form]` of a list's members; `Every(form)` of a mapping's values; or a dictionary of the
-        forms of a mapping's entries, those with `?` behind their names need not be there, and others may.
-      path: of the value.
+      value: a value of JSON.
+      form: a type; a condition; `[form]` of a list's members; `Every(form)` of a mapping's values;
+        or a dictionary with the forms of a mapping's entries, of which those whose names end with
+        `?` may be missing. Other entries are allowed.
+      path: where the value is.
     """
-    inside: Iterator[tuple[str, Any, Any]] = iter(())
     if isinstance(form, type):
-        fits = isinstance(value, form)
+        if not isinstance(value, form):
+            yield path
     elif isinstance(form, list):
-        fits = isinstance(value, list)
-        inside = (
-            (f"{path}[{i}]", member, form[0]) for i, member in enumerate(value if fits else ())
-        )
+        yield from _misfits_of_members(value, form[0], path)
     elif isinstance(form, Every):
-        fits = isinstance(value, dict)
-        inside = (
-            (_dotted(path, name), entry, form.form)
-            for name, entry in (value if fits else {}).items()
-        )
+        yield from _misfits_of_values(value, form.form, path)
     elif isinstance(form, dict):
-        fits = isinstance(value, dict)
-        inside = (
-            (_dotted(path, name.rstrip("?")), *_entry(value, name, one))
-            for name, one in form.items()
-            if fits
-        )
-    else:
-        fits = form(value)
-    if not fits:
+        yield from _misfits_of_entries(value, form, path)
+    elif not form(value):
         yield path
-    for inner_path, inner, inner_form in inside:
-        yield from misfits(inner, inner_form, inner_path)
 
 
-def _entry(value: dict[str, Any], name: str, form: Any) -> tuple[Any, Any]:
-    """An entry of a mapping and its form; one that is missing is of its form where it may be."""
-    key = name.rstrip("?")
-    return (
-        (value[key], form) if key in value else (None, anything if name != key else lambda _: False)
-    )
+def _misfits_of_members(value: Any, form: Any, path: str) -> Iterator[str]:
+    """Misfits of a list whose members all have one form."""
+    if not isinstance(value, list):
+        yield path
+        return
+    for index, member in enumerate(value):
+        yield from misfits(member, form, f"{path}[{index}]")
+
+
+def _misfits_of_values(value: Any, form: Any, path: str) -> Iterator[str]:
+    """Misfits of a mapping whose values all have one form."""
+    if not isinstance(value, dict):
+        yield path
+        return
+    for name, entry in value.items():
+        yield from misfits(entry, form, _dotted(path, name))
+
+
+def _misfits_of_entries(value: Any, forms: dict[str, Any], path: str) -> Iterator[str]:
+    """Misfits of a mapping whose entries have a form each."""
+    if not isinstance(value, dict):
+        yield path
+        return
+    for name, form in forms.items():
+        key = name.removesuffix("?")
+        inner_path = _dotted(path, key)
+        if key in value:
+            yield from misfits(value[key], form, inner_path)
+        elif key == name:
+            yield inner_path
 
 
 def _dotted(path: str, name: str) -> str:
+    """The path of an entry."""
     return f"{path}.{name}" if path else name

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a scenario, of all stages at once, before anything is trained."""
+"""Everything that is wrong with a scenario, at all stages, found before anything is trained."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fedsim.assemble.checked import checked
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
-from fedsim.errors import DataError, ScenarioError
+from fedsim.errors import DataError, Problem, ScenarioError
 from fedsim.runs.cells import Tried, try_cells
 from fedsim.runs.sweep import cached_partition
 from fedsim.scenario import Scenario, read
@@ -26,7 +26,7 @@ class Compared(NamedTuple):
     score: str | None = None
 
 
-def read_whole(
+def read_checked(
     source: Any,
     edits: tuple[str, ...] = (),
     data_roots: Iterable[Any] = (),
@@ -34,14 +34,14 @@ def read_whole(
     compared: Compared | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """A scenario as `read` makes it; what is wrong is said of all stages, not of reading alone.
+    """Read a scenario; one that is refused is refused with the problems of all later stages, too.
 
     Args:
-      source: path, mapping or `Scenario`.
-      edits: `PATH=VALUE` as of `--set`.
-      data_roots: as of `read`.
-      device: to compute on.
-      compared: what is to be compared, where the cells are to be tried as well.
+      source: a path, a mapping or a `Scenario`.
+      edits: `PATH=VALUE` texts, as `--set` takes them.
+      data_roots: as `read` takes them.
+      device: the devices to compute on.
+      compared: what is to be compared, if the cells of a comparison are to be tried.
       given: `data`, `model`, `params` and `loss` of a Python program.
 
     Raises:
@@ -59,15 +59,16 @@ def completed(
     compared: Compared | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Refusal:
-    """A refusal together with what the stages behind it refuse; arguments as of `read_whole`."""
+    """A refusal together with those of the later stages; for arguments see `read_checked`."""
     if error.mended is None:
         return error
-    # what is left of a refused scenario is nobody's: should looking at it fail, what is known already is said
+    # Nobody promises that what is left of a refused scenario can be checked: if that fails, what is
+    # known already is reported.
     with contextlib.suppress(Exception):
         try:
             refuse(error.mended, device, compared, given, before=error)
-        except (ScenarioError, DataError) as whole:
-            return whole
+        except (ScenarioError, DataError) as refusal:
+            return refusal
     return error
 
 
@@ -78,13 +79,13 @@ def refuse(
     given: Mapping[str, Any] | None = None,
     before: ScenarioError | None = None,
 ) -> Tried | None:
-    """Refuse a scenario with all that is wrong with it and with the cells of its comparison.
+    """Refuse a scenario with everything that is wrong with it and with the cells of its comparison.
 
     Args:
       scenario: as read, or what is left of one that was refused.
-      device: as of `read_whole`.
-      compared: likewise.
-      given: likewise.
+      device: as `read_checked` takes it.
+      compared: as `read_checked` takes it.
+      given: as `read_checked` takes it.
       before: what was refused already.
 
     Returns:
@@ -101,25 +102,34 @@ def refuse(
     partition = cached_partition()
     with numerics(scenario, device=device):
         problems.attempt(checked, scenario, *inputs.values(), partition)
+
     tried = None
     if compared is not None and (scenario.spec.compare.methods or any(compared)):
         draft = draft_of(scenario, *compared)
         if draft.problems:
             problems.add(ScenarioError(draft.problems, scenario.document.file))
-        known = [
-            problem
-            for error in problems.errors
-            if isinstance(error, ScenarioError)
-            for problem in error.problems
-        ]
-        data = [
-            line
-            for error in problems.errors
-            if isinstance(error, DataError)
-            for line in error.lines
-        ]
-        tried = try_cells(draft, device, partition, known, data)
+        known = _problems_of_scenario(problems.errors)
+        known_lines = _lines_of_data(problems.errors)
+        tried = try_cells(draft, device, partition, known, known_lines)
         if tried.problems:
             problems.add(ScenarioError(tried.problems, scenario.document.file))
     problems.raise_all()
     return tried
+
+
+def _problems_of_scenario(errors: Iterable[Refusal]) -> list[Problem]:
+    """The problems of a scenario."""
+    problems = []
+    for error in errors:
+        if isinstance(error, ScenarioError):
+            problems += error.problems
+    return problems
+
+
+def _lines_of_data(errors: Iterable[Refusal]) -> list[str]:
+    """The lines about its data."""
+    lines = []
+    for error in errors:
+        if isinstance(error, DataError):
+            lines += error.lines
+    return lines

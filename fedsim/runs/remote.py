@@ -1,7 +1,8 @@
-"""What happens on a worker of a cluster: runs of a comparison, played by a process of their own, whose files are sent back.
+"""What happens on a worker of a cluster: a new process executes runs, whose files are sent back.
 
-The process of the worker itself imports nothing of this but what stands in this file: what ran there before, its threads
-and its numerics, decide no bit. A process that is no longer wanted, or whose worker is gone, ends.
+The worker's own process imports nothing but this file, so that whatever ran in it before, its
+threads and its numerics, decides no bits. The new process ends when nobody wants its runs any more,
+or when the worker is gone.
 """
 
 import asyncio
@@ -17,128 +18,149 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from fedsim.runs.executor import Part, Run
+    from fedsim.runs.executor import RunKey, Runs
     from fedsim.runs.terms import Terms
 
-ORDER, ANSWER, SAID, RUN = (
-    "order",
-    "answer.json",
-    "said",
-    "run",
-)  # files of a part, beside one another
-Folder = dict[str, bytes]  # the files of a run's log and commits, by name
+# Files and folders of an order, in a temporary folder.
+ORDER = "order"
+ANSWER = "answer.json"
+OUTPUT = "output"
+RUN = "run"
+
+MAX_CHARACTERS = 300  # of a reason
+
+FolderContent = dict[str, bytes]  # the files of a run's log and commits, by name
 
 
 class Order(NamedTuple):
-    """Runs that are to be played; none of them: only the terms are compared.
+    """Runs that are to be executed; without any, only the terms are compared.
 
     Attributes:
-      terms: of the comparison.
-      runs: configurations, without their scenarios, and the seeds of each.
-      begun: what there is of each run.
+      terms: the terms of the comparison.
+      runs: the runs, without their scenarios.
+      existing: what each run has committed already.
     """
 
     terms: "Terms"
-    runs: "Part"
-    begun: "Mapping[Run, Folder]"
+    runs: "Runs"
+    existing: "Mapping[RunKey, FolderContent]"
 
 
-def play(
-    order: bytes, wanted: Callable[[], bool] | None = None
-) -> "tuple[dict[Run, Folder], dict[str, str]]":
-    """Play what was ordered, in a process that ends with this one -> (files of the runs; why by label, of what cannot be run).
+# ------------------------------------------------------------------------ in the worker's process
+
+
+def execute_order(
+    order: bytes, is_wanted: Callable[[], bool] | None = None
+) -> "tuple[dict[RunKey, FolderContent], dict[str, str]]":
+    """Execute an order in a new process, which ends with this one.
 
     Args:
-      order: pickled.
-      wanted: asked now and then whether to go on; left out: the worker is asked whether its task was cancelled.
+      order: a pickled `Order`.
+      is_wanted: asked repeatedly whether to continue; left out: whether the task of this thread has
+        been cancelled.
+
+    Returns:
+      The files of the runs, and by label why configurations cannot be run.
 
     Raises:
-      RuntimeError: in one line: the terms cannot be met here, or the process is gone.
+      RuntimeError: in one line: the terms are not met here, or the process has died.
     """
-    wanted = wanted or _wanted()
+    is_wanted = is_wanted or _task_is_wanted()
     with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
         folder = Path(name)
         (folder / ORDER).write_bytes(order)
-        command = [sys.executable, "-P", "-m", __name__, name, str(os.getpid())]
-        with (folder / SAID).open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            try:
-                while process.poll() is None and wanted():
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(0.5)
-            finally:
-                process.kill()
-                process.wait()
+        code = _run_process(folder, is_wanted)
         if not (folder / ANSWER).exists():
-            raise RuntimeError(_last_words(folder / SAID, process.returncode))
+            raise RuntimeError(_reason(folder / OUTPUT, code))
         answer = json.loads((folder / ANSWER).read_text())
         if answer["differs"]:
             raise RuntimeError(answer["differs"])
-        runs = {
-            (label, seed): folder_content(folder / RUN / at) for label, seed, at in answer["runs"]
-        }
+        runs = {}
+        for label, seed, path in answer["runs"]:
+            runs[label, seed] = folder_content(folder / RUN / path)
         return runs, answer["failed"]
 
 
+def _run_process(folder: Path, is_wanted: Callable[[], bool]) -> int:
+    """Run `main` in a new process until it ends or is no longer wanted -> its return code."""
+    command = [sys.executable, "-P", "-m", __name__, str(folder), str(os.getpid())]
+    with (folder / OUTPUT).open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            while process.poll() is None and is_wanted():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+        finally:
+            process.kill()
+            process.wait()
+    return process.returncode
+
+
 async def compare_terms(order: bytes) -> str:
-    """Whether the terms of an order can be met here, tried while the worker goes on with its own -> why not."""
+    """Why this worker does not meet the terms of an order; empty where it does.
+
+    Meanwhile the worker continues with its other work.
+    """
     try:
-        await asyncio.to_thread(play, order, lambda: True)
+        await asyncio.to_thread(execute_order, order, lambda: True)
     except RuntimeError as error:
         return str(error)
     return ""
 
 
-def _wanted() -> Callable[[], bool]:
-    """Whether the scheduler still asks for the task that this thread plays."""
+def _task_is_wanted() -> Callable[[], bool]:
+    """A function that tells whether the scheduler still asks for the task of this thread."""
     from distributed import get_worker
 
     worker = get_worker()
     key = worker.get_current_task()
 
-    def wanted() -> bool:
+    def is_wanted() -> bool:
         task = worker.state.tasks.get(key)
         return task is not None and task.state not in ("cancelled", "resumed")
 
-    return wanted
+    return is_wanted
 
 
-def _last_words(said: Path, code: int) -> str:
-    """Why a process ended, by the last line that it printed."""
-    lines = said.read_text(errors="replace").split("\n")
-    last = next((line.strip() for line in lines[::-1] if line.strip()), "")
-    return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'}{f': {last}' * bool(last)}"[
-        :300
-    ]
+def _reason(output: Path, code: int) -> str:
+    """Why a process ended without an answer: its return code, and the last line that it printed."""
+    end = f"signal {-code}" if code < 0 else f"code {code}"
+    text = f"the process ended with {end}"
+    for line in reversed(output.read_text(errors="replace").split("\n")):
+        if line.strip():
+            text += f": {line.strip()}"
+            break
+    return text[:MAX_CHARACTERS]
 
 
-def folder_content(folder: Path) -> Folder:
-    """What there is of a run in its folder; nothing where it never began."""
-    return (
-        {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-        if folder.is_dir()
-        else {}
-    )
+def folder_content(folder: Path) -> FolderContent:
+    """The files in a run's folder; none where it never started."""
+    if not folder.is_dir():
+        return {}
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-# ----------------------------------------------------------------------------------------- in the process of its own
+# ----------------------------------------------------------------------------- in the new process
 
 
 def main(name: str, parent: str) -> None:
-    """Read an order, play it, and write the answer."""
+    """Read an order, execute it, and write the answer."""
     from fedsim.runs.spawned import end_with
 
     end_with(int(parent))
     folder = Path(name)
     order: Order = pickle.loads((folder / ORDER).read_bytes())
-    answer = {"differs": "", "runs": [], "failed": {}, **_answered(order, folder)}
-    (folder / f"{ANSWER}.tmp").write_text(json.dumps(answer))
-    os.replace(folder / f"{ANSWER}.tmp", folder / ANSWER)
-    os._exit(0)  # nothing else is to be done, and taking a process down takes a second
+    answer = {"differs": "", "runs": [], "failed": {}, **_answer(order, folder)}
+
+    # Renamed when it is complete: a process may die while it writes.
+    draft = folder / f"{ANSWER}.tmp"
+    draft.write_text(json.dumps(answer))
+    os.replace(draft, folder / ANSWER)
+    os._exit(0)  # an orderly shutdown would take a second
 
 
-def _answered(order: Order, folder: Path) -> dict[str, Any]:
-    """Compare the terms, and play the runs where they are met."""
+def _answer(order: Order, folder: Path) -> dict[str, Any]:
+    """Compare the terms, and execute the runs where they are met."""
     from fedsim.assemble.experiment import numerics
     from fedsim.errors import Failure
     from fedsim.runs.executor import with_scenarios
@@ -146,47 +168,49 @@ def _answered(order: Order, folder: Path) -> dict[str, Any]:
     from fedsim.scenario import read
 
     terms = order.terms
-    with contextlib.suppress(OSError):  # it may not be there; then paths of data are not, either
+    with contextlib.suppress(OSError):  # without the directory, relative paths of data are missing
         os.chdir(terms.directory)
     try:
         _enable(terms, folder)
         with numerics(read(terms.document), terms.threads, terms.device) as devices:
             runs = with_scenarios(order.runs, terms.document)
-            lines = differing(terms, devices)
-    except Failure as error:  # what could be read where it was written cannot be read here
+            differences = differing(terms, devices)
+    except Failure as error:  # what could be read where it was sent from cannot be read here
         return {"differs": " ".join(str(error).split())}
-    if lines or not runs:
-        return {"differs": "; ".join(lines)}
-    return _played(order._replace(runs=runs), folder / RUN)
+    if differences or not runs:
+        return {"differs": "; ".join(differences)}
+    return _execute(order._replace(runs=runs), folder / RUN)
 
 
 def _enable(terms: "Terms", folder: Path) -> None:
-    """Enable the plug-ins, those that are files from files with the same text."""
+    """Enable the plug-ins; those that are files are written here first."""
     from fedsim.scenario import enable
 
     for number, (plugin, text) in enumerate(terms.plugins):
-        if text is not None:
+        if text is None:
+            enable(plugin)
+        else:
             path = folder / "plugins" / str(number) / Path(plugin).name
             path.parent.mkdir(parents=True)
             path.write_bytes(text)
-            plugin = str(path)
-        enable(plugin)
+            enable(str(path))
 
 
-def _played(order: Order, path: Path) -> dict[str, Any]:
-    """Go on with the runs from what there is of them, and say which there are."""
+def _execute(order: Order, path: Path) -> dict[str, Any]:
+    """Resume the runs from what they have committed -> their folders, and why some failed."""
     from fedsim.runs.filenames import Layout, names_of
-    from fedsim.runs.sweep import played
+    from fedsim.runs.sweep import run_sweep
 
-    layout = Layout(path, names_of(label for label, _ in order.begun))
-    for run, files in order.begun.items():
+    layout = Layout(path, names_of(label for label, _ in order.existing))
+    for run, content in order.existing.items():
         folder = layout.folder(*run)
         folder.mkdir(parents=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-    failed = played(order.runs, layout, order.terms.device, order.terms.threads)
-    places = [(*run, os.path.relpath(layout.folder(*run), path)) for run in order.begun]
-    return {"runs": places, "failed": failed}
+        for name, data in content.items():
+            (folder / name).write_bytes(data)
+
+    reasons = run_sweep(order.runs, layout, order.terms.device, order.terms.threads)
+    folders = [(*run, os.path.relpath(layout.folder(*run), path)) for run in order.existing]
+    return {"runs": folders, "failed": reasons}
 
 
 if __name__ == "__main__":

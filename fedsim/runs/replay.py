@@ -1,4 +1,4 @@
-"""A seed as a run directory has it, and the same seed once more: replayed and compared bit by bit.
+"""A seed as a run directory records it, and its replay, which is compared bit by bit.
 
 Nothing is written into that directory: what a replay needs of it is copied to a temporary folder.
 """
@@ -21,41 +21,50 @@ from fedsim.disk.checkpoint import Snapshot, named
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
-from fedsim.engine.run import CommitPoint, Run
+from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.engine.store import OnDisk
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
-from fedsim.runs.commits import LOG, Commit, commits, read_commit, read_log
+from fedsim.runs.commits import LOG, Commit, commit_files, read_commit, read_log
+from fedsim.runs.differences import differences
 from fedsim.runs.filenames import Layout, layout_of
 from fedsim.runs.final_tables import add_final_tables
-from fedsim.runs.journal import Journal, differences
+from fedsim.runs.journal import Journal
 from fedsim.runs.record import identity
 from fedsim.runs.result import OPTIONAL
 
-CHUNK = 1 << 26  # bytes of client memory that are compared at a time
+CHUNK_BYTES = 1 << 26  # of client memory that are compared at a time
+FINAL_TABLES = ("summary", "clients", "partition", *OPTIONAL)
 
 
-class Recorded(NamedTuple):
-    """One seed as a run directory has it."""
+class RecordedSeed(NamedTuple):
+    """One seed as a run directory records it.
 
-    layout: Layout  # of the run directory
-    who: Record  # method and seed
+    Attributes:
+      layout: the files of the run directory.
+      who: the first columns of its rows: method and seed.
+      tables: its rows by table.
+      commits: the states that it committed, oldest first; the last one is the end.
+    """
+
+    layout: Layout
+    who: Record
     tables: dict[str, list[Record]]
-    commits: list[Snapshot]  # oldest first; the last one is the end
+    commits: list[Snapshot]
 
     @property
     def rows(self) -> list[Record]:
-        """Its lines of `rounds.csv`."""
+        """Its rows of `rounds.csv`."""
         return self.tables.get("rounds", [])
 
     @property
     def end(self) -> dict[str, Any]:
-        """Plain values of its state at the end."""
+        """Plain values of its final state."""
         return self.commits[-1].values
 
     @property
     def folder(self) -> Path:
-        """Where its log and its commits lie."""
+        """The folder of its log and its commits."""
         return self.layout.folder(self.who["method"], self.who["seed"])
 
     @property
@@ -64,89 +73,110 @@ class Recorded(NamedTuple):
         return self.layout.model(self.who["method"], self.who["seed"])
 
 
-def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
-    """Read a seed's log and commits, which have to fit each other and the record.
+# -------------------------------------------------------------------------- reading a recorded seed
+
+
+def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
+    """Read the log and the commits of a seed, which have to match each other and the record.
+
+    Args:
+      path: the run directory.
+      record: its record.
+      seed: the seed.
 
     Raises:
-      CheckpointError: where they do not.
+      CheckpointError: where they do not match.
     """
     layout = layout_of(path, record)
     folder = layout.folder(record["method"], seed)
-    paths = commits(folder)
+    paths = commit_files(folder)
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
     with files.naming(folder):
-        *before, end = [_of_this_run(name, identity(record, seed)) for name in paths]
-        for commit in before:
-            # a run that was made longer took back the lines after its former end
-            read_log(commit, commit.whole if commit.status == "running" else commit.open)
-        tables = read_log(end, end.whole).tables
-        if (folder / LOG).stat().st_size > end.whole.length:
-            raise CorruptError(f"{end.path}: does not fit {LOG}, which goes on behind it")
-    who = {"method": record["method"], "seed": seed}
-    states = [commit.run for commit in (*before, end)]
-    return Recorded(layout=layout, who=who, tables=tables, commits=states)
-
-
-def _of_this_run(path: Path, expected: dict[str, Any]) -> Commit:
-    """A commit that is one of this run."""
-    commit = read_commit(path)
-    others = [
-        f"{path}: {field}: {one}, in the record {two}"
-        for field, one, two in differences(commit.identity, expected)
-    ]
-    if others:
-        raise CheckpointError("\n".join(others))
-    if not isinstance(commit.run.values.get("first"), str) or commit.round < 0:
-        raise CorruptError(f"{path}: is of no run")
-    return commit
-
-
-def replayed(was: Recorded, experiment: Experiment, whole: bool) -> Iterator[tuple[str, list[str]]]:
-    """Replay a seed (inside `numerics`) -> which rounds, and how they differ from the recorded ones.
-
-    Args:
-      was: the seed as recorded.
-      experiment: the run, built anew.
-      whole: every round, instead of the first one and those after the older of the two kept commits.
-    """
-    before = was.commits[-2] if len(was.commits) > 1 and not whole else None
-    last = was.end["round"]
-    if before is not None:
-        yield "round 1", _first_round(was, experiment)
-    first = before.values["round"] + 1 if before else min(last, 1)
-    yield (
-        f"rounds {first} to {last}" if first < last else f"round {last}",
-        _last_rounds(was, experiment, before),
+        commits = [_commit_of_run(file, identity(record, seed)) for file in paths]
+        for commit in commits[:-1]:
+            # A run that was made longer has dropped the rows after its former end.
+            read_log(commit, commit.full if commit.status == "running" else commit.reopened)
+        end = commits[-1]
+        tables = read_log(end, end.full).tables
+        if (folder / LOG).stat().st_size > end.full.length:
+            raise CorruptError(f"{end.path}: does not match {LOG}, which is longer")
+    return RecordedSeed(
+        layout=layout,
+        who={"method": record["method"], "seed": seed},
+        tables=tables,
+        commits=[commit.run for commit in commits],
     )
 
 
-def _first_round(was: Recorded, experiment: Experiment) -> list[str]:
-    with _run(was, experiment) as (run, _):
-        problems = _other_rows(run, was, experiment, until=1)
-    if not problems and run.first != was.end["first"]:
-        problems = ["the server after round 1 is another one"]
+def _commit_of_run(path: Path, expected: dict[str, Any]) -> Commit:
+    """Read a commit, which has to have the identity of the run."""
+    commit = read_commit(path)
+    lines = []
+    for field, in_commit, in_record in differences(commit.identity, expected):
+        lines.append(f"{path}: {field}: {in_commit}, in the record {in_record}")
+    if lines:
+        raise CheckpointError("\n".join(lines))
+    if not isinstance(commit.run.values.get("first"), str) or commit.round < 0:
+        raise CorruptError(f"{path}: is not the commit of a run")
+    return commit
+
+
+# --------------------------------------------------------------------------------- replaying it
+
+
+def replayed(
+    seed: RecordedSeed, experiment: Experiment, whole: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Replay a seed (inside `numerics`) -> the rounds in words, and how they differ.
+
+    Args:
+      seed: the seed as recorded.
+      experiment: the experiment, built again.
+      whole: replay every round, instead of the first one and those after the older commit.
+    """
+    before = None
+    first = min(seed.end["round"], 1)
+    if len(seed.commits) > 1 and not whole:
+        yield "round 1", _replay_first_round(seed, experiment)
+        before = seed.commits[-2]
+        first = before.values["round"] + 1
+    last = seed.end["round"]
+    rounds = f"rounds {first} to {last}" if first < last else f"round {last}"
+    yield rounds, _replay_last_rounds(seed, experiment, before)
+
+
+def _replay_first_round(seed: RecordedSeed, experiment: Experiment) -> list[str]:
+    """Replay round 1 from the start model -> differences."""
+    with _temporary_run(seed, experiment) as (run, _):
+        problems = _differing_rows(run, seed, experiment, until=1)
+    if not problems and run.first != seed.end["first"]:
+        problems = ["the server after round 1 differs"]
     return problems
 
 
-def _last_rounds(was: Recorded, experiment: Experiment, before: Snapshot | None) -> list[str]:
-    with _run(was, experiment) as (run, folder):
+def _replay_last_rounds(
+    seed: RecordedSeed, experiment: Experiment, before: Snapshot | None
+) -> list[str]:
+    """Replay the rounds after a commit (None: all rounds), and compare the end -> differences."""
+    with _temporary_run(seed, experiment) as (run, folder):
         try:
             if before is not None:
                 with files.naming(folder):
-                    for rows in was.folder.glob("memory-*.rows"):
+                    for rows in seed.folder.glob("memory-*.rows"):
                         shutil.copyfile(rows, folder / rows.name)
                 _restore(run, before)
-            return _other_rows(run, was, experiment) or _other_end(run, was, experiment, folder)
+            problems = _differing_rows(run, seed, experiment)
+            return problems or _differing_end(run, seed, experiment, folder)
         except CheckpointError as error:
             return str(error).splitlines()
 
 
 @contextlib.contextmanager
-def _run(was: Recorded, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
-    """A run of the seed from its start, in a temporary folder."""
+def _temporary_run(seed: RecordedSeed, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
+    """A run of the seed from its start, and the temporary folder that it uses."""
     with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
-        run = experiment.run(was.who["seed"], folder=Path(name))
+        run = experiment.run(seed.who["seed"], folder=Path(name))
         try:
             yield run, Path(name)
         finally:
@@ -155,135 +185,192 @@ def _run(was: Recorded, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
 
 
 def _restore(run: Run, snapshot: Snapshot) -> None:
+    """Restore a run from a commit."""
     try:
         run.restore(snapshot)
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-    ) as error:  # a commit that is whole, and was not written by a run
-        raise CorruptError(
-            f"the commit of round {snapshot.values['round']} is damaged: {error!r}"
-        ) from None
+    except (KeyError, IndexError, TypeError) as error:
+        # The commit is intact, but no run has written it.
+        reason = f"the commit of round {snapshot.values['round']} is damaged: {error!r}"
+        raise CorruptError(reason) from None
 
 
-def _other_rows(
-    run: Run, was: Recorded, experiment: Experiment, until: int | None = None
+# ------------------------------------------------------------------------------- comparing rows
+
+
+def _differing_rows(
+    run: Run, seed: RecordedSeed, experiment: Experiment, until: int | None = None
 ) -> list[str]:
-    """Go on to a round (None: the end), or to the first row that is not the recorded one."""
+    """Continue a run, and compare its rows with the recorded ones, until the first that differs.
+
+    Args:
+      run: the run.
+      seed: the seed as recorded.
+      experiment: the experiment, built again.
+      until: the round after which to stop; None: the end.
+    """
     run.close()
-    unseen = (
-        run.status == "running" and run.round == run.rounds
-    )  # its last round was not to be, and is evaluated now
-    expected = {row["round"]: row for row in was.rows if row["round"] > run.round - unseen}
-    resident = (
-        experiment.scenario.spec.data.resident_mb * 1e6
-    )  # bytes of samples that the device may hold
-    for event in events([run], run.program, lambda r: r == until, samples=resident):
+    next_row = run.round + 1
+    if run.status == "running" and run.round == run.rounds:
+        # A longer run would not have evaluated this last round; it is evaluated now.
+        next_row = run.round
+    expected = {row["round"]: row for row in seed.rows if row["round"] >= next_row}
+
+    sample_bytes = experiment.scenario.spec.data.resident_mb * 1e6
+    for event in events([run], run.program, lambda r: r == until, samples=sample_bytes):
         if not isinstance(event, CommitPoint):
-            values = event[1].values
-            r = values["round"]
-            if r not in expected:
-                return [f"round {r}: the replay has a row, which the record has not"]
-            problems = _other(expected.pop(r), {**was.who, **values})
+            _, row = event
+            round = row.values["round"]
+            problems = _differences_of_row(expected.pop(round, None), row, seed)
             if problems:
-                return [f"round {r}: {problem}" for problem in problems]
+                return [f"round {round}: {problem}" for problem in problems]
         if run.round == until:
             break
-    missing = [r for r in expected if until is None or r <= until]
-    return [f"round {missing[0]}: is recorded, and the replay has no such row"] if missing else []
-
-
-def _other_end(run: Run, was: Recorded, experiment: Experiment, folder: Path) -> list[str]:
-    """Differences of the state, the tables and the model at the end."""
-    now, spec = run.snapshot(), experiment.scenario.spec
-    problems = _other({**was.end, "before": None}, {**now.values, "before": None})
-    for name, one, two in _pairs(was.commits[-1].arrays, now.arrays):
-        if not name.startswith("memory.") and not _same(one, two):
-            problems.append(f"{name}: the last commit has other bits")
-    problems += _other_memory(run, was, now, folder)
-    journal = Journal(None, {})
-    journal.add("rounds", *was.rows)
-    add_final_tables(journal, run, was.who, spec.evaluate, several=len(spec.seeds) > 1)
-    for table in ("summary", "clients", "partition", *OPTIONAL):
-        problems += _other_table(table, was.tables.get(table, []), journal.records.get(table, []))
-    return problems + _other_model(run, was, folder)
-
-
-def _other_memory(run: Run, was: Recorded, now: Snapshot, folder: Path) -> list[str]:
-    """Clients whose memory differs, wherever it is kept."""
-    recorded = was.commits[-1].arrays
-    ids = np.sort(now.arrays.get("memory.ids", np.zeros(0, int)))
-    if not np.array_equal(ids, np.sort(recorded.get("memory.ids", np.zeros(0, int)))):
-        return ["client memory: of other clients"]
-    size, N = run.row_bytes(), len(run.joined)
-    count = max(CHUNK // max(size, 1), 1)
-    for part in (ids[first : first + count] for first in range(0, len(ids), count)):
-        one, two = (
-            _rows(*place, part, size, N) for place in ((recorded, was.folder), (now.arrays, folder))
-        )
-        if not np.array_equal(one, two):
-            return [
-                f"client memory: client {part[(one != two).any(1).argmax()]} remembers other bits"
-            ]
+    for round in expected:
+        if until is None or round <= until:
+            return [f"round {round}: is recorded, but the replay has no such row"]
     return []
 
 
-def _rows(
-    arrays: dict[str, np.ndarray], folder: Path, ids: np.ndarray, size: int, N: int
+def _differences_of_row(recorded_row: Record | None, row: Row, seed: RecordedSeed) -> list[str]:
+    """How a row differs from the recorded one, if there is one."""
+    if recorded_row is None:
+        return ["the replay has a row that the record does not have"]
+    return _differing_values(recorded_row, {**seed.who, **row.values})
+
+
+# ---------------------------------------------------------------------------- comparing the end
+
+
+def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder: Path) -> list[str]:
+    """Compare state, tables and model at the end.
+
+    Args:
+      run: the replayed run.
+      seed: the seed as recorded.
+      experiment: the experiment, built again.
+      folder: the temporary folder of the run.
+    """
+    end = run.snapshot()
+    recorded_end = seed.commits[-1]
+    problems = _differing_values(
+        {**recorded_end.values, "before": None},  # the seconds of earlier processes
+        {**end.values, "before": None},
+    )
+    for name in recorded_end.arrays | end.arrays:
+        is_same = _same(recorded_end.arrays.get(name), end.arrays.get(name))
+        if not name.startswith("memory.") and not is_same:
+            problems.append(f"{name}: the last commit has different bits")
+    problems += _differing_memory(run, seed, end, folder)
+
+    spec = experiment.scenario.spec
+    journal = Journal(None, {})
+    journal.add("rounds", *seed.rows)
+    add_final_tables(journal, run, seed.who, spec.evaluate, several=len(spec.seeds) > 1)
+    for table in FINAL_TABLES:
+        recorded_rows = seed.tables.get(table, [])
+        problems += _differing_table(table, recorded_rows, journal.records.get(table, []))
+    return problems + _differing_model(run, seed, folder)
+
+
+def _differing_memory(run: Run, seed: RecordedSeed, end: Snapshot, folder: Path) -> list[str]:
+    """Compare the clients' memory, whether it is in the commit or in a file."""
+    recorded_arrays = seed.commits[-1].arrays
+    ids = _ids_with_memory(end.arrays)
+    if not np.array_equal(ids, _ids_with_memory(recorded_arrays)):
+        return ["client memory: is of different clients"]
+
+    size = run.row_bytes()
+    clients = len(run.joined)
+    chunk_length = max(CHUNK_BYTES // max(size, 1), 1)
+    for first in range(0, len(ids), chunk_length):
+        chunk = ids[first : first + chunk_length]
+        recorded_rows = _memory_rows(recorded_arrays, seed.folder, chunk, size, clients)
+        rows = _memory_rows(end.arrays, folder, chunk, size, clients)
+        differs = (recorded_rows != rows).any(axis=1)  # [len(chunk), size] -> [len(chunk)]
+        if differs.any():
+            return [f"client memory: client {chunk[differs.argmax()]} has different bits"]
+    return []
+
+
+def _ids_with_memory(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The clients that have memory in a commit, sorted."""
+    return np.sort(arrays.get("memory.ids", np.zeros(0, int)))
+
+
+def _memory_rows(
+    arrays: dict[str, np.ndarray], folder: Path, ids: np.ndarray, size: int, clients: int
 ) -> np.ndarray:
-    """The memory of clients at a commit, as bytes `[len(ids), size]`; its file is only read."""
+    """The memory of clients at a commit, as bytes `[len(ids), size]`.
+
+    Args:
+      arrays: the arrays of the commit.
+      folder: where its file is, which is only read.
+      ids: the clients.
+      size: the bytes of a client's memory.
+      clients: how many clients there are in all.
+    """
     known = arrays["memory.ids"]
     if "memory.rows" in arrays:
         order = np.argsort(known)
         return arrays["memory.rows"][order[np.searchsorted(known, ids, sorter=order)]]
-    file = RowFile(folder, int(arrays["memory.file"][0]), size, N)
+    file = RowFile(folder, int(arrays["memory.file"][0]), size, clients)
     file.offset[known] = arrays["memory.offsets"]
     with files.naming(folder):
-        # `RowFile.open` would cut the file
-        file.file = reading = os.open(folder / file.name, os.O_RDONLY | os.O_CLOEXEC)
+        # Not by `RowFile.open`, which would truncate the file.
+        descriptor = os.open(folder / file.name, os.O_RDONLY | os.O_CLOEXEC)
+        file.file = descriptor
         try:
             return file.read(ids)
         finally:
-            os.close(reading)
+            os.close(descriptor)
             file.file = -1
 
 
-def _other_table(table: str, was: list[Record], now: list[Record]) -> list[str]:
-    was, now = list(unstacked(was)), list(unstacked(now))
-    if len(was) != len(now):
-        return [f"{table}: {len(was)} rows, replayed {len(now)}"]
-    for number, (one, two) in enumerate(zip(was, now, strict=True), 1):
-        problems = _other(one, two)
+def _differing_table(name: str, recorded_records: list[Record], records: list[Record]) -> list[str]:
+    """The first row of a table that differs."""
+    recorded_rows = list(unstacked(recorded_records))
+    rows = list(unstacked(records))
+    if len(recorded_rows) != len(rows):
+        return [f"{name}: {len(recorded_rows)} rows, replayed {len(rows)}"]
+    for number, (recorded_row, row) in enumerate(zip(recorded_rows, rows, strict=True), 1):
+        problems = _differing_values(recorded_row, row)
         if problems:
-            return [f"{table}: row {number}: {problem}" for problem in problems]
+            return [f"{name}: row {number}: {problem}" for problem in problems]
     return []
 
 
-def _other_model(run: Run, was: Recorded, folder: Path) -> list[str]:
-    """Tensors of the model file that are not the server's."""
-    name = was.model.name
-    directory.write_model(folder / name, jax.tree.map(np.asarray, run.server.shared))
+def _differing_model(run: Run, seed: RecordedSeed, folder: Path) -> list[str]:
+    """The tensors of the model file that are not the server's."""
+    file = seed.model
+    replayed_file = folder / file.name
+    directory.write_model(replayed_file, jax.tree.map(np.asarray, run.server.shared))
     try:
-        one, two = (named("", directory.load_model(file)) for file in (was.model, folder / name))
+        recorded_tensors = named("", directory.load_model(file))
+        tensors = named("", directory.load_model(replayed_file))
     except DirectoryError as error:
-        return [f"{name}: {error}"]
-    return [f"{name}: {leaf}: has other bits" for leaf, a, b in _pairs(one, two) if not _same(a, b)]
+        return [f"{file.name}: {error}"]
+    problems = []
+    for name in recorded_tensors | tensors:
+        if not _same(recorded_tensors.get(name), tensors.get(name)):
+            problems.append(f"{file.name}: {name}: has different bits")
+    return problems
 
 
-def _pairs(one: dict[str, Any], two: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for name in [*one, *(name for name in two if name not in one)]:
-        yield name, one.get(name), two.get(name)
+def _same(array: np.ndarray | None, other: np.ndarray | None) -> bool:
+    """Whether two arrays have the same bits: a NaN equals itself, and zero has a sign."""
+    if array is None or other is None:
+        return array is other
+    if array.dtype != other.dtype or array.shape != other.shape:
+        return False
+    return array.tobytes() == other.tobytes()
 
 
-def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
-    """Equal to the bit: a NaN is itself, and zero has a sign."""
-    if one is None or two is None:
-        return one is two
-    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
-
-
-def _other(was: Record, now: Record) -> list[str]:
-    """Values that differ, compared as they are written down: NaN equals NaN."""
-    pairs = ((name, json.dumps(one), json.dumps(two)) for name, one, two in _pairs(was, now))
-    return [f"{name}: {one}, replayed {two}" for name, one, two in pairs if one != two]
+def _differing_values(recorded_values: Record, values: Record) -> list[str]:
+    """Values that differ as they are written: NaN equals NaN."""
+    problems = []
+    for name in recorded_values | values:
+        text = json.dumps(recorded_values.get(name))
+        replayed_text = json.dumps(values.get(name))
+        if text != replayed_text:
+            problems.append(f"{name}: {text}, replayed {replayed_text}")
+    return problems

@@ -30,35 +30,37 @@ ORDER = {
     "summary": tables.SUMMARY,
     "timing": tables.TIMING,
 }
-OPTIONAL = ("staleness", "machines")  # tables that are written where they have rows
+OPTIONAL = ("staleness", "machines")  # tables that are written only where they have rows
+
 State = dict[str, dict[str, Any]]
-Numerics = Callable[
-    [], AbstractContextManager[list]
-]  # the context of a scenario's float types, threads and devices
+
+# The context of a scenario's float types, threads and devices.
+Numerics = Callable[[], AbstractContextManager[list]]
 
 
 class Tables:
-    """The frames that runs and comparisons share.
+    """The frames that runs and comparisons have in common.
 
     Attributes:
-      records: the rows behind the frames, by their names.
+      records: the rows of the frames by name.
     """
 
     records: dict[str, list[Record]]
 
     def order(self, name: str) -> Sequence[str]:
-        """Columns of a table, in their order."""
+        """The columns of a table in order."""
         return ORDER[name]
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """All of them, by their names; of those that not every run has, where it has them."""
-        return {
-            name: self._frame(name)
-            for name, rows in self.records.items()
-            if rows or name not in OPTIONAL
-        }
+        """All frames by name; optional ones only where they have rows."""
+        frames = {}
+        for name, rows in self.records.items():
+            if rows or name not in OPTIONAL:
+                frames[name] = self._frame(name)
+        return frames
 
     def _frame(self, name: str) -> pd.DataFrame:
+        """One frame."""
         return tables.frame(self.records[name], self.order(name))
 
     @property
@@ -94,25 +96,30 @@ class Result(Tables):
     """The result of a scenario, as `fedsim.run` returns it: frames ready to plot, models, states.
 
     Attributes:
-      rounds: a row per seed and evaluated round, as in `rounds.csv`; bytes and virtual seconds are cumulative.
-      clients: a row per seed and client: samples, classes, rounds joined, the final model on its own samples.
-      partition: a row per client and label, and per seed where there are several: who holds what.
-      staleness: a row per seed and age of a message, of an asynchronous schedule: how many messages had it.
-      machines: where machines or a schedule make times differ: a row per client of the first round, or per first flight.
-      summary: a row per seed: final, best, mean of the last k evaluated rounds, rounds and bytes to the target.
+      rounds: a row per seed and evaluated round, as in `rounds.csv`; bytes and virtual seconds are
+        cumulative.
+      clients: a row per seed and client: samples, classes, rounds joined, and scores of the final
+        model on the client's samples.
+      partition: a row per client and label (and seed, where there are several): who holds what.
+      staleness: a row per seed and age of a message, of an asynchronous schedule: how many messages
+        had that age.
+      machines: a row per client of the first round, or per first flight, where machines or a
+        schedule make times differ.
+      summary: a row per seed: final score, best score, mean over the last k evaluated rounds,
+        rounds and bytes to the target.
       timing: a row per seed and evaluated round: what may differ between two equal runs.
       scenario: the resolved scenario, every default filled in.
-      method: what stands in the column of that name.
+      method: the content of the `method` column.
       status: `done`, `diverged`, `stopped`, or `not_run`: no round was aggregated.
       reasons: why, for every seed that did not end as `done`.
       notes: what to know of seeds that did: a loss that grows without bound.
       experiment: what was built from the scenario: plans, start models, the program.
-      records: the rows behind the frames, by their names.
-      who: first columns of every row.
+      records: the rows of the frames by name.
+      who: the first columns of every row.
 
     >>> import fedsim
-    >>> tiny = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5}}
-    >>> result = fedsim.run(tiny, seeds=[0, 1])
+    >>> data = {"kind": "gaussian_blobs", "samples": 300, "clients": 5}
+    >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": data}, seeds=[0, 1])
     >>> result.rounds.pivot(index="round", columns="seed", values="test_accuracy").shape
     (3, 2)
     >>> result.model(seed=1)["W"].shape
@@ -120,12 +127,15 @@ class Result(Tables):
     """
 
     def __init__(self, experiment: Experiment, who: dict[str, Any]):
-        self.experiment, self.who = experiment, who
+        self.experiment = experiment
+        self.who = who
         self.scenario: dict[str, Any] = experiment.scenario.resolved()
         self.method: str = who["method"]
         self.status: str = "done"
         self.reasons: dict[int, str] = {}
         self.records = {name: [] for name in ORDER}
+
+        # By method and seed.
         self._models: dict[tuple[str, int], Any] = {}
         self._states: dict[tuple[str, int], Callable[[], State]] = {}
 
@@ -135,81 +145,94 @@ class Result(Tables):
         return f"<{run}: {self.status}; see .rounds, .summary, .model()>"
 
     def model(self, method: str | None = None, seed: int | None = None) -> Any:
-        """Final shared parameters as a PyTree of NumPy arrays, of the form that the model's `init` gives.
+        """Final parameters as a PyTree of NumPy arrays, structured as the model's `init` gives it.
 
         Args:
-          method: as in the `method` column; may be left out where there is one.
-          seed: may be left out where there is one.
+          method: as in the `method` column; may be left out where there is only one.
+          seed: may be left out where there is only one.
 
         Returns:
-          The parameters; what a model keeps beside them, such as running averages, is in the file that `out=` writes.
+          The parameters. What else a model has, such as running averages, is in the file that
+          `out=` writes.
 
         Raises:
           KeyError: when that run is not part of the result.
         """
-        return self._one(self._models, method, seed)["params"]
+        return self._only(self._models, method, seed)["params"]
 
     def state(self, method: str | None = None, seed: int | None = None) -> State:
-        """What server and clients remember at the end, by the names of the papers.
+        """The final state of server and clients, by the names that the papers use.
 
-        `["server"]`: the method's shared section (SCAFFOLD's `c`) and the named states of optimisers (`m`, `v`, `trace`,
-        ...). `["client"]`: the clients' memory (`c_i`), stacked `[N, ...]` in the order of ids; a client that never took
-        part has the row it would start with.
+        `["server"]`: the method's shared section (SCAFFOLD's `c`) and the named states of
+        optimisers (`m`, `v`, `trace`, ...). `["client"]`: the clients' memory (`c_i`), stacked
+        `[N, ...]` in the order of ids; a client that never took part has the row that it would
+        start with.
 
         Args:
-          method: as in the `method` column; may be left out where there is one.
-          seed: may be left out where there is one.
+          method: as in the `method` column; may be left out where there is only one.
+          seed: may be left out where there is only one.
 
         Returns:
-          Both, as PyTrees of NumPy arrays; computed when asked for.
+          Both, as PyTrees of NumPy arrays; computed by the first call.
 
         Raises:
           KeyError: when that run is not part of the result.
         """
-        return self._one(self._states, method, seed)()
+        return self._only(self._states, method, seed)()
 
     @property
     def notes(self) -> dict[int, str]:
-        """What a user should know of seeds that ended as `done`: a loss that grows without bound."""
+        """What to know of seeds that ended as `done`: a loss that grows without bound."""
         rounds: dict[int, list[Record]] = {}
         for row in self.records["rounds"]:
             rounds.setdefault(row["seed"], []).append(row)
-        notes = {seed: growth(rows) for seed, rows in rounds.items() if seed not in self.reasons}
-        return {seed: note for seed, note in notes.items() if note}
+        notes = {}
+        for seed, rows in rounds.items():
+            if seed not in self.reasons:
+                note = growth(rows)
+                if note:
+                    notes[seed] = note
+        return notes
 
-    def _one(self, kept: dict[tuple[str, int], Any], method: str | None, seed: int | None) -> Any:
-        fitting = [
-            value for (m, s), value in kept.items() if method in (None, m) and seed in (None, s)
-        ]
-        if len(fitting) != 1:
+    def _only(
+        self, by_run: dict[tuple[str, int], Any], method: str | None, seed: int | None
+    ) -> Any:
+        """The value of the one run that fits a method and a seed."""
+        matches = []
+        for (run_method, run_seed), value in by_run.items():
+            if method in (None, run_method) and seed in (None, run_seed):
+                matches.append(value)
+        if len(matches) != 1:
+            count = len(matches)
             raise KeyError(
-                f"{len(fitting)} runs fit method={method!r}, seed={seed!r}; there are {sorted(kept)}"
+                f"{count} runs fit method={method!r}, seed={seed!r}; there are {sorted(by_run)}"
             )
-        return fitting[0]
+        return matches[0]
 
-    def keep(self, seed: int, journal: Journal, run: Run, numerics: Numerics) -> None:
-        """Take over a finished seed.
+    def add_run(self, seed: int, journal: Journal, run: Run, numerics: Numerics) -> None:
+        """Add a run that has ended.
 
         Args:
-          seed: which.
+          seed: the run's seed.
           journal: its rows.
           run: its final server and memory.
-          numerics: the context to compute states in, once they are asked for.
+          numerics: the context in which its state is computed, when it is asked for.
         """
         if run.status != "done":
-            self.status, self.reasons[seed] = run.status, run.reason
+            self.status = run.status
+            self.reasons[seed] = run.reason
         for name in ORDER:
             self.records[name] += journal.records.get(name, [])
         self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tables and models into a folder; every file is whole or as it was before."""
+        """Write tables and models into a folder; a file is replaced as a whole or not at all."""
         labels = [self._label(method) for method, _ in self._models]
         self.write(Layout(Path(path), names_of(labels)))
 
     def write(self, layout: Layout) -> None:
-        """Write tables and models where a run directory has them."""
+        """Write tables and models to their files in a run directory."""
         for name, order in ORDER.items():
             if self.records[name] or name not in OPTIONAL:
                 files.write(layout.path / f"{name}.csv", tables.to_csv(self.records[name], order))
@@ -221,9 +244,11 @@ class Result(Tables):
             directory.write_model(layout.model(self._label(method), seed), variables)
 
     def _label(self, method: str) -> str:
+        """The label of a method's runs."""
         return label_of({**self.who, "method": method})
 
 
 def _state(run: Run, numerics: Numerics) -> State:
+    """The final state of a run."""
     with numerics():
         return final_state(run)

@@ -1,12 +1,11 @@
-"""`fedsim.run`: a scenario in, frames out, and whatever happens in between, nothing that was committed is lost."""
+"""`fedsim.run`: run a scenario, from its last commit where there is one, and return frames."""
 
 import contextlib
 import functools
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
@@ -15,49 +14,50 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import first
-from fedsim.errors import Interrupted
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
+from fedsim.runs.differences import demand_same
+from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.environment import memory
-from fedsim.runs.execute import Planned, Watch, execute, listener
-from fedsim.runs.filenames import Layout, names_in, names_of
-from fedsim.runs.journal import demand_same
+from fedsim.runs.execute import PlannedExperiment, Watch, execute, listener
+from fedsim.runs.filenames import Layout
 from fedsim.runs.record import identity, record_of
-from fedsim.runs.refusals import read_whole
+from fedsim.runs.refusals import read_checked
 from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
+from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.places import resolved_from
 
 
-class RunDirectory(NamedTuple):
-    """A run directory that is held for writing.
+class Options(NamedTuple):
+    """How a scenario is run and what is written; see `run`.
 
     Attributes:
-      path: of the directory.
-      before: record of the run that goes on; None for a new one.
+      started: when the run started, by `time.monotonic`.
+      given: `data`, `model`, `params` and `loss`, as they were given.
+      build_options: further arguments of `build`.
+      calls: device calls per block.
+      force: whether an earlier run is replaced.
+      resume: whether the run in the directory is continued.
+      device: the devices to compute on.
+      watch: called with every row.
+      ask: whether to stop.
+      trackers: names of trackers.
+      pictures: whether page, figures and tables for papers are written.
     """
 
-    path: Path
-    before: dict[str, Any] | None
-
-    @property
-    def threads(self) -> int | None:
-        """Threads of the run that goes on."""
-        return self.before["environment"].get("threads") if self.before else None
-
-    def layout(self, labels: Iterable[str]) -> Layout:
-        """Where runs have their files: those of these labels, and those of the run that goes on, which stay."""
-        return Layout(self.path, names_of(labels, names_in(self.before) if self.before else {}))
-
-    @property
-    def seconds(self) -> float:
-        """Wall seconds of the run that goes on, so far."""
-        return (self.before or {}).get("wall_seconds", 0.0)
-
-    def elapsed(self, started: float) -> float:
-        """Wall seconds of the run, with those since `started`."""
-        return self.seconds + time.monotonic() - started
+    started: float
+    given: dict[str, Any]
+    build_options: dict[str, Any]
+    calls: int | None
+    force: bool
+    resume: bool
+    device: str | None
+    watch: Watch | None
+    ask: Callable[[], bool]
+    trackers: list[str]
+    pictures: bool
 
 
 def run(
@@ -80,160 +80,203 @@ def run(
     pictures: bool = True,
     **build_options: Any,
 ) -> Result:
-    """Run a scenario: every seed, every round -> frames.
+    """Run a scenario, every seed and every round, and return frames.
 
     Args:
-      scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
-      seeds: instead of the scenario's: a number (the first so many) or a sequence.
-      data: in place of the scenario's data set: `fedsim.Arrays`, `(x, y)`, or a pandas DataFrame, which is read by the keys
-        of the data section (`target`, `client`, `missing`, `standardize`, `drop`).
-      model: a `Model`, a pair `(init, apply)`, or an object with both, in place of the scenario's.
+      scenario: the path of a YAML file, a dictionary of the same shape, or a `Scenario`.
+      seeds: instead of the scenario's: a number n (the seeds 0 to n − 1) or a sequence.
+      data: instead of the scenario's data set: `fedsim.Arrays`, `(x, y)`, or a pandas DataFrame,
+        which is read by the keys of the data section (`target`, `client`, `missing`,
+        `standardize`, `drop`).
+      model: a `Model`, a pair `(init, apply)`, or an object with both, instead of the scenario's.
       params: start parameters, a PyTree that fits the model.
       loss: `f(outputs, y) -> loss per row`.
-      edits: a `PATH=VALUE` string or several, as `--set` takes them.
-      data_roots: folders that a scenario file may name data files in, besides its own and the working directory.
-      out: write a run directory here, with commits to go on from.
+      edits: one or several `PATH=VALUE` texts, as `--set` takes them.
+      data_roots: folders in which a scenario file may name data files, besides its own and the
+        working directory.
+      out: write a run directory here, with commits from which the run can resume.
       force: replace an earlier run there.
-      resume: go on with the run there, from its last commit; one that has ended is only read.
+      resume: continue the run there from its last commit; a finished one is only read.
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
-      ask: asked after every round whether to come to rest, commit and end.
-      log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several with commas between or as a
-        sequence; they need `out`, and their files lie there (`fedsim.runs.trackers` says how).
-      pictures: draw `figures/` and write `tables/` into the run directory, which takes a second or two.
-      build_options: `calls` (device calls per block) and `pack` (which lane a client lands on) change no bit.
+      ask: called after every round; where it returns True, the run commits and stops.
+      log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several as a
+        sequence or separated by commas; they need `out`, where their files are written
+        (see `fedsim.runs.trackers`).
+      pictures: draw `figures/` and write `tables/` into the run directory, which takes a second or
+        two.
+      build_options: `calls` (device calls per block) and `pack` (which lane a client is trained
+        in), which change no bit.
 
     Returns:
-      Frames as in the files of a run directory, with a row per evaluated round, client or seed; final models and states.
+      Frames as in the files of a run directory, with a row per evaluated round, client or seed;
+      final models and states.
 
     Raises:
-      ScenarioError: for a scenario that cannot run as written.
+      ScenarioError: for a scenario that cannot be run as written.
       DataError: for samples that cannot be learned from.
       DirectoryError: for an output directory that is taken, or cannot be written.
-      LockedError: for one that another process is writing.
-      CheckpointError: for a run that cannot go on: of another scenario, machine or version, or damaged.
+      LockedError: for one in which another process is writing.
+      CheckpointError: for a run that cannot resume: it is damaged, or of another scenario, machine
+        or version.
       Interrupted: when `ask` said so.
 
     >>> import fedsim
-    >>> tiny = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5}}
-    >>> fedsim.run(tiny, seeds=2).rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
+    >>> data = {"kind": "gaussian_blobs", "samples": 300, "clients": 5}
+    >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": data}, seeds=2)
+    >>> result.rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
     [1, 2, 8400]
     """
-    started = time.monotonic()
-    names = trackers.named(log_to, out)
-    if isinstance(scenario, dict) and data is not None:
-        written = scenario.get("data") or {}
-        scenario = {
-            **scenario,
-            "data": written if isinstance(written, str) else {"kind": "supplied", **written},
-        }
+    options = Options(
+        started=time.monotonic(),
+        given={"data": data, "model": model, "params": params, "loss": loss},
+        calls=build_options.pop("calls", None),
+        build_options=build_options,
+        force=force,
+        resume=resume,
+        device=device,
+        watch=watch,
+        ask=ask,
+        trackers=trackers.tracker_names(log_to, out),
+        pictures=pictures,
+    )
+    if data is not None:
+        scenario = _with_supplied_data(scenario)
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
-    given = {"data": data, "model": model, "params": params, "loss": loss}
-    checked = read_whole(scenario, (*edits, *seed_edits(seeds)), data_roots, device, given=given)
-    calls = build_options.pop("calls", None)
-    with contextlib.ExitStack() as stack:
-        place = stack.enter_context(open_run_directory(out if first() else None, force, resume))
-        within = functools.partial(numerics, checked, place.threads if place else None, device)
-        with within() as devices:
-            experiment = build(checked, devices=devices, **given, **build_options)
-            for remark in data_warnings(checked, next(iter(experiment.plans.values())).federation):
-                warnings.warn(remark, stacklevel=2)
-            record = record_of(
-                experiment, devices, [name for name, value in given.items() if value is not None]
-            )
-            layout = log = None
-            if place:
-                layout = place.layout([experiment.method])
-                record["names"] = layout.names
-                _open(place, record, experiment, force)
-                log = stack.enter_context(contextlib.closing(trackers.Log(names, layout, resume)))
-            who, all_seeds = {"method": experiment.method}, list(experiment.plans)
-            planned = Planned(
-                experiment=experiment, record=record, who=who, numerics=within, seeds=all_seeds
-            )
-            try:
-                (result,) = execute([planned], layout, calls, listener(watch, log), ask)
-            except Interrupted:
-                if place:
-                    derive.stopped(place.path, place.elapsed(started), pictures)
-                raise
-        if place and layout and not _complete(place, record):
-            _finish(place, layout, {**record, "memory": memory(devices)}, result, pictures, started)
-    return result
+    all_edits = (*edits, *seed_edits(seeds))
+    checked = read_checked(scenario, all_edits, data_roots, device, given=options.given)
+
+    # Of several processes the first one writes.
+    with open_run_directory(out if first() else None, force, resume) as run_directory:
+        return _run_checked(checked, run_directory, options)
 
 
 def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
     """Seeds as `--set` takes them."""
     if seeds is None:
         return ()
-    return (f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}",)
+    if not isinstance(seeds, int):
+        seeds = [int(seed) for seed in seeds]
+    return (f"seeds={seeds}",)
 
 
-@contextlib.contextmanager
-def open_run_directory(
-    out: str | os.PathLike[str] | None, force: bool, resume: bool
-) -> Iterator[RunDirectory | None]:
-    """The run directory, held for the time of the run; None when nothing is to be written."""
-    if out is None:
-        yield None
-        return
-    path = Path(out)
-    with directory.claimed(path, force, resume) as before, files.naming(path):
-        yield RunDirectory(path, before)
+def _with_supplied_data(scenario: Any) -> Any:
+    """A scenario as a dictionary with the kind of data that a Python program supplies."""
+    if not isinstance(scenario, dict):
+        return scenario
+    section = scenario.get("data") or {}
+    if not isinstance(section, str):
+        section = {"kind": "supplied", **section}
+    return {**scenario, "data": section}
 
 
-def _open(place: RunDirectory, record: dict[str, Any], experiment: Experiment, force: bool) -> None:
-    """Compare with the run that is to go on, or clear the place for a new one."""
-    if place.before is not None:
-        was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
-        demand_unchanged(place.before["scenario"], place.before["environment"], str(place.path))
-        demand_same(identity(place.before), identity(record), str(place.path))
-        if now < was:
-            demand_reachable(place.path, experiment.scenario, runs_of(place.path, place.before))
-        if _complete(place, record):
+def _run_checked(
+    scenario: Scenario, run_directory: RunDirectory | None, options: Options
+) -> Result:
+    """Run a scenario, and write the result where there is a run directory."""
+    threads = None if run_directory is None else run_directory.threads
+    within = functools.partial(numerics, scenario, threads, options.device)
+    with contextlib.ExitStack() as stack:
+        with within() as devices:
+            experiment = build(scenario, devices=devices, **options.given, **options.build_options)
+            _warn_of_data(experiment, scenario)
+            supplied = [name for name, value in options.given.items() if value is not None]
+            record = record_of(experiment, devices, supplied)
+
+            layout = None
+            log = None
+            if run_directory is not None:
+                layout = run_directory.layout([experiment.method])
+                record["names"] = layout.names
+                _prepare(run_directory, record, experiment, options.force)
+                log = trackers.Log(options.trackers, layout, options.resume)
+                stack.enter_context(contextlib.closing(log))
+
+            planned = PlannedExperiment(
+                experiment=experiment,
+                record=record,
+                who={"method": experiment.method},
+                numerics=within,
+                seeds=list(experiment.plans),
+            )
+            listen = listener(options.watch, log)
+            with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
+                (result,) = execute([planned], layout, options.calls, listen, options.ask)
+
+        # The directory of a run that had ended before stays as it is.
+        if run_directory is not None and not _is_complete(run_directory, record):
+            assert layout is not None  # a run directory has one
+            record["memory"] = memory(devices)
+            _finish(run_directory, layout, record, result, options)
+    return result
+
+
+def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:
+    """Warn of what is remarkable about the samples, at the line that called `run`."""
+    plan = next(iter(experiment.plans.values()))
+    for remark in data_warnings(scenario, plan.federation):
+        warnings.warn(remark, stacklevel=4)
+
+
+def _prepare(
+    run_directory: RunDirectory, record: dict[str, Any], experiment: Experiment, force: bool
+) -> None:
+    """Check that the run in the directory can be resumed, or prepare the directory for a new one.
+
+    Args:
+      run_directory: the directory, which is locked.
+      record: the content of `run.json`.
+      experiment: what is run.
+      force: whether an earlier run is replaced.
+    """
+    path = run_directory.path
+    before = run_directory.before
+    if before is not None:
+        demand_unchanged(before["scenario"], before["environment"], str(path))
+        demand_same(identity(before), identity(record), str(path))
+        if record["scenario"]["rounds"] < before["scenario"]["rounds"]:
+            demand_reachable(path, experiment.scenario, runs_of(path, before))
+        if _is_complete(run_directory, record):
             return
-    state = sum(tree.nbytes(shared) for shared in experiment.shared.values())
-    files.demand_room(place.path, 3 * state)
-    derive.clear(place.path, place.before)
-    directory.begin(place.path, record, resolved_from(experiment.scenario, place.path), anew=force)
+    # Two commits are on the disk while a third one is written.
+    model_bytes = sum(tree.nbytes(shared) for shared in experiment.shared.values())
+    files.demand_room(path, 3 * model_bytes)
+    derive.delete_derived(path, before)
+    directory.start(path, record, resolved_from(experiment.scenario, path), replace=force)
+
+
+def _is_complete(run_directory: RunDirectory, record: dict[str, Any]) -> bool:
+    """Whether the run in the directory has all rounds already, with all its files.
+
+    Args:
+      run_directory: the directory.
+      record: the content of `run.json` as it would be now.
+    """
+    before = run_directory.before
+    if before is None or before["status"] in ("running", "interrupted"):
+        return False
+    if without_hashed_paths(before["scenario"]) != without_hashed_paths(record["scenario"]):
+        return False
+    return all((run_directory.path / name).exists() for name in before["files"])
 
 
 def _finish(
-    place: RunDirectory,
+    run_directory: RunDirectory,
     layout: Layout,
     record: dict[str, Any],
     result: Result,
-    pictures: bool,
-    started: float,
+    options: Options,
 ) -> None:
-    """Tables, models, pictures, and last the record with the hashes of all files: with it a directory is complete."""
-    reasons = {str(seed): reason for seed, reason in result.reasons.items()}
-    notes = {str(seed): note for seed, note in result.notes.items()}
+    """Write tables, models, pictures, and last the record, which completes the directory."""
     record = {
         **record,
         "status": result.status,
-        "reasons": reasons,
-        **({"notes": notes} if notes else {}),
+        "reasons": {str(seed): reason for seed, reason in result.reasons.items()},
     }
+    if result.notes:
+        record["notes"] = {str(seed): note for seed, note in result.notes.items()}
     result.write(layout)
-    if pictures:
-        derive.write(place.path, derive.derived_files(result.frames(), record))
-    seal(place, record, started)
-
-
-def seal(place: RunDirectory, record: dict[str, Any], started: float) -> None:
-    """Write the record with the time since `started` and the hashes of all files."""
-    hashes = directory.hashes(place.path, directory.TRACKED)
-    directory.write_record(
-        place.path, {**record, "wall_seconds": place.elapsed(started), "files": hashes}
-    )
-
-
-def _complete(place: RunDirectory, record: dict[str, Any]) -> bool:
-    """Whether the run that was to go on has ended already, with all its files."""
-    was = place.before
-    if was is None or was["status"] in ("running", "interrupted"):
-        return False
-    if without_hashed_paths(was["scenario"]) != without_hashed_paths(record["scenario"]):
-        return False
-    return all((place.path / name).exists() for name in was["files"])
+    if options.pictures:
+        derived = derive.derived_files(result.frames(), record)
+        derive.write_files(run_directory.path, derived)
+    run_directory.seal(record, options.started)

@@ -1,6 +1,6 @@
-"""How a process begins that another one has started to play runs.
+"""The start of a process that another one spawned to execute runs.
 
-It ends with that one, and is set up as that one is.
+It ends with its parent, and is set up in the same way.
 """
 
 import ctypes
@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-CACHE = (  # settings of JAX
+CACHE_SETTINGS = (  # of JAX
     "jax_compilation_cache_dir",
     "jax_persistent_cache_min_compile_time_secs",
     "jax_persistent_cache_min_entry_size_bytes",
@@ -18,19 +18,19 @@ PDEATHSIG = 1  # of Linux' prctl: a signal when the parent dies, whatever killed
 
 
 def compile_cache() -> dict[str, Any]:
-    """Where this process keeps compiled programs, and which."""
+    """JAX's settings of the cache in which this process stores compiled programs."""
     import jax
 
-    return {name: jax.config.values[name] for name in CACHE}
+    return {name: jax.config.values[name] for name in CACHE_SETTINGS}
 
 
 def begin(parent: int, plugins: tuple[str, ...], cache: dict[str, Any]) -> None:
-    """This process ends with its parent, knows its plug-ins, and finds what it has compiled.
+    """Set this process up like its parent, with which it ends.
 
     Args:
-      parent: number of the process that started this one.
+      parent: the id of the process that spawned this one.
       plugins: as `enable` takes them.
-      cache: of `compile_cache`.
+      cache: the parent's `compile_cache`.
     """
     end_with(parent)
     import jax
@@ -44,9 +44,10 @@ def begin(parent: int, plugins: tuple[str, ...], cache: dict[str, Any]) -> None:
 
 
 def end_with(parent: int) -> None:
-    """This process leaves Ctrl-C to its parent, and ends with it."""
+    """Leave Ctrl-C to the parent, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
+    # The parent may have ended before the call above.
     if os.getppid() != parent:
         os._exit(1)

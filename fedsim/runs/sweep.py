@@ -1,4 +1,4 @@
-"""All cells of a grid in this process, those that train by one program side by side.
+"""The executor of this process: it runs side by side the cells that train by one program.
 
 A cell that fails has the failure as its outcome.
 """
@@ -22,28 +22,28 @@ from fedsim.errors import (
     exit_code,
 )
 from fedsim.runs.comparison import Outcome
-from fedsim.runs.execute import Listener, Planned, execute
-from fedsim.runs.executor import Part, Run, play, runs_in
+from fedsim.runs.execute import Listener, PlannedExperiment, execute
+from fedsim.runs.executor import RunKey, Runs, execute_all, keys_of
 from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.record import record_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.places import roots_of, scrubbed
 from fedsim.study.grid import Cell
 
-FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)
+FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)  # they end the comparison
 
-Partition = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
+Partitioner = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
 
 
 class Sweep:
-    """This process, which plays runs that train by one program side by side; an `Executor`.
+    """Runs cells in this process; an `Executor`.
 
     Args:
-      devices: to compute on.
+      devices: the devices to compute on.
       numerics: scenario -> the context to compute in.
-      layout: of the run directory; None: nothing is written.
+      layout: the files of the run directory; None: nothing is written.
       listen: called with every run and every row.
-      partition: as of `cached_partition`.
+      partition: a `cached_partition`.
     """
 
     def __init__(
@@ -52,56 +52,64 @@ class Sweep:
         numerics: Callable[[Scenario], AbstractContextManager[list]],
         layout: Layout | None,
         listen: Listener | None,
-        partition: Partition,
+        partition: Partitioner,
     ):
-        self.devices, self.numerics, self.partition = devices, numerics, partition
-        self.layout, self.listen = layout, listen
-        self.runs: Part = []
-        self.found: dict[int, Outcome] = {}  # by the place of their cells
+        self.devices = devices
+        self.numerics = numerics
+        self.layout = layout
+        self.listen = listen
+        self.partition = partition
+        self.runs: Runs = []
+        self.outcome_by_index: dict[int, Outcome] = {}  # by the position of the cell in `runs`
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """Those of the cells that were played, in the order in which they were submitted."""
-        return [self.found[i] for i in sorted(self.found)]
+        """The outcomes of the cells that were executed, in the order of their submission."""
+        return [self.outcome_by_index[index] for index in sorted(self.outcome_by_index)]
 
     def slots(self) -> int:
         """It is one process."""
         return 1
 
-    def submit(self, runs: Part) -> None:
+    def submit(self, runs: Runs) -> None:
         """Take these runs."""
         self.runs = list(runs)
 
-    def as_ended(self, ask: Callable[[], bool]) -> Iterator[list[Run]]:
-        """Play the runs, and tell of those of a cell when it has its outcome; see `Executor`."""
-        waiting: dict[int, Planned] = {}
-        for i, (cell, seeds) in enumerate(self.runs):
+    def as_completed(self, ask: Callable[[], bool]) -> Iterator[list[RunKey]]:
+        """Execute the runs, and yield those of a cell when it has its outcome; see `Executor`."""
+        waiting: dict[int, PlannedExperiment] = {}
+        for index, (cell, seeds) in enumerate(self.runs):
             try:
                 planned = self._planned(cell, seeds)
             except FATAL:
                 raise
             except Exception as error:
-                self.found[i] = _failed(cell, error)
-                yield runs_in([(cell, seeds)])
+                self.outcome_by_index[index] = _failed(cell, error)
+                yield keys_of([(cell, seeds)])
                 continue
+
+            # Cells over other samples wait until these are done: few samples are in memory then.
             first = next(iter(waiting.values()), planned)
             if len(waiting) >= MOST or not _same_samples(planned, first):
-                yield from self._played(waiting, ask)
+                yield from self._execute_waiting(waiting, ask)
                 waiting = {}
-            waiting[i] = planned
-        yield from self._played(waiting, ask)
+            waiting[index] = planned
+        yield from self._execute_waiting(waiting, ask)
 
     def cancel(self) -> None:
-        """Nothing goes on outside of `as_ended`."""
+        """Forget the runs: nothing is executed outside of `as_completed`."""
         self.runs = []
 
-    def _planned(self, cell: Cell, seeds: Sequence[int]) -> Planned:
-        """A cell, built."""
-        within = lambda: self.numerics(cell.scenario)
+    def _planned(self, cell: Cell, seeds: Sequence[int]) -> PlannedExperiment:
+        """Build a cell."""
+
+        def within() -> AbstractContextManager[list]:
+            return self.numerics(cell.scenario)
+
         with within():
             experiment = build(cell.scenario, devices=self.devices, partition=self.partition)
             record = {**record_of(experiment, self.devices, []), "method": cell.method}
-        return Planned(
+        return PlannedExperiment(
             experiment=experiment,
             record=record,
             who=cell.who,
@@ -109,97 +117,124 @@ class Sweep:
             seeds=[seed for seed in experiment.plans if seed in seeds],
         )
 
-    def _played(self, waiting: dict[int, Planned], ask: Callable[[], bool]) -> Iterator[list[Run]]:
-        """Execute cells over the same samples, each together with all that train as it does."""
-        rest = waiting
-        while rest:
-            first = next(iter(rest.values()))
-            group = {i: planned for i, planned in rest.items() if _alike(planned, first)}
-            self.found |= self._executed(group, ask)
-            yield runs_in([self.runs[i] for i in group])
-            rest = {i: planned for i, planned in rest.items() if i not in group}
+    def _execute_waiting(
+        self, waiting: dict[int, PlannedExperiment], ask: Callable[[], bool]
+    ) -> Iterator[list[RunKey]]:
+        """Execute cells over the same samples, those that train by one program together."""
+        while waiting:
+            first = next(iter(waiting.values()))
+            group: dict[int, PlannedExperiment] = {}
+            remaining: dict[int, PlannedExperiment] = {}
+            for index, planned in waiting.items():
+                chosen = group if _can_run_together(planned, first) else remaining
+                chosen[index] = planned
 
-    def _executed(self, group: dict[int, Planned], ask: Callable[[], bool]) -> dict[int, Outcome]:
-        """Execute cells together; when that fails, each for itself, to know which of them fail."""
-        cells = {i: self.runs[i][0] for i in group}
+            self.outcome_by_index |= self._execute_group(group, ask)
+            yield keys_of([self.runs[index] for index in group])
+            waiting = remaining
+
+    def _execute_group(
+        self, group: dict[int, PlannedExperiment], ask: Callable[[], bool]
+    ) -> dict[int, Outcome]:
+        """Execute cells together; when that fails, one by one, to know which of them fail."""
+        planned_cells = list(group.values())
         try:
-            with next(iter(group.values())).numerics():
-                results = execute(list(group.values()), self.layout, None, self.listen, ask)
-            return {i: Outcome(cells[i], result) for i, result in zip(group, results, strict=True)}
+            with planned_cells[0].numerics():
+                results = execute(planned_cells, self.layout, None, self.listen, ask)
         except FATAL:
             raise
         except Exception as error:
             if len(group) == 1:
-                return {i: _failed(cells[i], error) for i in group}
-            alone = [self._executed({i: planned}, ask) for i, planned in group.items()]
-            return {i: outcome for one in alone for i, outcome in one.items()}
+                (index,) = group
+                cell, _ = self.runs[index]
+                return {index: _failed(cell, error)}
+            outcomes: dict[int, Outcome] = {}
+            for index, planned in group.items():
+                outcomes |= self._execute_group({index: planned}, ask)
+            return outcomes
+
+        cells = [self.runs[index][0] for index in group]
+        return dict(zip(group, map(Outcome, cells, results), strict=True))
 
 
-def played(
-    part: Part,
+def run_sweep(
+    runs: Runs,
     layout: Layout,
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool] = lambda: False,
-    partition: Partition | None = None,
+    partition: Partitioner | None = None,
 ) -> dict[str, str]:
-    """What a process does that was started to play runs: play them into their journals.
+    """Execute runs into their journals: what a spawned process does.
 
     Args:
-      part: the runs.
-      layout: of the folder with their journals.
+      runs: the runs.
+      layout: the files of the folder with their journals.
       device: as `devices_of` takes it.
-      threads: of XLA's pool.
-      ask: whether to come to rest.
-      partition: as of `cached_partition`; left out: that of this process.
+      threads: the threads of XLA's pool.
+      ask: whether to stop.
+      partition: a `cached_partition`; left out: that of this process.
 
     Returns:
-      Why, by label, of configurations that cannot be run.
+      Why configurations cannot be run, by label.
 
     Raises:
       Interrupted: when `ask` said so.
     """
-    within = lambda scenario: numerics(scenario, threads, device)
-    first, _ = part[0]
+
+    def within(scenario: Scenario) -> AbstractContextManager[list]:
+        return numerics(scenario, threads, device)
+
+    first, _ = runs[0]
     with within(first.scenario) as devices:
-        sweep = Sweep(devices, within, layout, None, partition or _partition_of_process())
-        play(sweep, part, ask)
-    failed = [outcome for outcome in sweep.outcomes if outcome.result is None]
-    return {label_of(outcome.cell.who): outcome.reason for outcome in failed}
+        sweep = Sweep(
+            devices=devices,
+            numerics=within,
+            layout=layout,
+            listen=None,
+            partition=partition or _partition_of_process(),
+        )
+        execute_all(sweep, runs, ask)
+    reasons = {}
+    for outcome in sweep.outcomes:
+        if outcome.result is None:
+            reasons[label_of(outcome.cell.who)] = outcome.reason
+    return reasons
 
 
-def _same_samples(planned: Planned, other: Planned) -> bool:
-    """Whether two cells hold the same samples.
-
-    Cells over others are built when these are done, so that few samples are in memory.
-    """
-    one, two = (next(iter(p.experiment.plans.values())).federation for p in (planned, other))
-    return one.train.x is two.train.x
+def _same_samples(planned: PlannedExperiment, other: PlannedExperiment) -> bool:
+    """Whether two cells hold the same samples."""
+    plan = next(iter(planned.experiment.plans.values()))
+    other_plan = next(iter(other.experiment.plans.values()))
+    return plan.federation.train.x is other_plan.federation.train.x
 
 
-def _alike(planned: Planned, other: Planned) -> bool:
-    """Whether two cells can be executed side by side; a seed may have samples of its own."""
-    one, two = planned.experiment, other.experiment
-    same = one.scenario.spec.numerics == two.scenario.spec.numerics
-    pairs = zip(one.plans.values(), two.plans.values(), strict=True)
-    return same and all(alike([one.program, two.program], pair) for pair in pairs)
+def _can_run_together(planned: PlannedExperiment, other: PlannedExperiment) -> bool:
+    """Whether two cells can be executed side by side; samples may depend on the seed."""
+    one = planned.experiment
+    two = other.experiment
+    if one.scenario.spec.numerics != two.scenario.spec.numerics:
+        return False
+    plans = zip(one.plans.values(), two.plans.values(), strict=True)
+    return all(alike([one.program, two.program], pair) for pair in plans)
 
 
 def _failed(cell: Cell, error: Exception) -> Outcome:
     """The outcome of a cell that cannot be run."""
     line = " ".join(str(error).split())
     reason = scrubbed(line, roots_of(cell.scenario.document)) or type(error).__name__
-    return Outcome(cell, None, reason, exit_code(error) == 8 or bool(exhausted(error)))
+    out_of_memory = exit_code(error) == 8 or bool(exhausted(error))
+    return Outcome(cell, None, reason, out_of_memory)
 
 
 def data_key(scenario: Scenario) -> str:
-    """What a data section says of how samples are dealt: its values, and which are written."""
+    """Equal for data sections that give the same federation."""
     data = scenario.spec.data
     return f"{data.kind} {data.model_dump_json()} {sorted(data.model_fields_set)}"
 
 
-def cached_partition() -> Partition:
-    """Federations for scenarios one after another: of the same data there are the same arrays."""
+def cached_partition() -> Partitioner:
+    """A function that partitions samples; successive scenarios with equal data share the arrays."""
     last: dict[str, dict[int, Federation]] = {}
 
     def partition(scenario: Scenario, data: Arrays | None, dtype: Any) -> dict[int, Federation]:
@@ -215,6 +250,6 @@ def cached_partition() -> Partition:
 
 
 @cache
-def _partition_of_process() -> Partition:
-    """One for all parts of a process: mostly they are over the same samples."""
+def _partition_of_process() -> Partitioner:
+    """One for all tasks of a process, most of which are over the same samples."""
     return cached_partition()

@@ -1,4 +1,4 @@
-"""What decides the bits of a comparison, and has to be the same wherever a part of it is played."""
+"""The terms of a comparison: what decides its bits, and must be the same on every worker."""
 
 import contextlib
 import os
@@ -18,15 +18,15 @@ from fedsim.study.grid import Cell
 
 
 class Terms(NamedTuple):
-    """What all parts of a comparison have in common.
+    """What all workers of a comparison have in common.
 
     Attributes:
       document: the scenario without its grid.
-      directory: that the comparison was started in.
-      threads: of XLA's pool.
+      directory: the working directory of the comparison.
+      threads: the threads of XLA's pool.
       device: as `devices_of` takes it.
-      plugins: names of those that were enabled; with the text of those that are files.
-      environment: what decides bits, as text by name; of a user's own links the hash of their files.
+      plugins: names of the enabled plug-ins, each with its text if it is a file.
+      environment: what decides bits, as text by name; of a user's links the hash of their files.
       files: SHA-256 of data by path.
     """
 
@@ -42,65 +42,96 @@ class Terms(NamedTuple):
 def terms_of(
     cells: Sequence[Cell], document: Any, record: dict[str, Any], device: str | None, devices: list
 ) -> Terms:
-    """What workers have to meet; a link that was typed in they cannot.
+    """The terms that workers have to meet, which no worker can for a link defined interactively.
 
     Args:
-      cells: of the grid.
+      cells: the cells of the grid.
       document: the scenario without its grid.
-      record: of the comparison.
+      record: the comparison's.
       device: as `devices_of` takes it.
-      devices: that it chose.
+      devices: the devices that it chose.
     """
-    plugins = dict.fromkeys(
-        str(Path(plugin).resolve()) if is_file(plugin) else plugin for plugin in ENABLED
-    )
-    texts = tuple(
-        (plugin, Path(plugin).read_bytes() if is_file(plugin) else None) for plugin in plugins
-    )
-    environment = environment_of(devices, list(record["own_links"]))
-    read = {str(place): sha256_of_data(place) for place in dict.fromkeys(_data_files(cells))}
+    hashes = {}
+    for path in dict.fromkeys(_data_files(cells)):
+        hashes[str(path)] = sha256_of_data(path)
     return Terms(
-        document, os.getcwd(), record["environment"]["threads"], device, texts, environment, read
+        document=document,
+        directory=os.getcwd(),
+        threads=record["environment"]["threads"],
+        device=device,
+        plugins=_plugins(),
+        environment=environment_of(devices, list(record["own_links"])),
+        files=hashes,
     )
+
+
+def _plugins() -> tuple[tuple[str, bytes | None], ...]:
+    """The enabled plug-ins: files by their absolute path, with their text."""
+    texts: dict[str, bytes | None] = {}
+    for plugin in ENABLED:
+        if is_file(plugin):
+            path = Path(plugin).resolve()
+            texts[str(path)] = path.read_bytes()
+        else:
+            texts[plugin] = None
+    return tuple(texts.items())
 
 
 def environment_of(devices: list, links: Sequence[str]) -> dict[str, str]:
-    """What decides bits here, beside a scenario: as text by name; of a user's own links the hash of their files."""
+    """What decides bits on this machine, besides a scenario: as text by name.
+
+    Args:
+      devices: the devices to compute on.
+      links: `FAMILY KIND` of a user's links, which are represented by the hashes of their files.
+    """
+    major, minor, _ = platform.python_version_tuple()
     hashes = {name: link_hash(*name.split(" ", 1)) for name in links}
-    python = ".".join(platform.python_version_tuple()[:2])
-    whole = {**numerical(devices), "python": python, **hashes}
-    return {
-        name: " ".join(map(str, v)) if isinstance(v, list) else str(v) for name, v in whole.items()
-    }
+    values = {**numerical(devices), "python": f"{major}.{minor}", **hashes}
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str:
+    """A value as text; the entries of a list with spaces between them."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value)
 
 
 def sha256_at(path: str) -> str:
-    """Hash of a file or folder of data; empty where there is none."""
+    """The hash of a file or folder of data; empty where there is none."""
     return sha256_of_data(Path(path)) if os.path.exists(path) else ""
 
 
 def differing(terms: Terms, devices: list) -> list[str]:
-    """What is different here, a line for each."""
+    """The differences between the terms and this machine, a line for each.
+
+    Args:
+      terms: those of the comparison.
+      devices: the devices of this machine.
+    """
+    lines = []
     links = [name for name in terms.environment if " " in name]
-    local, lines = environment_of(devices, links), []
+    here = environment_of(devices, links)
     for name, expected in terms.environment.items():
-        if name in links and not local[name]:
+        if name in links and not here[name]:
             lines.append(
                 f"{name} is not known there; put it into a file, and enable that with --plugin FILE"
             )
-        elif local.get(name) != expected:
-            lines.append(f"{name} is {local.get(name)} there, {expected} here")
-    for path, sha256 in terms.files.items():
-        if (present := sha256_at(path)) != sha256:
-            wrong = "differ" if present else "are not"
-            lines.append(f"data {path!r} {wrong} there; put them where every worker reads them")
+        elif here.get(name) != expected:
+            lines.append(f"{name} is {here.get(name)} there, {expected} here")
+    for path, expected in terms.files.items():
+        present = sha256_at(path)
+        if present != expected:
+            problem = "differ" if present else "are missing"
+            lines.append(f"data {path!r} {problem} there; put them where every worker reads them")
     return lines
 
 
 def _data_files(cells: Sequence[Cell]) -> Iterator[Path]:
-    """The files and folders that the configurations read; one that is missing makes its configuration fail, later."""
+    """The files and folders that cells read; where one is missing, the cell fails later."""
     for cell in cells:
-        for place in FILES:
-            if isinstance(getattr(section_at(cell.scenario, place), "path", None), str):
+        for key in FILES:
+            section = section_at(cell.scenario, key)
+            if isinstance(getattr(section, "path", None), str):
                 with contextlib.suppress(ScenarioError):
-                    yield data_file(cell.scenario, place).absolute()
+                    yield data_file(cell.scenario, key).absolute()

@@ -1,4 +1,4 @@
-"""`fedsim verify`: does a run directory hold what its own record says, and does the run come out the same again?"""
+"""`fedsim verify`: does a run directory hold what its record says, and is it reproducible?"""
 
 import contextlib
 import json
@@ -14,24 +14,29 @@ from fedsim.data import Arrays
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs import checks, directory
 from fedsim.runs.changes import reasons, same_values
+from fedsim.runs.differences import differences
 from fedsim.runs.environment import numerical
-from fedsim.runs.journal import differences
 from fedsim.runs.record import record_of
-from fedsim.runs.replay import replayed
+from fedsim.runs.replay import RecordedSeed, replayed
+from fedsim.runs.unfinished import is_comparison
+from fedsim.runs.untrusted import demand_regular_files
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.load import confined
 from fedsim.scenario.named_files import naming_files, with_paths_of, without_paths
 from fedsim.scenario.reader import parse
+
+# Entries of a record that have to be the same when the experiment is built again.
+REPEATED = ("scenario", "method", "hashes", "supplied", "own_links", "lanes", "block")
 
 
 class Check(NamedTuple):
     """One check.
 
     Attributes:
-      name: of the check.
+      name: its name.
       ok: whether it was made and found nothing wrong.
       detail: the problems, the result, or what is missing for the check.
-      possible: whether it could be made here, with all it needs from outside of the directory.
+      possible: whether it could be made here, with everything it needs from outside the directory.
     """
 
     name: str
@@ -44,8 +49,8 @@ class Verification(NamedTuple):
     """The checks of a run directory, in order; one that fails, or cannot be made, may end the list.
 
     Attributes:
-      path: of the directory.
-      checks: with their results.
+      path: the directory.
+      checks: the checks with their results.
     """
 
     path: str
@@ -53,28 +58,48 @@ class Verification(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Whether the run is what its record says, and came out the same again."""
+        """Whether the run is what its record says, and could be reproduced."""
         return all(check.ok for check in self.checks)
 
     @property
     def wrong(self) -> bool:
-        """Whether something is not what the record says; where neither this nor `equal`, something could not be checked."""
+        """Whether something differs from the record.
+
+        Where the run is neither `wrong` nor `equal`, something could not be checked.
+        """
         return any(check.possible and not check.ok for check in self.checks)
 
     def plain(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
+        """Plain values, for JSON."""
         checks = [check._asdict() for check in self.checks]
         return {"path": self.path, "equal": self.equal, "wrong": self.wrong, "checks": checks}
 
 
-class Missing(Exception):
-    """What is needed for a check and is not here, a line each: nothing is wrong for that."""
+class Missing(NamedTuple):
+    """What a check needs and is not here, a line each: it is no fault of the run."""
 
-    def __init__(self, *lines: str):
-        super().__init__("; ".join(lines))
+    lines: list[str]
 
 
 Problems = list[str] | Missing
+
+
+class Request(NamedTuple):
+    """What is verified, and how; see `verify`.
+
+    Attributes:
+      path: the run directory.
+      given: `data`, `model`, `params` and `loss` of a Python program.
+      data_roots: folders that the record may name data files in.
+      device: the devices to compute on.
+      whole: whether every round is replayed.
+    """
+
+    path: Path
+    given: dict[str, Any]
+    data_roots: Iterable[str | os.PathLike[str]]
+    device: str | None
+    whole: bool
 
 
 def verify(
@@ -89,182 +114,238 @@ def verify(
     say: Callable[[Check], None] | None = None,
     data_roots: Iterable[str | os.PathLike[str]] = (),
 ) -> Verification:
-    """Confirm a run that has ended from its own record; nothing in its directory is touched.
+    """Confirm a finished run from its own record; nothing in its directory is changed.
 
-    Its files against their hashes, its tables against its logs, and then the run itself: it is built anew from the
-    scenario of its record, round 1 is replayed from the start model and the last rounds from the older of the two kept
-    commits (all rounds where there is one), and every row, the final state and the model are compared bit by bit.
+    Its files are compared with their hashes, and its tables with its logs. Then the experiment is
+    built again from the scenario in its record, round 1 is replayed from the start model, and the
+    last rounds from the older of the two commits (all rounds where there is only one). Every row,
+    the final state and the model are compared bit by bit.
 
     Args:
-      path: of the run directory.
-      data: what `fedsim.run` was given, if it was given any.
+      path: the run directory.
+      data: what `fedsim.run` was given, if it was.
       model: likewise.
       params: likewise.
       loss: likewise.
-      device: compute on these, as for `fedsim.run`.
+      device: compute on these, as `fedsim.run` takes it.
       whole: replay every round.
       say: called with every check as soon as it is made.
       data_roots: folders that the record may name data files in, besides the working directory.
 
     Returns:
-      All checks in order, `.equal` where all were made and none failed, `.wrong` where one failed, `.plain()` for JSON.
+      All checks in order, `.equal` where all were made and none failed, `.wrong` where one failed,
+      `.plain()` for JSON.
 
     Raises:
       DirectoryError: when there is no run, or it cannot be read.
     """
-    directory.demand_plain(Path(path))
-    given = {"data": data, "model": model, "params": params, "loss": loss}
+    demand_regular_files(Path(path))
+    request = Request(
+        path=Path(path),
+        given={"data": data, "model": model, "params": params, "loss": loss},
+        data_roots=data_roots,
+        device=device,
+        whole=whole,
+    )
     made: list[Check] = []
-    with contextlib.closing(_checks(Path(path), given, data_roots, device, whole)) as all_checks:
-        for name, problems, fine in all_checks:
-            text = str(problems) if isinstance(problems, Missing) else "; ".join(problems)
-            possible = not isinstance(problems, Missing)
-            made.append(Check(name=name, ok=not text, detail=text or fine, possible=possible))
-            if say:
-                say(made[-1])
+    with contextlib.closing(_checks(request)) as all_checks:
+        for check in all_checks:
+            made.append(check)
+            if say is not None:
+                say(check)
     return Verification(str(path), made)
 
 
-def _checks(
-    path: Path,
-    given: dict[str, Any],
-    data_roots: Iterable[str | os.PathLike[str]],
-    device: str | None,
-    whole: bool,
-) -> Generator[tuple[str, Problems, str]]:
-    """Every check: its name, its problems, and its detail where there are none.
+def _check(name: str, problems: Problems, result: str) -> Check:
+    """A check by its problems.
+
+    Args:
+      name: its name.
+      problems: what is wrong, or missing.
+      result: the detail where nothing is wrong.
+    """
+    if isinstance(problems, Missing):
+        return Check(name=name, ok=False, detail="; ".join(problems.lines), possible=False)
+    if problems:
+        return Check(name=name, ok=False, detail="; ".join(problems))
+    return Check(name=name, ok=True, detail=result)
+
+
+# ----------------------------------------------------------------------------------- the checks
+
+
+def _checks(request: Request) -> Generator[Check]:
+    """Make every check in turn.
 
     A problem ends the checks: whatever builds on it would mean nothing.
     """
+    path = request.path
     record = directory.read_record(path)
     if record is not None and record.get("status") in checks.UNDER_WAY:
         reason = f"the run has not ended (its status is {record['status']})"
-        yield (
-            "record",
-            Missing(f"{reason}; --resume goes on with it, fedsim report shows how far it is"),
-            "",
-        )
+        ways = "--resume continues it, fedsim report shows how far it is"
+        yield _check("record", Missing([f"{reason}; {ways}"]), "")
         return
-    yield "record", (problems := checks.of_record(path, record)), "whole"
+    problems = checks.of_record(path, record)
+    yield _check("record", problems, "intact")
     if problems or record is None:
         return
+
     hashes = directory.hashes(path)
-    yield "files", (problems := checks.of_files(record, hashes)), checks.beside(record, hashes)
-    if record.get("kind") == "compare":
-        follows = "follows from summary.csv; the runs themselves are not replayed"
-        yield "compare.csv", checks.of_comparison(path, record), follows
-        return
+    problems = checks.of_files(record, hashes)
+    yield _check("files", problems, checks.summary_of_files(record, hashes))
+    if is_comparison(record):
+        result = "follows from summary.csv; the runs themselves are not replayed"
+        yield _check("compare.csv", checks.of_comparison(path, record), result)
+    elif not problems:
+        yield from _checks_of_run(request, record)
+
+
+def _checks_of_run(request: Request, record: dict[str, Any]) -> Generator[Check]:
+    """The checks of a run whose files are what its record says."""
+    seeds, problems = checks.of_seeds(request.path, record)
+    yield _check("commits", problems, "match the record and the logs")
     if problems:
         return
-    seeds, problems = checks.of_seeds(path, record)
-    yield "commits", problems, "fit the record and the logs"
+
+    problems = checks.of_tables(request.path, record, seeds)
+    for seed in seeds:
+        problems += checks.of_rows(seed, record)
+    problems += checks.of_ends(record, seeds)
+    yield _check("tables", problems, "follow from the logs")
     if problems:
         return
-    problems = [
-        *checks.of_tables(path, record, seeds),
-        *(p for seed in seeds for p in checks.of_rows(seed, record)),
-    ]
-    yield (
-        "tables",
-        (problems := [*problems, *checks.of_ends(record, seeds)]),
-        "follow from the logs",
-    )
+
+    problems = reasons(record["scenario"], record["environment"])
+    yield _check("version", problems, "computes the same values")
     if problems:
         return
-    yield (
-        "version",
-        (problems := reasons(record["scenario"], record["environment"])),
-        "computes the same values",
-    )
-    if problems:
-        return
-    scenario, problems = _scenario(path, record, given, data_roots)
-    yield "scenario", problems, "can be read again"
+
+    scenario, problems = _read_again(request, record)
+    yield _check("scenario", problems, "can be read again")
     if scenario is None:
         return
-    with numerics(scenario, record["environment"].get("threads"), device) as devices:
-        yield "environment", (problems := _of_environment(record, devices)), "the recorded one"
-        if problems:
-            return
-        experiment, problems = _built(record, scenario, given, devices)
-        yield "data", problems, "with partitions and start models, the recorded ones"
-        if problems or experiment is None:
-            return
-        for seed in seeds:
-            for rounds, problems in replayed(seed, experiment, whole):
-                yield f"seed {seed.who['seed']}, {rounds}", problems, "replayed, equal to the bit"
+    threads = record["environment"].get("threads")
+    with numerics(scenario, threads, request.device) as devices:
+        yield from _checks_of_replay(request, record, seeds, scenario, devices)
 
 
-def _scenario(
-    path: Path,
+def _checks_of_replay(
+    request: Request,
     record: dict[str, Any],
-    given: dict[str, Any],
-    data_roots: Iterable[str | os.PathLike[str]],
-) -> tuple[Scenario | None, Problems]:
-    """The recorded scenario, read again; all that it needs from outside has to be here."""
-    needed = []
-    for link in record["own_links"]:
-        family, _, kind = link.partition(" ")
-        if kind not in FAMILIES.get(family, {}):
-            needed.append(
-                f"{link} is not fedsim's own; give its file with --plugin, or fedsim.enable in Python"
-            )
-    missing = [name for name in record["supplied"] if given.get(name) is None]
+    seeds: list[RecordedSeed],
+    scenario: Scenario,
+    devices: list[Any],
+) -> Generator[Check]:
+    """The checks that need the experiment: it is built again, and replayed.
+
+    Args:
+      request: what is verified.
+      record: the run's record.
+      seeds: its seeds as recorded.
+      scenario: its scenario, read again.
+      devices: the devices to compute on.
+    """
+    problems = _of_environment(record, devices)
+    yield _check("environment", problems, "is the recorded one")
+    if problems:
+        return
+    experiment, problems = _build_again(request, record, scenario, devices)
+    yield _check("data", problems, "the recorded ones, as are partitions and start models")
+    if problems or experiment is None:
+        return
+    for seed in seeds:
+        name = f"seed {seed.who['seed']}"
+        for rounds, problems in replayed(seed, experiment, request.whole):
+            yield _check(f"{name}, {rounds}", problems, "replayed with the same bits")
+
+
+# -------------------------------------------------------------------------- scenario and experiment
+
+
+def _read_again(request: Request, record: dict[str, Any]) -> tuple[Scenario | None, Problems]:
+    """Read the recorded scenario again; everything it needs from outside has to be here."""
+    missing = _missing_links(record) + _missing_inputs(record, request.given)
     if missing:
-        call = ", ".join(f"{name}=..." for name in missing)
-        needed.append(
-            f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})"
-        )
-    if needed:
-        return None, Missing(*needed)
-    written = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
-    values = with_paths_of(record["scenario"], written)  # as seen from the run directory
+        return None, Missing(missing)
+    name = directory.SCENARIO
+    in_file = parse((request.path / name).read_text(encoding="utf-8"), name).values
+    # In the file, paths are relative to the run directory.
+    values = with_paths_of(record["scenario"], in_file)
     try:
-        return confined(read(values), path, data_roots), []
+        return confined(read(values), request.path, request.data_roots), []
     except ScenarioError as error:
         return None, str(error).splitlines()
 
 
+def _missing_links(record: dict[str, Any]) -> list[str]:
+    """A line for each of the user's links that has not been enabled."""
+    lines = []
+    for link in record["own_links"]:
+        family, _, kind = link.partition(" ")
+        if kind not in FAMILIES.get(family, {}):
+            ways = "give its file with --plugin, or call fedsim.enable in Python"
+            lines.append(f"{link} is not part of fedsim; {ways}")
+    return lines
+
+
+def _missing_inputs(record: dict[str, Any], given: dict[str, Any]) -> list[str]:
+    """A line about what a Python program supplied, and is not given now."""
+    missing = [name for name in record["supplied"] if given.get(name) is None]
+    if not missing:
+        return []
+    call = ", ".join(f"{name}=..." for name in missing)
+    source = f"came from a Python program: {', '.join(missing)}"
+    return [f"{source}; give it again, fedsim.verify(path, {call})"]
+
+
 def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
+    """How this environment differs from the recorded one."""
     recorded = dict(record["environment"])
     present = json.loads(json.dumps(numerical(devices)))
     if same_values(record["scenario"], str(recorded.get("fedsim"))):
         recorded["fedsim"] = present["fedsim"]
-    others = differences(recorded, present)
-    fields = [f"{name}: {was}, here {now}" for name, was, now in others]
-    return Missing(f"bits may differ in this environment: {', '.join(fields)}") if fields else []
+    fields = []
+    for name, before, now in differences(recorded, present):
+        fields.append(f"{name}: {before}, here {now}")
+    if not fields:
+        return []
+    return Missing([f"bits may differ in this environment: {', '.join(fields)}"])
 
 
-def _built(
-    record: dict[str, Any], scenario: Scenario, given: dict[str, Any], devices: list[Any]
+def _build_again(
+    request: Request, record: dict[str, Any], scenario: Scenario, devices: list[Any]
 ) -> tuple[Experiment | None, Problems]:
-    """The run built anew, and its differences to the recorded one."""
+    """Build the experiment again -> the experiment, and how it differs from the recorded one."""
     try:
-        experiment = build(scenario, devices=devices, **given)
+        experiment = build(scenario, devices=devices, **request.given)
     except ScenarioError as error:
-        lines = str(error).splitlines()
-        files = {
-            ".".join((*place, "path")): named["path"]
-            for place, named in naming_files(record["scenario"])
-        }
-        elsewhere = [
-            files.get(problem.where) for problem in error.problems
-        ]  # no such file, or not to be read
-        return None, lines if None in elsewhere else Missing(
-            *(f"{file} is elsewhere (--data-root DIR)" for file in dict.fromkeys(elsewhere))
-        )
+        return None, _of_refusal(record, error)
     except DataError as error:
         return None, str(error).splitlines()
     except OSError as error:
-        return None, Missing(*str(error).splitlines())
-    again = record_of(
-        experiment, devices, [name for name, value in given.items() if value is not None]
-    )
-    kept = ("scenario", "method", "hashes", "supplied", "own_links", "lanes", "block")
-    was, now = (
-        {**{k: one.get(k) for k in kept}, "scenario": without_paths(one["scenario"])}
-        for one in (record, again)
-    )
-    return experiment, [
-        f"{field}: {one}, built anew {two}" for field, one, two in differences(was, now)
-    ]
+        return None, Missing(str(error).splitlines())
+
+    supplied = [name for name, value in request.given.items() if value is not None]
+    again = record_of(experiment, devices, supplied)
+    problems = []
+    for field, before, now in differences(_repeated(record), _repeated(again)):
+        problems.append(f"{field}: {before}, now {now}")
+    return experiment, problems
+
+
+def _of_refusal(record: dict[str, Any], error: ScenarioError) -> Problems:
+    """The problems of a scenario; where all of them are files elsewhere, the files are missing."""
+    files = {}
+    for key, section in naming_files(record["scenario"]):
+        files[".".join((*key, "path"))] = section["path"]
+    missing = [files.get(problem.where) for problem in error.problems]
+    if None in missing:
+        return str(error).splitlines()
+    return Missing([f"{file} is elsewhere (--data-root DIR)" for file in dict.fromkeys(missing)])
+
+
+def _repeated(record: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a record that have to be the same when the experiment is built again."""
+    entries = {name: record.get(name) for name in REPEATED}
+    return {**entries, "scenario": without_paths(record["scenario"])}

@@ -1,52 +1,64 @@
-"""Several processes of this machine that play the runs of a comparison.
+"""The executor of several processes of this machine.
 
-This process is one of them: it has imported everything, and plays its first part while the others
-start.
+This process is one of them: it has imported everything, and executes its first task while the
+others start.
 
-What compiles to the same programs is a family, and mostly stays with the process that has compiled
-it: then all of them together compile about as much as one process would. A family is dealt in
-parts, a few seeds of all of its cells, so that the processes end at about the same time.
+Cells that compile to the same programs are a family, and mostly stay with the process that has
+compiled it: then all processes together compile about as much as one would. A family is cut into
+tasks, a few seeds of all of its cells, so that the processes end at about the same time.
 """
 
 import contextlib
+import math
 import multiprocessing
 import os
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures import ProcessPoolExecutor as Processes
-from concurrent.futures import ThreadPoolExecutor as Threads
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any
 
 from fedsim.engine.loop import MOST
 from fedsim.errors import Interrupted
-from fedsim.runs.executor import Part, Run, runs_in, with_scenarios, without_scenarios
+from fedsim.runs.executor import (
+    RunKey,
+    Runs,
+    count_of,
+    keys_of,
+    with_scenarios,
+    without_scenarios,
+)
 from fedsim.runs.filenames import Layout
 from fedsim.runs.spawned import begin, compile_cache
-from fedsim.runs.sweep import Partition, played
+from fedsim.runs.sweep import Partitioner, run_sweep
 from fedsim.scenario.plugins import ENABLED
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
 
-LOOK = 0.5  # seconds between two looks whether to come to rest
+ASK_SECONDS = 0.5  # between two questions whether to stop
 
 
 class Workers:
-    """Processes of this machine that play runs; an `Executor`.
+    """Runs cells in processes of this machine; an `Executor`.
 
-    A run that fails, or whose process is gone, has no end in its journal: whoever asked for it has
-    to play it itself.
+    A run that fails, or whose process is lost, has no end in its journal: the caller has to execute
+    it again.
 
     Args:
       document: the scenario without its grid.
-      layout: of the run directory, which the caller holds.
-      jobs: processes, this one among them.
+      layout: the files of the run directory, which the caller has locked.
+      jobs: how many processes there are, this one among them.
       device: as `devices_of` takes it.
-      threads: of XLA's pool.
-      partition: as of `cached_partition`, for this process.
+      threads: the threads of XLA's pool.
+      partition: a `cached_partition` for this process.
     """
 
     def __init__(
@@ -56,147 +68,186 @@ class Workers:
         jobs: int,
         device: str | None,
         threads: int | None,
-        partition: Partition,
+        partition: Partitioner,
     ):
-        self.play = partial(_play, document=document, layout=layout, device=device, threads=threads)
+        self.execute = partial(
+            _execute, document=document, layout=layout, device=device, threads=threads
+        )
         self.jobs = jobs
         self.partition = partition
-        self.resting = threading.Event()  # this process comes to rest
-        self.processes: list[Processes] = []  # the others, each alone in its pool
-        self.here = Threads(1)  # of this process
-        self.families: list[list[Part]] = []  # parts that nobody plays yet
-        self.latest: dict[int, int] = {}  # process -> the family of its latest part
-        self.going: dict[Future[None], tuple[int, Part]] = {}  # process and part
+
+        # The other processes, each alone in its pool, and a thread of this process.
+        self.processes: list[ProcessPoolExecutor] = []
+        self.thread = ThreadPoolExecutor(1)
+        self.thread_stops = threading.Event()
+
+        # Tasks by family that no process has yet, and those under way: (process, task).
+        self.families: list[list[Runs]] = []
+        self.active: dict[Future[None], tuple[int, Runs]] = {}
+        self.latest_family: dict[int, int] = {}  # by process
 
     def slots(self) -> int:
         """How many processes there are."""
         return self.jobs
 
-    def submit(self, runs: Part) -> None:
-        """Deal out the runs, and start the other processes."""
-        self.families = _families(runs, self.jobs)
+    def submit(self, runs: Runs) -> None:
+        """Cut the runs into tasks, and start the other processes."""
+        self.families = _tasks_by_family(runs, self.jobs)
         if not self.families:
             return
         context = multiprocessing.get_context("spawn")
-        setting = (os.getpid(), tuple(ENABLED), compile_cache())
+        arguments = (os.getpid(), tuple(ENABLED), compile_cache())
         for _ in range(self.jobs - 1):
-            self.processes.append(Processes(1, context, begin, setting))
-        for process in self.processes:  # which end with the thread that started them: this one
+            self.processes.append(ProcessPoolExecutor(1, context, begin, arguments))
+
+        # A process ends with the thread that has started it, so it must be started from this one.
+        for process in self.processes:
             process.submit(os.getpid)
 
-    def as_ended(self, ask: Callable[[], bool]) -> Iterator[list[Run]]:
-        """Runs as they end; see `Executor`."""
-        rest = lambda: ask() or self.resting.is_set()
-        play_here = partial(self.play, ask=rest, partition=self.partition)
-        players = [partial(process.submit, self.play) for process in self.processes]
-        players.append(partial(self.here.submit, play_here))
-        for number, player in enumerate(players):
-            self._hand_out(number, player)
-        while self.going:
+    def as_completed(self, ask: Callable[[], bool]) -> Iterator[list[RunKey]]:
+        """Yield runs as they end; see `Executor`."""
+
+        def thread_asks() -> bool:
+            return ask() or self.thread_stops.is_set()
+
+        execute_here = partial(self.execute, ask=thread_asks, partition=self.partition)
+        starters = [partial(process.submit, self.execute) for process in self.processes]
+        starters.append(partial(self.thread.submit, execute_here))
+        for process, start in enumerate(starters):
+            self._start_next(process, start)
+
+        while self.active:
             if ask():
                 raise Interrupted(f"with {self._count()} runs to go")
-            done, _ = wait(self.going, LOOK, FIRST_COMPLETED)
+            done, _ = wait(self.active, ASK_SECONDS, FIRST_COMPLETED)
             for future in done:
-                number, part = self.going.pop(future)
+                process, task = self.active.pop(future)
                 try:
                     future.result()
                 except BrokenProcessPool:
-                    _warn_of_lost()
+                    _warn_of_lost_process()
                     continue
-                self._hand_out(number, players[number])
-                yield runs_in(part)
+                self._start_next(process, starters[process])
+                yield keys_of(task)
 
     def cancel(self) -> None:
-        """End the other processes, at once where they play; this one comes to rest."""
+        """End the other processes, at once where they are at work; the thread stops, too."""
         self.families.clear()
-        self.resting.set()
-        for pool in self.processes if self.going else ():
-            for process in list((pool._processes or {}).values()):
-                process.terminate()  # what it has committed stays
-        for pool in (*self.processes, self.here):
+        self.thread_stops.set()
+        if self.active:
+            for pool in self.processes:
+                for process in list((pool._processes or {}).values()):
+                    process.terminate()  # what it has committed stays
+        for pool in (*self.processes, self.thread):
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _hand_out(self, number: int, player: Callable[[Part], Future[None]]) -> None:
-        """The next part for a process that has none, as long as there is one."""
-        family = _next(self.families, self.latest, number)
+    def _start_next(self, process: int, start: Callable[[Runs], Future[None]]) -> None:
+        """Give an idle process its next task, while there is one."""
+        family = _next_family(self.families, self.latest_family, process)
         if family is None:
             return
-        part = self.families[family].pop()
+        task = self.families[family].pop()
         try:
-            self.going[player(part)] = number, part
-            self.latest[number] = family
+            self.active[start(task)] = (process, task)
+            self.latest_family[process] = family
         except BrokenProcessPool:
-            self.families[family].append(part)
-            _warn_of_lost()
+            self.families[family].append(task)
+            _warn_of_lost_process()
 
     def _count(self) -> int:
         """How many runs have not ended."""
-        waiting = [part for parts in self.families for part in parts]
-        going = [part for _, part in self.going.values()]
-        return sum(len(runs_in(part)) for part in (*waiting, *going))
+        waiting = [task for tasks in self.families for task in tasks]
+        active = [task for _, task in self.active.values()]
+        return sum(map(count_of, waiting + active))
 
 
-def _warn_of_lost() -> None:
-    warnings.warn("a process of the comparison is gone; going on without it", stacklevel=2)
+def _warn_of_lost_process() -> None:
+    """Warn that the comparison continues with one process less."""
+    warnings.warn("a process of the comparison is gone; continuing without it", stacklevel=2)
 
 
-def _families(runs: Part, jobs: int) -> list[list[Part]]:
-    """Runs in parts, those that compile to the same programs together."""
-    families: dict[Hashable, Part] = {}
+def _tasks_by_family(runs: Runs, jobs: int) -> list[list[Runs]]:
+    """Cut runs into tasks: a list for every family of cells that compile to the same programs."""
+    families: dict[Hashable, Runs] = {}
     for cell, seeds in runs:
         families.setdefault(programs_of(cell), []).append((cell, seeds))
     if not families:
         return []
-    least = max(-(-2 * jobs // len(families)), 2)  # so that the last parts can be shared
-    return [_parts(without_scenarios(family), least) for family in families.values()]
+
+    # So many tasks that the last ones can be shared among the processes.
+    least = max(math.ceil(2 * jobs / len(families)), 2)
+    return [_tasks(without_scenarios(family), least) for family in families.values()]
 
 
-def _parts(family: Part, least: int) -> list[Part]:
-    """A family in parts of about as many runs as train side by side, `least` of them if it can be."""
-    seeds = list(dict.fromkeys(seed for _, own in family for seed in own))
-    count = max(-(-len(seeds) * len(family) // MOST), least)
-    by_seed = min(count, len(seeds))
-    by_cell = min(-(-count // by_seed), len(family))
-    parts = []
-    for i in range(by_seed):
-        chosen = set(seeds[i::by_seed])
-        for j in range(by_cell):
-            part = [
-                (cell, tuple(seed for seed in own if seed in chosen))
-                for cell, own in family[j::by_cell]
-            ]
-            parts.append([(cell, own) for cell, own in part if own])
-    return [part for part in parts if part]
+def _tasks(family: Runs, least: int) -> list[Runs]:
+    """Cut a family into tasks of about as many runs as train side by side.
+
+    Args:
+      family: its runs.
+      least: how many tasks there are at least, if it has enough runs.
+    """
+    seeds = list(dict.fromkeys(seed for _, seeds in family for seed in seeds))
+    count = max(math.ceil(len(seeds) * len(family) / MOST), least)
+    seed_groups = min(count, len(seeds))
+    cell_groups = min(math.ceil(count / seed_groups), len(family))
+
+    tasks = []
+    for i in range(seed_groups):
+        chosen_seeds = set(seeds[i::seed_groups])
+        for j in range(cell_groups):
+            task = _under_seeds(family[j::cell_groups], chosen_seeds)
+            if task:
+                tasks.append(task)
+    return tasks
+
+
+def _under_seeds(runs: Runs, chosen: set[int]) -> Runs:
+    """Those of some runs that are under chosen seeds."""
+    restricted: Runs = []
+    for cell, seeds in runs:
+        seeds = tuple(seed for seed in seeds if seed in chosen)
+        if seeds:
+            restricted.append((cell, seeds))
+    return restricted
 
 
 def programs_of(cell: Cell) -> Hashable:
-    """What decides the programs that a cell compiles to: equal for equal cells, and few others."""
+    """A key of the programs that a cell compiles to; it is rarely equal for different ones."""
     from fedsim.assemble.programs import HashableSection, client_key
 
     spec = cell.scenario.spec
-    chains = (spec.wire, spec.server, spec.broadcast)
-    links = tuple(tuple(map(HashableSection, chain)) for chain in chains)
-    return client_key(spec.client), *links, repr((spec.model, spec.schedule, spec.numerics))
+    wire = tuple(map(HashableSection, spec.wire))
+    server = tuple(map(HashableSection, spec.server))
+    broadcast = tuple(map(HashableSection, spec.broadcast))
+    rest = repr((spec.model, spec.schedule, spec.numerics))
+    return client_key(spec.client), wire, server, broadcast, rest
 
 
-def _next(
-    families: Sequence[Sequence[Part]], latest: Mapping[int, int], process: int
+def _next_family(
+    families: Sequence[Sequence[Runs]], latest: Mapping[int, int], process: int
 ) -> int | None:
-    """The family of a process' next part.
+    """Choose the family of a process' next task; None where no task is left.
 
-    Its own, or else one that nobody has compiled, or that has most left.
+    It is the family of its latest task, or else one that no process has compiled, or else the one
+    with the most tasks left.
+
+    Args:
+      families: the tasks that no process has yet, by family.
+      latest: the family of the latest task, by process.
+      process: its number.
     """
-    left = [family for family, parts in enumerate(families) if parts]
+    left = [family for family, tasks in enumerate(families) if tasks]
     if latest.get(process) in left:
         return latest[process]
-    fresh = [family for family in left if family not in latest.values()]
+    compiled = latest.values()
+    fresh = [family for family in left if family not in compiled]
     return max(fresh or left, key=lambda family: len(families[family]), default=None)
 
 
-def _play(part: Part, *, document: Document, **how: Any) -> None:
-    """Play a part.
+def _execute(task: Runs, *, document: Document, **options: Any) -> None:
+    """Execute a task.
 
-    A failure is left to the parent, which has it again, with its reason, when it plays the run.
+    Failures are ignored: the parent executes the run again, and then learns the reason.
     """
     with contextlib.suppress(Exception):
-        played(with_scenarios(part, document), **how)
+        run_sweep(with_scenarios(task, document), **options)

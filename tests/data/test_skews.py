@@ -545,7 +545,7 @@ def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
     planned: Any = SimpleNamespace(
         experiment=SimpleNamespace(program=program, plans=plans, scenario=scenario)
     )
-    assert sweep._alike(planned, planned)
+    assert sweep._can_run_together(planned, planned)
     seeds: Any = list(plans.values())
     assert not alike([program, program], seeds)
 

@@ -78,7 +78,7 @@ def race(file: Path, out: Path, expected: dict[str, str], words: tuple[str, ...]
         assert codes[1] == 0  # it came so late that there was nothing left to do
         came = "late"
     else:
-        assert codes[1] == 4 and sum("exists already" in text for text in said) == 1, (codes, said)
+        assert codes[1] == 4 and sum("already exists" in text for text in said) == 1, (codes, said)
         came = "late"
     whole(out, expected)
     return came

@@ -15,7 +15,7 @@ from fedsim.report.about import about
 from fedsim.report.paper_table import paper_table
 from fedsim.report.ranking import order_of
 from fedsim.report.results import rows_of
-from fedsim.runs.comparison import ordered
+from fedsim.runs.comparison import columns_of
 from fedsim.scenario import read
 from fedsim.study.breakdown import breakdown, untrained
 from fedsim.study.conclusions import conclusions
@@ -61,7 +61,7 @@ def test_the_table_follows_from_the_scores(kept):
 def test_what_is_compared_follows_from_the_scores(kept):
     summary = rows_of(read_table(kept[0], "summary", text=[VARIED]))
     compare = conclusions(summary, [], "mean", "final", [VARIED])["compare"]
-    assert (kept[0] / "compare.csv").read_text() == to_csv(compare, ordered("compare", [VARIED]))
+    assert (kept[0] / "compare.csv").read_text() == to_csv(compare, columns_of("compare", [VARIED]))
 
 
 def test_the_words_are_true(kept):

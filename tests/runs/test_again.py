@@ -1,4 +1,4 @@
-"""What two equal runs have in common, file by file, against what the README says; and what `verify` could not check."""
+"""What equal runs have in common, as the README says; and what `verify` cannot check."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def contents(folder):
 def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(
     root, tmp_path, pictures, monkeypatch
 ):
-    """All but the pictures, which take long: that they are the same bytes again is a test of their own."""
+    """All but the pictures, which take long and have a test of their own."""
     monkeypatch.setattr(derived, "_figures", lambda *_: ())
     for name in ("one", "two"):
         fedsim.run(TINY, out=tmp_path / name)
@@ -57,15 +57,11 @@ def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(
     tops = {
         name.partition("/")[0] if name.startswith("checkpoints/") else name for name in differing
     }
-    assert (
-        {"timing.csv", "run.json"}
-        <= tops
-        <= allowed(root)
-        == {"timing.csv", "run.json", "report.html", "checkpoints"}
-    )
+    assert {"timing.csv", "run.json"} <= tops <= allowed(root)
+    assert allowed(root) == {"timing.csv", "run.json", "report.html", "checkpoints"}
 
 
-# ------------------------------------------------------------------------------------------------ what is not here
+# --------------------------------------------------------------------------------- what is not here
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +81,7 @@ def played(tmp_path_factory):
 
 @pytest.fixture
 def done(played, tmp_path):
-    """A copy of its directory, to be spoiled, and the folder with its samples, which are put back afterwards."""
+    """A copy of its directory, to be changed, and the folder with its samples."""
     study = played / "study"
     samples = (study / "samples.csv").read_text()
     yield shutil.copytree(played / "run", tmp_path / "run"), study
@@ -93,12 +89,12 @@ def done(played, tmp_path):
 
 
 def verified(out, *words):
-    """`fedsim verify` -> exit code, what it says last, and the checks that are not fine by their mark."""
-    told = CliRunner().invoke(cli, ["verify", str(out), *map(str, words)])
-    assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
-    lines = told.stdout.splitlines()
+    """`fedsim verify` -> exit code, last line, and the marks of the checks that are not ok."""
+    shown = CliRunner().invoke(cli, ["verify", str(out), *map(str, words)])
+    assert shown.exception is None or isinstance(shown.exception, SystemExit), shown.exception
+    lines = shown.stdout.splitlines()
     return (
-        told.exit_code,
+        shown.exit_code,
         lines[-1],
         {line[5:].partition(":")[0]: line[:3] for line in lines[:-1] if line[:3] != "ok "},
     )
@@ -137,14 +133,12 @@ def test_another_machine_is_missing_and_not_wrong(done, monkeypatch):
     here = verification.numerical
     monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9"})
     code, last, marks = verified(out, "--data-root", study)
-    assert (code, marks) == (
-        2,
-        {"environment": "-- "},
-    ) and "cannot be checked here: bits may differ" in last
-    told = CliRunner().invoke(cli, ["verify", str(out), "--json"])
-    said = json.loads(told.stdout)
-    assert told.exit_code == 2 and (said["equal"], said["wrong"]) == (False, False)
-    assert [check["possible"] for check in said["checks"]] == [True] * 6 + [False]
+    assert (code, marks) == (2, {"environment": "-- "})
+    assert "cannot be checked here: bits may differ" in last
+    shown = CliRunner().invoke(cli, ["verify", str(out), "--json"])
+    answer = json.loads(shown.stdout)
+    assert shown.exit_code == 2 and (answer["equal"], answer["wrong"]) == (False, False)
+    assert [check["possible"] for check in answer["checks"]] == [True] * 6 + [False]
 
 
 @pytest.mark.long
@@ -152,20 +146,11 @@ def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
     fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
-    found = fedsim.verify(tmp_path / "mine")
-    assert (
-        not found.equal
-        and not found.wrong
-        and [c.name for c in found.checks if not c.possible] == ["scenario"]
-    )
-    assert [c.name for c in found.checks] == [
-        "record",
-        "files",
-        "commits",
-        "tables",
-        "version",
-        "scenario",
-    ]
+    result = fedsim.verify(tmp_path / "mine")
+    assert not result.equal and not result.wrong
+    assert [check.name for check in result.checks if not check.possible] == ["scenario"]
+    made = ["record", "files", "commits", "tables", "version", "scenario"]
+    assert [check.name for check in result.checks] == made
     assert verified(tmp_path / "mine")[0] == 2
     wrong = fedsim.verify(tmp_path / "mine", data=data._replace(x=x + 1))
     assert wrong.wrong and not wrong.equal
@@ -174,7 +159,7 @@ def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
 
 def test_help_says_which_exit_code_is_which():
     shown = " ".join(CliRunner().invoke(cli, ["verify", "--help"]).output.split())
-    assert (
-        "Exit code 7 when something is wrong; 2 when nothing is, and something could not be checked here"
-        in shown
+    codes = (
+        "Exit code 7 when something is wrong; 2 when nothing is, and something could not be checked"
     )
+    assert codes in shown

@@ -59,34 +59,30 @@ def fedsim(*words, cwd):
 def test_what_is_foretold_is_what_happens(sections, tmp_path, monkeypatch):
     path = written(tmp_path, **sections)
     monkeypatch.chdir(tmp_path)
-    told = json.loads(
+    predicted = json.loads(
         CliRunner().invoke(cli, ["check", path, "--json"], catch_exceptions=False).stdout
     )
     assert not (tmp_path / "reports").exists()
     last = run(path).rounds.iloc[-1]
-    assert (
-        told["bytes_up_a_round"] * 3 == last["bytes_up"]
-        and told["bytes_down_a_round"] * 3 == last["bytes_down"]
-    )
-    assert told["parameters"] == 64 * 20 + 20 + 20 * 10 + 10
-    assert told["clients"] == 30 and told["clients_a_round"] == 6
-    assert told["longest_client_steps"] * 6 >= told["steps_a_round"] > 0
+    assert predicted["bytes_up_a_round"] * 3 == last["bytes_up"]
+    assert predicted["bytes_down_a_round"] * 3 == last["bytes_down"]
+    assert predicted["parameters"] == 64 * 20 + 20 + 20 * 10 + 10
+    assert predicted["clients"] == 30 and predicted["clients_a_round"] == 6
+    assert predicted["longest_client_steps"] * 6 >= predicted["steps_a_round"] > 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("server", some(["median", "mean"]))
 def test_the_memory_of_a_large_stack_is_foretold(server, tmp_path):
-    """Within a fifth, of which the interpreter, JAX and the compiler take the most in the second case."""
+    """Within a fifth; in the second case interpreter, JAX and compiler take most of the memory."""
     data = {"kind": "gaussian_blobs", "shape": [400], "samples": 5000, "clients": 100}
     sections = {"data": data, "model": {"kind": "mlp", "hidden": [600]}, "server": [server]}
     path = written(tmp_path, **sections, cohort={"kind": "uniform", "size": 100})
-    told = json.loads(fedsim("check", path, "--json", cwd=tmp_path))
-    assert told["stacked"] == (server == "median")
+    predicted = json.loads(fedsim("check", path, "--json", cwd=tmp_path))
+    assert predicted["stacked"] == (server == "median")
     fedsim("run", path, "--quiet", "--no-pictures", cwd=tmp_path)
-    measured = json.loads((tmp_path / "reports" / "small" / "run.json").read_text())["memory"][
-        "process_peak"
-    ]
-    assert told["peak_bytes"] == pytest.approx(measured, rel=0.2)
+    record = json.loads((tmp_path / "reports" / "small" / "run.json").read_text())
+    assert predicted["peak_bytes"] == pytest.approx(record["memory"]["process_peak"], rel=0.2)
 
 
 @pytest.mark.long
@@ -102,9 +98,9 @@ def test_the_programs_of_a_small_run_are_counted_and_not_compiled(caplog):
     with numerics(read(SMALL)) as devices, caplog.at_level("WARNING", "jax"), jax.log_compiles():
         experiment = build(read(SMALL), devices=devices[:1])
         caplog.clear()
-        told = forecast(experiment)
+        predicted = forecast(experiment)
         assert "Finished tracing" in caplog.text and "Finished XLA compilation" not in caplog.text
-    assert told["memory"]["temporary"] > 0
+    assert predicted["memory"]["temporary"] > 0
 
 
 def test_values_count_from_where_they_are_made_to_where_they_are_last_read():

@@ -1,4 +1,4 @@
-"""Comparisons on a dask cluster: a real scheduler and workers on loopback; lost, refused, interrupted, and gone on with."""
+"""Comparisons on a dask cluster: workers on loopback that are lost, refused or interrupted."""
 
 import importlib.util
 import json
@@ -22,7 +22,7 @@ from test_readme import block
 import fedsim
 from fedsim.cli import cli
 from fedsim.errors import LostError, ProcessError
-from fedsim.runs.cluster import Cluster, connected, parts_of
+from fedsim.runs.cluster import Cluster, connected, tasks_of
 from fedsim.runs.filenames import Layout
 from fedsim.runs.terms import Terms, differing, environment_of
 
@@ -47,7 +47,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-# --------------------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(
@@ -81,23 +81,23 @@ def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
 
 @needs_dask
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ({}, "dask's configuration names no certificate"),
-        ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem is not there"),
+        ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem does not exist"),
         (
             {"ca-file": __file__, "client.cert": __file__, "client.key": __file__},
             "a certificate cannot be read",
         ),
     ],
 )
-def test_without_its_certificate_a_scheduler_is_not_even_asked(files, said):
+def test_without_its_certificate_a_scheduler_is_not_even_asked(files, message):
     from dask import config
 
     places = dict.fromkeys(("ca-file", "client.cert", "client.key")) | files
     with (
         config.set({f"distributed.comm.tls.{name}": place for name, place in places.items()}),
-        pytest.raises(ProcessError, match=said) as refused,
+        pytest.raises(ProcessError, match=message) as refused,
         connected(f"tls://127.0.0.1:{free_port()}"),
     ):
         pass
@@ -140,37 +140,30 @@ def test_what_differs_is_named(tmp_path):
     terms = Terms(None, str(tmp_path), 4, None, (), expected, {missing: "f00", other: "f00"})
     version, link, *data = differing(terms, jax.devices())
     assert version == f"jax is {jax.__version__} there, 0.0.1 here"
-    assert (
-        link
-        == "rule mine is not known there; put it into a file, and enable that with --plugin FILE"
-    )
+    ways = "put it into a file, and enable that with --plugin FILE"
+    assert link == f"rule mine is not known there; {ways}"
     put = "there; put them where every worker reads them"
-    assert data == [f"data '{missing}' are not {put}", f"data '{other}' differ {put}"]
+    assert data == [f"data '{missing}' are missing {put}", f"data '{other}' differ {put}"]
 
 
 def test_parts_hold_neighbours_and_every_run_once():
     asked = [(name, (0, 1, 2)) for name in "abcdefgh"]
-    parts = parts_of(asked, slots=2)
+    parts = tasks_of(asked, slots=2)
     assert [[cell for cell, _ in part] for part in parts] == [[name] for name in "abcdefgh"]
     assert [
-        seeds for part in parts_of([("a", tuple(range(16)))], slots=1) for _, seeds in part
+        seeds for part in tasks_of([("a", tuple(range(16)))], slots=1) for _, seeds in part
     ] == [tuple(range(i, i + 4)) for i in (0, 4, 8, 12)]
-    assert [len(part) for part in parts_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
-    assert parts_of([("a", ())], slots=2) == []
+    assert [len(part) for part in tasks_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
+    assert tasks_of([("a", ())], slots=2) == []
 
 
-# --------------------------------------------------------------------------------------------------- a real cluster
+# ----------------------------------------------------------------------------------- a real cluster
 
 
 def dask(line: str, *more: str, **environment: str) -> subprocess.Popen:
     """A process that the README starts by this line."""
-    command = [
-        sys.executable,
-        "-m",
-        *line.removeprefix(".venv/bin/").split(),
-        "--no-dashboard",
-        *more,
-    ]
+    words = line.removeprefix(".venv/bin/").split()
+    command = [sys.executable, "-m", *words, "--no-dashboard", *more]
     known = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.Popen(
         command, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -198,18 +191,9 @@ def cluster(tmp_path):
 
 def command(folder: Path, out: str, *words: str) -> list[str]:
     (folder / "s.yaml").write_text(json.dumps(SCENARIO))
-    named = [
-        "s.yaml",
-        "--methods",
-        METHODS,
-        "--plugin",
-        str(PLUGIN),
-        "--out",
-        out,
-        "--quiet",
-        "--no-pictures",
-    ]
-    return [sys.executable, "-m", "fedsim.cli", "compare", *named, *words]
+    options = ["--methods", METHODS, "--plugin", str(PLUGIN), "--out", out]
+    options += ["--quiet", "--no-pictures", *words]
+    return [sys.executable, "-m", "fedsim.cli", "compare", "s.yaml", *options]
 
 
 def compared(folder: Path, out: str, *words: str) -> subprocess.CompletedProcess:
@@ -225,16 +209,15 @@ def until(condition, seconds: float = 300) -> None:
 
 def children(pid: int) -> list[int]:
     """Processes that play runs for a worker."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
+    pids = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = place.read_bytes().split(b"\0")
+            words = file.read_bytes().split(b"\0")
         except OSError:
             continue
-        found += [int(place.parent.name)] * (
-            b"fedsim.runs.remote" in words and str(pid).encode() in words
-        )
-    return found
+        if b"fedsim.runs.remote" in words and str(pid).encode() in words:
+            pids.append(int(file.parent.name))
+    return pids
 
 
 @needs_dask
@@ -250,28 +233,18 @@ def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):
     assert process.poll() is None
     processes[1].kill()
     until(lambda: not children(processes[1].pid), 10)
-    said = process.communicate(timeout=600)[1]
-    assert process.returncode == 5 and said.count("\n") == 2, said  # a warning and the reason
-    assert "krum(f=3) failed on a worker" in said and "Traceback" not in said
+    errors = process.communicate(timeout=600)[1]
+    assert process.returncode == 5 and errors.count("\n") == 2, errors  # a warning and the reason
+    assert "krum(f=3) failed on a worker" in errors and "Traceback" not in errors
     assert compared(tmp_path, "near").returncode == 5
     assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
 
 
 def certified(folder: Path) -> dict[str, str]:
-    """A certificate of its own authority, as dask's configuration names it in the environment, for everybody."""
+    """A self-signed certificate for everybody, as environment variables of dask's configuration."""
     key, certificate = folder / "key.pem", folder / "cert.pem"
-    openssl = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
+    options = "-x509 -newkey rsa:2048 -nodes -days 2 -subj"
+    openssl = ["openssl", "req", *options.split(), "/CN=localhost"]
     subprocess.run(
         [*openssl, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
     )
@@ -289,7 +262,7 @@ def certified(folder: Path) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
 def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeypatch):
-    """No option of fedsim's own: dask's configuration names the certificates, and without them nobody is let in."""
+    """fedsim has no option for certificates: dask's configuration names them, and demands them."""
     certificates = certified(tmp_path)
     address = f"127.0.0.1:{free_port()}"
     methods = ["--methods", "fedavg,median"]
@@ -298,11 +271,8 @@ def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeyp
     try:
         processes.append(worker(f"tls://{address}", tmp_path / "one", **certificates))
         plain = compared(tmp_path, "plain", "--on", f"dask://{address}", *methods)
-        assert (
-            plain.returncode == 2
-            and "no dask scheduler answers" in plain.stderr
-            and plain.stderr.count("\n") == 1
-        )
+        assert plain.returncode == 2 and plain.stderr.count("\n") == 1
+        assert "no dask scheduler answers" in plain.stderr
         for name, value in certificates.items():
             monkeypatch.setenv(name, value)
         done = compared(tmp_path, "far", "--on", f"tls://{address}", *methods)
@@ -339,8 +309,8 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
     until(lambda: children(processes[1].pid) and children(processes[2].pid))
     time.sleep(3)  # the two compare the terms; what comes then are runs
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "go on with: fedsim compare" in said, said
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "go on with: fedsim compare" in errors, errors
     until(lambda: not children(processes[1].pid) and not children(processes[2].pid), 30)
     (tmp_path / "fragile").unlink()
     assert compared(tmp_path, "far", *words, "--resume").returncode == 0

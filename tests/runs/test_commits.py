@@ -1,4 +1,4 @@
-"""What a commit is made of and in which order: numbers, the log before the state, rows that belong to a client and a place."""
+"""The parts of a commit and their order: numbers, the log before the state, rows of clients."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from fedsim.disk.checkpoint import Snapshot
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.errors import CheckpointError
 from fedsim.runs import journal
-from fedsim.runs.commits import LOG, commits, name_of, number_of
+from fedsim.runs.commits import LOG, commit_files, name_of, number_of
 from fedsim.runs.journal import Journal
 
 IDENTITY = {"scenario": "this"}
@@ -20,31 +20,31 @@ def snapshot(round, status="running"):
 
 def committed(folder, rounds, first=1):
     """A journal with a row and a commit for every round; the first commit has this number."""
-    kept = Journal(folder, IDENTITY)
-    kept.number = first - 1
+    writer = Journal(folder, IDENTITY)
+    writer.number = first - 1
     for round in rounds:
-        kept.add("rounds", {"round": round})
-        kept.commit(snapshot(round), [])
-    return kept
+        writer.add("rounds", {"round": round})
+        writer.commit(snapshot(round), [])
+    return writer
 
 
 def opened(folder):
-    """Rounds that a journal finds when it goes on there -> they, the round of its state, the journal."""
-    found = Journal(folder, IDENTITY)
-    last = found.last(9)
+    """Resume a journal -> the rounds of its rows, the round of its state, and the journal."""
+    resumed = Journal(folder, IDENTITY)
+    last = resumed.resume(9)
     return (
-        [row["round"] for row in found.records.get("rounds", [])],
+        [row["round"] for row in resumed.records.get("rounds", [])],
         last and last.values["round"],
-        found,
+        resumed,
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ numbers
+# ------------------------------------------------------------------------------------------ numbers
 
 
 def test_the_millionth_commit_comes_after_the_one_before_it(tmp_path):
     committed(tmp_path, [1, 2, 3, 4], first=999_998)
-    names = [path.name for path in commits(tmp_path)]
+    names = [path.name for path in commit_files(tmp_path)]
     assert names == ["state-1000000.ckpt", "state-1000001.ckpt"]
     assert opened(tmp_path)[:2] == ([1, 2, 3, 4], 4)
 
@@ -52,12 +52,13 @@ def test_the_millionth_commit_comes_after_the_one_before_it(tmp_path):
 @pytest.mark.parametrize("first", [999_998, 999_999, 1_000_000])
 def test_a_run_goes_on_from_the_newest_commit_around_a_million(first, tmp_path):
     committed(tmp_path, [1, 2], first)
-    assert [path.name for path in commits(tmp_path)] == [name_of(first), name_of(first + 1)]
+    assert [path.name for path in commit_files(tmp_path)] == [name_of(first), name_of(first + 1)]
     rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1, 2], 2, first + 1)
     going.add("rounds", {"round": 3})
     going.commit(snapshot(3), [])
-    assert [path.name for path in commits(tmp_path)] == [name_of(first + 1), name_of(first + 2)]
+    names = [path.name for path in commit_files(tmp_path)]
+    assert names == [name_of(first + 1), name_of(first + 2)]
     assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
@@ -66,14 +67,23 @@ def test_the_commit_before_is_taken_when_the_millionth_is_damaged(tmp_path):
     (tmp_path / name_of(1_000_000)).write_bytes(b"no commit")
     with pytest.warns(
         UserWarning,
-        match=r"state-1000000\.ckpt: is no fedsim checkpoint; going on from the commit before",
+        match=r"state-1000000\.ckpt: is no fedsim checkpoint; resuming from the commit before",
     ):
         rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1], 1, 1_000_000)
 
 
-ODD = ["state-².ckpt", "state-٣٣٣٣٣٣.ckpt", "state-3.ckpt", "state-0000003.ckpt", "state-.ckpt", "state--00001.ckpt",
-       "state-000001.ckpt.tmp", "state-1e6.ckpt", f"state-{'9' * 200}.ckpt"]  # fmt: skip
+ODD = [
+    "state-².ckpt",
+    "state-٣٣٣٣٣٣.ckpt",
+    "state-3.ckpt",
+    "state-0000003.ckpt",
+    "state-.ckpt",
+    "state--00001.ckpt",
+    "state-000001.ckpt.tmp",
+    "state-1e6.ckpt",
+    f"state-{'9' * 200}.ckpt",
+]
 
 
 def test_files_with_other_names_are_no_commits(tmp_path):
@@ -81,23 +91,18 @@ def test_files_with_other_names_are_no_commits(tmp_path):
     for name in ODD:
         (tmp_path / name).write_bytes((tmp_path / name_of(2)).read_bytes())
         assert number_of(name) == -1
-    assert [path.name for path in commits(tmp_path)] == [name_of(1), name_of(2)]
+    assert [path.name for path in commit_files(tmp_path)] == [name_of(1), name_of(2)]
     rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1, 2], 2, 2)
-    assert [number_of(name_of(n)) for n in (0, 1, 999_999, 10**6, 10**9)] == [
-        0,
-        1,
-        999_999,
-        10**6,
-        10**9,
-    ]
+    for number in (0, 1, 999_999, 10**6, 10**9):
+        assert number_of(name_of(number)) == number
 
 
-# ------------------------------------------------------------------------------------------------- the order of writes
+# ------------------------------------------------------------------------------ the order of writes
 
 
 def test_the_rows_of_a_commit_are_written_before_it(tmp_path, monkeypatch):
-    """A process that ends between the two leaves rows that never happened, and never a commit without its rows."""
+    """A process that ends between the two leaves rows without a commit, never the reverse."""
     written = []
     append, write = files.append, files.write
     monkeypatch.setattr(
@@ -117,7 +122,7 @@ class Ended(BaseException):
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_process_that_ends_within_a_commit_leaves_the_one_before(at, tmp_path, monkeypatch):
     """The first or the second write of the third commit never happens."""
-    kept = committed(tmp_path, [1, 2])
+    writer = committed(tmp_path, [1, 2])
     count = 0
 
     def ending(real):
@@ -133,19 +138,18 @@ def test_a_process_that_ends_within_a_commit_leaves_the_one_before(at, tmp_path,
     with monkeypatch.context() as patched, pytest.raises(Ended):
         patched.setattr(journal.files, "append", ending(files.append))
         patched.setattr(journal.files, "write", ending(files.write))
-        kept.add("rounds", {"round": 3})
-        kept.commit(snapshot(3), [])
+        writer.add("rounds", {"round": 3})
+        writer.commit(snapshot(3), [])
     assert count == at
-    rows, round, going = opened(
-        tmp_path
-    )  # without a warning: every commit on the disk has its rows
+    # Without a warning: every commit on the disk has its rows.
+    rows, round, going = opened(tmp_path)
     assert (rows, round) == ([1, 2], 2)
     going.add("rounds", {"round": 3})
     going.commit(snapshot(3), [])
     assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
-# ------------------------------------------------------------------------------------------- rows of clients in a file
+# ------------------------------------------------------------------------ rows of clients in a file
 
 SIZE = 12
 
@@ -160,11 +164,8 @@ def rows(tmp_path):
 
 
 def test_rows_are_read_as_they_were_written(rows):
-    assert (rows.read(np.arange(3)) == 7).all() and rows.offset.tolist() == [
-        0,
-        HEAD + SIZE,
-        2 * (HEAD + SIZE),
-    ]
+    assert (rows.read(np.arange(3)) == 7).all()
+    assert rows.offset.tolist() == [0, HEAD + SIZE, 2 * (HEAD + SIZE)]
 
 
 def test_a_row_of_another_client_is_refused(rows):

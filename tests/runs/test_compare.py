@@ -1,4 +1,4 @@
-"""Comparisons: paired by construction, tested exactly, and nothing that was finished is done again."""
+"""Comparisons: paired by construction, tested exactly, and no finished run is repeated."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import workers
-from fedsim.runs.executor import runs_in, whole_runs
+from fedsim.runs.executor import all_runs, keys_of
 from fedsim.scenario import read
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
@@ -51,68 +51,63 @@ def bits(folder):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def saved(tmp_path_factory):
     """A comparison of three methods and two variations, and what was returned."""
     out = tmp_path_factory.mktemp("compare") / "out"
-    found = fedsim.compare(SCENARIO, METHODS, vary={"client.lr": [0.05, 0.1]}, out=out)
-    return out, found
+    comparison = fedsim.compare(SCENARIO, METHODS, vary={"client.lr": [0.05, 0.1]}, out=out)
+    return out, comparison
 
 
-def test_rows_are_those_of_the_grid_in_order(kept):
-    out, found = kept
+def test_rows_are_those_of_the_grid_in_order(saved):
+    out, comparison = saved
     rounds = pd.read_csv(out / "rounds.csv")
     assert rounds.columns[:5].tolist() == ["method", "variant", "client.lr", "seed", "round"]
     keys = rounds[["method", "variant", "seed", "round"]]
     assert keys.equals(keys.sort_values(list(keys), ignore_index=True))
     assert len(rounds) == 3 * 2 * 3 * 3 and set(rounds["client.lr"]) == {0.05, 0.1}
-    assert found.rounds["test_accuracy"].tolist() == rounds["test_accuracy"].tolist()
-    assert found.status == "done" and not found.reasons
+    assert comparison.rounds["test_accuracy"].tolist() == rounds["test_accuracy"].tolist()
+    assert comparison.status == "done" and not comparison.reasons
 
 
 @pytest.mark.long
-def test_every_run_is_the_one_that_it_would_have_been_alone(kept):
-    _, found = kept
+def test_every_run_is_the_one_that_it_would_have_been_alone(saved):
+    _, comparison = saved
     for method in METHODS:
         alone = fedsim.run({**SCENARIO, "method": method}, edits=["client.lr=0.05"])
-        mine = found.rounds.query(f"method == '{method}' and `client.lr` == 0.05")
+        mine = comparison.rounds.query(f"method == '{method}' and `client.lr` == 0.05")
         for name in ("test_loss", "test_accuracy", "train_loss", "bytes_up", "clients_reported"):
             assert mine[name].to_numpy().tobytes() == alone.rounds[name].to_numpy().tobytes(), (
                 method,
                 name,
             )
         for seed in range(3):
-            one = found.model(method, seed, "client.lr=0.05")["W"]
+            one = comparison.model(method, seed, "client.lr=0.05")["W"]
             assert one.tobytes() == alone.model(seed=seed)["W"].tobytes()
 
 
-def test_methods_share_partition_cohorts_and_start(kept):
-    out, found = kept
+def test_methods_share_partition_cohorts_and_start(saved):
+    out, comparison = saved
     partition = pd.read_csv(out / "partition.csv")
-    assert partition.columns.tolist() == [
-        "variant",
-        "client.lr",
-        "seed",
-        "client",
-        "label",
-        "samples",
-    ]
-    joined = found.clients.groupby(["variant", "seed", "client"])["rounds_joined"].nunique()
+    columns = ["variant", "client.lr", "seed", "client", "label", "samples"]
+    assert partition.columns.tolist() == columns
+    joined = comparison.clients.groupby(["variant", "seed", "client"])["rounds_joined"].nunique()
     assert (joined == 1).all()
-    start = found.rounds.query("round == 0").groupby(["variant", "seed"])["test_loss"].nunique()
+    start = (
+        comparison.rounds.query("round == 0").groupby(["variant", "seed"])["test_loss"].nunique()
+    )
     assert (start == 1).all()
 
 
-def test_the_table_agrees_with_an_independent_computation(kept):
+def test_the_table_agrees_with_an_independent_computation(saved):
     """From rounds.csv alone, by SciPy."""
-    out, _ = kept
+    out, _ = saved
     rounds, table = pd.read_csv(out / "rounds.csv"), pd.read_csv(out / "compare.csv")
     final = rounds[rounds["round"] == 4].pivot_table("test_accuracy", ["variant", "seed"], "method")
     assert len(table) == 6 and set(table["baseline"]) == {"fedavg"}
     own, table = table[table["method"] == "fedavg"], table[table["method"] != "fedavg"]
     raw = []
-    for row in own.to_dict(
-        "records"
-    ):  # the baseline's own: its scores, and nothing that a comparison would give
+    # Of the baseline there are its scores, and nothing that a comparison would give.
+    for row in own.to_dict("records"):
         mine = final.loc[row["variant"]]["fedavg"]
         assert (row["mean"], row["sd"]) == pytest.approx((mine.mean(), mine.std()))
         assert (row["seeds"], row["diverged"], row["failed"]) == (3, 0, 0)
@@ -138,45 +133,50 @@ def test_the_table_agrees_with_an_independent_computation(kept):
     assert table["p_adjusted"].to_numpy()[order] == pytest.approx(adjusted)
 
 
-def test_few_seeds_are_said_to_be_few(kept):
-    _, found = kept
+def test_few_seeds_are_said_to_be_few(saved):
+    _, comparison = saved
     assert any(
         "With 3 seeds no difference can be called sure" in line and "8 seeds could" in line
-        for line in found.verdict
+        for line in comparison.verdict
     )
 
 
 @pytest.mark.long
 def test_two_names_of_one_method_differ_by_exactly_nothing():
-    found = fedsim.compare(SCENARIO, ["fedavg", "mean", {"method": "fedavg", "label": "again"}])
-    rounds = found.rounds.drop(columns="method")
+    comparison = fedsim.compare(
+        SCENARIO, ["fedavg", "mean", {"method": "fedavg", "label": "again"}]
+    )
+    rounds = comparison.rounds.drop(columns="method")
     one, again, mean = (
-        rounds[found.rounds["method"] == m].reset_index(drop=True)
+        rounds[comparison.rounds["method"] == m].reset_index(drop=True)
         for m in ("fedavg", "again", "mean")
     )
     assert one.equals(again) and one.equals(mean)
-    others = found.table[found.table["method"] != "fedavg"]
+    others = comparison.table[comparison.table["method"] != "fedavg"]
     assert len(others) == 2 and (others["difference"] == 0).all() and (others["p_value"] == 1).all()
-    assert found.verdict[1].startswith("Not told apart from fedavg: ")
+    assert comparison.verdict[1].startswith("Not told apart from fedavg: ")
 
 
 @pytest.mark.long
 def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
-    found = fedsim.compare(
+    comparison = fedsim.compare(
         SCENARIO, ["fedavg", "krum(f=1)"], vary={"cohort.size": [2, 6]}, out=tmp_path / "out"
     )
     summary = pd.read_csv(tmp_path / "out/summary.csv")
     failed = summary[summary["status"] == "failed"]
-    assert found.status == "incomplete" and len(summary) == 12 and len(failed) == 3
+    assert comparison.status == "incomplete" and len(summary) == 12 and len(failed) == 3
     assert failed["reason"].str.contains("needs at least").all() and set(failed["variant"]) == {
         "cohort.size=2"
     }
     row = (
-        found.table[found.table["variant"] == "cohort.size=2"].set_index("method").loc["krum(f=1)"]
+        comparison.table[comparison.table["variant"] == "cohort.size=2"]
+        .set_index("method")
+        .loc["krum(f=1)"]
     )
     assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
     assert any(
-        "failed under all seeds, compared with nothing: krum(f=1)" in line for line in found.verdict
+        "failed under all seeds, compared with nothing: krum(f=1)" in line
+        for line in comparison.verdict
     )
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
 
@@ -189,15 +189,15 @@ def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
         "on_nonfinite": "keep",
         "model": {"kind": "mlp", "hidden": [8]},
     }
-    found = fedsim.compare(
+    comparison = fedsim.compare(
         written, ["fedavg", {"method": "fedavg", "label": "wild", "set": {"client.lr": 1e30}}]
     )
-    row = found.table.set_index("method").loc["wild"]
+    row = comparison.table.set_index("method").loc["wild"]
     assert (
         row["diverged"] == 3 and row["seeds"] == 3 and row["mean"] == 0 and row["difference"] < -0.3
     )
     assert row["probability_of_improvement"] == 0 and "3 of 3 runs diverged" in " ".join(
-        found.verdict
+        comparison.verdict
     )
 
 
@@ -213,10 +213,14 @@ def test_the_scenario_may_say_what_is_compared(tmp_path):
             {**SCENARIO, "compare": {**section, "vary": {"cohort.size": [3]}, "score": "best"}}
         )
     )
-    found = fedsim.compare(path)
-    assert found.baseline == "prox" and found.table["method"].tolist() == ["fedavg", "prox"]
+    comparison = fedsim.compare(path)
+    assert comparison.baseline == "prox" and comparison.table["method"].tolist() == [
+        "fedavg",
+        "prox",
+    ]
     assert (
-        set(found.table["score"]) == {"best"} and found.summary["cohort.size"].tolist() == [3] * 6
+        set(comparison.table["score"]) == {"best"}
+        and comparison.summary["cohort.size"].tolist() == [3] * 6
     )
     assert fedsim.run(path).status == "done"  # which leaves it alone
 
@@ -244,15 +248,8 @@ def test_a_killed_comparison_goes_on_with_the_same_bytes(tmp_path):
     (tmp_path / "s.yaml").write_text(
         json.dumps({**SCENARIO, "rounds": 60, "checkpoint": {"rounds": 5}})
     )
-    words = [
-        "compare",
-        "s.yaml",
-        "--methods",
-        ",".join(METHODS),
-        "--quiet",
-        "--no-pictures",
-        "--out",
-    ]
+    methods = ",".join(METHODS)
+    words = f"compare s.yaml --methods {methods} --quiet --no-pictures --out".split()
     command = [sys.executable, "-m", "fedsim.cli", *words]
     for kill in range(2 if WHOLE else 1):
         process = subprocess.Popen([*command, "killed", *["--resume"] * (kill > 0)], cwd=tmp_path)
@@ -276,14 +273,8 @@ def test_a_killed_comparison_goes_on_with_the_same_bytes(tmp_path):
 def test_several_processes_give_the_same_bytes(tmp_path, root):
     environment = {**os.environ, "PYTHONPATH": str(root)}
     (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
-    words = [
-        "compare",
-        "s.yaml",
-        "--methods",
-        "fedavg,scaffold,krum(f=3)",
-        "--quiet",
-        "--no-pictures",
-    ]
+    methods = "fedavg,scaffold,krum(f=3)"
+    words = f"compare s.yaml --methods {methods} --quiet --no-pictures".split()
     for name, more in (("one", []), ("two", ["--jobs", "2"])):
         command = [sys.executable, "-m", "fedsim.cli", *words, "--out", name, *more]
         done = subprocess.run(
@@ -296,7 +287,7 @@ def test_several_processes_give_the_same_bytes(tmp_path, root):
 
 
 def spawned_by(parent: int) -> Iterator[int]:
-    """Processes of `multiprocessing` that a process has started; its other children may end at any moment."""
+    """The children that `multiprocessing` has started in a process; others may end meanwhile."""
     for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -339,16 +330,8 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
     (tmp_path / "s.yaml").write_text(
         json.dumps({**SCENARIO, "rounds": 300, "checkpoint": {"rounds": 5}})
     )
-    words = [
-        "compare",
-        "s.yaml",
-        "--methods",
-        "fedavg,scaffold",
-        "--seeds",
-        "2",
-        "--quiet",
-        "--no-pictures",
-    ]
+    methods = "fedavg,scaffold"
+    words = f"compare s.yaml --methods {methods} --seeds 2 --quiet --no-pictures".split()
     command = [sys.executable, "-m", "fedsim.cli", *words]
     with subprocess.Popen(
         [*command, "--jobs", "2", "--out", "two"],
@@ -363,11 +346,8 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
         spawned = list(spawned_by(parent.pid))
         parent.send_signal(signal.SIGINT)
         _, errors = parent.communicate(timeout=60)
-    assert (
-        parent.returncode == 130
-        and errors.count("\n") == 1
-        and "go on with: fedsim compare" in errors
-    ), errors
+    assert parent.returncode == 130 and errors.count("\n") == 1, errors
+    assert "go on with: fedsim compare" in errors
     assert spawned and not any(Path(f"/proc/{pid}").exists() for pid in spawned)
     assert json.loads((tmp_path / "two/run.json").read_text())["status"] == "interrupted"
     for out, more in (("two", ["--jobs", "2", "--resume"]), ("one", [])):
@@ -381,9 +361,9 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
 def test_processes_are_dealt_what_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
-    families = workers._families(whole_runs(cells), 2)
-    dealt = [run for parts in families for part in parts for run in runs_in(part)]
-    assert sorted(dealt) == sorted(runs_in(whole_runs(cells)))
+    families = workers._tasks_by_family(all_runs(cells), 2)
+    dealt = [run for parts in families for part in parts for run in keys_of(part)]
+    assert sorted(dealt) == sorted(keys_of(all_runs(cells)))
     kinds = [
         {(c.method, "sign_flip" in c.variant) for part in parts for c, _ in part}
         for parts in families
@@ -391,22 +371,23 @@ def test_processes_are_dealt_what_they_have_compiled():
     assert len(families) == 4 and all(
         len(kind) == 1 for kind in kinds
     )  # what is data alone needs no other program
-    assert workers._next(families, {}, 0) == 0 and workers._next(families, {0: 0}, 1) == 1
-    assert workers._next(families, {0: 2, 1: 0}, 0) == 2  # its own
+    assert workers._next_family(families, {}, 0) == 0
+    assert workers._next_family(families, {0: 0}, 1) == 1
+    assert workers._next_family(families, {0: 2, 1: 0}, 0) == 2  # its own
     left = [[], families[1][:1], families[2], []]
-    assert workers._next(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
-    assert workers._next([[], []], {0: 0}, 0) is None
+    assert workers._next_family(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
+    assert workers._next_family([[], []], {0: 0}, 0) is None
     alone = design_of(
         read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}
     ).cells
-    (parts,) = workers._families(whole_runs(alone), 2)
+    (parts,) = workers._tasks_by_family(all_runs(alone), 2)
     assert [len(part) for part in parts] == [1, 1, 1, 1]  # all processes have work
 
 
 @pytest.mark.long
 def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(tmp_path):
     written = {**SCENARIO, "data": {**SCENARIO["data"], "validation": 0.2}}
-    found = fedsim.compare(
+    comparison = fedsim.compare(
         written, ["fedavg", "median"], tune={"client.lr": [0.001, 0.1, 0.100]}, out=tmp_path / "out"
     )
     tuning = pd.read_csv(tmp_path / "out/tuning.csv")
@@ -418,10 +399,10 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
             rows["chosen"].to_numpy().argmax()
             == (rows["validation_mean"] == best).to_numpy().argmax()
         )  # first of equals
-    assert set(found.summary["client.lr"]) == set(tuning[tuning["chosen"] == 1]["client.lr"])
-    assert len(found.summary) == 6  # what was not chosen is not reported
+    assert set(comparison.summary["client.lr"]) == set(tuning[tuning["chosen"] == 1]["client.lr"])
+    assert len(comparison.summary) == 6  # what was not chosen is not reported
     table, grid = (
-        found.table.set_index("method").loc["median"],
+        comparison.table.set_index("method").loc["median"],
         tuning[tuning["method"] == "median"]["test_mean"],
     )
     assert (table["sensitivity_low"], table["sensitivity_high"]) == (grid.min(), grid.max())
@@ -429,23 +410,23 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
         table["tuned"]
         == tuning[(tuning["method"] == "median") & (tuning["chosen"] == 1)]["tuned"].item()
     )
-    assert found.verdict[-1].startswith("Chosen by validation accuracy: fedavg client.lr=")
+    assert comparison.verdict[-1].startswith("Chosen by validation accuracy: fedavg client.lr=")
     assert (
         f"median {table['tuned']} ({grid.min():.4g} to {grid.max():.4g} over its settings)"
-        in found.verdict[-1]
+        in comparison.verdict[-1]
     )
     assert fedsim.verify(tmp_path / "out").equal
     with pytest.raises(ScenarioError, match=r"data.validation: .*set data.validation=0.1"):
         fedsim.compare(SCENARIO, ["fedavg"], tune={"client.lr": [0.1, 0.2]})
 
 
-def test_variations_together_are_ranked(kept):
-    _, found = kept
-    across = found.across.set_index("method")
+def test_variations_together_are_ranked(saved):
+    _, comparison = saved
+    across = comparison.across.set_index("method")
     assert across["variations"].tolist() == [2, 2, 2] and across[
         "mean_rank"
     ].sum() == pytest.approx(6)
-    scores = found.summary[found.summary["method"] == "scaffold"]["final"]
+    scores = comparison.summary[comparison.summary["method"] == "scaffold"]["final"]
     assert across.loc["scaffold", "iqm"] == pytest.approx(stats.trim_mean(scores, 0.25))
     assert (
         across.loc["scaffold", "ci_low"]
@@ -454,8 +435,8 @@ def test_variations_together_are_ranked(kept):
     )
 
 
-def test_profiles_count_the_runs_that_are_better(kept):
-    out, found = kept
+def test_profiles_count_the_runs_that_are_better(saved):
+    out, comparison = saved
     profiles = pd.read_csv(out / "profiles.csv")
     assert (
         profiles.groupby("method")["share"].is_monotonic_decreasing.all()
@@ -466,7 +447,7 @@ def test_profiles_count_the_runs_that_are_better(kept):
         1,
     )
     for _, row in profiles.iloc[::7].iterrows():
-        scores = found.summary[found.summary["method"] == row["method"]]["final"]
+        scores = comparison.summary[comparison.summary["method"] == row["method"]]["final"]
         assert row["share"] == (scores > row["threshold"]).mean()
 
 
@@ -500,14 +481,14 @@ def test_axes_of_whole_and_broken_numbers_are_verified(tmp_path):
     assert fedsim.verify(tmp_path / "out").equal
 
 
-def test_the_table_begins_with_the_baseline_and_then_the_best(kept, capsys):
-    out, found = kept
-    console.verdict(found, out)
+def test_the_table_begins_with_the_baseline_and_then_the_best(saved, capsys):
+    out, comparison = saved
+    console.verdict(comparison, out)
     lines = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
-    means = found.summary.groupby(["variant", "method"])["final"].mean()
-    for variant in dict.fromkeys(found.summary["variant"]):
+    means = comparison.summary.groupby(["variant", "method"])["final"].mean()
+    for variant in dict.fromkeys(comparison.summary["variant"]):
         mine = [line.split()[0] for line in lines if f" {variation(variant)} " in line]
-        assert mine[0] == found.baseline and set(mine) == {"fedavg", "median", "scaffold"}
+        assert mine[0] == comparison.baseline and set(mine) == {"fedavg", "median", "scaffold"}
         assert means[variant][mine[1]] >= means[variant][mine[2]]
 
 
@@ -521,10 +502,10 @@ def kept_run(out):
         rows_of(read_table(out, "summary")),
     )
     tables = {"rounds": read_table(out, "rounds"), "table": read_table(out, "compare")}
-    found = findings_of(
+    findings = findings_of(
         {"compare": rows_of(tables["table"]), "summary": summary}, KEPT[out.name], record["score"]
     )
-    return SimpleNamespace(**tables, standings=found.standings, baseline=KEPT[out.name])
+    return SimpleNamespace(**tables, standings=findings.standings, baseline=KEPT[out.name])
 
 
 def scores(rounds, keys, last):
@@ -546,37 +527,39 @@ def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
     header, *rows = [
         cells for cells in lines if len(cells) > 1 and not cells[0].startswith("fedsim")
     ]
-    found = kept_run(root / "reports" / name) if name in KEPT else fedsim.compare(path)
+    comparison = kept_run(root / "reports" / name) if name in KEPT else fedsim.compare(path)
     keys = [key for key in header if key in ("method", "variant")]
-    final = scores(found.rounds, keys, 3 if "score" in header else 1)
+    final = scores(comparison.rounds, keys, 3 if "score" in header else 1)
     means = final.groupby(keys)["test_accuracy"].mean()
-    table = found.table.set_index(keys)
+    table = comparison.table.set_index(keys)
     assert len(rows) == len(means)
     for cells in rows:
-        said = dict(zip(header, cells, strict=False))
-        key = tuple(said[name] for name in keys) if len(keys) > 1 else said["method"]
-        assert means[key] == pytest.approx(float(said.get("final", said.get("score"))), abs=0.01), (
-            key
-        )
-        if "lr" in said and key != found.baseline:
-            assert table.loc[key]["tuned"] == f"client.lr={said['lr']}"
-        if "difference" in said:
+        stated = dict(zip(header, cells, strict=False))
+        key = tuple(stated[name] for name in keys) if len(keys) > 1 else stated["method"]
+        assert means[key] == pytest.approx(
+            float(stated.get("final", stated.get("score"))), abs=0.01
+        ), key
+        if "lr" in stated and key != comparison.baseline:
+            assert table.loc[key]["tuned"] == f"client.lr={stated['lr']}"
+        if "difference" in stated:
             row = table.loc[key]
-            assert row["difference"] == pytest.approx(float(said["difference"]), abs=0.01), key
+            assert row["difference"] == pytest.approx(float(stated["difference"]), abs=0.01), key
             assert row["probability_of_improvement"] * 10 == pytest.approx(
-                float(said["better_in"]), abs=1
+                float(stated["better_in"]), abs=1
             ), key
-            mine = final[final["method"] == said["method"]].merge(
+            mine = final[final["method"] == stated["method"]].merge(
                 final, on=[*keys[1:], "seed"], suffixes=("", "_base")
             )
-            mine = mine[mine["method_base"] == found.baseline]
-            mine = mine if len(keys) == 1 else mine[mine["variant"] == said["variant"]]
+            mine = mine[mine["method_base"] == comparison.baseline]
+            mine = mine if len(keys) == 1 else mine[mine["variant"] == stated["variant"]]
             test = stats.ttest_rel(mine["test_accuracy"], mine["test_accuracy_base"])
             assert (row["ci_low"], row["ci_high"]) == pytest.approx(
                 tuple(test.confidence_interval(0.95)), abs=1e-12
             )
             sure = row["p_adjusted"] < 0.05
             (standing,) = [
-                s for s in found.standings[said.get("variant", "")] if s.method == said["method"]
+                s
+                for s in comparison.standings[stated.get("variant", "")]
+                if s.method == stated["method"]
             ]
             assert standing.verdict.startswith("surely ") == sure, key

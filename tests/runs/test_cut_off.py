@@ -1,4 +1,4 @@
-"""A comparison that is cut off anywhere: whatever its runs have committed, there are tables and a page, marked as such."""
+"""A comparison that is cut off anywhere: its tables and its page show what was committed."""
 
 import json
 import random
@@ -54,7 +54,7 @@ def base(**sections):
     return scenario
 
 
-# ------------------------------------------------------------------------------------------------- logs that nobody played
+# -------------------------------------------------------------------------- logs that nobody played
 
 
 def log_of(who, seed):
@@ -117,7 +117,7 @@ def cut_off(name, path):
 
 
 def demand_tables_and_page(path, runs, cuts):
-    """Everything committed is in the tables, which are there, and everything says that it has not ended."""
+    """Everything committed is in the tables, and everything is marked as unfinished."""
     names = rebuild(path)
     assert TABLES | {"report.html"} <= {*names} and all((path / name).is_file() for name in names)
     record = directory.sound_record(path)
@@ -234,7 +234,7 @@ def test_axes_are_those_of_all_configurations():
     assert axes_of({"cells": [{"method": "fedavg"}]}) == axes_of({}) == ([], [])
 
 
-# ------------------------------------------------------------------------------------------------------- the whole of it
+# ---------------------------------------------------------------------------------- the whole of it
 
 
 def interrupted(compare, path, questions):
@@ -250,7 +250,7 @@ def interrupted(compare, path, questions):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["methods", "tuned", "one of them tuned", "varied"])
 def test_interrupted_again_and_again_reported_and_gone_on_with(name, tmp_path, pictures):
-    """Every time there are tables and a page, and the end has the bytes of a comparison that nothing disturbed."""
+    """There are tables and a page each time; the end has the bytes of an undisturbed comparison."""
     methods, vary, tune = DESIGNS[name]
     compare = partial(fedsim.compare, base(numerics={"lanes": 2}), methods, vary=vary, tune=tune)
     compare(out=tmp_path / "whole")

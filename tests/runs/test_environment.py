@@ -1,4 +1,4 @@
-"""Environments that nobody asked for: variables of nonsense, standard streams that are closed, full, or read by nobody."""
+"""Odd environments: nonsense in variables, standard streams that are closed, full or unread."""
 
 import errno
 import os
@@ -74,7 +74,7 @@ def test_a_number_of_threads_that_is_one_counts(monkeypatch):
     "error", [RuntimeError("Unable to initialize\nbackend 'tpu'"), AssertionError()]
 )
 def test_devices_that_are_not_there_name_who_asked_for_them(error, monkeypatch):
-    """JAX raises these for JAX_PLATFORMS=tpu and for JAX_PLATFORMS=cuda; it is asked once for all kinds of devices."""
+    """JAX raises these for JAX_PLATFORMS=tpu and =cuda; it is asked once for all kinds."""
 
     def start(*_):
         raise error
@@ -157,7 +157,7 @@ def test_variables_of_nonsense_in_a_command(command, name, value, said, code, de
 
 
 def test_a_variable_that_jax_refuses_is_named(desk):
-    """One of them in the fast part: it is refused while JAX is imported, which needs a process of its own."""
+    """One of them in the fast part: it is refused while JAX is imported, in another process."""
     name, value, said, code = VARIABLES[0]
     done = fedsim("check tiny.yaml", desk, **{name: value})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (
@@ -321,10 +321,11 @@ def test_a_stream_that_nobody_reads_goes_on_and_one_that_is_full_says_so_once():
 
 
 def test_descriptors_that_were_closed_are_given_to_no_file(tmp_path):
-    """A file that got number 2 would be written into by whatever a library has to complain about."""
+    """A file with descriptor 2 would receive whatever a library has to complain about."""
     script = (
-        "import os, sys; from fedsim.cli import streams; streams.settle(); file = os.open('f', os.O_CREAT | os.O_WRONLY);"
-        "os.write(2, b'x'); os.write(1, b'x'); print('x', file=sys.stderr); print('x'); streams.flush();"
+        "import os, sys; from fedsim.cli import streams; streams.settle();"
+        "file = os.open('f', os.O_CREAT | os.O_WRONLY); os.write(2, b'x'); os.write(1, b'x');"
+        "print('x', file=sys.stderr); print('x'); streams.flush();"
         "sys.exit(not (file > 2 and os.path.getsize('f') == 0 and sys.stdin.read() == ''))"
     )
     line = f"{shlex.quote(sys.executable)} -c {shlex.quote(script)} >&- 2>&- <&-"

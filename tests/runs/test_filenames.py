@@ -1,4 +1,4 @@
-"""Names of files and folders of a run directory: no two labels share one, and directories of before 0.6.0 keep theirs."""
+"""Names in a run directory: no two labels share one, and names from before 0.6.0 stay."""
 
 import json
 import re
@@ -120,10 +120,10 @@ def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path)
     assert len(list(out.glob("model.*"))) == len(list((out / "checkpoints").iterdir())) == 6
     for label in ("krum_f_1", "krum(f=1)", "Krum(F=1)"):
         for seed in (0, 1):
-            kept = fedsim.load_model(layout.model(label, seed))["params"]
+            saved = fedsim.load_model(layout.model(label, seed))["params"]
             ours = comparison.model(label, seed)
-            assert kept.keys() == ours.keys() and all(
-                (kept[leaf] == ours[leaf]).all() for leaf in kept
+            assert saved.keys() == ours.keys() and all(
+                (saved[leaf] == ours[leaf]).all() for leaf in saved
             )
     assert fedsim.verify(out).equal
     again = fedsim.compare(TINY, [*SHARING, "median"], out=out, resume=True, pictures=False)

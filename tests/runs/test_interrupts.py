@@ -49,8 +49,8 @@ def test_a_second_signal_ends_it_at_once(number, quiet, tmp_path):
     process.send_signal(number)
     time.sleep(0.3)
     assert process.poll() is None
-    seconds, code, said = interrupted(process, number)
-    assert seconds < 1 and code == CODES[number] and "go on with: fedsim run" in said
+    seconds, code, errors = interrupted(process, number)
+    assert seconds < 1 and code == CODES[number] and "go on with: fedsim run" in errors
     assert leftovers(out) == []
     again = started(file, out, "--resume")  # the lock has gone with the process
     _wait_for(again, out / ".lock")
@@ -66,8 +66,8 @@ def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
     process = started(written(slow, tmp_path / "slow.yaml"), tmp_path / "run")
     _wait_for(process, tmp_path / "run/scenario.yaml")
     time.sleep(1.5)
-    seconds, code, said = interrupted(process, signal.SIGTERM)
-    assert 3 < seconds < 5 and code == 143 and "go on with: fedsim run" in said
+    seconds, code, errors = interrupted(process, signal.SIGTERM)
+    assert 3 < seconds < 5 and code == 143 and "go on with: fedsim run" in errors
 
 
 @pytest.mark.long
@@ -76,9 +76,9 @@ def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
     out = tmp_path / "run"
     process = started(quiet[0], out)
     time.sleep(wait)
-    seconds, code, said = interrupted(process, number)
-    assert seconds < 5 and code == CODES[number], (seconds, code, said)
-    assert "Traceback" not in said and said.count("\n") <= 1
+    seconds, code, errors = interrupted(process, number)
+    assert seconds < 5 and code == CODES[number], (seconds, code, errors)
+    assert "Traceback" not in errors and errors.count("\n") <= 1
     assert leftovers(out) == []
     done = finished(quiet[0], out, "--resume")
     assert done.returncode == 0, done.stderr
@@ -86,14 +86,17 @@ def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
 
 
 def test_a_command_that_writes_nothing_ends_as_well(tmp_path):
-    command = "from fedsim.cli.catalogue import list_command as command; command.callback = lambda **_: time.sleep(30)"
-    code = f"import time; from fedsim.cli import main; {command}; main(['list'])"
+    code = (
+        "import time; from fedsim.cli import main;"
+        "from fedsim.cli.catalogue import list_command as command;"
+        "command.callback = lambda **_: time.sleep(30); main(['list'])"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     time.sleep(1.0)
-    seconds, code, said = interrupted(process, signal.SIGINT)
-    assert seconds < 2 and code == 130 and said == "fedsim: interrupted; nothing was written\n"
+    seconds, code, errors = interrupted(process, signal.SIGINT)
+    assert seconds < 2 and code == 130 and errors == "fedsim: interrupted; nothing was written\n"
 
 
 def _wait_for(process, path):

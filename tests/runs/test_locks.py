@@ -1,4 +1,4 @@
-"""A directory that is renamed or replaced while a run holds it: whoever ends takes away what is theirs, and nothing else."""
+"""A directory that is renamed or replaced while a run holds it: others' files are left alone."""
 
 import os
 import threading
@@ -10,7 +10,8 @@ import fedsim
 from fedsim.cli import interrupts
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
-from fedsim.runs.directory import LOCK, claimed
+from fedsim.runs.directory import claimed
+from fedsim.runs.lock import LOCK
 
 
 def test_a_lock_is_freed_where_its_directory_is_now(tmp_path):
@@ -63,11 +64,15 @@ def test_an_interrupt_frees_the_lock_where_its_directory_is_now(tmp_path, monkey
     assert (x / LOCK).read_text() == "of somebody else"
 
 
-@pytest.mark.parametrize("write", [
-    lambda path: files.write(path, "x"),
-    lambda path: files.append(path, 0, b"x"),
-    files.remove,
-], ids=["write", "append", "remove"])  # fmt: skip
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: files.write(path, "x"),
+        lambda path: files.append(path, 0, b"x"),
+        files.remove,
+    ],
+    ids=["write", "append", "remove"],
+)
 def test_nothing_is_written_into_a_directory_that_took_the_place_of_the_one_that_is_held(
     write, tmp_path
 ):

@@ -1,4 +1,4 @@
-"""Kill a run at every operation on the disk, let every operation fail, damage its files: nothing but the same bytes comes out."""
+"""Kill a run at every operation on the disk, let it fail, damage files: the bytes are the same."""
 
 import errno
 import functools
@@ -94,7 +94,7 @@ def test_killed_while_resuming(kind, undisturbed, tmp_path):
 
 @pytest.mark.long
 def test_killed_while_more_rounds_are_added(undisturbed, tmp_path):
-    """The end of the shorter run is written over: it goes on nevertheless, with one commit and without a warning."""
+    """The end of the shorter run is overwritten: it resumes from one commit, without a warning."""
     more, one = tiny(rounds=5, seeds=[0], checkpoint={}), tiny(rounds=3, seeds=[0], checkpoint={})
     more["evaluate"] = one["evaluate"] = {"every": 2}
     expected = played(more, tmp_path / "more")
@@ -164,7 +164,7 @@ def test_a_system_that_takes_few_bytes_at_a_time(kind, undisturbed, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
-    """No file gets its name before its bytes are flushed, no commit before the log and the rows it speaks of."""
+    """No file gets its name before its bytes are flushed, no commit before its log and its rows."""
     with Disk(tmp_path / "run") as disk:
         fedsim.run(tiny(KINDS[kind]), out=tmp_path / "run")
     dirty, renames = set(), 0
@@ -186,7 +186,7 @@ def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("option", some(["force", "resume"]))
 def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
-    """Whatever is left of both, `--force` starts anew, and `--resume` never takes it for foreign."""
+    """Whatever is left, `--force` starts over, and `--resume` never takes it for another run."""
     older, scenario, expected = tmp_path / "older", tiny(0.0), undisturbed("disk", (0, 1))
     fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)
     for n in itertools.count(1, 2 if EVERY > 1 else 1):

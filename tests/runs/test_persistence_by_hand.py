@@ -30,7 +30,9 @@ from fedsim.engine.memory import Memories, Memory
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import commits, directory
 from fedsim.runs.commits import committed
-from fedsim.runs.journal import Journal, Pace, differences
+from fedsim.runs.differences import differences
+from fedsim.runs.journal import Journal, Pace
+from fedsim.runs.lock import _holder
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(24)
@@ -38,9 +40,12 @@ RNG = np.random.default_rng(24)
 
 def test_a_snapshot_reads_back_with_every_shape_and_type():
     arrays = {
-        "a": np.arange(6, dtype=np.int16).reshape(2, 3), "empty": np.zeros((0, 4), np.float32),
-        "number": np.array(2.5), "bits": np.array([True, False]), "last": np.array([1 + 2j]),
-    }  # fmt: skip
+        "a": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "empty": np.zeros((0, 4), np.float32),
+        "number": np.array(2.5),
+        "bits": np.array([True, False]),
+        "last": np.array([1 + 2j]),
+    }
     blob = b"".join(encode(Snapshot({"round": 3}, arrays)))
     values, read_back = decode(blob)
     assert values == {"round": 3} and list(read_back) == list(arrays)
@@ -55,7 +60,7 @@ def test_a_tree_is_fitted_leaf_by_leaf():
     assert sorted(arrays) == ["x['b'][0]", "x['w']"]
     back = fitted("x", arrays, variables)
     assert back["w"] is arrays["x['w']"] and back["b"][0] is arrays["x['b'][0]"]
-    for wrong, told in [
+    for wrong, reason in [
         (
             {**arrays, "x['w']": np.ones(4, np.float32)},
             r"x\['w'\]: float32\[4\], needed float32\[2, 2\]",
@@ -63,15 +68,18 @@ def test_a_tree_is_fitted_leaf_by_leaf():
         ({**arrays, "x['w']": np.ones((2, 2))}, r"x\['w'\]: float64\[2, 2\], needed float32"),
         ({"x['w']": arrays["x['w']"]}, r"x\['b'\]\[0\]: missing, needed float64\[3\]"),
     ]:
-        with pytest.raises(CheckpointError, match=told):
+        with pytest.raises(CheckpointError, match=reason):
             fitted("x", wrong, variables)
 
 
 def test_a_digest_sees_names_types_shapes_and_bits():
     trees = [
-        {"w": np.zeros(4, np.float32)}, {"v": np.zeros(4, np.float32)}, {"w": np.zeros(4, np.int32)},
-        {"w": np.zeros((2, 2), np.float32)}, {"w": np.array([0, 0, 0, -0.0], np.float32)},
-    ]  # fmt: skip
+        {"w": np.zeros(4, np.float32)},
+        {"v": np.zeros(4, np.float32)},
+        {"w": np.zeros(4, np.int32)},
+        {"w": np.zeros((2, 2), np.float32)},
+        {"w": np.array([0, 0, 0, -0.0], np.float32)},
+    ]
     assert len({digest(tree) for tree in trees}) == len(trees) and digest(trees[0]) == digest(
         dict(trees[0])
     )
@@ -170,8 +178,8 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
     with open(tmp_path / "log.jsonl", "ab") as log:
         log.write(b"never committed")
     back = Journal(tmp_path, {"seed": 1})
-    found = back.last(9)
-    assert found.values["round"] == 3 and np.array_equal(found.arrays["w"], np.arange(3))
+    loaded = back.resume(9)
+    assert loaded.values["round"] == 3 and np.array_equal(loaded.arrays["w"], np.arange(3))
     assert (
         back.records == {"rounds": [{"round": n} for n in (1, 2, 3)]}
         and back.length == journal.length
@@ -181,9 +189,9 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
     back.commit(snapshot(4), [])
     lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
     assert [json.loads(line)[1]["round"] for line in lines] == [1, 2, 3, 4]
-    assert Journal(tmp_path, {"seed": 1}).last(9).values["round"] == 4
+    assert Journal(tmp_path, {"seed": 1}).resume(9).values["round"] == 4
     with pytest.raises(CheckpointError, match="seed: 1, now 2"):
-        Journal(tmp_path, {"seed": 2}).last(9)
+        Journal(tmp_path, {"seed": 2}).resume(9)
 
 
 def test_what_came_after_the_mark_is_taken_back_when_rounds_are_added(tmp_path):
@@ -194,13 +202,13 @@ def test_what_came_after_the_mark_is_taken_back_when_rounds_are_added(tmp_path):
     journal.commit(snapshot(1, "done"), [])
     assert set(Journal(tmp_path, {}).records) == set()
     same, longer = Journal(tmp_path, {}), Journal(tmp_path, {})
-    assert same.last(1) and set(same.records) == {"rounds", "summary"}
-    assert longer.last(2) and set(longer.records) == {"rounds"} and longer.length < same.length
+    assert same.resume(1) and set(same.records) == {"rounds", "summary"}
+    assert longer.resume(2) and set(longer.records) == {"rounds"} and longer.length < same.length
     longer.add("rounds", {"round": 2})
     longer.commit(snapshot(2), [])
-    assert Journal(tmp_path, {}).last(2).values["round"] == 2
+    assert Journal(tmp_path, {}).resume(2).values["round"] == 2
     end = Journal(tmp_path, {})
-    end.last(2)
+    end.resume(2)
     assert [row["round"] for row in end.records["rounds"]] == [
         1,
         2,
@@ -231,7 +239,7 @@ def test_a_journal_without_a_place_keeps_rows_alone():
     journal.commit(snapshot(), [])
     assert (
         journal.records == {"rounds": [{"round": 1}, {"round": 2}]}
-        and journal.last(1) is None
+        and journal.resume(1) is None
         and journal.number == 0
     )
 
@@ -242,16 +250,16 @@ def test_a_damaged_commit_is_passed_over_and_the_numbers_go_on(tmp_path):
         journal.commit(snapshot(round), [])
     (tmp_path / "state-000002.ckpt").write_bytes(b"nothing")
     (tmp_path / "state-x.ckpt").write_bytes(b"foreign")
-    assert [path.name for path in commits.commits(tmp_path)] == [
+    assert [path.name for path in commits.commit_files(tmp_path)] == [
         "state-000001.ckpt",
         "state-000002.ckpt",
     ]
     back = Journal(tmp_path, {})
-    with pytest.warns(UserWarning, match="going on from the commit before"):
-        assert back.last(9).values["round"] == 1
+    with pytest.warns(UserWarning, match="resuming from the commit before"):
+        assert back.resume(9).values["round"] == 1
     assert back.number == 2
     back.commit(snapshot(3), [])
-    assert [path.name for path in commits.commits(tmp_path)] == [
+    assert [path.name for path in commits.commit_files(tmp_path)] == [
         "state-000001.ckpt",
         "state-000003.ckpt",
     ]
@@ -261,8 +269,11 @@ def test_differences_are_found_at_any_depth():
     before = {"a": {"b": [1, {"c": 2}], "d": None}, "gone": 1, "same": [1, 2]}
     now = {"a": {"b": [1, {"c": 3}], "d": "x" * 80}, "same": [1, 2], "new": [1]}
     assert differences(before, now) == [
-        ("a.b[1].c", "2", "3"), ("a.d", "nothing", '"' + "x" * 56 + "..."), ("gone", "1", "nothing"), ("new", "nothing", "[1]"),
-    ]  # fmt: skip
+        ("a.b[1].c", "2", "3"),
+        ("a.d", "nothing", '"' + "x" * 56 + "..."),
+        ("gone", "1", "nothing"),
+        ("new", "nothing", "[1]"),
+    ]
     assert differences([1], [1, 2], "p") == [("p", "[1]", "[1, 2]")] and differences({}, {}) == []
     assert differences("y" * 58, "", "p")[0][1] == f'"{"y" * 58}"'  # sixty characters are shown
 
@@ -275,15 +286,15 @@ def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
         }
     }
     directory.write_model(tmp_path / "m", {"params": weights, "stats": {"mean": np.ones(2)}})
-    found = directory.load_model(tmp_path / "m")
-    assert found.keys() == {
+    loaded = directory.load_model(tmp_path / "m")
+    assert loaded.keys() == {
         "params",
         "state",
     }  # what a model keeps beside its parameters has its name of old
     for name, value in weights["layer0"].items():
-        read = found["params"]["layer0"][name]
+        read = loaded["params"]["layer0"][name]
         assert read.dtype == value.dtype and np.array_equal(read, value)
-    assert np.array_equal(found["state"]["mean"], np.ones(2))
+    assert np.array_equal(loaded["state"]["mean"], np.ones(2))
 
 
 def test_files_are_whole_and_say_what_was_written(tmp_path):
@@ -318,10 +329,10 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
         match=rf"^{tmp_path}/x: No such file or directory \(99999 bytes free there\)$",
     ):
         files.sha256(tmp_path / "x")
-    said = pytest.raises(
+    refused = pytest.raises(
         files.DirectoryError, match=rf"^{tmp_path}: Input/output error \(99999 bytes free there\)$"
     )
-    with said, files.naming(tmp_path):
+    with refused, files.naming(tmp_path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     inside, outside = tmp_path / "run", tmp_path / "elsewhere"
     for name, place in (
@@ -405,11 +416,11 @@ def bare_snapshot(round: int, status: str = "running") -> Snapshot:
 
 def ended(folder) -> None:
     """A journal that ended after round 1, with a row after the mark."""
-    kept = Journal(folder, {}, Pace(0.0, 1))
-    kept.add("rounds", {"round": 1})
-    kept.mark()
-    kept.add("summary", {"final": 0.5})
-    kept.commit(bare_snapshot(1, "done"), [])
+    journal = Journal(folder, {}, Pace(0.0, 1))
+    journal.add("rounds", {"round": 1})
+    journal.mark()
+    journal.add("summary", {"final": 0.5})
+    journal.commit(bare_snapshot(1, "done"), [])
 
 
 def test_a_run_that_ended_is_read_whole_unless_it_is_to_go_on(tmp_path):
@@ -433,30 +444,32 @@ def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
     text = log.read_bytes()
     for spoiled in (text.replace(b"0.5", b"0.6"), text[:-1], b""):
         log.write_bytes(spoiled)
-        for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).last(1)):
-            with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl, which is damaged"):
+        for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).resume(1)):
+            with pytest.raises(
+                CheckpointError, match=r"does not match log\.jsonl, which is damaged"
+            ):
                 read()
     log.write_bytes(text + b"never committed")
-    assert committed(tmp_path, 1) and Journal(tmp_path, {}).last(1)
+    assert committed(tmp_path, 1) and Journal(tmp_path, {}).resume(1)
     log.unlink()
-    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not fit log\.jsonl"):
+    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not match log\.jsonl"):
         committed(tmp_path, 1)
 
 
 def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):
-    kept = Journal(tmp_path, {})
-    kept.add("rounds", {"round": 1})
-    kept.mark()
-    kept.add("summary", {"final": 0.5})
-    kept.commit(bare_snapshot(1, "diverged"), [])
-    found, back = committed(tmp_path, 2), Journal(tmp_path, {})
-    assert found and set(found.tables) == {"rounds", "summary"} and found.status == "diverged"
-    assert back.last(2) and set(back.records) == {"rounds", "summary"}
+    journal = Journal(tmp_path, {})
+    journal.add("rounds", {"round": 1})
+    journal.mark()
+    journal.add("summary", {"final": 0.5})
+    journal.commit(bare_snapshot(1, "diverged"), [])
+    loaded, back = committed(tmp_path, 2), Journal(tmp_path, {})
+    assert loaded and set(loaded.tables) == {"rounds", "summary"} and loaded.status == "diverged"
+    assert back.resume(2) and set(back.records) == {"rounds", "summary"}
 
 
 def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp_path, monkeypatch):
     ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", commits.commits
+    path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
     path.write_bytes(b"nothing")
     asked = itertools.count()
 
@@ -464,7 +477,7 @@ def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp
         assert next(asked) < 4, "it looks for ever"
         return listed(folder)
 
-    monkeypatch.setattr(commits, "commits", listed_again)
+    monkeypatch.setattr(commits, "commit_files", listed_again)
     with pytest.raises(CheckpointError, match="is no fedsim checkpoint"):
         committed(tmp_path, 1)
     assert next(asked) == 2
@@ -472,42 +485,44 @@ def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp
 
 def test_a_journal_whose_commits_change_meanwhile_is_read_again(tmp_path, monkeypatch):
     ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", commits.commits
+    path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
     seen = iter([[tmp_path / "state-000000.ckpt"]])
     (tmp_path / "state-000000.ckpt").write_bytes(b"nothing")
-    monkeypatch.setattr(commits, "commits", lambda folder: next(seen, None) or listed(folder)[1:])
-    found = committed(tmp_path, 1)
-    assert path.exists() and found and found.status == "done"
+    monkeypatch.setattr(
+        commits, "commit_files", lambda folder: next(seen, None) or listed(folder)[1:]
+    )
+    loaded = committed(tmp_path, 1)
+    assert path.exists() and loaded and loaded.status == "done"
 
 
 def test_a_warning_names_the_line_that_asked(tmp_path):
-    kept = Journal(tmp_path, {})
+    journal = Journal(tmp_path, {})
     for round in (1, 2):
-        kept.commit(bare_snapshot(round), [])
+        journal.commit(bare_snapshot(round), [])
     (tmp_path / "state-000002.ckpt").write_bytes(b"nothing")
-    with pytest.warns(UserWarning, match="going on from the commit before") as caught:
-        Journal(tmp_path, {}).last(9)
+    with pytest.warns(UserWarning, match="resuming from the commit before") as caught:
+        Journal(tmp_path, {}).resume(9)
     assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("round", [-1, 3])
 def test_a_commit_of_a_round_that_cannot_be_is_damaged(tmp_path, round):
-    kept = Journal(tmp_path, {})
-    kept.commit(bare_snapshot(round), [])
-    with pytest.raises(CheckpointError, match=f"is of round {round}, and the run has 2"):
-        Journal(tmp_path, {}).last(2)
+    journal = Journal(tmp_path, {})
+    journal.commit(bare_snapshot(round), [])
+    with pytest.raises(CheckpointError, match=f"is of round {round}, but the run has 2"):
+        Journal(tmp_path, {}).resume(2)
 
 
 def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
-    kept = Journal(tmp_path, {})
+    journal = Journal(tmp_path, {})
     for round in (1, 2):
-        kept.commit(bare_snapshot(round), [])
+        journal.commit(bare_snapshot(round), [])
     newest = (tmp_path / "state-000002.ckpt").read_bytes()
     (tmp_path / "state-000003.ckpt").write_bytes(
         newest
     )  # as if the process had ended before it tidied up
-    assert Journal(tmp_path, {}).last(2)
-    assert [path.name for path in commits.commits(tmp_path)] == [
+    assert Journal(tmp_path, {}).resume(2)
+    assert [path.name for path in commits.commit_files(tmp_path)] == [
         "state-000002.ckpt",
         "state-000003.ckpt",
     ]
@@ -515,14 +530,17 @@ def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
 
 @pytest.mark.parametrize(
     ("values", "reason"),
-    [({"identity": {}}, "KeyError: 'log'"), ({"identity": {}, "log": 3, "files": [], "run": {"round": 1}}, "KeyError"),
-     ({"identity": {}, "log": 3, "files": [], "run": {"round": None}}, "TypeError"),
-     ({"identity": {}, "log": {}, "files": [], "run": {"round": "x"}}, "ValueError")],
-)  # fmt: skip
+    [
+        ({"identity": {}}, "KeyError: 'log'"),
+        ({"identity": {}, "log": 3, "files": [], "run": {"round": 1}}, "KeyError"),
+        ({"identity": {}, "log": 3, "files": [], "run": {"round": None}}, "TypeError"),
+        ({"identity": {}, "log": {}, "files": [], "run": {"round": "x"}}, "ValueError"),
+    ],
+)
 def test_a_commit_that_is_whole_and_means_nothing_is_damaged(tmp_path, values, reason):
     (tmp_path / "state-000001.ckpt").write_bytes(b"".join(encode(Snapshot(values, {}))))
     with pytest.raises(CheckpointError, match=rf"state-000001\.ckpt: is damaged: {reason}"):
-        Journal(tmp_path, {}).last(2)
+        Journal(tmp_path, {}).resume(2)
     with pytest.raises(CheckpointError):
         committed(tmp_path, 2)
 
@@ -563,23 +581,23 @@ def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeyp
         memory, _ = disk.lend(ids)
         rows = memory.rows["w"].at[:2].add(step)
         disk.keep(ids, Memory({"w": rows}, jnp.array([True, True, False])))
-    kept = disk.arrays(portable=True)
-    assert kept["memory.ids"].tolist() == [1, 4] and kept["memory.rows"].view(
+    arrays = disk.arrays(portable=True)
+    assert arrays["memory.ids"].tolist() == [1, 4] and arrays["memory.rows"].view(
         np.float32
     ).tolist() == [[3, 3], [3, 3]]
     device = store.Resident(TwoNumbers(), {}, ids, 3, 6)
     assert device.arrays()["memory.ids"].tolist() == []
     device.restore({})
-    device.restore(kept)
+    device.restore(arrays)
     known, rows = device.rows(np.array([1, 5, 0]))
     assert known.tolist() == [True, False, False] and rows["w"][0].tolist() == [3, 3]
     assert {name: array.tolist() for name, array in device.arrays().items()} == {
-        n: a.tolist() for n, a in kept.items()
+        n: a.tolist() for n, a in arrays.items()
     }
     again = store.OnDisk(TwoNumbers(), {}, 3, 6, tmp_path / "again")
     (tmp_path / "again").mkdir()
     again.restore(device.arrays())
-    assert again.arrays(portable=True)["memory.rows"].tolist() == kept["memory.rows"].tolist()
+    assert again.arrays(portable=True)["memory.rows"].tolist() == arrays["memory.rows"].tolist()
     assert disk.arrays()["memory.file"].tolist() == [
         0,
         4 * (HEAD + 8),
@@ -595,23 +613,25 @@ def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeyp
 
 def test_a_record_that_is_no_file_and_a_lock_whose_holder_says_nothing(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / directory.RECORD)
-    with pytest.raises(DirectoryError, match="is no regular file"):
+    with pytest.raises(DirectoryError, match="is not a regular file"):
         directory.read_record(tmp_path)
     waits: list[float] = []
-    monkeypatch.setattr(directory.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     lock = tmp_path / "lock"
-    for content, by in ((b"", "by another process"), (b"3", "by another process"),
-                        (b'{"host": "x", "pid": 7, "since": "then"}', "by process 7 on another machine since then")):  # fmt: skip
+    holder = b'{"host": "x", "pid": 7, "since": "then"}'
+    for content, by in (
+        (b"", "by another process"),
+        (b"3", "by another process"),
+        (holder, "by process 7 on another machine since then"),
+    ):
         lock.write_bytes(content)
-        assert f"in use {by}; wait" in directory._holder(tmp_path, os.open(lock, os.O_RDONLY))
+        assert f"in use {by}; wait" in _holder(tmp_path, os.open(lock, os.O_RDONLY))
     assert len(waits) == 20
 
 
 def test_numbers_of_commits():
-    assert (
-        commits.number_of("state-000012.ckpt") == 12
-        and commits.number_of("state-1000000.ckpt") == 1_000_000
-    )
+    assert commits.number_of("state-000012.ckpt") == 12
+    assert commits.number_of("state-1000000.ckpt") == 1_000_000
     others = (
         "state-12.ckpt",
         "state-0000012.ckpt",
@@ -624,8 +644,8 @@ def test_numbers_of_commits():
 
 def test_commits_of_the_first_and_of_the_last_round_are_gone_on_from(tmp_path):
     for round in (0, 2):
-        kept = Journal(tmp_path / str(round), {})
+        journal = Journal(tmp_path / str(round), {})
         (tmp_path / str(round)).mkdir()
-        kept.commit(bare_snapshot(round), [])
-        found = Journal(tmp_path / str(round), {}).last(2)
-        assert found and found.values["round"] == round
+        journal.commit(bare_snapshot(round), [])
+        loaded = Journal(tmp_path / str(round), {}).resume(2)
+        assert loaded and loaded.values["round"] == round

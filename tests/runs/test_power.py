@@ -1,4 +1,4 @@
-"""After a power cut a run goes on from its last or the previous commit: some states of those that `powercut` enumerates."""
+"""After a power cut a run resumes from one of its two commits: some of `powercut`'s states."""
 
 import shutil
 import warnings
@@ -34,9 +34,9 @@ def test_the_newest_commit_is_never_lost(taped, tmp_path):
     steps = taped[0].steps
     seed = next(step.other for step in steps if step.name == "mkdir" and step.entry == "scaffold.0")
     moments = range(0, len(steps), 3)
-    found = powercut.thinned(list(powercut.cuts(steps, moments=moments)), 120)
+    cuts = powercut.thinned(list(powercut.cuts(steps, moments=moments)), 120)
     numbers = set()
-    for cut in found:
+    for cut in cuts:
         lasting, newest = powercut.allowed(steps, cut.moment).get(seed, (0, 0))
         cut.make(tmp_path / "cut")
         with warnings.catch_warnings():
@@ -45,10 +45,10 @@ def test_the_newest_commit_is_never_lost(taped, tmp_path):
         assert lasting <= number <= newest, cut.moment
         numbers.add(number)
         shutil.rmtree(tmp_path / "cut")
-    assert len(found) == 120 and numbers >= {0, 1, 2}
+    assert len(cuts) == 120 and numbers >= {0, 1, 2}
 
 
-@pytest.mark.filterwarnings("ignore:.*going on from the commit before")
+@pytest.mark.filterwarnings("ignore:.*resuming from the commit before")
 def test_states_that_are_gone_on_from_end_with_equal_bytes(taped, tmp_path):
     steps = taped[0].steps
     for i, cut in enumerate(

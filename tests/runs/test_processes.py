@@ -1,4 +1,4 @@
-"""Run directories under real processes: killed, racing for one place, and on disks that are full, read-only or gone."""
+"""Run directories under real processes: killed, racing, and on disks that are full or gone."""
 
 import random
 import resource
@@ -75,7 +75,7 @@ def test_races_of_whole_runs(tmp_path):
         race(file, tmp_path / str(n), bits(tmp_path / "whole"), ("--resume",) if n % 2 else ())
 
 
-def told(done, *parts):
+def demand_line(done, *parts):
     """Exit code 4, and one line on stderr that says what happened where."""
     assert done.returncode == 4, (done.returncode, done.stderr)
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("fedsim: error: "), done.stderr
@@ -108,9 +108,9 @@ def mounted(tmp_path):
 def test_a_full_disk(big, mounted):
     place = mounted("size=1m")
     out = place / "run"
-    told(finished(big[0], out), str(out), "No space left on device", "free there")
+    demand_line(finished(big[0], out), str(out), "No space left on device", "free there")
     assert commits(out) and leftovers(out) == []
-    told(finished(big[0], out, "--resume"), str(out))
+    demand_line(finished(big[0], out, "--resume"), str(out))
     subprocess.run(["mount", "-o", "remount,size=20m", place], check=True)
     assert finished(big[0], out, "--resume").returncode == 0
     whole(out, big[1])
@@ -118,7 +118,7 @@ def test_a_full_disk(big, mounted):
 
 def test_too_little_room_from_the_start(big, mounted):
     place = mounted("size=128k")
-    told(finished(big[0], place / "run"), str(place), "free, this run may need")
+    demand_line(finished(big[0], place / "run"), str(place), "free, this run may need")
     assert list(place.iterdir()) == []
 
 
@@ -126,7 +126,9 @@ def test_too_little_room_from_the_start(big, mounted):
 def test_a_limit_on_the_size_of_files(big, tmp_path):
     limit = 300_000
     bounded = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
-    told(finished(big[0], tmp_path / "run", **bounded), str(tmp_path / "run"), "File too large")
+    demand_line(
+        finished(big[0], tmp_path / "run", **bounded), str(tmp_path / "run"), "File too large"
+    )
     assert leftovers(tmp_path / "run") == []
     assert finished(big[0], tmp_path / "run", "--resume").returncode == 0
     whole(tmp_path / "run", big[1])
@@ -139,28 +141,28 @@ def test_the_directory_is_removed_while_the_run_goes_on(tmp_path):
     assert wait_for_commit(process, out, set())
     while out.exists():
         shutil.rmtree(out, ignore_errors=True)
-    said = process.communicate(timeout=30)[1]
-    told(subprocess.CompletedProcess("", process.returncode, "", said), str(out), "")
+    errors = process.communicate(timeout=30)[1]
+    demand_line(subprocess.CompletedProcess("", process.returncode, "", errors), str(out), "")
     assert not out.exists()
     assert (
-        "was renamed or replaced while this run wrote there" in said
-        or "No such file or directory" in said
+        "was renamed or replaced while this run wrote there" in errors
+        or "No such file or directory" in errors
     )
 
 
 def test_a_place_that_can_only_be_read(big, mounted):
     place = mounted("ro")
-    told(finished(big[0], place / "run"), str(place), "Read-only file system")
+    demand_line(finished(big[0], place / "run"), str(place), "Read-only file system")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "errors"),
     [("file/run", "Not a directory"), ("x" * 300, "File name too long")],
     ids=["below a file", "long"],
 )
-def test_places_that_cannot_be(name, said, big, tmp_path):
+def test_places_that_cannot_be(name, errors, big, tmp_path):
     (tmp_path / "file").write_text("mine")
-    told(finished(big[0], tmp_path / name), str(tmp_path), said)
+    demand_line(finished(big[0], tmp_path / name), str(tmp_path), errors)
     assert [path.name for path in tmp_path.iterdir()] == ["file"] and (
         tmp_path / "file"
     ).read_text() == "mine"

@@ -1,4 +1,4 @@
-"""What a run says on stderr while it goes on: on terminals of any width, and where there is none."""
+"""What a run prints on stderr meanwhile: on terminals of any width, and without a terminal."""
 
 import fcntl
 import io
@@ -48,9 +48,9 @@ def test_a_comparison_says_which_configuration_it_is_at():
     count.enters({"method": "fedprox(mu=0.1)", "variant": "fleet.malicious=0.2"})
     one, other = object(), object()
     count(one, 0, row(40))
-    assert shown[-1][:3] == (
-        40, 1200, "[3/3] fedprox(mu=0.1) fleet.malicious=0.2: round 40/200  accuracy 0.5000  20.0 rounds/s"
-    )  # fmt: skip
+    label = "[3/3] fedprox(mu=0.1) fleet.malicious=0.2"
+    words = f"{label}: round 40/200  accuracy 0.5000  20.0 rounds/s"
+    assert shown[-1][:3] == (40, 1200, words)
     count.enters({"method": "fedavg", "variant": "fleet.malicious=0"})
     count(other, 0, row(10))
     assert shown[-1][:2] == (50, 1200) and shown[-1][2].startswith(
@@ -70,8 +70,9 @@ def test_runs_of_several_seeds_are_numbered():
     count(0, 0, row(0))
     count(0, 1, row(8))
     assert [words for _, _, words, _ in shown] == [
-        "run 1 of 2: round 0/200  compiling", "runs 1 to 2 of 2: round 0/200  accuracy 0.5000  4.0 rounds/s"
-    ]  # fmt: skip
+        "run 1 of 2: round 0/200  compiling",
+        "runs 1 to 2 of 2: round 0/200  accuracy 0.5000  4.0 rounds/s",
+    ]
 
 
 def test_runs_that_go_on_are_counted_from_where_they_were():
@@ -85,7 +86,7 @@ def test_runs_that_go_on_are_counted_from_where_they_were():
     )  # its pace here, of the rounds that it has left
 
 
-# ---------------------------------------------------------------------------------------------------- how long it will take
+# ---------------------------------------------------------------------------- how long it will take
 
 ONE = Configuration(number=1, runs=1, rounds=200, program="one")
 
@@ -96,7 +97,7 @@ def remaining(**configurations):
 
 
 def test_what_was_compiled_is_no_pace():
-    """Two minutes of compiling before the first round, and a second for every round: three minutes are left, not hours."""
+    """Two minutes of compiling, and a second for every round: three minutes are left, not hours."""
     left, _ = remaining(a=ONE)
     assert left.seconds() is None
     left.row("a", 0, Point(0, working=1.0, compiling=2.0), last=False)
@@ -148,29 +149,30 @@ def test_processes_side_by_side_share_what_is_left():
 
 
 def test_without_a_terminal_a_line_every_half_minute_and_at_the_end():
-    said, now = [], [0.0]
-    lines = Lines("study", said.append, lambda: now[0])
+    printed, now = [], [0.0]
+    lines = Lines("study", printed.append, lambda: now[0])
     for second in range(100):
         now[0] = float(second)
         lines(second, 200, f"round {second}", 200.0 - second if second > 30 else None)
     lines.close()
-    assert said == [
+    assert printed == [
         "fedsim: study: 30/200 rounds  round 30",
         "fedsim: study: 60/200 rounds, about 2 min left  round 60",
         "fedsim: study: 90/200 rounds, about 2 min left  round 90",
         "fedsim: study: 99/200 rounds, about 2 min left  round 99; 2 min in all",
     ]
-    said.clear()
-    quick = Lines("study", said.append, lambda: now[0])
+    printed.clear()
+    quick = Lines("study", printed.append, lambda: now[0])
     quick(200, 200, "done", 0.0)
     quick.close()
-    assert said == []  # its table follows at once
+    assert printed == []  # its table follows at once
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_bar_count_and_time_left_are_whole_whatever_the_width(width):
     console = Console(width=width, force_terminal=True, file=(text := io.StringIO()))
-    words = "[3/12] fedprox(mu=0.1) data.partition.alpha=0.1, fleet.malicious=0.2: round 40/200  accuracy 0.9"
+    label = "fedprox(mu=0.1) data.partition.alpha=0.1, fleet.malicious=0.2"
+    words = f"[3/12] {label}: round 40/200  accuracy 0.9"
     with bar(console, "study", 2400) as show:
         show(1234, 2400, words, 754.0)
     last = [

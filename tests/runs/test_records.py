@@ -1,4 +1,4 @@
-"""A `run.json` in which something has the wrong form, its hash fitting: every command says so in a line, or need not care."""
+"""A malformed `run.json` whose hash matches: every command says so in a line, or ignores it."""
 
 import copy
 import itertools
@@ -108,15 +108,15 @@ def tried(out, record, acts):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = ACTS[name](out)
+                verification = ACTS[name](out)
             said[name] = "done"
             if name == "verify":
-                assert all("\n" not in check.detail for check in found.checks)
+                assert all("\n" not in check.detail for check in verification.checks)
         except OURS as error:
             assert str(error), name
             said[name] = str(error)
         if name == "run":
-            assert "exists already" in said[name]
+            assert "already exists" in said[name]
     return said
 
 
@@ -187,7 +187,7 @@ def test_every_entry_that_is_looked_at_is_demanded(form, kind, made):
     assert malformed(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds"]
 
 
-# ------------------------------------------------------------------------------------------- files that lead elsewhere
+# ------------------------------------------------------------------------ files that lead elsewhere
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_links_in_a_run_directory_are_followed_by_nobody(act, name, made, tmp_pa
     (out / name).symlink_to(secret)
     before = sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*")))
     with pytest.raises(
-        DirectoryError, match=f"{name}: is a symbolic link; a run directory holds none"
+        DirectoryError, match=f"{name}: is a symbolic link, which no run directory holds"
     ):
         ACTS[act](out)
     assert (

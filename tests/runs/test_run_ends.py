@@ -1,4 +1,4 @@
-"""How a run ends: `done` only where it trained; ten empty rounds, a model that never moved and a loss beyond floats do not."""
+"""How a run ends: `done` only where it trained, not without usable updates or finite losses."""
 
 import html
 import json
@@ -53,7 +53,7 @@ def test_ten_empty_rounds_running_end_a_run():
 
 
 def test_rounds_without_anybody_do_not_count():
-    """Nobody is drawn in most rounds; then everybody, and nothing is usable: only those rounds are empty."""
+    """Nobody is drawn in most rounds; then everybody, without use: only those rounds are empty."""
     some = {"cohort": {"kind": "poisson", "rate": 0.02}, "seeds": [3]}
     quiet = run(rounds=40, **some)
     nobody = quiet.rounds["clients_sampled"].iloc[1:] == 0
@@ -72,27 +72,37 @@ def test_too_few_for_the_rule_is_skipped_and_never_diverged():
 
 
 FIVE = [0, 1, 2, 3, 4]
+NEVER = {"kind": "bernoulli", "rate": 0.0}
 KRUM = {"server": [{"kind": "krum", "f": 1}]}  # needs five messages
 NOBODY = "no client reported in any round; change cohort, fleet or schedule so that some do"
-TOO_FEW = "the rule needs at least 5 usable updates, and no round had so many; change the rule, or who reports"
+TOO_FEW = (
+    "the rule needs at least 5 usable updates, and no round had so many; "
+    "change the rule, or who reports"
+)
 NOT_RUN = {
     "all leave": ({"fleet": {"dropout": 1.0}}, NOBODY),
-    "nobody can be reached": ({"fleet": {"availability": {"kind": "bernoulli", "rate": 0.0}}}, NOBODY),
-    "a rule that remembers, and has nothing to": ({"fleet": {"dropout": 1.0}, "server": ["mifa"]}, NOBODY),
+    "nobody can be reached": ({"fleet": {"availability": NEVER}}, NOBODY),
+    "a rule that remembers, and has nothing to": (
+        {"fleet": {"dropout": 1.0}, "server": ["mifa"]},
+        NOBODY,
+    ),
     "windows that end before the first message": (
         {"schedule": {"kind": "semi_sync", "seconds": 0.5, "concurrency": 6}},
         NOBODY,
     ),
     "windows with too few messages": (
-        {**KRUM, "client": {**CLIENT, "steps": [1, 1, 1, 2, 9, 9]},
-         "schedule": {"kind": "semi_sync", "seconds": 1.0, "concurrency": 6}},
+        {
+            **KRUM,
+            "client": {**CLIENT, "steps": [1, 1, 1, 2, 9, 9]},
+            "schedule": {"kind": "semi_sync", "seconds": 1.0, "concurrency": 6},
+        },
         TOO_FEW,
     ),
     "survivors too few for the rule": (
         {**KRUM, "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4], FIVE]}},
         TOO_FEW,
     ),
-}  # fmt: skip
+}
 
 
 QUICK = ("all leave", "windows that end before the first message")
@@ -195,7 +205,7 @@ def test_a_learning_rate_of_0_keeps_the_model_and_is_done(sections):
 
 
 def test_a_reported_loss_that_is_not_finite_is_divergence():
-    """The updates are usable and the parameters finite, and still nobody can say what the run is worth."""
+    """Updates are usable and parameters finite, and still the run cannot be scored."""
     result = run(
         rounds=2,
         data=arrays(X * np.float32(1e10), X[:, 0] * np.float32(1e12)),
@@ -206,7 +216,7 @@ def test_a_reported_loss_that_is_not_finite_is_divergence():
 
 
 def test_a_dropped_client_s_loss_is_no_part_of_the_mean():
-    """One of six clients has features that overflow: it is dropped and counted, and the others' losses are reported."""
+    """One of six clients overflows: it is dropped and counted, and other losses are reported."""
     x = X.copy()
     x[np.arange(90) % 6 == 2] = np.float32(3e38)
     result = run(data=arrays(x))
@@ -215,7 +225,7 @@ def test_a_dropped_client_s_loss_is_no_part_of_the_mean():
 
 
 def test_the_counts_go_on_after_a_commit(tmp_path):
-    """A model that moved in the first rounds has moved, whatever comes later, also when it is taken up again."""
+    """A model that moved in the first rounds has moved, whatever comes later."""
     written = {"name": "ends", "rounds": 2, "client": CLIENT, "checkpoint": {"rounds": 1}}
     once = fedsim.run(written, data=ragged(clients=6), out=tmp_path / "run")
     more = fedsim.run(
@@ -236,7 +246,7 @@ def test_a_diverged_run_is_never_a_score():
 
 
 def test_a_run_that_grows_without_bound_says_so(tmp_path):
-    """Far too long a step on a quadratic: every round is ten times further out, and nothing has overflowed yet."""
+    """Far too long a step on a quadratic: each round is ten times further out, without overflow."""
     quadratic = {"kind": "quadratics", "clients": 4, "features": 3}
     written = {"name": "ends", "rounds": 6, "data": quadratic, "model": "linear", "numerics": X64}
     result = fedsim.run({**written, "client": {**CLIENT, "lr": 30.0}}, out=tmp_path / "run")

@@ -20,9 +20,11 @@ from fedsim.runs.filenames import names_in
 pytestmark = pytest.mark.long
 
 TINY = {
-    "name": "tiny", "rounds": 6, "evaluate": {"every": 2, "target": 0.5},
+    "name": "tiny",
+    "rounds": 6,
+    "evaluate": {"every": 2, "target": 0.5},
     "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},
-}  # fmt: skip
+}
 NAMES = ["tensorboard", "wandb", "mlflow"]
 SAME = (
     "rounds.csv",
@@ -37,7 +39,8 @@ SAME = (
 def installed(name: str) -> bool:
     """Whether it can be written, and read here."""
     try:
-        return trackers.named(name, "out") == [name] and importlib.util.find_spec(name) is not None
+        is_known = trackers.tracker_names(name, "out") == [name]
+        return is_known and importlib.util.find_spec(name) is not None
     except fedsim.ScenarioError:
         return False
 
@@ -83,15 +86,15 @@ def out(tmp_path_factory):
 def tensorboard(out: Path) -> dict:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    found = {}
+    logged = {}
     for folder in sorted((out / "tensorboard").iterdir()):
         events = EventAccumulator(str(folder), {"scalars": 0}).Reload()
         scalars = {
             tag: [(e.step, e.value) for e in events.Scalars(tag)]
             for tag in events.Tags()["scalars"]
         }
-        found[folder.name] = (scalars, hyper_parameters(events))
-    return found
+        logged[folder.name] = (scalars, hyper_parameters(events))
+    return logged
 
 
 def hyper_parameters(events) -> dict:
@@ -103,7 +106,7 @@ def hyper_parameters(events) -> dict:
 
 
 def mlflow(out: Path) -> dict:
-    found = {}
+    logged = {}
     with sqlite3.connect(out / "mlflow.db") as base:
         runs = base.execute(
             "SELECT run_uuid, name, status FROM runs WHERE lifecycle_stage = 'active'"
@@ -116,16 +119,16 @@ def mlflow(out: Path) -> dict:
             params = dict(
                 base.execute("SELECT key, value FROM params WHERE run_uuid = ?", [run]).fetchall()
             )
-            assert name not in found and status == "FINISHED"
-            found[name] = (scalars, params)
+            assert name not in logged and status == "FINISHED"
+            logged[name] = (scalars, params)
     base.close()
-    return found
+    return logged
 
 
 def wandb(out: Path) -> dict:
     from wandb.proto.wandb_internal_pb2 import Record
 
-    found = {}
+    logged = {}
     for file in sorted((out / "wandb").glob("offline-run-*/*.wandb")):
         scalars: dict[str, list] = {}
         name, config = "", {}
@@ -146,9 +149,9 @@ def wandb(out: Path) -> dict:
             for item in record.summary.update:
                 if (item.key or item.nested_key[0]).startswith("summary/"):
                     scalars[item.key or item.nested_key[0]] = [(None, json.loads(item.value_json))]
-        assert name not in found
-        found[name] = (scalars, flat(config))
-    return found
+        assert name not in logged
+        logged[name] = (scalars, flat(config))
+    return logged
 
 
 def flat(config: dict) -> dict:
@@ -160,7 +163,7 @@ def flat(config: dict) -> dict:
 
 
 def pieces(data: bytes):
-    """Records of a log in blocks of 32 KiB, each with a head of seven bytes, after a head of the file of as many."""
+    """Records of a log in blocks of 32 KiB, each with a head of seven bytes, like the file."""
     at, whole = 7, b""
     while at + 7 <= len(data):
         if (room := 32768 - at % 32768) < 7:
@@ -180,7 +183,7 @@ READ = {"tensorboard": tensorboard, "wandb": wandb, "mlflow": mlflow}
 def expected(out: Path, tracker: str, who=("method", "seed")) -> dict:
     """Series by run and column, from the tables."""
     rounds = pd.read_csv(out / "rounds.csv")
-    found = {}
+    logged = {}
     names = names_in(directory.sound_record(out))
     for key, rows in rounds.groupby(["method", "seed"], sort=False):
         method, seed = key
@@ -190,15 +193,15 @@ def expected(out: Path, tracker: str, who=("method", "seed")) -> dict:
             columns[name] = list(
                 zip(rows["round"][known].tolist(), rows[name][known].tolist(), strict=True)
             )
-        found[f"{names[method] if tracker == 'tensorboard' else method}.{seed}"] = columns
-    return found
+        logged[f"{names[method] if tracker == 'tensorboard' else method}.{seed}"] = columns
+    return logged
 
 
-def demand_equal(found: dict, wanted: dict, out: Path, tracker: str) -> None:
-    assert found.keys() == wanted.keys()
+def demand_equal(logged: dict, wanted: dict, out: Path, tracker: str) -> None:
+    assert logged.keys() == wanted.keys()
     summary = pd.read_csv(out / "summary.csv")
     for (run, (scalars, config)), line in zip(
-        sorted(found.items()), summary.itertuples(), strict=True
+        sorted(logged.items()), summary.itertuples(), strict=True
     ):
         rows = {name: series for name, series in scalars.items() if not name.startswith("summary/")}
         assert rows.keys() == wanted[run].keys()
@@ -235,8 +238,8 @@ def test_no_other_byte_is_changed(out, tmp_path):
     assert {p.name for p in out.iterdir()} - {
         p.name for p in (tmp_path / "plain").iterdir()
     } <= set(directory.TRACKED)
-    found = fedsim.verify(out)
-    assert found.equal and "not of this run: mlflow.db" in str(found.checks)
+    verification = fedsim.verify(out)
+    assert verification.equal and "not part of this run: mlflow.db" in str(verification.checks)
 
 
 @each_tracker
@@ -276,12 +279,12 @@ def test_runs_of_a_comparison_keep_apart_whatever_they_are_called(tracker, tmp_p
     methods = [{"method": "fedavg", "label": label} for label in labels]
     fedsim.compare(TINY, methods, seeds=2, out=tmp_path / "x", log_to=tracker)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    found = READ[tracker](tmp_path / "x")
+    logged = READ[tracker](tmp_path / "x")
     names = names_in(directory.sound_record(tmp_path / "x")) if tracker == "tensorboard" else {}
-    assert found.keys() == {
+    assert logged.keys() == {
         f"{names.get(label, label)}.{seed}" for label in labels for seed in (0, 1)
     }
-    assert all(len(scalars["test_loss"]) == 4 for scalars, _ in found.values())
+    assert all(len(scalars["test_loss"]) == 4 for scalars, _ in logged.values())
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
     assert fedsim.verify(tmp_path / "x").equal
 
@@ -319,7 +322,7 @@ def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monk
         fedsim.run(TINY, seeds=3, out=tmp_path / "x", log_to="wandb, tensorboard")
     (warning,) = said
     assert str(warning.message).startswith("--log-to wandb: AssertionError: no room left")
-    assert str(warning.message).endswith("; nothing more goes there") and "\n" not in str(
+    assert str(warning.message).endswith("; nothing more is logged there") and "\n" not in str(
         warning.message
     )
     demand_equal(
@@ -396,5 +399,5 @@ def test_the_command_says_nothing_more(root, tmp_path):
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    found = {name: list(read(tmp_path / "x")) for name, read in READ.items()}
-    assert found == {name: ["fedavg.0"] for name in NAMES}
+    logged = {name: list(read(tmp_path / "x")) for name, read in READ.items()}
+    assert logged == {name: ["fedavg.0"] for name in NAMES}

@@ -1,4 +1,4 @@
-"""A run that was interrupted, killed, or is under way: everything that it has committed can be looked at, and says so."""
+"""A run that is unfinished: everything that it has committed can be looked at, and is marked."""
 
 import json
 import re
@@ -27,25 +27,28 @@ from fedsim.runs.journal import Journal
 from fedsim.runs.unfinished import UnfinishedRun, demand_reachable, mark_of_runs
 from fedsim.scenario import read
 
-# --------------------------------------------------------------------------------- reading while another process commits
+# ------------------------------------------------------------ reading while another process commits
 
 
 def grown(folder, rounds, status="running"):
     """A journal with a row and a commit for every round; the last one has this status."""
-    kept = Journal(folder, {})
+    journal = Journal(folder, {})
     for r in rounds:
-        kept.add("rounds", {"round": r})
-        kept.mark()
+        journal.add("rounds", {"round": r})
+        journal.mark()
         if r == rounds[-1] and status != "running":
-            kept.add("summary", {"final": 0.5})
+            journal.add("summary", {"final": 0.5})
         last = status if r == rounds[-1] else "running"
-        kept.commit(Snapshot({"round": r, "status": last}, {"server": np.zeros(2)}), [])
-    return kept
+        journal.commit(Snapshot({"round": r, "status": last}, {"server": np.zeros(2)}), [])
+    return journal
 
 
 def reads(folder, rounds=9):
-    found = committed(folder, rounds)
-    return found and ([row["round"] for row in found.tables["rounds"]], found.round, found.status)
+    progress = committed(folder, rounds)
+    if progress is None:
+        return None
+    rows = [row["round"] for row in progress.tables["rounds"]]
+    return rows, progress.round, progress.status
 
 
 def test_what_is_committed_is_read_and_nothing_else(tmp_path):
@@ -61,18 +64,18 @@ def test_what_is_committed_is_read_and_nothing_else(tmp_path):
 
 
 def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, monkeypatch):
-    kept, listed = grown(tmp_path, [1, 2]), commits.commits
+    journal, listed = grown(tmp_path, [1, 2]), commits.commit_files
 
     def late(folder):
         """Between listing the commits and opening them there are two more, and these are gone."""
         paths = listed(folder)
         if name_of(1) in [path.name for path in paths]:
             for r in (3, 4):
-                kept.add("rounds", {"round": r})
-                kept.commit(Snapshot({"round": r, "status": "running"}, {}), [])
+                journal.add("rounds", {"round": r})
+                journal.commit(Snapshot({"round": r, "status": "running"}, {}), [])
         return paths
 
-    monkeypatch.setattr(commits, "commits", late)
+    monkeypatch.setattr(commits, "commit_files", late)
     assert reads(tmp_path) == ([1, 2, 3, 4], 4, "running")
 
 
@@ -81,19 +84,19 @@ def test_a_damaged_commit_is_passed_over_and_two_are_an_error(tmp_path):
     (tmp_path / name_of(2)).write_bytes(b"no commit")
     assert reads(tmp_path) == ([1], 1, "running")
     (tmp_path / LOG).write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not fit log\.jsonl"):
+    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not match log\.jsonl"):
         committed(tmp_path, 9)
 
 
 @pytest.mark.parametrize(("status", "rounds"), [("running", 9), ("done", 2), ("done", 9)])
 def test_rows_that_are_not_those_of_a_commit_are_never_shown(status, rounds, tmp_path):
-    """A log of the same length with one other byte: only the hash in the commit tells. So does that of a longer run."""
+    """A log of the same length with one other byte: only the hashes in the commit tell."""
     grown(tmp_path, [1, 2], status)
     text = (tmp_path / LOG).read_bytes()
     (tmp_path / LOG).write_bytes(text.replace(b'"round": 2', b'"round": 7'))
     assert reads(tmp_path, rounds) == ([1], 1, "running")
     (tmp_path / LOG).write_bytes(text.replace(b'"round": 1', b'"round": 7'))
-    with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl"):
+    with pytest.raises(CheckpointError, match=r"does not match log\.jsonl"):
         committed(tmp_path, rounds)
 
 
@@ -120,7 +123,7 @@ def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule
     demand_reachable(tmp_path, shorter(lr=0.1), at(5))
     demand_reachable(tmp_path, shorter(lr=decay, lr_per="step"), at(5))
     with pytest.raises(
-        CheckpointError, match="seed 0: its last commit is of round 6, and rounds is 5"
+        CheckpointError, match="seed 0: its last commit is of round 6, but rounds is 5"
     ):
         demand_reachable(tmp_path, shorter(lr=0.1), at(6))
     with pytest.raises(CheckpointError, match=r"client\.lr: cosine_decay_schedule counts rounds"):
@@ -137,7 +140,8 @@ def test_the_mark_in_words():
         == "unfinished: 40 to 200 of 200 rounds, 1 of 2 runs ended"
     )
     assert mark_of_runs([UnfinishedRun("", {}, 0, 200, None)]) == "unfinished: 0 of 200 rounds"
-    latex = "\\begin{tabular}{ll}\n\\toprule\na & b \\\\\n\\midrule\n1 & 2 \\\\\n\\bottomrule\n\\end{tabular}\n"
+    rows = "\\toprule\na & b \\\\\n\\midrule\n1 & 2 \\\\\n\\bottomrule\n"
+    latex = f"\\begin{{tabular}}{{ll}}\n{rows}\\end{{tabular}}\n"
     marked = in_latex(latex, "unfinished: 1 of 2")
     assert "\\midrule\n\\multicolumn{2}{l}{\\emph{unfinished: 1 of 2}} \\\\\n\\bottomrule" in marked
     assert (
@@ -147,7 +151,7 @@ def test_the_mark_in_words():
     )
 
 
-# ------------------------------------------------------------------------------------------------------- looking at runs
+# ---------------------------------------------------------------------------------- looking at runs
 
 MARK = "unfinished: 2 of 4 rounds"
 
@@ -180,8 +184,8 @@ def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
         and '<meta http-equiv="refresh" content="5">' in page
     )
     assert 'http-equiv="refresh"' not in page_of_runs([killed]).decode()
-    found = fedsim.verify(killed)
-    assert not found.equal and not found.wrong and "has not ended" in found.checks[-1].detail
+    result = fedsim.verify(killed)
+    assert not result.equal and not result.wrong and "has not ended" in result.checks[-1].detail
     assert fedsim.diff(killed, killed).equal
     assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
 
@@ -352,8 +356,8 @@ def test_a_page_that_follows_a_run_to_its_end(tmp_path):
         time.sleep(0.2)
     process.kill()
     process.communicate()
-    said = follower.communicate(timeout=60)[1]
-    assert follower.returncode == 0 and "written anew every few seconds" in said, said
+    errors = follower.communicate(timeout=60)[1]
+    assert follower.returncode == 0 and "written anew every few seconds" in errors, errors
     assert (
         "url=report.html" in (out / "live.html").read_text()
         and "unfinished: " in (out / "report.html").read_text()

@@ -77,8 +77,8 @@ def mine(made, tmp_path):
     return lambda kind: shutil.copytree(made(kind), tmp_path / "mine")
 
 
-def failed(found):
-    return {check.name: check.detail for check in found.checks if not check.ok}
+def failed(result):
+    return {check.name: check.detail for check in result.checks if not check.ok}
 
 
 def state(path):
@@ -95,11 +95,11 @@ def state(path):
 def test_a_finished_run_is_confirmed_and_left_alone(kind, made):
     out = made(kind)
     before = state(out)
-    found = fedsim.verify(out)
-    assert found.equal, failed(found)
+    result = fedsim.verify(out)
+    assert result.equal, failed(result)
     assert fedsim.verify(out, whole=True).equal
     assert state(out) == before
-    replays = [check.name for check in found.checks if check.name.startswith("seed")]
+    replays = [check.name for check in result.checks if check.name.startswith("seed")]
     last = json.loads((out / "run.json").read_text())["status"] == "done" and KINDS[kind]["rounds"]
     if kind in ("fedavg", "scaffold", "scaffold on disk", "float64"):
         assert replays == [
@@ -129,9 +129,9 @@ def test_a_run_that_was_made_longer(tmp_path):
     assert fedsim.verify(tmp_path / "x").equal
     longer = {**short, "rounds": 6, "checkpoint": {"resident_mb": 256, "seconds": 1e6}}
     fedsim.run(longer, out=tmp_path / "x", resume=True)
-    found = fedsim.verify(tmp_path / "x")
-    assert found.equal, failed(found)
-    assert [c.name for c in found.checks if c.name.startswith("seed 0")] == [
+    result = fedsim.verify(tmp_path / "x")
+    assert result.equal, failed(result)
+    assert [c.name for c in result.checks if c.name.startswith("seed 0")] == [
         "seed 0, round 1",
         "seed 0, rounds 4 to 6",
     ]
@@ -152,8 +152,8 @@ def test_every_file_is_looked_at(mine):
             spoiled = bytearray(whole)
             spoiled[position] ^= int(rng.integers(1, 256))
             file.write_bytes(spoiled)
-            found = fedsim.verify(out)
-            assert not found.equal and file.name in found.checks[-1].detail, (file, position)
+            result = fedsim.verify(out)
+            assert not result.equal and file.name in result.checks[-1].detail, (file, position)
         file.write_bytes(whole)
     assert fedsim.verify(out).equal
 
@@ -173,9 +173,9 @@ def test_every_byte_of_the_record_counts(mine):
 def test_missing_and_foreign_files(mine):
     out = mine("fedavg")
     (out / "notes.txt").write_text("mine")
-    found = fedsim.verify(out)
-    assert found.equal and any(
-        "not of this run: notes.txt" in check.detail for check in found.checks
+    result = fedsim.verify(out)
+    assert result.equal and any(
+        "not part of this run: notes.txt" in check.detail for check in result.checks
     )
     (out / "timing.csv").unlink()
     assert failed(fedsim.verify(out)) == {"files": "timing.csv is missing"}
@@ -218,7 +218,8 @@ def rehashed(out, **changes):
 def doctored(out, logged=lambda table, row: None, committed=lambda number, snapshot: None):
     """Change what the logs and the commits say, and make all else fit: hashes, tables, record.
 
-    `logged` changes a row without changing the length of its text; `committed(number, snapshot)`: 0 is the older commit.
+    `logged` changes a row, but not the length of its text; of `committed(number, snapshot)`, number
+    0 is the older commit.
     """
     tables = {}
     for folder in sorted((out / "checkpoints").iterdir()):
@@ -263,8 +264,8 @@ def in_row(name, where, table, row):
 
 def in_array(name, number, snapshot):
     if number == 1:
-        found = next(array for key, array in snapshot.arrays.items() if key.startswith(name))
-        found.reshape(-1).view(np.uint8)[0] ^= 1
+        result = next(array for key, array in snapshot.arrays.items() if key.startswith(name))
+        result.reshape(-1).view(np.uint8)[0] ^= 1
 
 
 def in_value(name, number, snapshot):
@@ -321,7 +322,7 @@ def test_a_lie_between_the_replayed_rounds_takes_the_whole(mine):
 
 @pytest.mark.long
 def test_another_memory_on_disk_is_caught(mine):
-    """A row of the file that both the older commit and the end refer to, with a checksum that fits."""
+    """A row of the file that both the older commit and the end refer to, with a valid checksum."""
     out = mine("scaffold on disk")
     other = out / "checkpoints/scaffold.1/memory-0.rows"
     shutil.copyfile(out / "checkpoints/scaffold.0/memory-0.rows", other)
@@ -341,7 +342,7 @@ def test_a_doctored_model_table_or_scenario(mine):
     rehashed(out)
     wrong = failed(fedsim.verify(out))
     assert list(wrong) == ["tables"]
-    assert "rounds.csv is not what the logs say, from line 3" in wrong["tables"]
+    assert "rounds.csv differs from the logs, from line 3 on" in wrong["tables"]
     assert "scenario.yaml: client.lr: 0.2, in the record 0.1" in wrong["tables"]
 
 
@@ -353,9 +354,8 @@ def test_a_row_that_is_not_there(mine):
             row["round"] = 3
 
     doctored(out, logged=renumbered)
-    assert (
-        "seed 0: rounds.csv has not the rounds 0, 2, ... 5" in failed(fedsim.verify(out))["tables"]
-    )
+    problem = "seed 0: rounds.csv does not have the rounds 0, 2, ... 5"
+    assert problem in failed(fedsim.verify(out))["tables"]
 
 
 def test_a_sum_that_falls(mine):
@@ -372,7 +372,8 @@ def test_a_sum_that_falls(mine):
 def test_an_end_that_the_commits_do_not_know(mine):
     out = mine("stopped")
     rehashed(out, status="done", reasons={})
-    assert "run.json says of the end" in failed(fedsim.verify(out))["tables"]
+    problem = "run.json and the last commits differ about how the run ended"
+    assert problem in failed(fedsim.verify(out))["tables"]
 
 
 def test_another_scenario_in_the_record(mine):
@@ -408,10 +409,10 @@ def test_another_environment_is_named(made, monkeypatch):
     monkeypatch.setattr(
         verification, "numerical", lambda devices: {**here(devices), "jax": "9.9", "threads": 99}
     )
-    found = fedsim.verify(made("fedavg"))
-    assert list(failed(found)) == ["environment"] and found.checks[-1].name == "environment"
-    assert "bits may differ in this environment" in found.checks[-1].detail
-    assert 'here "9.9"' in found.checks[-1].detail and "threads: " in found.checks[-1].detail
+    result = fedsim.verify(made("fedavg"))
+    assert list(failed(result)) == ["environment"] and result.checks[-1].name == "environment"
+    assert "bits may differ in this environment" in result.checks[-1].detail
+    assert 'here "9.9"' in result.checks[-1].detail and "threads: " in result.checks[-1].detail
 
 
 @pytest.mark.long
@@ -433,15 +434,15 @@ def test_what_came_from_a_program_must_be_given_again(tmp_path):
     assert "supplied: " in more["data"]
 
 
-def differing(found):
-    return {name for name, fields in found.groups.items() if fields} | set(found.tables)
+def differing(result):
+    return {name for name, fields in result.groups.items() if fields} | set(result.tables)
 
 
 def test_diff_of_equal_runs(made, tmp_path):
     fedsim.run(SCENARIO, out=tmp_path / "again")
-    found = fedsim.diff(made("fedavg"), tmp_path / "again")
-    assert found.equal and not differing(found) and not found.models
-    assert list(described(found))[-1].startswith("the same: scenario, numerics, data, ")
+    result = fedsim.diff(made("fedavg"), tmp_path / "again")
+    assert result.equal and not differing(result) and not result.models
+    assert list(described(result))[-1].startswith("the same: scenario, numerics, data, ")
 
 
 @pytest.mark.long
@@ -452,14 +453,14 @@ def test_diff_names_what_differs(made, tmp_path):
         "data.seed": {"data": {**SCENARIO["data"], "seed": 1}},
         "dtype": {"numerics": {"dtype": "float64"}},
     }
-    found = {}
+    result = {}
     for name, change in changes.items():
         fedsim.run({**SCENARIO, **change}, out=tmp_path / name)
-        found[name] = fedsim.diff(made("fedavg"), tmp_path / name)
-        assert not found[name].equal and not found[name].groups["environment"]
-    names = lambda name, group: [field.name for field in found[name].groups[group]]
+        result[name] = fedsim.diff(made("fedavg"), tmp_path / name)
+        assert not result[name].equal and not result[name].groups["environment"]
+    names = lambda name, group: [field.name for field in result[name].groups[group]]
 
-    lr = found["client.lr"]
+    lr = result["client.lr"]
     assert names("client.lr", "scenario") == ["client.lr"] and names("client.lr", "data") == []
     assert (lr.groups["scenario"][0].a, lr.groups["scenario"][0].b) == ("0.1", "0.2")
     rows = lr.tables["rounds"]
@@ -482,22 +483,22 @@ def test_diff_names_what_differs(made, tmp_path):
 
     assert names("seeds", "scenario") == ["seeds[1]"]
     assert (
-        found["seeds"].tables["rounds"].only_a == 4
-        and found["seeds"].tables["rounds"].differing == 0
+        result["seeds"].tables["rounds"].only_a == 4
+        and result["seeds"].tables["rounds"].differing == 0
     )
-    assert found["seeds"].tables["rounds"].first == "seed 1, round 0"
-    assert [model.what.split("/")[0] for model in found["seeds"].models] == ["not in ", "not in "]
+    assert result["seeds"].tables["rounds"].first == "seed 1, round 0"
+    assert [model.what.split("/")[0] for model in result["seeds"].models] == ["not in ", "not in "]
     assert names("data.seed", "scenario") == ["data.seed"] and "data" in names("data.seed", "data")
     assert names("dtype", "numerics") == ["dtype"] and names("dtype", "scenario") == []
-    assert "other tensors" in found["dtype"].models[0].what
+    assert "different tensors" in result["dtype"].models[0].what
 
 
 def test_diff_says_where_a_run_took_place_apart(mine, made):
     out = mine("fedavg")
     record = directory.read_record(out)
     rehashed(out, surroundings={**record["surroundings"], "python": "2.7"})
-    found = fedsim.diff(made("fedavg"), out)
-    assert found.equal and [field.name for field in found.surroundings] == ["python"]
+    result = fedsim.diff(made("fedavg"), out)
+    assert result.equal and [field.name for field in result.surroundings] == ["python"]
     rehashed(out, environment={**record["environment"], "jax": "0.1"})
     assert [field.name for field in fedsim.diff(made("fedavg"), out).groups["environment"]] == [
         "jax"
@@ -506,12 +507,12 @@ def test_diff_says_where_a_run_took_place_apart(mine, made):
 
 def test_diff_of_a_run_that_has_not_ended(made, tmp_path):
     unfinished(tmp_path / "x", 3)
-    found = fedsim.diff(made("fedavg"), tmp_path / "x")
-    rows = found.tables["rounds"]
+    result = fedsim.diff(made("fedavg"), tmp_path / "x")
+    rows = result.tables["rounds"]
     assert rows.only_b == 0 and rows.differing == 0 and 0 < rows.b < rows.a == 8
-    assert found.tables["clients"].b is None
-    assert [field.name for field in found.groups["end"]] == ["status"]
-    assert f"clients.csv: not in {tmp_path / 'x'}" in list(described(found))
+    assert result.tables["clients"].b is None
+    assert [field.name for field in result.groups["end"]] == ["status"]
+    assert f"clients.csv: not in {tmp_path / 'x'}" in list(described(result))
 
 
 def test_diff_of_a_damaged_record(mine, made):
@@ -550,11 +551,11 @@ def test_verify_on_the_command_line(root, tmp_path):
     )
     assert threads and len(lines) == 10
     without = command("verify", out, "--json")
-    said = json.loads(without.stdout)
-    assert without.returncode == 2 and not said["equal"] and not said["wrong"]
+    answer = json.loads(without.stdout)
+    assert without.returncode == 2 and not answer["equal"] and not answer["wrong"]
     assert (
-        "rule loudest is not fedsim's own; give its file with --plugin"
-        in said["checks"][-1]["detail"]
+        "rule loudest is not part of fedsim; give its file with --plugin"
+        in answer["checks"][-1]["detail"]
     )
 
 

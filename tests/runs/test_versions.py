@@ -1,4 +1,4 @@
-"""Runs of earlier versions: they go on and are verified where nothing that they name computes otherwise now."""
+"""Runs of earlier versions resume and are verified where their kinds compute the same values."""
 
 import json
 
@@ -111,7 +111,7 @@ def test_a_run_of_before_whose_values_changed_is_refused_with_the_reason(before,
     for rounds in (2, 3):
         with pytest.raises(CheckpointError, match=reason) as refusal:
             fedsim.run(TINY, edits=f"rounds={rounds}", out=before, resume=True)
-        assert exit_code(refusal.value) == 7 and "end it with fedsim 0.6.0" in str(refusal.value)
+        assert exit_code(refusal.value) == 7 and "finish it with fedsim 0.6.0" in str(refusal.value)
     assert {
         path: path.read_bytes()
         for path in before.rglob("*")
@@ -125,9 +125,8 @@ def test_a_run_of_a_version_that_is_not_known_cannot_be_checked_nor_goes_on(vers
     directory.write_record(
         before, {**record, "environment": {**record["environment"], "fedsim": version}}
     )
-    with pytest.raises(
-        CheckpointError, match=f"was made by fedsim {version}; what fedsim 0.6.0 computes otherwise"
-    ):
+    reason = f"was made by fedsim {version}; what fedsim 0.6.0 computes differently"
+    with pytest.raises(CheckpointError, match=reason):
         fedsim.run(TINY, out=before, resume=True)
 
 

@@ -207,7 +207,7 @@ def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
         4,
         8,
     ) and tried.bytes_up > 0
-    monkeypatch.setattr(cells, "MOST_SECONDS", -1.0)
+    monkeypatch.setattr(cells, "MAX_SECONDS", -1.0)
     assert (
         tried := refuse(read(SOUND), None, Compared())
     ).checked == tried.runs == 0 and tried.cells == 8

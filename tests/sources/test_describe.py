@@ -297,7 +297,7 @@ def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
     (tmp_path / "t.csv").write_text("a;b;wage\n1,5;x;1,25\n2;y;-3,5\n;x;2\n3,25;y;1\n")
     told, columns = summary(tmp_path / "t.csv", "target=wage")
     assert (
-        told["data"]["decimal"] == "," and "decimal: ',' is a guess by the cells" in told["notes"]
+        told["data"]["decimal"] == "," and "decimal: ',' is guessed from the cells" in told["notes"]
     )
     assert counts(columns["a"]) == ["numbers", 1, 3, 1.5, 3.25] and told["target"]["least"] == -3.5
     assert summary(tmp_path / "t.csv", "decimal=.")[0]["problems"][0].startswith(
@@ -375,7 +375,7 @@ def test_keys_are_set_as_in_a_scenario(tmp_path):
     path = made("csv", tmp_path)
     told = describe(path, ["target=age", "data.drop=[Label]", "clients=7"])
     assert told["data"]["target"] == "age" and told["data"]["drop"] == ["Label"]
-    assert told["notes"][0] == "client: user_id is a guess by name"
+    assert told["notes"][0] == "client: user_id is guessed from its name"
     with pytest.raises(ScenarioError, match=r"data\.tagret: unknown key; did you mean 'target'"):
         describe(path, ["tagret=age"])
 

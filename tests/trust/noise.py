@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from fedsim.report.paper_table import _scores, can_tell
 from fedsim.report.results import by
-from fedsim.runs.comparison import said
+from fedsim.runs.comparison import verdict_of
 from fedsim.study.claims import APART, KINDS, Claim
 from fedsim.study.conclusions import conclusions
 from trust.shapes import SHAPES, Rows, Table
@@ -30,7 +30,7 @@ def claims(table: Table) -> list[Claim]:
         table.summary, [], "m0", "final", table.varied, table.rounds
     )
     records |= {"summary": table.summary, "rounds": table.rounds, "tuning": []}
-    about = said(records, None, table.scenario, "m0", "final", [])
+    about = verdict_of(records, None, table.scenario, "m0", "final", [])
     return [
         claim for claim in [*about.claims, *of_paper(table.summary)] if claim.kind in table.false
     ]

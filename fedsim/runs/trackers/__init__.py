@@ -1,13 +1,14 @@
 """`--log-to`: the rows of a run go to TensorBoard, wandb or MLflow as well.
 
-A tracker has one run for every method, variation and seed, named `<label>.<seed>`: the resolved scenario as its
-configuration, every evaluated round's numbers at that step, and the numbers of its summary as `summary/<column>`. All of it
-is read from the run's journal: live, row by row, or at once where a run ended earlier or in another process. So a run that
-goes on is logged from its first row again, and what a tracker has already is replaced (TensorBoard, wandb offline) or
-skipped (MLflow, wandb online).
+A tracker has one run for every method, variation and seed, named `<label>.<seed>`: the resolved
+scenario as its configuration, every evaluated round's numbers at that step, and the numbers of its
+summary as `summary/<column>`. All of it is read from the run's journal: live, row by row, or all at
+once where a run ended earlier or in another process. So a run that resumes is logged from its first
+row again, and what a tracker has already is replaced (TensorBoard, wandb offline) or skipped
+(MLflow, wandb online).
 """
 
 from fedsim.runs.trackers.log import PACKAGES as PACKAGES
 from fedsim.runs.trackers.log import TRACKERS as TRACKERS
 from fedsim.runs.trackers.log import Log as Log
-from fedsim.runs.trackers.log import named as named
+from fedsim.runs.trackers.log import tracker_names as tracker_names

@@ -1,4 +1,4 @@
-"""The trackers of a command: which were named, and what each of their runs gets."""
+"""The trackers of a command: which are asked for, and what each of their runs gets."""
 
 import importlib
 import itertools
@@ -11,7 +11,8 @@ from typing import Any
 
 from fedsim.engine.run import Row
 from fedsim.errors import Problem, ScenarioError, did_you_mean
-from fedsim.runs.execute import Recording
+from fedsim.runs.execute import JournaledRun
+from fedsim.runs.executor import RunKey
 from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.trackers.mlflow import MLflow
 from fedsim.runs.trackers.tensorboard import TensorBoard
@@ -20,7 +21,8 @@ from fedsim.runs.trackers.wandb import Wandb
 from fedsim.scenario.places import resolved_from
 
 OPTION = "--log-to"
-SESSIONS = itertools.count()
+MAX_CHARACTERS = 200  # of a reason
+SESSIONS = itertools.count()  # numbers of the commands in this process
 TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {
     "tensorboard": TensorBoard,
     "wandb": Wandb,
@@ -31,35 +33,38 @@ PACKAGES = {
     "wandb": ("wandb",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
 }
-DISCREET = {
+DISCREET = {  # unless the user says otherwise
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "WANDB_ERROR_REPORTING": "false",
-}  # unless the user says otherwise
+}
 
 
-def named(log_to: str | Sequence[str], out: Any) -> list[str]:
-    """The trackers that were asked for, ready to be used.
+def tracker_names(log_to: str | Sequence[str], out: Any) -> list[str]:
+    """The trackers that a user asks for, whose packages are imported.
+
+    Args:
+      log_to: names as a sequence, or separated by commas.
+      out: the run directory, or None.
 
     Raises:
-      ScenarioError: for one that is not known or not installed, or where there is no run directory for its files.
+      ScenarioError: for a tracker that is not known or not installed, or without a run directory.
     """
-    written = log_to.split(",") if isinstance(log_to, str) else log_to
-    names = list(dict.fromkeys(name.strip() for name in written if name.strip()))
+    words = log_to.split(",") if isinstance(log_to, str) else log_to
+    names = list(dict.fromkeys(word.strip() for word in words if word.strip()))
     if names and out is None:
         raise ScenarioError([Problem(names[0], "needs a run directory; give out=")], OPTION)
     for name in names:
         if name not in TRACKERS:
-            raise ScenarioError(
-                [Problem("", f"no tracker '{name}'{did_you_mean(name, TRACKERS)}")], OPTION
-            )
-        if not all(map(_installed, PACKAGES[name])):
-            raise ScenarioError(
-                [Problem(name, f"is not installed; pip install 'fedsim-jax[{name}]'")], OPTION
-            )
+            text = f"no tracker '{name}'{did_you_mean(name, TRACKERS)}"
+            raise ScenarioError([Problem("", text)], OPTION)
+        if not all(map(_is_installed, PACKAGES[name])):
+            text = f"is not installed; pip install 'fedsim-jax[{name}]'"
+            raise ScenarioError([Problem(name, text)], OPTION)
     return names
 
 
-def _installed(package: str) -> bool:
+def _is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
     for name, value in DISCREET.items():
         os.environ.setdefault(name, value)
     logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -68,69 +73,90 @@ def _installed(package: str) -> bool:
             module = importlib.import_module(package)
     except ImportError:
         return False
-    return module.__file__ is not None  # else a folder of that name, such as wandb leaves behind
+    # A folder of that name, such as wandb leaves behind, is imported as a module without a file.
+    return module.__file__ is not None
 
 
 class Log:
-    """Called with every run whose journal has grown; passes on to the trackers what is new, until it is closed.
+    """A listener that passes new rows of journals on to trackers, until it is closed.
 
-    A tracker that fails gets nothing more, with one warning; the run goes on. Runs that have not ended are closed as they are.
+    A tracker that fails gets nothing more, with one warning, and the run continues. Runs that have
+    not ended are closed as they are.
 
     Args:
-      names: of the trackers.
-      layout: of the run directory.
-      resume: whether the command goes on with what is there.
+      names: names of the trackers.
+      layout: the files of the run directory.
+      resume: whether the command continues what is there.
     """
 
     def __init__(self, names: Sequence[str], layout: Layout, resume: bool):
-        self.names, self.layout, self.resume = names, layout, resume
-        self.trackers: dict[tuple[str, int], dict[str, Tracker]] = {}
-        self.logged: dict[tuple[str, int], int] = {}
-        self.failed: set[str] = set()
+        self.names = names
+        self.layout = layout
+        self.resume = resume
         self.session = next(SESSIONS)
+        self.trackers: dict[RunKey, dict[str, Tracker]] = {}  # of every run, by name
+        self.logged: dict[RunKey, int] = {}  # rows of every run
+        self.failed: set[str] = set()  # trackers
 
-    def __call__(self, recording: Recording, row: Row | None) -> None:
-        who, tables = recording.who, recording.journal.records
-        run, rows = (label_of(who), who["seed"]), tables.get("rounds", [])
+    def __call__(self, journaled: JournaledRun, row: Row | None) -> None:
+        del row  # it is in the journal
+        who = journaled.who
+        run = (label_of(who), who["seed"])
+        tables = journaled.journal.records
+        rows = tables.get("rounds", [])
         if not rows:
             return
         if run not in self.trackers:
-            self._begin(*run, {**resolved_from(recording.experiment.scenario), "seed": who["seed"]})
+            config = {**resolved_from(journaled.experiment.scenario), "seed": who["seed"]}
+            self._begin(run, config)
+
         for name, tracker in self.trackers[run].items():
             for new in rows[self.logged[run] :]:
-                values = {name: value for name, value in new.items() if name not in (*who, "round")}
+                values = {key: value for key, value in new.items() if key not in (*who, "round")}
                 self._try(name, partial(tracker.log, new["round"], numbers(values)))
-        self.logged[run] = max(
-            self.logged[run], len(rows)
-        )  # a run that is executed once more repeats its rows
-        if summary := tables.get("summary"):
-            self._end(
-                run,
-                {
-                    f"summary/{n}": v
-                    for n, v in summary[-1].items()
-                    if n not in who and v is not None
-                },
-            )
+        # A run that is executed once more has its first rows again.
+        self.logged[run] = max(self.logged[run], len(rows))
+
+        summary = tables.get("summary")
+        if summary:
+            entries = {}
+            for key, value in summary[-1].items():
+                if key not in who and value is not None:
+                    entries[f"summary/{key}"] = value
+            self._end(run, entries)
 
     def close(self) -> None:
-        """No run comes any further."""
+        """Close all runs, of which there will be no more rows."""
         for run in self.trackers:
             self._end(run, None)
 
-    def _begin(self, label: str, seed: int, config: dict[str, Any]) -> None:
-        command = {"layout": self.layout, "resume": self.resume, "session": self.session}
-        tracked = TrackedRun(label=label, seed=seed, config=config, **command)
-        begun = {name: self._try(name, partial(TRACKERS[name], tracked)) for name in self.names}
-        self.trackers[label, seed] = {name: tracker for name, tracker in begun.items() if tracker}
-        self.logged[label, seed] = 0
+    def _begin(self, run: RunKey, config: dict[str, Any]) -> None:
+        """Begin a run in every tracker."""
+        label, seed = run
+        tracked = TrackedRun(
+            layout=self.layout,
+            label=label,
+            seed=seed,
+            config=config,
+            resume=self.resume,
+            session=self.session,
+        )
+        trackers = {}
+        for name in self.names:
+            tracker = self._try(name, partial(TRACKERS[name], tracked))
+            if tracker:
+                trackers[name] = tracker
+        self.trackers[run] = trackers
+        self.logged[run] = 0
 
-    def _end(self, run: tuple[str, int], summary: dict[str, Any] | None) -> None:
+    def _end(self, run: RunKey, summary: dict[str, Any] | None) -> None:
+        """End a run in every tracker."""
         for name, tracker in self.trackers[run].items():
             self._try(name, partial(tracker.close, summary))
         self.trackers[run] = {}
 
     def _try(self, name: str, action: Callable[[], Any]) -> Any:
+        """The result of an action of a tracker; None where it has failed before, or fails now."""
         if name in self.failed:
             return None
         try:
@@ -138,5 +164,6 @@ class Log:
                 return action()
         except Exception as error:
             self.failed.add(name)
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            warnings.warn(f"{OPTION} {name}: {reason}; nothing more goes there", stacklevel=2)
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_CHARACTERS]
+            warnings.warn(f"{OPTION} {name}: {reason}; nothing more is logged there", stacklevel=2)
+            return None

@@ -14,14 +14,20 @@ class TensorBoard:
         from tensorboardX import SummaryWriter, summary  # pyright: ignore[reportMissingImports]
 
         name = tracked.layout.names[tracked.label]
-        self.folder = folder = tracked.out / "tensorboard" / f"{name}.{tracked.seed}"
-        for old in folder.glob("events.*"):
+        self.folder = tracked.out / "tensorboard" / f"{name}.{tracked.seed}"
+        for old in self.folder.glob("events.*"):
             files.remove(old)
-        self.writer, self.step = SummaryWriter(str(folder), flush_secs=5), 0
+        self.writer = SummaryWriter(str(self.folder), flush_secs=5)
+        self.step = 0
+
         metrics = dict.fromkeys(("summary/final", "summary/best"), 0.0)
         experiment, started, self.ended = summary.hparams(flat(tracked.config), metrics)
-        for part in (experiment, started):
-            self.writer.file_writer.add_summary(part)  # type: ignore[union-attr]
+        self._write(experiment)
+        self._write(started)
+
+    def _write(self, entry: Any) -> None:
+        """Write a summary of tensorboardX."""
+        self.writer.file_writer.add_summary(entry)  # type: ignore[union-attr]
 
     def log(self, step: int, values: dict[str, float]) -> None:
         self.step = step
@@ -31,9 +37,10 @@ class TensorBoard:
     def close(self, summary: dict[str, Any] | None) -> None:
         if summary:
             self.log(self.step, numbers(summary))
-            self.writer.file_writer.add_summary(self.ended)  # type: ignore[union-attr]
+            self._write(self.ended)
         self.writer.close()
-        for file in self.folder.glob(
-            f"events.*.{(host := socket.gethostname())}"
-        ):  # as tensorboardX calls it
+
+        # tensorboardX names the files by the host, which a run directory does not name.
+        host = socket.gethostname()
+        for file in self.folder.glob(f"events.*.{host}"):
             file.rename(file.with_name(f"{file.name.removesuffix(host)}fedsim"))

@@ -1,4 +1,4 @@
-"""One run in one tracker: what it is made from, and what it takes."""
+"""One run in one tracker: what it is made from, and what it is given."""
 
 import json
 from pathlib import Path
@@ -9,15 +9,15 @@ from fedsim.runs.filenames import Layout
 
 
 class TrackedRun(NamedTuple):
-    """A run as a tracker gets to know it.
+    """A run as it is presented to a tracker.
 
     Attributes:
-      layout: of the run directory.
-      label: of method and variation.
-      seed: of the run.
+      layout: the files of the run directory.
+      label: method and variation.
+      seed: the run's seed.
       config: the resolved scenario, and the seed.
-      resume: whether the command goes on with what is there.
-      session: number of the command in this process.
+      resume: whether the command continues what is there.
+      session: the number of the command in this process.
     """
 
     layout: Layout
@@ -34,37 +34,38 @@ class TrackedRun(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For people to read."""
+        """A name for people to read."""
         return f"{shortened(self.label, 100)}.{self.seed}"
 
 
 class Tracker(Protocol):
-    """One run in one tracker; it begins when it is made."""
+    """One run in one tracker; it begins when the object is made."""
 
     def log(self, step: int, values: dict[str, float]) -> None:
-        """The numbers of an evaluated round."""
+        """Log the numbers of an evaluated round."""
 
     def close(self, summary: dict[str, Any] | None) -> None:
-        """The run has ended with these entries of its summary; None: it was interrupted, or failed."""
+        """End the run with the entries of its summary; None: it was interrupted, or failed."""
 
 
 def flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested values by dotted path; lists as JSON, what is not set left out.
+    """Nested values by dotted path; lists become JSON, and None is left out.
 
     >>> flat({"rounds": 5, "client": {"lr": 0.1, "decay": None}, "seeds": [0, 1]})
     {'rounds': 5, 'client.lr': 0.1, 'seeds': '[0, 1]'}
     """
     by_path: dict[str, Any] = {}
     for name, value in values.items():
+        path = f"{above}{name}"
         if isinstance(value, dict):
-            by_path |= flat(value, f"{above}{name}.")
+            by_path |= flat(value, f"{path}.")
+        elif isinstance(value, str | int | float):
+            by_path[path] = value
         elif value is not None:
-            by_path[f"{above}{name}"] = (
-                value if isinstance(value, str | int | float) else json.dumps(value)
-            )
+            by_path[path] = json.dumps(value)
     return by_path
 
 
 def numbers(values: dict[str, Any]) -> dict[str, float]:
-    """Those entries that can be drawn."""
+    """The entries that are numbers."""
     return {name: value for name, value in values.items() if isinstance(value, int | float)}

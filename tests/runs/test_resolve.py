@@ -1,4 +1,4 @@
-"""The resolved scenario of a comparison says what its runs were dealt, as that of a single run does."""
+"""The resolved scenario of a comparison has what samples decide, as that of a single run has."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.report.page.setting import setting
-from fedsim.runs.dealt import with_dealt
+from fedsim.runs.resolve import resolve_design
 from fedsim.runs.sweep import cached_partition
 from fedsim.scenario import read
 from fedsim.scenario.sections import Compare
@@ -46,7 +46,7 @@ def table(tmp_path):
 
 def resolved(scenario, methods=("fedavg", "median"), **grid):
     design = design_of(read(scenario), list(methods), **grid)
-    return with_dealt(design, cached_partition()).scenario.resolved()
+    return resolve_design(design, cached_partition()).scenario.resolved()
 
 
 def words(scenario):
@@ -56,10 +56,13 @@ def words(scenario):
 
 
 def test_five_hospitals_are_five_clients_and_not_a_hundred(table):
-    found = resolved(table("sick"))
-    assert found["data"]["clients"] == 5 and found["data"]["partition"]["kind"] == "natural"
-    assert found["model"]["kind"] == "logistic"
-    assert words(found) == ("csv, 5 clients, natural", "csv, 5 clients")
+    scenario_values = resolved(table("sick"))
+    assert (
+        scenario_values["data"]["clients"] == 5
+        and scenario_values["data"]["partition"]["kind"] == "natural"
+    )
+    assert scenario_values["model"]["kind"] == "logistic"
+    assert words(scenario_values) == ("csv, 5 clients, natural", "csv, 5 clients")
 
 
 def test_targets_that_are_numbers_have_the_model_that_is_trained_on_them(table):
@@ -67,16 +70,19 @@ def test_targets_that_are_numbers_have_the_model_that_is_trained_on_them(table):
 
 
 def test_what_differs_between_configurations_is_left_open(table):
-    """100 clients of equal parts beside five hospitals: no number holds for both, and reading it again finds both."""
-    found = resolved(table("sick"), vary={"data.partition": ["natural", "iid"]})
-    assert "clients" not in found["data"]
-    assert words(found) == ("csv, clients as varied, partition as varied", "csv, clients as varied")
+    """100 equal clients and five hospitals: no number fits both, and both can be read again."""
+    scenario_values = resolved(table("sick"), vary={"data.partition": ["natural", "iid"]})
+    assert "clients" not in scenario_values["data"]
+    assert words(scenario_values) == (
+        "csv, clients as varied, partition as varied",
+        "csv, clients as varied",
+    )
     some = resolved(table("sick"), vary={"data.clients": [5], "data.validation": [0.1, 0.2]})
     assert some["data"]["clients"] == 5 and some["data"]["validation"] == 0.0
 
 
 def test_a_partition_that_is_written_is_not_the_one_that_is_left_out(table):
-    """Both are `iid` in the typed section: what is dealt once is not handed to a configuration that asked for the other."""
+    """Both are `iid` in the typed section, but not the same: the cache tells them apart."""
     methods = [
         "fedavg",
         {"method": "fedavg", "label": "equal parts", "set": {"data.partition": "iid"}},
@@ -102,11 +108,14 @@ def test_every_shipped_scenario_is_resolved_as_its_run_is(path):
         spec=scenario.spec.model_copy(update={"compare": Compare()})
     )  # without a grid of its own
     design = design_of(alone, ["fedavg"])
-    found = with_dealt(design, cached_partition()).scenario.resolved()
+    scenario_values = resolve_design(design, cached_partition()).scenario.resolved()
     cell = design.cells[0].scenario
     with numerics(cell) as devices:
         expected = build(cell, devices=devices).scenario.resolved()
-    assert (found["data"], found["model"]) == (expected["data"], expected["model"])
+    assert (scenario_values["data"], scenario_values["model"]) == (
+        expected["data"],
+        expected["model"],
+    )
 
 
 @pytest.mark.long

@@ -1,0 +1,92 @@
+"""The resolved scenario of a comparison: what samples decide is filled in, as in a single run."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsim.assemble.federation import resolved_data
+from fedsim.assemble.model import model_section
+from fedsim.runs.sweep import Partitioner, data_key
+from fedsim.scenario import Scenario
+from fedsim.study.grid import Cell, Design
+
+
+class ResolvedSections(NamedTuple):
+    """The sections of a configuration in which samples decide keys."""
+
+    data: Any
+    model: Any
+
+
+def resolve_design(design: Design, partition: Partitioner) -> Design:
+    """Fill the sections `data` and `model` of a comparison's scenario in.
+
+    Where configurations differ, keys on which they agree are filled in, and the others stay as they
+    are written; a number of clients that nobody wrote and that differs is left open.
+
+    Args:
+      design: the comparison.
+      partition: a `cached_partition`.
+    """
+    resolved = _resolved_sections(design.cells, partition)
+    if not resolved:
+        return design
+    spec = design.scenario.spec
+
+    agreed = _agreed([sections.data for sections in resolved])
+    if "clients" not in agreed and "clients" not in spec.data.model_fields_set:
+        agreed["clients"] = None
+    filled_in = {name: value for name, value in agreed.items() if hasattr(spec.data, name)}
+
+    models = [sections.model for sections in resolved]
+    model = spec.model
+    if all(other == models[0] for other in models):
+        model = models[0]
+
+    data = spec.data.model_copy(update=filled_in)
+    spec = spec.model_copy(update={"data": data, "model": model})
+    return design._replace(scenario=design.scenario._replace(spec=spec))
+
+
+def _resolved_sections(cells: Sequence[Cell], partition: Partitioner) -> list[ResolvedSections]:
+    """The resolved sections of all configurations, equal ones once.
+
+    A configuration that cannot be run has none: it fails later. The first one comes last, under all
+    of its seeds: then `partition` still has its federations when the runs start.
+    """
+    first = cells[0].scenario
+    distinct = {_key(cell.scenario): cell.scenario for cell in reversed(cells)}
+    del distinct[_key(first)]
+
+    resolved = []
+    for scenario in [*reversed(distinct.values()), first]:
+        seeds = scenario.spec.seeds
+        if data_key(scenario) != data_key(first):
+            seeds = seeds[:1]
+        under_seeds = scenario._replace(spec=scenario.spec.model_copy(update={"seeds": seeds}))
+        try:
+            federations = partition(under_seeds, None, np.dtype(scenario.spec.numerics.dtype))
+            federation = next(iter(federations.values()))
+            data = resolved_data(scenario, None, federation)
+            model = model_section(scenario, federation)
+        except Exception:
+            continue
+        resolved.append(ResolvedSections(data, model))
+    return resolved
+
+
+def _key(scenario: Scenario) -> str:
+    """Equal where two configurations have the same sections `data` and `model`."""
+    model = scenario.spec.model
+    return f"{data_key(scenario)} {model!r} {'model' in scenario.spec.model_fields_set}"
+
+
+def _agreed(sections: Sequence[Any]) -> dict[str, Any]:
+    """The keys for which all sections have the same value."""
+    agreed = {}
+    for name in type(sections[0]).model_fields:
+        values = [getattr(section, name, None) for section in sections]
+        if all(value == values[0] for value in values):
+            agreed[name] = values[0]
+    return agreed
