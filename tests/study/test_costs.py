@@ -34,7 +34,7 @@ from fedsim.study.costs import costs, direction, groups, name_of, on_front
 from fedsim.study.findings import findings_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval, median_interval
-from fedsim.study.words import attacks, call_of, codec_axes, variation
+from fedsim.study.words import call_of, codec_axes, is_attack, variation
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
 REPORTS = ROOT / "reports"
@@ -463,7 +463,7 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert leads(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}}) and not leads(
         BYTES, None
     )
-    assert not attacks("wire=[{kind: top_k, k: 5}]") and attacks(
+    assert not is_attack("wire=[{kind: top_k, k: 5}]") and is_attack(
         "wire=[{kind: sign_flip, scale: 5}]"
     )
 

@@ -45,7 +45,7 @@ def test_differences_without_holm_are_found_to_be_claimed_too_often(monkeypatch)
 def test_non_significance_read_as_equality_is_found(monkeypatch):
     """What was told before there was a margin: the same score wherever the interval holds 0."""
     level = lambda d, bound: 0.0 if len(d) > 1 and abs(d.mean()) <= half_width(d) else 1.0
-    monkeypatch.setattr(cost_tests, "at_least", level)
+    monkeypatch.setattr(cost_tests, "p_mean_above", level)
     monkeypatch.setattr(noise, "SHAPES", (shapes.costly,))
     made, could, _ = noise.wrong(30)
     assert SAME_SCORE in noise.too_often(made, could), (made, could)

@@ -9,7 +9,7 @@ from scipy import stats
 
 from fedsim.study import statistics
 from fedsim.study.statistics import (
-    at_least,
+    p_mean_above,
     holm,
     iqm,
     paired,
@@ -113,13 +113,13 @@ def test_differences_below_rounding_are_none():
 def test_a_mean_above_a_bound_is_tested_as_scipy_does(n):
     d = RNG.normal(0.0, 0.02, n)
     test = stats.ttest_1samp(d, -0.01, alternative="greater")
-    assert at_least(d, -0.01) == pytest.approx(test.pvalue)
+    assert p_mean_above(d, -0.01) == pytest.approx(test.pvalue)
     low = paired(d, np.zeros(n), True).ci_low
-    assert (2 * at_least(d, low) == pytest.approx(0.05)) and 2 * at_least(
+    assert (2 * p_mean_above(d, low) == pytest.approx(0.05)) and 2 * p_mean_above(
         d, low - 1e-6
-    ) < 0.05 < 2 * at_least(d, low + 1e-6)
+    ) < 0.05 < 2 * p_mean_above(d, low + 1e-6)
     assert (
-        at_least(np.full(n, 0.5), 0.0) == 2.0**-n and at_least(np.array([0.5, np.inf]), 0.0) == 1.0
+        p_mean_above(np.full(n, 0.5), 0.0) == 2.0**-n and p_mean_above(np.array([0.5, np.inf]), 0.0) == 1.0
     )
 
 

@@ -32,8 +32,8 @@ def test_every_seed_is_drawn_again():
 
 def test_sign_flips_of_infinite_differences_go_by_who_was_better():
     one, other = np.array([1.0, 2.0, np.inf, 4.0]), np.array([0.0, 0.0, 0.0, 5.0])
-    assert statistics.differ(one, other) == statistics.sign_flip(np.array([1.0, 1.0, 1.0, -1.0]))
-    assert statistics.differ(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(
+    assert statistics.p_different(one, other) == statistics.sign_flip(np.array([1.0, 1.0, 1.0, -1.0]))
+    assert statistics.p_different(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(
         np.array([0.5, -1.0])
     )
 

@@ -8,7 +8,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
-from fedsim.study.tuning import Trial, edges, tuned
+from fedsim.study.tuning import Trial, edge_lines, tuned
 
 SCENARIO = {
     "name": "small",
@@ -125,15 +125,15 @@ def row(means, chosen, method="m", **columns):
 
 
 def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
-    (said,) = edges(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
+    (said,) = edge_lines(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
     assert (
         said
         == "m is best with mu=0.01, the smallest of 0.01, 0.1, 1: add smaller values, a better one may lie beyond."
     )
-    (said,) = edges(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
+    (said,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
     assert "the largest of" in said and "add larger values" in said
     varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
-    assert edges([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
+    assert edge_lines([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
         "With x=1: m is best"
     )
 
@@ -151,7 +151,7 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     ],
 )
 def test_no_word_where_there_is_no_edge(rows):
-    assert edges(rows, ["mu", "another"]) == []
+    assert edge_lines(rows, ["mu", "another"]) == []
 
 
 @pytest.mark.long

@@ -255,9 +255,9 @@ def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_weight_togeth
     few = said([row for row in more if row["variant"] < "client.lr=0.3"])
     assert [line.weight.name for line in few.lines] == [
         "HEADLINE",
-        "SURE",
+        "SIGNIFICANT",
         "LEVEL",
-        "SURE",
+        "SIGNIFICANT",
         "REPEATED",
     ]
 

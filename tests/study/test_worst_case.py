@@ -19,7 +19,7 @@ from fedsim.study.conclusions import conclusions
 from fedsim.study.exchange import beyond, exchanged, worst_apart
 from fedsim.study.findings import findings_of
 from fedsim.study.statistics import interval
-from fedsim.study.worst_case import by_attack, parted, worst_cases
+from fedsim.study.worst_case import by_attack, split_attack, worst_cases
 
 SCORES = {  # by attack and method, for alpha 1; one less for alpha 0.1
     "[]": {"a": 0.9, "b": 0.9, "c": 0.1},
@@ -179,7 +179,7 @@ def test_where_attacks_do_not_vary_there_is_nothing():
         and worst_cases(rows, "final") == []
         and figures_of_attacks(rows, about({}, rows)) == []
     )
-    assert parted("") == ("", "") and parted("fleet.malicious=0.2") == ("fleet.malicious=0.2", "")
+    assert split_attack("") == ("", "") and split_attack("fleet.malicious=0.2") == ("fleet.malicious=0.2", "")
     assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
 
 
@@ -190,8 +190,8 @@ def test_codecs_on_the_wire_are_no_attacks():
         for attack, codec in swap.items():
             row["variant"] = row["variant"].replace(attack, codec)
     assert worst_cases(rows, "final") == []
-    assert parted("wire=[cast, sign_flip]") == ("", "wire=[cast, sign_flip]")
-    assert parted("wire[0].k=5") == ("wire[0].k=5", "")
+    assert split_attack("wire=[cast, sign_flip]") == ("", "wire=[cast, sign_flip]")
+    assert split_attack("wire[0].k=5") == ("wire[0].k=5", "")
 
 
 def test_figure_has_a_number_for_every_pair():
