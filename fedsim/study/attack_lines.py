@@ -3,21 +3,25 @@
 from collections.abc import Sequence
 
 from fedsim.study.breakdown import AXIS
-from fedsim.study.claims import FALLS, WORST_CASE, Claim, Sentence, Weight
+from fedsim.study.claims import FALLS, WORST_CASE, Claim, Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.pairing import SURE
 from fedsim.study.summary import Record, grouped, in_words, variation_of
-from fedsim.study.words import axis
+from fedsim.study.words import axis, others_of
 from fedsim.study.worst_case import split_attack
 
 KEEPS = "Under the worst of {attacks} attacks{where}: {method} keeps {metric} {mean:.3g} ({attack})"
-MORE_THAN = ", surely more than {worse} of {others}; {method} keeps {mean:.3g} ({attack})"
+BETTER_THAN = ", significantly better than {others}"
+BETTER_THAN_NONE = ", not significantly better than any other"
+LAST_KEEPS = "; {method} keeps {mean:.3g} ({attack})"
 
-HALF_LOST = "By the means, half of what training gains is lost along the {axis}{where}: {items}."
+HALF_LOST = (
+    "Half of the gain from training is lost along the {axis}{where}, judged by the means: {items}."
+)
 NO_METHOD_LOSES = "no method"
 METHOD_LOSES = "{method} from {value:g}"
 NOT_LOST = "not {methods}"
-NO_GAIN = "training gains nothing for sure: {methods}"
+NO_GAIN = "no significant gain from training: {methods}"
 
 
 def worst_case_lines(findings: Findings) -> list[Sentence]:
@@ -41,22 +45,24 @@ def _worst_case(variation: str, group: Sequence[Record], findings: Findings) -> 
         attack=findings.words(best["attack"]),
     )
     if not others:
-        return Sentence(f"{text}.", Weight.WORST_CASE)
+        return Sentence(f"{text}.", Priority.WORST_CASE)
 
     worse = [row for row in others if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
     claims = []
     for row in worse:
         claim = Claim(WORST_CASE, best["method"], row["method"], variation, row["p_adjusted"])
         claims.append(claim)
+    if worse:
+        text += BETTER_THAN.format(others=others_of(len(worse), len(others)))
+    else:
+        text += BETTER_THAN_NONE
     last = others[-1]
-    text += MORE_THAN.format(
-        worse=len(worse),
-        others=len(others),
+    text += LAST_KEEPS.format(
         method=last["method"],
         mean=last["mean"],
         attack=findings.words(last["attack"]),
     )
-    return Sentence(f"{text}.", Weight.WORST_CASE, claims)
+    return Sentence(f"{text}.", Priority.WORST_CASE, claims)
 
 
 def breakdown_lines(findings: Findings) -> list[Sentence]:
@@ -111,4 +117,4 @@ def _breakdown(variation: str, rows: Sequence[Record], findings: Findings) -> Se
 
     claimed = [*(method for _, method in points), *holding]
     claims = [Claim(FALLS, method, "", variation, None) for method in claimed]
-    return Sentence(text, Weight.BREAKDOWN, claims)
+    return Sentence(text, Priority.BREAKDOWN, claims)

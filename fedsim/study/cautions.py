@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from fedsim.study.claims import Sentence, Weight
+from fedsim.study.claims import Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.standings import too_few
 from fedsim.study.statistics import smallest_p
@@ -11,13 +11,13 @@ from fedsim.study.words import count
 
 MAX_SEEDS = 64  # up to which it is looked for how many seeds would be enough
 
-NOT_AGGREGATED = "Not run, and so without a score, since no round was aggregated: {items}."
+NOT_AGGREGATED = "Not run (no round was aggregated), and so without a score: {items}."
 NOT_AGGREGATED_ITEM = "{configuration} ({idle} of {seeds})"
 FEW_SEEDS = (
-    "With {seeds} no difference can be called sure: of {tests} the smallest p that a two-sided "
-    "test can give is {smallest_p:.3g}."
+    "With {seeds}, no difference can be significant: the smallest p of a two-sided test is "
+    "{smallest_p:.3g} after Holm over {tests}."
 )
-ENOUGH_SEEDS = " {enough} seeds could."
+ENOUGH_SEEDS = " At least {enough} seeds are needed."
 
 
 def not_run_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[Sentence]:
@@ -29,7 +29,7 @@ def not_run_lines(summary: Sequence[Record], words: Callable[[str], str]) -> lis
 
     >>> row = {"method": "krum(f=2)", "seed": 0, "status": "not_run"}
     >>> not_run_lines([row, {"method": "mean", "seed": 0}], str)
-    ['Not run, and so without a score, since no round was aggregated: krum(f=2) (1 of 1 seed).']
+    ['Not run (no round was aggregated), and so without a score: krum(f=2) (1 of 1 seed).']
     """
     items = []
     by_configuration = grouped(summary, key=lambda run: (run["method"], variation_of(run)))
@@ -44,7 +44,7 @@ def not_run_lines(summary: Sequence[Record], words: Callable[[str], str]) -> lis
         )
     if not items:
         return []
-    return [Sentence(NOT_AGGREGATED.format(items=", ".join(items)), Weight.CAUTION)]
+    return [Sentence(NOT_AGGREGATED.format(items=", ".join(items)), Priority.CAUTION)]
 
 
 def few_seeds_lines(findings: Findings) -> list[Sentence]:
@@ -66,4 +66,4 @@ def few_seeds_lines(findings: Findings) -> list[Sentence]:
     enough = next((n for n in range(2, MAX_SEEDS) if not too_few(n, tests)), None)
     if enough is not None:
         text += ENOUGH_SEEDS.format(enough=enough)
-    return [Sentence(text, Weight.CAUTION)]
+    return [Sentence(text, Priority.CAUTION)]

@@ -232,7 +232,7 @@ def _line(
             return places.problem(parts[0], _text(parts, problem))
     text = _text(first.parts, problem)
     if len(names) > 1:
-        text += f" (and {len(names) - 1} more cells alike)"
+        text += f" (and {len(names) - 1} more cells)"
     return places.problem(first.parts[0], text)
 
 

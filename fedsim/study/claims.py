@@ -6,23 +6,23 @@ from typing import NamedTuple, Self
 
 # Kinds of claims. `docs/comparing.md` says which test is behind each, and which claims Holm's
 # adjustment runs over.
-BETTER = "surely better or worse than the baseline"
-WORST_CASE = "surely more under the worst attack"
+BETTER = "significantly better or worse than the baseline"
+WORST_CASE = "significantly better under the worst attack"
 SAME_SCORE = "fewer bytes or seconds at the same score"
 NONE_KEEPS = "none that costs less keeps the score"
 IN_TIME = "further in equal time"
-SOONER = "less to the target"
-HOLDS = "holds under an attack"
-FALLS = "gains something, of which half is lost"
+SOONER = "target reached at less cost"
+HOLDS = "holds up under an attack"
+FALLS = "gains from training, half of which is lost"
 APART = "worse than the best of a column"
 KINDS = (BETTER, WORST_CASE, SAME_SCORE, NONE_KEEPS, IN_TIME, SOONER, HOLDS, FALLS, APART)
 
 
-class Weight(IntEnum):
+class Priority(IntEnum):
     """How important a sentence is, the most important first.
 
-    Sentences of one weight are shown together or not at all, so that no variation is picked out of
-    many. What is not shown can be read elsewhere: the comments say where.
+    Sentences of one priority are shown together or not at all, so that no variation is picked out
+    of many. What is not shown can be read elsewhere: the comments say where.
     """
 
     HEADLINE = 0  # always shown
@@ -73,28 +73,28 @@ class Claim(NamedTuple):
 
 
 class Sentence(str):
-    """A string that also has a weight and the claims it makes.
+    """A string that also has a priority and the claims it makes.
 
     Attributes:
-      weight: how important it is.
+      priority: how important it is.
       claims: what it asserts with a test behind it; none if it only reports numbers.
       begins_with_name: whether its first word is a name, which keeps its case.
     """
 
-    weight: Weight
+    priority: Priority
     claims: tuple[Claim, ...]
     begins_with_name: bool
 
     def __new__(
         cls,
         text: str,
-        weight: Weight = Weight.HEADLINE,
+        priority: Priority = Priority.HEADLINE,
         claims: Iterable[Claim] = (),
         begins_with_name: bool = False,
     ) -> Self:
         """Create a sentence; the arguments are its text and its attributes."""
         sentence = super().__new__(cls, text)
-        sentence.weight = weight
+        sentence.priority = priority
         sentence.claims = tuple(claims)
         sentence.begins_with_name = begins_with_name
         return sentence
@@ -110,11 +110,11 @@ class Sentence(str):
         text = str(self)
         if not self.begins_with_name:
             text = text[0].lower() + text[1:]
-        return Sentence(prefix + text, self.weight, self.claims)
+        return Sentence(prefix + text, self.priority, self.claims)
 
-    def with_weight(self, weight: Weight) -> "Sentence":
-        """Return the sentence with another weight."""
-        return Sentence(str(self), weight, self.claims, self.begins_with_name)
+    def with_priority(self, priority: Priority) -> "Sentence":
+        """Return the sentence with another priority."""
+        return Sentence(str(self), priority, self.claims, self.begins_with_name)
 
 
 def claims_of(sentences: Iterable[str]) -> list[Claim]:

@@ -129,9 +129,9 @@ def in_megabytes(count: float) -> str:
     """Return a number of bytes in a sentence.
 
     >>> in_megabytes(200_000.0), in_megabytes(math.inf)
-    ('0.2 MB', 'without bound')
+    ('0.2 MB', '∞')
     """
-    return f"{count / 1e6:.3g} MB" if math.isfinite(count) else "without bound"
+    return f"{count / 1e6:.3g} MB" if math.isfinite(count) else "∞"
 
 
 def in_seconds(value: float) -> str:
@@ -149,9 +149,9 @@ def in_finite_seconds(value: float) -> str:
     """Return virtual seconds in a sentence.
 
     >>> in_finite_seconds(6.0), in_finite_seconds(math.inf)
-    ('6 s', 'without bound')
+    ('6 s', '∞')
     """
-    return in_seconds(value) if math.isfinite(value) else "without bound"
+    return in_seconds(value) if math.isfinite(value) else "∞"
 
 
 def time_axes(variants: Iterable[str]) -> set[str]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Sentence, Weight
+from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Priority, Sentence
 from fedsim.study.cost_axes import AXES, WAYS, Axis, leads
 from fedsim.study.cost_tests import (
     Group,
@@ -21,19 +21,22 @@ from fedsim.study.findings import Findings
 from fedsim.study.pairing import SURE
 from fedsim.study.statistics import Paired
 from fedsim.study.summary import Record, in_words, is_share
+from fedsim.study.words import count, difference_in_words, others_of
 
 LEAST_SAVING = 1.05  # how many times fewer seconds are worth a sentence
 
 FEWER = "{row} {verb} {times} times fewer {counted} than {reference}"
 SAME = (
-    "{fewer} at {metric} {score} against {other} "
-    "({difference}; not {margin:.3g} worse, p = {p:.2g} after Holm)."
+    "{fewer} at {metric} {score}, against {other} "
+    "({difference}; less than {margin:.3g} worse, p = {p:.2g} after Holm)."
 )
 UNSURE = "{fewer}; its {metric}, {score} against {other}, {doubt} ({difference})."
-NOT_APART = "cannot be told apart"
-MAY_COST = "cannot be told apart: it may cost up to {loss}"
-SAME_UNDER_ALL = "is the same under all {seeds} seeds, too few to be sure of {margin:.3g}"
-BETTER_BY_INTERVAL = "is better by its own 95 % interval, not after Holm"
+NO_INTERVAL = "has no interval to be judged by"
+MAY_COST = "does not differ significantly: it may be up to {loss} worse"
+SAME_UNDER_ALL = (
+    "is the same under all {seeds} seeds, too few to show that it is less than {margin:.3g} worse"
+)
+BETTER_BY_INTERVAL = "is better by the 95 % interval, but not after Holm"
 
 NONE_OF_SEVERAL = "None of the {count} that {verb}"
 NONE_OF_ONE = "None that {verb}"
@@ -46,25 +49,30 @@ NOTHING_SHOWN = (
 )
 
 FURTHEST = (
-    "In equal time, until the first run of a seed ends, {row} comes furthest, "
-    "to {metric} {score}; {other}: {other_score} ({certainty})."
+    "In equal time (until the first run of each seed ends), {row} gets furthest: "
+    "{metric} {score}; {other}: {other_score} ({certainty})."
 )
 NONE_SOONER = (
-    "To the target none takes fewer {noun} than {row}: {least} in the median, "
-    "surely fewer than {sure} of {others}."
+    "To reach the target, no other needs fewer {noun} than {row}: "
+    "a median of {least}, significantly fewer than {others}."
+)
+NONE_SOONER_UNSURE = (
+    "To reach the target, no other needs fewer {noun} than {row}: "
+    "a median of {least}, not significantly fewer than any other."
 )
 SOONEST = (
-    "To the target {row} takes fewest {noun}, {least} in the median; "
+    "To reach the target, {row} needs the fewest {noun}: a median of {least}; "
     "{reference}: {against}, {certainty}."
 )
+NOT_REACHED = "reached in {reached} of {seeds}"
 SIGNIFICANT = "p = {:.2g} after Holm"
-NOT_SIGNIFICANT = "which is not sure"
+NOT_SIGNIFICANT = "not significant"
 
-# weight of a sentence about what the comparison is about -> its weight if it is about other things
+# priority of a sentence about costs, if they are what the comparison is about -> if they are not
 OTHER = {
-    Weight.COSTS: Weight.OTHER_COSTS,
-    Weight.SAVING: Weight.OTHER_SAVING,
-    Weight.TARGET: Weight.OTHER_TARGET,
+    Priority.COSTS: Priority.OTHER_COSTS,
+    Priority.SAVING: Priority.OTHER_SAVING,
+    Priority.TARGET: Priority.OTHER_TARGET,
 }
 
 
@@ -113,7 +121,7 @@ def cost_lines(findings: Findings) -> dict[Axis, list[Sentence]]:
         prefix = findings.prefix(group.rest)
         for line in of_group:
             if not leading:
-                line = line.with_weight(OTHER[line.weight])
+                line = line.with_priority(OTHER[line.priority])
             lines[group.axis].append(line.after(prefix))
     return lines
 
@@ -129,7 +137,7 @@ def _saved(group: Group, tests: Tests) -> list[Sentence]:
     It is about the cheapest row among those with the same score as the reference, or else among
     those that may have it; or else it is that no row has.
     """
-    same = [test for test in tests.same.values() if test.sure]
+    same = [test for test in tests.same.values() if test.significant]
     maybe = [test for test in tests.same.values() if _may_be_level(test)]
     if same or maybe:
         cheapest = min(same or maybe, key=lambda test: cost(group.rows[test.row], group.way))
@@ -162,13 +170,13 @@ def _same(group: Group, test: RowTest) -> Sentence:
     """A row costs less than the reference, and scores at most the margin less."""
     text = SAME.format(**_score_parts(group, test), margin=group.margin, p=test.p)
     claim = _claim(SAME_SCORE, group, group.rows[test.row], group.reference, test.p)
-    return Sentence(text, Weight.SAVING, [claim], begins_with_name=True)
+    return Sentence(text, Priority.SAVING, [claim], begins_with_name=True)
 
 
 def _unsure(group: Group, test: RowTest) -> Sentence:
     """A row costs less than the reference; its score is not shown to be the same, or worse."""
     text = UNSURE.format(**_score_parts(group, test), doubt=_doubt(group, test))
-    return Sentence(text, Weight.SAVING, begins_with_name=True)
+    return Sentence(text, Priority.SAVING, begins_with_name=True)
 
 
 def _score_parts(group: Group, test: RowTest) -> dict[str, str]:
@@ -195,7 +203,7 @@ def _score_parts(group: Group, test: RowTest) -> dict[str, str]:
 def _doubt(group: Group, test: RowTest) -> str:
     """Why a score does not count as the same."""
     if test.gain_ends is None or test.numbers is None:
-        return NOT_APART
+        return NO_INTERVAL
     low, high = test.gain_ends
     if low == high:
         return SAME_UNDER_ALL.format(seeds=test.numbers.seeds, margin=group.margin)
@@ -208,9 +216,9 @@ def _doubt(group: Group, test: RowTest) -> str:
 def _none_keeps(group: Group, tests: Tests) -> Sentence:
     """No row that costs less than the reference keeps its score, or is shown to."""
     send, sends = group.axis.verb
-    count = len(group.cheaper)
-    if count > 1:
-        none = NONE_OF_SEVERAL.format(count=count, verb=send)
+    cheaper = len(group.cheaper)
+    if cheaper > 1:
+        none = NONE_OF_SEVERAL.format(count=cheaper, verb=send)
     else:
         none = NONE_OF_ONE.format(verb=sends)
     parts = {
@@ -221,9 +229,9 @@ def _none_keeps(group: Group, tests: Tests) -> Sentence:
         "score": _score(group, group.reference["mean"]),
     }
     if tests.worse is None or tests.worse >= SURE:
-        return Sentence(NOTHING_SHOWN.format(**parts, margin=group.margin), Weight.SAVING)
+        return Sentence(NOTHING_SHOWN.format(**parts, margin=group.margin), Priority.SAVING)
     claim = Claim(NONE_KEEPS, "", group.name(group.reference), group.rest, tests.worse)
-    return Sentence(NOTHING_KEPT.format(**parts, p=tests.worse), Weight.SAVING, [claim])
+    return Sentence(NOTHING_KEPT.format(**parts, p=tests.worse), Priority.SAVING, [claim])
 
 
 def _in_equal_time(group: Group, tests: Tests) -> list[Sentence]:
@@ -261,7 +269,7 @@ def _in_equal_time(group: Group, tests: Tests) -> list[Sentence]:
         other_score=_score(group, other_row["in_time"]),
         certainty=certainty,
     )
-    return [Sentence(text, Weight.COSTS, claims)]
+    return [Sentence(text, Priority.COSTS, claims)]
 
 
 def _soonest(group: Group, tests: Tests) -> list[Sentence]:
@@ -279,7 +287,8 @@ def _soonest(group: Group, tests: Tests) -> list[Sentence]:
 
     row = group.rows[first]
     reference = group.reference
-    against = f"reached by {reference['reached']}"
+    seeds = count(reference["seeds"], "seed")
+    against = NOT_REACHED.format(reached=reference["reached"], seeds=seeds)
     if math.isfinite(reference[target]):
         against = _amount(group.axis, reference)
     test = tests.sooner.get(first)
@@ -293,23 +302,23 @@ def _soonest(group: Group, tests: Tests) -> list[Sentence]:
         against=against,
         certainty=certainty,
     )
-    return [Sentence(text, Weight.TARGET, claims)]
+    return [Sentence(text, Priority.TARGET, claims)]
 
 
 def _reference_is_soonest(group: Group, tests: Tests) -> Sentence:
     """No row spends less than the reference to reach the target, and how many spend more."""
-    slower = [test for test in tests.sooner.values() if test.sure and test.lean < 0]
-    text = NONE_SOONER.format(
+    slower = [test for test in tests.sooner.values() if test.significant and test.lean < 0]
+    template = NONE_SOONER if slower else NONE_SOONER_UNSURE
+    text = template.format(
         row=group.name(group.reference),
         noun=group.axis.noun,
         least=_amount(group.axis, group.reference),
-        sure=len(slower),
-        others=len(group.others),
+        others=others_of(len(slower), len(group.others)),
     )
     claims = []
     for test in slower:
         claims.append(_claim(SOONER, group, group.reference, group.rows[test.row], test.p))
-    return Sentence(text, Weight.TARGET, claims)
+    return Sentence(text, Priority.TARGET, claims)
 
 
 def _certainty(
@@ -324,7 +333,7 @@ def _certainty(
       row: the row.
       other: the other row.
     """
-    if test is None or test.p is None or not test.sure:
+    if test is None or test.p is None or not test.significant:
         return NOT_SIGNIFICANT, []
     return SIGNIFICANT.format(test.p), [_claim(kind, group, row, other, test.p)]
 
@@ -345,13 +354,10 @@ def _score(group: Group, value: float) -> str:
 
 
 def _difference(numbers: Paired | None) -> str:
-    """A difference with its 95 % interval, unless that has no width."""
+    """A difference with its 95 % interval, as far as these exist."""
     if numbers is None or numbers.difference is None:
         return "no difference that is a number"
-    text = f"{numbers.difference:+.3g}"
-    if numbers.ci_low is None or numbers.ci_low == numbers.ci_high:
-        return text
-    return f"{text}, 95 % {numbers.ci_low:+.3g} to {numbers.ci_high:+.3g}"
+    return difference_in_words(numbers.difference, numbers.ci_low, numbers.ci_high)
 
 
 def _times(more: Record, less: Record, way: str) -> str:
@@ -365,7 +371,7 @@ def _times(more: Record, less: Record, way: str) -> str:
 
 def _ratio(more: Record, less: Record, way: str) -> str:
     divisor = cost(less, way)
-    return f"{cost(more, way) / divisor:.3g}" if divisor else "without bound"
+    return f"{cost(more, way) / divisor:.3g}" if divisor else "∞"
 
 
 def _amount(axis: Axis, row: Record) -> str:
@@ -376,5 +382,5 @@ def _amount(axis: Axis, row: Record) -> str:
     if low is None:
         return median
     if math.isfinite(high):
-        return f"{median} (95 % {axis.amount(low)} to {axis.amount(high)})"
-    return f"{median} (95 % from {axis.amount(low)} on)"
+        return f"{median} (95 % CI {axis.amount(low)} to {axis.amount(high)})"
+    return f"{median} (95 % CI from {axis.amount(low)})"

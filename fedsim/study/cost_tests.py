@@ -117,7 +117,7 @@ class RowTest(NamedTuple):
     test: Hashable
 
     @property
-    def sure(self) -> bool:
+    def significant(self) -> bool:
         """Whether its p-value is below 5 % after Holm."""
         return self.p is not None and self.p < SURE
 

@@ -79,7 +79,7 @@ class Findings(NamedTuple):
     def score_text(self, mean: float | None) -> str:
         """Return a mean score: a share with three decimals, any other with three digits."""
         if mean is None or not math.isfinite(mean):
-            return "without bound"
+            return "∞"
         return f"{mean:.3f}" if is_share(self.metric) else f"{mean:.3g}"
 
     def claim(self, standing: Standing, variation: str) -> Claim:

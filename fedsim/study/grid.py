@@ -35,9 +35,9 @@ NO_METHODS = (
     "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), "
     "or compare.methods"
 )
-NO_VALIDATION = "what is tuned is chosen on validation data; set data.validation=0.1"
+NO_VALIDATION = "settings are chosen on validation data; set data.validation=0.1"
 NO_ATTACK_ON_VALIDATION = (
-    "what is tuned is chosen on validation data, where no attack is tried; write test_accuracy"
+    "settings are chosen on validation data, where no attack is tried; write test_accuracy"
 )
 
 
@@ -283,7 +283,7 @@ def _demand_free(paths: Iterable[str], taken: Mapping[str, str], where: str) -> 
     """
     for path in sorted(paths):
         if path in taken:
-            problem = f"{path} is {taken[path]} already; take out one of them"
+            problem = f"{path} is {taken[path]} already; remove one of them"
             raise ScenarioError([Problem("", problem)], where)
 
 
@@ -309,7 +309,9 @@ def axes(written: Axes, option: str = "--vary") -> dict[str, list[str]]:
                 problem = Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")
                 raise ScenarioError([problem], f"{option} {text}")
     if "method" in by_path:
-        raise ScenarioError([Problem("", "methods are compared by --methods")], f"{option} method")
+        raise ScenarioError(
+            [Problem("", "to compare methods, write --methods")], f"{option} method"
+        )
     return by_path
 
 
@@ -347,8 +349,8 @@ def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> bool:
     if product > most:
         factors = " x ".join(map(str, counts))
         problem = (
-            f"{factors} = {product} combinations, more than can be played; "
-            f"at most {most}, compare less at a time"
+            f"{factors} = {product} combinations, more than can be run; "
+            f"at most {most}: compare less at a time"
         )
         raise ScenarioError([Problem("", problem)], where)
     return True

@@ -8,12 +8,12 @@ from fedsim.study.findings import Findings
 from fedsim.study.holding import holds
 from fedsim.study.pairing import SURE
 from fedsim.study.standings import Standing, too_few
-from fedsim.study.words import is_attack
+from fedsim.study.words import is_attack, others_of
 
 Group = Sequence[Standing]
 """methods under one variation, the best first"""
 
-ONE_METHOD = "{method} ends with {metric} {scores}."
+ONE_METHOD = "{method} ends at {metric} {scores}."
 ONE_METHOD_SCORE = "{score} with {variation}"
 
 EVERYWHERE = "{leader} has the best mean in {which} variations: "
@@ -26,18 +26,18 @@ NONE_ABOVE_CHANCE_IN_SHORT = "no method is above chance level"
 
 LEADS = "{leader} {verb} with {metric} {score}"
 LEADS_IN_SHORT = "{leader} leads with {score}"
-AGAINST = "{leads} against {base_score} of {baseline}"
-AGAINST_CHANCE = "{leads} against {base_score} of {baseline}, which is at chance level"
+AGAINST = "{leads}, against {base_score} for {baseline}"
+AGAINST_CHANCE = "{leads}, against {base_score} for {baseline}, which is at chance level"
 
-SIGNIFICANT = "{against} ({gain}; {seeds}, p = {p:.2g} after Holm)"
-FEW_SEEDS = "{against} ({gain}; {seeds}, too few to be sure)"
-BY_INTERVAL = "{against} ({gain}; {seeds}; by the 95 % interval, not after Holm)"
-NOT_APART = "{against}, but cannot be told apart from it ({gain}; {seeds})"
-NOT_SURE_IN_SHORT = "{against}, which is not sure"
+SIGNIFICANT = "{against} ({gain}; {seeds}; p = {p:.2g} after Holm)"
+FEW_SEEDS = "{against} ({gain}; {seeds}, too few for significance)"
+BY_INTERVAL = "{against} ({gain}; {seeds}; by the 95 % interval, but not after Holm)"
+NOT_SIGNIFICANT = "{against}, but not significantly ({gain}; {seeds})"
+NOT_SIGNIFICANT_IN_SHORT = "{against}, but not significantly"
 
-GAIN = "{benefit:.3g} better, 95 % {low:.3g} to {high:.3g}"
+GAIN = "{benefit:.3g} better, 95 % CI {low:.3g} to {high:.3g}"
 GAIN_WITHOUT_INTERVAL = "{benefit:.3g} better"
-OTHERS_WORSE = "{others} surely worse"
+OTHERS_WORSE = "{others} significantly worse"
 
 
 class Clause(NamedTuple):
@@ -165,23 +165,25 @@ def _leading(variation: str, group: Group, findings: Findings, subject: str = ""
         return Clause(NONE_ABOVE_CHANCE.format(best=best.method, metric=metric, score=score))
 
     verb = _verb(variation, group, findings)
+    parts = {
+        "verb": verb.text,
+        "metric": findings.metric_name,
+        "score": _score(variation, best, findings),
+    }
     base = _baseline(group, findings)
-    score = _score(variation, best, findings)
-    leads = {"verb": verb.text, "metric": findings.metric_name, "score": score}
-    if base is None or not _is_compared(best, base):
-        worse = _significantly_worse(variation, group, findings)
-        leader = subject or best.method
-        if best.method == findings.baseline and worse.text and not subject:
-            leader = f"{leader}, the baseline,"
-        text = LEADS.format(leader=leader, **leads)
-        if worse.text:
-            text = f"{text}; {worse.text}"
-        return Clause(text, [*verb.claims, *worse.claims])
+    if base is not None and _is_compared(best, base):
+        leads = LEADS.format(leader=subject or best.method, **parts)
+        gain = _gain_clause(leads, variation, best, base, findings)
+        return Clause(gain.text, [*verb.claims, *gain.claims])
 
-    leads = LEADS.format(leader=subject or best.method, **leads)
-    against = _against(leads, base, variation, findings)
-    certainty = _certainty(against, variation, best, findings)
-    return Clause(certainty.text, [*verb.claims, *certainty.claims])
+    worse = _significantly_worse(variation, group, findings)
+    leader = subject or best.method
+    if best.method == findings.baseline and worse.text and not subject:
+        leader = f"{leader}, the baseline,"
+    text = LEADS.format(leader=leader, **parts)
+    if worse.text:
+        text += f"; {worse.text}"
+    return Clause(text, [*verb.claims, *worse.claims])
 
 
 def _leading_in_short(variation: str, group: Group, findings: Findings, subject: str) -> Clause:
@@ -190,19 +192,18 @@ def _leading_in_short(variation: str, group: Group, findings: Findings, subject:
     if best.chance:
         return Clause(NONE_ABOVE_CHANCE_IN_SHORT)
 
-    base = _baseline(group, findings)
     score = _score(variation, best, findings)
     leads = LEADS_IN_SHORT.format(leader=subject or best.method, score=score)
+    base = _baseline(group, findings)
     if base is None or not _is_compared(best, base):
         worse = _significantly_worse(variation, group, findings)
-        text = f"{leads} ({worse.text})" if worse.text else leads
-        return Clause(text, worse.claims)
+        return Clause(f"{leads} ({worse.text})" if worse.text else leads, worse.claims)
 
     base_score = _score(variation, base, findings)
     against = AGAINST.format(leads=leads, base_score=base_score, baseline=findings.baseline)
     if best.sure:
         return Clause(against, [findings.claim(best, variation)])
-    return Clause(NOT_SURE_IN_SHORT.format(against=against))
+    return Clause(NOT_SIGNIFICANT_IN_SHORT.format(against=against))
 
 
 def _baseline(group: Group, findings: Findings) -> Standing | None:
@@ -217,36 +218,36 @@ def _is_compared(best: Standing, base: Standing) -> bool:
     return best.row is not None and base.mean is not None
 
 
-def _against(leads: str, base: Standing, variation: str, findings: Findings) -> str:
-    """That a method leads, and the score of the baseline."""
-    template = AGAINST_CHANCE if base.chance else AGAINST
-    base_score = _score(variation, base, findings)
-    return template.format(leads=leads, base_score=base_score, baseline=findings.baseline)
-
-
-def _certainty(against: str, variation: str, best: Standing, findings: Findings) -> Clause:
-    """How much the best method gains on the baseline, and how sure that is.
+def _gain_clause(
+    leads: str, variation: str, best: Standing, base: Standing, findings: Findings
+) -> Clause:
+    """The clause about the best method, with its gain on the baseline, and how sure that is.
 
     Args:
-      against: the clause so far.
+      leads: the clause so far, with the score of the best method.
       variation: the variation.
       best: the best method, which is not the baseline.
+      base: the baseline.
       findings: the comparison.
     """
     row = best.row or {}
+    base_score = _score(variation, base, findings)
+    template = AGAINST_CHANCE if base.chance else AGAINST
+    against = template.format(leads=leads, base_score=base_score, baseline=findings.baseline)
+
     parts = {"against": against, "gain": _gain(best), "seeds": best.seeds}
     if best.sure:
         text = SIGNIFICANT.format(**parts, p=row["p_adjusted"])
         return Clause(text, [findings.claim(best, variation)])
     if not best.clear:
-        return Clause(NOT_APART.format(**parts))
+        return Clause(NOT_SIGNIFICANT.format(**parts))
     if too_few(row["seeds"], findings.tests):
         return Clause(FEW_SEEDS.format(**parts))
     return Clause(BY_INTERVAL.format(**parts))
 
 
 def _verb(variation: str, group: Group, findings: Findings) -> Clause:
-    """`holds` if the best method surely keeps half of its gain under an attack, else `leads`."""
+    """`holds up` if the best method keeps half of its gain under an attack, else `leads`."""
     if not is_attack(variation):
         return Clause("leads")
     method = group[0].method
@@ -260,7 +261,7 @@ def _verb(variation: str, group: Group, findings: Findings) -> Clause:
     )
     if p >= SURE:
         return Clause("leads")
-    return Clause("holds", [Claim(HOLDS, method, "", variation, p)])
+    return Clause("holds up", [Claim(HOLDS, method, "", variation, p)])
 
 
 def _significantly_worse(variation: str, group: Group, findings: Findings) -> Clause:
@@ -272,7 +273,7 @@ def _significantly_worse(variation: str, group: Group, findings: Findings) -> Cl
     if not compared:
         return Clause("")
     worse = [standing for standing in compared if standing.sure]
-    text = OTHERS_WORSE.format(others=_others(len(worse), len(compared)))
+    text = OTHERS_WORSE.format(others=_others_are(len(worse), len(compared)))
     return Clause(text, [findings.claim(standing, variation) for standing in worse])
 
 
@@ -294,19 +295,15 @@ def _gain(standing: Standing) -> str:
     return GAIN.format(benefit=standing.benefit, low=low, high=high)
 
 
-def _others(count: int, total: int) -> str:
-    """How many of the other methods, as the subject of a sentence.
+def _others_are(count: int, total: int) -> str:
+    """How many of the other methods, as the subject of a sentence, with its verb.
 
-    >>> _others(2, 2), _others(1, 3), _others(0, 3)
-    ('all 2 others are', '1 of the 3 others is', 'none of the 3 others is')
-    >>> _others(1, 1), _others(0, 1)
+    >>> _others_are(2, 2), _others_are(1, 3), _others_are(0, 3)
+    ('both others are', '1 of the 3 others is', 'none of the 3 others is')
+    >>> _others_are(1, 1), _others_are(0, 1)
     ('the other is', 'the other is not')
     """
-    if total == 1:
-        return "the other is" if count else "the other is not"
-    if count == total:
-        return f"all {total} others are"
-    if count == 0:
-        return f"none of the {total} others is"
-    verb = "is" if count == 1 else "are"
-    return f"{count} of the {total} others {verb}"
+    if total == 1 and count == 0:
+        return "the other is not"
+    verb = "are" if count > 1 else "is"
+    return f"{others_of(count, total)} {verb}"

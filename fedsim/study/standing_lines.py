@@ -3,49 +3,56 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from fedsim.study.claims import Sentence, Weight
+from fedsim.study.claims import Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.standings import (
     BETTER,
-    BETTER_OF_FEW,
+    BETTER_FEW_SEEDS,
     FAILED,
     LEVEL,
-    SURELY_BETTER,
-    SURELY_WORSE,
+    SIGNIFICANTLY_BETTER,
+    SIGNIFICANTLY_WORSE,
     WORSE,
-    WORSE_OF_FEW,
+    WORSE_FEW_SEEDS,
     Standing,
 )
+from fedsim.study.words import difference_in_words
 
 
 class Title(NamedTuple):
     """How a sentence that lists methods begins, and how important it is."""
 
     text: str
-    weight: Weight
+    priority: Priority
 
 
 # outcome of the comparison with the baseline -> title of the methods with that outcome
 TITLES = {
-    SURELY_BETTER: Title("Surely better than {baseline} (p < 0.05 after Holm)", Weight.SIGNIFICANT),
-    SURELY_WORSE: Title("Surely worse than {baseline} (p < 0.05 after Holm)", Weight.SIGNIFICANT),
+    SIGNIFICANTLY_BETTER: Title(
+        "Significantly better than {baseline} (p < 0.05 after Holm)",
+        Priority.SIGNIFICANT,
+    ),
+    SIGNIFICANTLY_WORSE: Title(
+        "Significantly worse than {baseline} (p < 0.05 after Holm)",
+        Priority.SIGNIFICANT,
+    ),
     BETTER: Title(
-        "Better than {baseline} by the 95 % interval, not after Holm",
-        Weight.UNCERTAIN,
+        "Better than {baseline} by the 95 % interval, but not after Holm",
+        Priority.UNCERTAIN,
     ),
     WORSE: Title(
-        "Worse than {baseline} by the 95 % interval, not after Holm",
-        Weight.UNCERTAIN,
+        "Worse than {baseline} by the 95 % interval, but not after Holm",
+        Priority.UNCERTAIN,
     ),
-    BETTER_OF_FEW: Title(
-        "Better than {baseline} by the 95 % interval, too few seeds to be sure",
-        Weight.UNCERTAIN,
+    BETTER_FEW_SEEDS: Title(
+        "Better than {baseline} by the 95 % interval, with too few seeds for significance",
+        Priority.UNCERTAIN,
     ),
-    WORSE_OF_FEW: Title(
-        "Worse than {baseline} by the 95 % interval, too few seeds to be sure",
-        Weight.UNCERTAIN,
+    WORSE_FEW_SEEDS: Title(
+        "Worse than {baseline} by the 95 % interval, with too few seeds for significance",
+        Priority.UNCERTAIN,
     ),
-    LEVEL: Title("Not told apart from {baseline}", Weight.LEVEL),
+    LEVEL: Title("No significant difference from {baseline}", Priority.LEVEL),
 }
 DIVERGED = "Diverged under all seeds"
 
@@ -54,7 +61,7 @@ SAME_VARIATION = "With {variation}: the same scores as with {earlier}."
 SAME_METHODS = "The same scores as with {variations}: {methods}."
 AT_CHANCE = "At chance level: {methods}."
 SEVERAL_AT_CHANCE = "At chance level: {methods}; they are not compared with each other."
-ALL_FAILED = "Failed under all seeds, compared with nothing: {methods}."
+ALL_FAILED = "Failed under all seeds, and so not compared: {methods}."
 
 
 def standing_lines(findings: Findings) -> list[Sentence]:
@@ -72,7 +79,7 @@ def standing_lines(findings: Findings) -> list[Sentence]:
     for variation, earlier in findings.repeats.items():
         words = findings.words(variation)
         text = SAME_VARIATION.format(variation=words, earlier=findings.words(earlier))
-        lines.append(Sentence(text, Weight.REPEATED))
+        lines.append(Sentence(text, Priority.REPEATED))
     return lines
 
 
@@ -127,10 +134,10 @@ def _outcome_lines(
         if listed:
             text = _list(title.text.format(baseline=findings.baseline), listed)
             claims = [findings.claim(s, variation) for s in listed if s.sure]
-            lines.append(Sentence(text, title.weight, claims))
+            lines.append(Sentence(text, title.priority, claims))
     diverged = [s for s in standings if s.diverged and not s.sure]
     if diverged:
-        lines.append(Sentence(_list(DIVERGED, diverged), Weight.LOST))
+        lines.append(Sentence(_list(DIVERGED, diverged), Priority.LOST))
     return lines
 
 
@@ -145,7 +152,7 @@ def _repeated_lines(
         variations=" and ".join(dict.fromkeys(earlier)),
         methods=_names(standings),
     )
-    return [Sentence(text, Weight.REPEATED)]
+    return [Sentence(text, Priority.REPEATED)]
 
 
 def _uncompared_lines(group: Sequence[Standing]) -> list[Sentence]:
@@ -154,10 +161,10 @@ def _uncompared_lines(group: Sequence[Standing]) -> list[Sentence]:
     guessing = [s for s in group if s.chance]
     if guessing:
         template = AT_CHANCE if len(guessing) == 1 else SEVERAL_AT_CHANCE
-        lines.append(Sentence(template.format(methods=_names(guessing)), Weight.CHANCE))
+        lines.append(Sentence(template.format(methods=_names(guessing)), Priority.CHANCE))
     failed = [s for s in group if s.row is not None and s.outcome == FAILED]
     if failed:
-        lines.append(Sentence(ALL_FAILED.format(methods=_names(failed)), Weight.LOST))
+        lines.append(Sentence(ALL_FAILED.format(methods=_names(failed)), Priority.LOST))
     return lines
 
 
@@ -176,25 +183,17 @@ def _list(title: str, standings: Sequence[Standing]) -> str:
 def _item(same: Sequence[Standing]) -> str:
     """Methods with the same scores: their difference to the baseline, and how often it is a gain.
 
-    `fedadam (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better)`
+    `fedadam (+0.113, 95 % CI +0.103 to +0.123; better in 7 of 7 seeds)`
     """
     first = same[0]
     row = first.row or {}
     notes = []
     if row["difference"] is not None:
-        notes.append(_difference(row))
+        notes.append(difference_in_words(row["difference"], row["ci_low"], row["ci_high"]))
     notes.append(first.seeds)
     if row["diverged"]:
         notes.append(f"{row['diverged']} of {row['seeds']} runs diverged")
     if len(same) > 1:
-        notes.append("the same scores")
+        notes.append("identical scores")
     methods = " and ".join(standing.method for standing in same)
     return f"{methods} ({'; '.join(notes)})"
-
-
-def _difference(row: Mapping[str, float]) -> str:
-    """A difference with its 95 % interval, unless that has no width: then all scores are equal."""
-    text = f"{row['difference']:+.3g}"
-    if row["ci_low"] is None or row["ci_low"] == row["ci_high"]:
-        return text
-    return f"{text}, 95 % {row['ci_low']:+.3g} to {row['ci_high']:+.3g}"

@@ -20,6 +20,7 @@ from fedsim.study.summary import (
     variation_of,
     worst,
 )
+from fedsim.study.words import count
 
 # A score is at chance level if it is above guessing by at most this much, and at most this
 # fraction of it.
@@ -27,13 +28,13 @@ NEAR_CHANCE = 0.02
 NEAR_SHARE = 0.25
 
 # Outcomes of the comparison with the baseline, as they are in the column `verdict`.
-SURELY_BETTER = "surely better"
-SURELY_WORSE = "surely worse"
+SIGNIFICANTLY_BETTER = "significantly better"
+SIGNIFICANTLY_WORSE = "significantly worse"
 BETTER = "better, not after Holm"
 WORSE = "worse, not after Holm"
-BETTER_OF_FEW = "better, too few seeds"
-WORSE_OF_FEW = "worse, too few seeds"
-LEVEL = "not told apart"
+BETTER_FEW_SEEDS = "better, too few seeds"
+WORSE_FEW_SEEDS = "worse, too few seeds"
+LEVEL = "no significant difference"
 DIVERGED = "diverged"
 FAILED = "failed"
 NOT_ANY_RUN = "not run"
@@ -71,7 +72,7 @@ class Standing(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The cell of its column `verdict`: `surely worse, at chance level`."""
+        """The cell of its column `verdict`: `significantly worse, at chance level`."""
         parts = [self.outcome]
         if self.diverged and self.outcome != DIVERGED:
             parts.append(DIVERGED)
@@ -133,11 +134,9 @@ class Standing(NamedTuple):
 
     @property
     def seeds(self) -> str:
-        """Under how many seeds it is better, in words: `1 of 10 seeds better, 1 tied`."""
-        n = self.shared_seeds
-        noun = "seeds" if n > 1 else "seed"
-        text = f"{self.better} of {n} {noun} better"
-        return f"{text}, {self.tied} tied" if self.tied else text
+        """Under how many seeds it is better, in words: `better in 1 of 10 seeds, tied in 1`."""
+        text = f"better in {self.better} of {count(self.shared_seeds, 'seed')}"
+        return f"{text}, tied in {self.tied}" if self.tied else text
 
 
 def standings(
@@ -277,9 +276,9 @@ def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
         return NOT_COMPARED
     ahead = standing.benefit > 0
     if standing.sure:
-        return SURELY_BETTER if ahead else SURELY_WORSE
+        return SIGNIFICANTLY_BETTER if ahead else SIGNIFICANTLY_WORSE
     if standing.clear and too_few(standing.row["seeds"], tests):
-        return BETTER_OF_FEW if ahead else WORSE_OF_FEW
+        return BETTER_FEW_SEEDS if ahead else WORSE_FEW_SEEDS
     if standing.clear:
         return BETTER if ahead else WORSE
     return DIVERGED if standing.diverged else LEVEL
@@ -359,8 +358,8 @@ def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, floa
         variations = [""] * len(partition)
     samples: dict[str, Counter[str]] = {}
     rows = zip(variations, partition["label"], partition["samples"], strict=True)
-    for variation, label, count in rows:
-        samples.setdefault(str(variation), Counter())[str(label)] += int(count)
+    for variation, label, number in rows:
+        samples.setdefault(str(variation), Counter())[str(label)] += int(number)
 
     levels = {}
     for variation, by_label in samples.items():

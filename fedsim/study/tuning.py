@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.claims import Sentence, Weight
+from fedsim.study.claims import Priority, Sentence
 from fedsim.study.statistics import scored
 from fedsim.study.summary import Record, grouped, larger_is_better, ran, variation_of, worst
 
@@ -18,7 +18,7 @@ SETTING = "{method} {setting} ({low:.4g} to {high:.4g} over its settings)"
 SETTING_WITHOUT_SCORE = "{method} {setting}"
 
 AT_EDGE = (
-    "{method} is best with {path}={value}, the {side} of {values}: add {direction} values, "
+    "{method} is best with {path}={value}, the {side} of {values}: add {direction} values; "
     "a better one may lie beyond."
 )
 OF_VARIATION = "With {variation}: "
@@ -156,7 +156,7 @@ def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
             metric=rows[0]["metric"].replace("_", " "),
             settings="; ".join(_setting(row, rows) for row in chosen),
         )
-        lines.append(Sentence(text, Weight.SETTINGS))
+        lines.append(Sentence(text, Priority.SETTINGS))
     return lines
 
 
@@ -191,7 +191,7 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
     ...     {**row, "client.lr": 1.0, "validation_mean": 0.7, "chosen": 1},
     ... ]
     >>> print(*edge_lines(tuning, ["client.lr"]))
-    m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values, a better one
+    m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values; a better one
     may lie beyond.
     """
     lines = []
@@ -212,7 +212,7 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
         )
         variation = variation_of(row)
         prefix = OF_VARIATION.format(variation=variation) if variation else ""
-        lines.append(Sentence(prefix + text, Weight.EDGE))
+        lines.append(Sentence(prefix + text, Priority.EDGE))
     return lines
 
 

@@ -10,7 +10,7 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import FEEDBACK
 from fedsim.scenario.reader import parse
-from fedsim.study.claims import Sentence, Weight
+from fedsim.study.claims import Priority, Sentence
 from fedsim.study.summary import Record
 
 DEPEND = "Cohorts of {kind} depend on {feedback}, so they are not paired between methods."
@@ -34,7 +34,7 @@ def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> 
     for kind, feedback in sorted(kinds):
         if feedback:
             text = DEPEND.format(kind=kind, feedback=feedback)
-            lines.append(Sentence(text, Weight.CAUTION))
+            lines.append(Sentence(text, Priority.CAUTION))
     return lines
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fedsim.study.attack_lines import breakdown_lines, worst_case_lines
 from fedsim.study.cautions import few_seeds_lines, not_run_lines
-from fedsim.study.claims import Claim, Sentence, Weight, claims_of
+from fedsim.study.claims import Claim, Priority, Sentence, claims_of
 from fedsim.study.cost_axes import leads
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.findings import Findings
@@ -61,24 +61,24 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
 def most_important(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Return the headline and the most important other sentences, in their order.
 
-    At most five follow the headline. Sentences of one weight are selected together or not at all,
-    and nothing is selected that weighs less than what was left out.
+    At most five follow the headline. Sentences of one priority are selected together or not at all,
+    and none is selected that is less important than one that is left out.
 
-    >>> few = [Sentence("A.", Weight.SIGNIFICANT), Sentence("B.", Weight.LEVEL)]
+    >>> few = [Sentence("A.", Priority.SIGNIFICANT), Sentence("B.", Priority.LEVEL)]
     >>> most_important(few)
     ['A.', 'B.']
-    >>> most_important([*few, *[Sentence("C.", Weight.LEVEL)] * 4])
+    >>> most_important([*few, *[Sentence("C.", Priority.LEVEL)] * 4])
     ['A.']
     """
-    counts = Counter(sentence.weight for sentence in sentences)
-    space = MAX_SENTENCES + counts[Weight.HEADLINE]
-    selected: set[Weight] = set()
-    for weight in sorted(counts):
-        space -= counts[weight]
+    counts = Counter(sentence.priority for sentence in sentences)
+    space = MAX_SENTENCES + counts[Priority.HEADLINE]
+    selected: set[Priority] = set()
+    for priority in sorted(counts):
+        space -= counts[priority]
         if space < 0:
             break
-        selected.add(weight)
-    return [sentence for sentence in sentences if sentence.weight in selected]
+        selected.add(priority)
+    return [sentence for sentence in sentences if sentence.priority in selected]
 
 
 def comparison_lines(findings: Findings) -> list[Sentence]:

@@ -23,14 +23,14 @@ TITLES = {
     "data": ("data", "{}"),
     "data.clients": ("clients", "{} client{s}"),
     "data.partition": ("partition", "partition {}"),
-    "data.partition.classes": ("labels a client", "{} label{s} a client"),
-    "data.partition.per_client": ("shards a client", "{} shard{s} a client"),
+    "data.partition.classes": ("labels per client", "{} label{s} per client"),
+    "data.partition.per_client": ("shards per client", "{} shard{s} per client"),
     "data.skew": ("skew", "skew {}"),
     "data.attack": ("attack on data", "{} in the data"),
     "data.augment": ("augmentation", "augmentation {}"),
-    "cohort.size": ("clients a round", "{} client{s} a round"),
+    "cohort.size": ("clients per round", "{} client{s} per round"),
     "client.lr": ("client learning rate", "client learning rate {}"),
-    "client.batch": ("samples a batch", "batches of {}"),
+    "client.batch": ("samples per batch", "batches of {}"),
     "client.epochs": ("local epochs", "{} local epoch{s}"),
     "client.steps": ("local steps", "{} local step{s}"),
     "fleet.deadline": ("deadline", "deadline {} s"),
@@ -120,6 +120,42 @@ def count(number: int, noun: str) -> str:
     ('1 seed', '7 seeds')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def others_of(number: int, total: int) -> str:
+    """Return how many of the other methods: `1 of the 3 others`.
+
+    >>> others_of(1, 1), others_of(2, 2), others_of(3, 3)
+    ('the other', 'both others', 'all 3 others')
+    >>> others_of(1, 3), others_of(0, 3)
+    ('1 of the 3 others', 'none of the 3 others')
+    """
+    if number == total == 1:
+        return "the other"
+    if number == total == 2:
+        return "both others"
+    if number == total:
+        return f"all {total} others"
+    return f"{number or 'none'} of the {total} others"
+
+
+def difference_in_words(difference: float, low: float | None, high: float | None) -> str:
+    """Return a difference with its 95 % interval.
+
+    An interval without width is left out: it would claim more than equal differences support.
+
+    Args:
+      difference: the mean difference.
+      low: the lower end of its interval; None if there is none.
+      high: the upper end.
+
+    >>> difference_in_words(0.113, 0.103, 0.123), difference_in_words(0.25, 0.25, 0.25)
+    ('+0.113, 95 % CI +0.103 to +0.123', '+0.25')
+    """
+    text = f"{difference:+.3g}"
+    if low is None or low == high:
+        return text
+    return f"{text}, 95 % CI {low:+.3g} to {high:+.3g}"
 
 
 def shown(section: Mapping[str, Any]) -> dict[str, Any]:
