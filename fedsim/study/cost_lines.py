@@ -31,6 +31,7 @@ SAME = (
     "({difference}; less than {margin:.3g} worse, p = {p:.2g} after Holm)."
 )
 UNSURE = "{fewer}; its {metric}, {score} against {other}, {doubt} ({difference})."
+NO_DIFFERENCE = "no finite difference"
 NO_INTERVAL = "has no interval to be judged by"
 MAY_COST = "does not differ significantly: it may be up to {loss} worse"
 SAME_UNDER_ALL = (
@@ -112,15 +113,15 @@ def cost_lines(findings: Findings) -> dict[Axis, list[Sentence]]:
             in_time=_of_group(number, in_time),
             sooner=_of_group(number, to_target),
         )
-        of_group = [*_in_equal_time(group, tests)]
+        group_lines = _in_equal_time(group, tests)
         if tells_savings(group.axis, findings.scenario):
-            of_group += _saved(group, tests)
-        of_group += _soonest(group, tests)
+            group_lines += _saved(group, tests)
+        group_lines += _soonest(group, tests)
 
-        leading = leads(group.axis, findings.scenario)
+        is_topic = leads(group.axis, findings.scenario)
         prefix = findings.prefix(group.rest)
-        for line in of_group:
-            if not leading:
+        for line in group_lines:
+            if not is_topic:
                 line = line.with_priority(OTHER[line.priority])
             lines[group.axis].append(line.after(prefix))
     return lines
@@ -236,29 +237,18 @@ def _none_keeps(group: Group, tests: Tests) -> Sentence:
 
 def _in_equal_time(group: Group, tests: Tests) -> list[Sentence]:
     """Which row is best at an equal time, and whether that is significant: a sentence, or none."""
-    scored = [index for index, row in enumerate(group.rows) if row.get("in_time") is not None]
-    if len(scored) < 2 or not group.in_time:
+    pair = _best_and_other(group)
+    if pair is None:
         return []
-
-    def gain(index: int) -> float:
-        score = group.rows[index]["in_time"]
-        return score if group.rising else -score
-
-    # The best row against the reference, or the reference against the next best row.
-    best = max(scored, key=gain)
-    other = group.reference_index
-    if best == group.reference_index or other not in scored:
-        other = max((index for index in scored if index != best), key=gain)
+    best, other = pair
+    test = tests.in_time.get(best)
     if best == group.reference_index:
-        test = tests.in_time.get(other)
-        test = None if test is None else test.reversed()
-    else:
-        test = tests.in_time.get(best)
+        other_test = tests.in_time.get(other)
+        test = None if other_test is None else other_test.reversed()
 
     row = group.rows[best]
     other_row = group.rows[other]
-    ahead = test if test is not None and test.lean > 0 else None
-    certainty, claims = _certainty(group, ahead, IN_TIME, row, other_row)
+    certainty, claims = _certainty(group, test, IN_TIME, row, other_row)
     if test is not None and test.numbers is not None:
         certainty = f"{_difference(test.numbers)}; {certainty}"
     text = FURTHEST.format(
@@ -270,6 +260,27 @@ def _in_equal_time(group: Group, tests: Tests) -> list[Sentence]:
         certainty=certainty,
     )
     return [Sentence(text, Priority.COSTS, claims)]
+
+
+def _best_and_other(group: Group) -> tuple[int, int] | None:
+    """The indices of the best row at an equal time, and of the row it is compared with.
+
+    That is the reference, or the next best row if the reference is the best or has no score. None
+    if fewer than two rows have a score.
+    """
+    scored = [index for index, row in enumerate(group.rows) if row.get("in_time") is not None]
+    if len(scored) < 2 or not group.in_time:
+        return None
+
+    def gain(index: int) -> float:
+        score = group.rows[index]["in_time"]
+        return score if group.rising else -score
+
+    best = max(scored, key=gain)
+    if best != group.reference_index and group.reference_index in scored:
+        return best, group.reference_index
+    scored.remove(best)
+    return best, max(scored, key=gain)
 
 
 def _soonest(group: Group, tests: Tests) -> list[Sentence]:
@@ -291,9 +302,7 @@ def _soonest(group: Group, tests: Tests) -> list[Sentence]:
     against = NOT_REACHED.format(reached=reference["reached"], seeds=seeds)
     if math.isfinite(reference[target]):
         against = _amount(group.axis, reference)
-    test = tests.sooner.get(first)
-    ahead = test if test is not None and test.lean > 0 else None
-    certainty, claims = _certainty(group, ahead, SOONER, row, reference)
+    certainty, claims = _certainty(group, tests.sooner.get(first), SOONER, row, reference)
     text = SOONEST.format(
         row=group.name(row),
         noun=group.axis.noun,
@@ -324,16 +333,16 @@ def _reference_is_soonest(group: Group, tests: Tests) -> Sentence:
 def _certainty(
     group: Group, test: RowTest | None, kind: str, row: Record, other: Record
 ) -> tuple[str, list[Claim]]:
-    """How sure it is that a row is ahead of another, in words, and as a claim.
+    """How sure it is that a row is better than another, in words, and as a claim.
 
     Args:
       group: the group of the rows.
-      test: the test of the two rows; None if it does not find the row ahead.
+      test: the test of the row against the other; None if there is none.
       kind: the kind of the claim.
       row: the row.
       other: the other row.
     """
-    if test is None or test.p is None or not test.significant:
+    if test is None or not test.significant or test.lean <= 0:
         return NOT_SIGNIFICANT, []
     return SIGNIFICANT.format(test.p), [_claim(kind, group, row, other, test.p)]
 
@@ -356,7 +365,7 @@ def _score(group: Group, value: float) -> str:
 def _difference(numbers: Paired | None) -> str:
     """A difference with its 95 % interval, as far as these exist."""
     if numbers is None or numbers.difference is None:
-        return "no difference that is a number"
+        return NO_DIFFERENCE
     return difference_in_words(numbers.difference, numbers.ci_low, numbers.ci_high)
 
 

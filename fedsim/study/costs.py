@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, Axis
-from fedsim.study.standings import seed_scores
+from fedsim.study.standings import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
     Record,
@@ -82,8 +82,13 @@ def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
     compared = axis.compared(variation_of(row) for row in rows)
 
     def rest(row: Record) -> str:
-        settings = top_level(variation_of(row))
-        return ", ".join(text for text in settings if path_and_value(text)[0] not in compared)
+        """What varies apart from the compared paths."""
+        settings = []
+        for setting in top_level(variation_of(row)):
+            path, _ = path_and_value(setting)
+            if path not in compared:
+                settings.append(setting)
+        return ", ".join(settings)
 
     return grouped(rows, key=rest)
 
@@ -127,7 +132,7 @@ def cost(row: Record, way: str) -> float:
 
 
 def on_front(row: Record, rows: Sequence[Record], way: str) -> bool:
-    """Return whether no other row is as good in score and cost, and better in one of them."""
+    """Return whether no other row is at least as good in score and cost, and better in one."""
     sign = 1 if larger_is_better(row["metric"]) else -1
     score = sign * row["mean"]
     spent = cost(row, way)
@@ -202,20 +207,28 @@ def equal_scores(
       runs: rows of `summary.csv` by method and variation.
       courses: rows of `rounds.csv` by run.
     """
-    by_seed: list[dict[int, Record]] = []
+    runs_by_seed: list[dict[int, Record]] = []
     for row in rows:
-        with_course = [run for run in runs[who_of(row)] if courses.get(_run_of(run))]
-        by_seed.append({run["seed"]: run for run in with_course})
-    shared = sorted(set.intersection(*(set(part) for part in by_seed)))
+        evaluated = [run for run in runs[who_of(row)] if courses.get(_run_of(run))]
+        runs_by_seed.append({run["seed"]: run for run in evaluated})
 
     scores: list[dict[int, float]] = [{} for _ in rows]
-    for seed in shared:
-        of_seed = [part[seed] for part in by_seed]  # a run of every row
-        ends = [courses[_run_of(run)][-1][SECONDS] for run in of_seed if not run.get("diverged")]
-        end = min(ends, default=math.inf)
-        for row, run, of_row in zip(rows, of_seed, scores, strict=True):
-            of_row[seed] = _score_at(end, run, row["metric"], courses)
+    for seed in shared_seeds(*runs_by_seed):
+        seed_runs = [by_seed[seed] for by_seed in runs_by_seed]  # one per row
+        end = _first_end(seed_runs, courses)
+        for index, run in enumerate(seed_runs):
+            scores[index][seed] = _score_at(end, run, rows[index]["metric"], courses)
     return scores
+
+
+def _first_end(runs: Sequence[Record], courses: Courses) -> float:
+    """The time at which the first of some runs ends; those that diverged do not count."""
+    end = math.inf
+    for run in runs:
+        if not run.get("diverged"):
+            last = courses[_run_of(run)][-1]
+            end = min(end, last[SECONDS])
+    return end
 
 
 def _score_at(end: float, run: Record, metric: str, courses: Courses) -> float:
@@ -254,23 +267,29 @@ def _row(
       score: `final`, `best` or `mean_last_k`.
       varied: the paths that vary.
     """
-    spent = [_spent(axis, courses.get(_run_of(run), ())) for run in runs]
-    spent = [columns for columns in spent if columns]
-    values = np.array(list(seed_scores(runs, score).values()))
-    if not spent or not len(values):
+    spent = []
+    for run in runs:
+        columns = _spent(axis, courses.get(_run_of(run), ()))
+        if columns:
+            spent.append(columns)
+    scores = score_array(runs, score)
+    if not spent or not len(scores):
         return None
+
     first = runs[0]
-    low, high = interval(values) or (None, None)
-    return {
-        **{name: first[name] for name in ("method", "variant", *varied) if name in first},
+    row = {name: first[name] for name in ("method", "variant", *varied) if name in first}
+    low, high = interval(scores) or (None, None)
+    row |= {
         "metric": metric_of(runs),
         "score": score,
-        "seeds": len(values),
-        "mean": float(values.mean()),
+        "seeds": len(scores),
+        "mean": float(scores.mean()),
         "ci_low": low,
         "ci_high": high,
-        **{name: float(np.mean([columns[name] for columns in spent])) for name in spent[0]},
     }
+    for name in spent[0]:
+        row[name] = float(np.mean([columns[name] for columns in spent]))
+    return row
 
 
 def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:

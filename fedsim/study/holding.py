@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.standings import mean_score, seed_scores
+from fedsim.study.standings import mean_score, seed_scores, shared_seeds
 from fedsim.study.statistics import p_mean_above
 from fedsim.study.summary import Record, grouped, larger_is_better, metric_of, variation_of
 from fedsim.study.words import is_attack
@@ -55,7 +55,7 @@ def holds(
 
     attacked = seed_scores(runs[variation], score)
     full = seed_scores(runs[strongest], score)
-    seeds = sorted(attacked.keys() & full.keys())
+    seeds = shared_seeds(attacked, full)
     left = [attacked[seed] - start[variation] for seed in seeds]
     half = [(full[seed] - start[strongest]) / 2 for seed in seeds]
     d = sign * (np.array(left) - np.array(half))  # [seeds]

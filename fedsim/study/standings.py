@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -289,8 +289,8 @@ def mean_score(runs: Sequence[Record], score: str) -> float | None:
 
     A diverged run has the worst score there is; those that failed or have not run do not count.
     """
-    values = seed_scores(runs, score)
-    return float(np.mean(list(values.values()))) if values else None
+    values = score_array(runs, score)
+    return float(np.mean(values)) if len(values) else None
 
 
 def wins(
@@ -322,6 +322,21 @@ def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
     return dict(zip(seeds, values.tolist(), strict=True))
 
 
+def score_array(runs: Sequence[Record], score: str) -> np.ndarray:
+    """Return the scores of runs `[seeds]`, as `seed_scores` has them."""
+    return np.array(list(seed_scores(runs, score).values()), float)
+
+
+def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
+    """Return the seeds that are keys of all mappings, in ascending order.
+
+    >>> shared_seeds({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
+    [1]
+    """
+    first, *others = scores
+    return sorted(set(first).intersection(*others))
+
+
 def shared_scores(
     one: Mapping[int, float], other: Mapping[int, float]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -330,7 +345,7 @@ def shared_scores(
     >>> shared_scores({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
     (array([0.25]), array([0.75]))
     """
-    seeds = sorted(one.keys() & other.keys())
+    seeds = shared_seeds(one, other)
     first = np.array([one[seed] for seed in seeds], float)
     second = np.array([other[seed] for seed in seeds], float)
     return first, second

@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.exchange import worst_apart
 from fedsim.study.pairing import same_runs
-from fedsim.study.standings import mean_score, seed_scores
+from fedsim.study.standings import mean_score, score_array, seed_scores, shared_seeds
 from fedsim.study.statistics import holm, interval
 from fedsim.study.summary import Record, larger_is_better, metric_of, variation_of
 from fedsim.study.words import chooses_attack, path_and_value
@@ -127,11 +127,11 @@ def _same_scores(attacks: ByAttack, score: str) -> Hashable:
 def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
     """The p-value of two methods over the attacks and seeds that both have; None without any."""
     attacks = [attack for attack in one if attack in other]
-    scores = [seed_scores(one[attack], score) for attack in attacks]
-    other_scores = [seed_scores(other[attack], score) for attack in attacks]
     if not attacks:
         return None
-    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in [*scores, *other_scores])))
+    scores = [seed_scores(one[attack], score) for attack in attacks]
+    other_scores = [seed_scores(other[attack], score) for attack in attacks]
+    seeds = shared_seeds(*scores, *other_scores)
     if not seeds:
         return None
     metric = metric_of(run for runs in one.values() for run in runs)
@@ -167,7 +167,7 @@ def _row(method: str, rest: str, attack: str, attacks: ByAttack, score: str) -> 
       score: `final`, `best` or `mean_last_k`.
     """
     runs = attacks[attack]
-    values = np.array(list(seed_scores(runs, score).values()))
+    values = score_array(runs, score)
     low = high = sd = None
     ends = interval(values)
     if ends is not None:
