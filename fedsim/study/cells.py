@@ -80,7 +80,7 @@ class Cell(NamedTuple):
         """Its position in the grid."""
         return Corner(
             method=self.method,
-            written=self.written,
+            definition=self.written,
             varied={path: text_of(value) for path, value in self.varied.items()},
             tuned={path: text_of(value) for path, value in self.tuned.items()},
         )
@@ -91,13 +91,13 @@ class Corner(NamedTuple):
 
     Attributes:
       method: the label of the method.
-      written: the method with one value of what is tuned.
+      definition: the method itself, with one value of what is tuned.
       varied: path -> value as text of what varies.
       tuned: path -> value as text of what is tuned.
     """
 
     method: str
-    written: Any
+    definition: Any
     varied: dict[str, str]
     tuned: dict[str, str]
 
@@ -110,7 +110,7 @@ class Corner(NamedTuple):
             tuned={path: value_of(text) for path, text in self.tuned.items()},
             scenario=scenario,
             edits=edits,
-            written=self.written,
+            written=self.definition,
         )
 
     @property

@@ -22,7 +22,7 @@ CLOCKED = re.compile(r"schedule\b|fleet\.(speed|links|deadline)\b")
 CLOCK_KEYS = ("speed", "links", "deadline")  # of the section `fleet`
 
 BYTE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-NEARLY = 0.9999  # of a unit: from there on a number of bytes is written in it
+NEARLY = 0.9999  # of a unit: the least number of bytes that is shown in it
 
 
 class Way(NamedTuple):

@@ -12,17 +12,14 @@ import numpy as np
 
 from fedsim.study.cost_axes import AXES, TIME, Axis, leads, timed
 from fedsim.study.costs import (
-    Courses,
-    Who,
+    Runs,
     cost,
-    courses_of,
     direction,
     equal_scores,
     groups,
     name_of,
     reference_of,
     runs_of,
-    who_of,
 )
 from fedsim.study.findings import Findings
 from fedsim.study.margin import margin_of
@@ -143,10 +140,9 @@ def cost_groups(findings: Findings) -> list[Group]:
     Seconds have none if a second of the virtual clock is a local step.
     """
     tables = {axis: findings.rows(axis.table) for axis in AXES if findings.rows(axis.table)}
-    courses: Courses = {}
-    if any(axis.equal for axis in tables):
-        courses = courses_of(findings.rows("rounds"))
-    runs = runs_of(findings.rows("summary"))
+    # Scores at an equal time need every round, and the others none.
+    rounds = findings.rows("rounds") if any(axis.equal for axis in tables) else ()
+    runs = runs_of(findings.rows("summary"), rounds)
 
     page = []
     for axis, table in tables.items():
@@ -155,7 +151,7 @@ def cost_groups(findings: Findings) -> list[Group]:
         for rest, rows in groups(axis, table).items():
             way = direction(axis, rows)
             if way and len(rows) > 1:
-                page.append(_group(axis, rest, rows, way, runs, courses, findings))
+                page.append(_group(axis, rest, rows, way, runs, findings))
     return page
 
 
@@ -164,13 +160,15 @@ def _group(
     rest: str,
     rows: Sequence[Record],
     way: str,
-    runs: Mapping[Who, Sequence[Record]],
-    courses: Courses,
+    runs: Runs,
     findings: Findings,
 ) -> Group:
     reference = reference_of(rows, findings.baseline, way)
-    row_runs = [runs[who_of(row)] for row in rows]
-    has_target = reference.get(axis.target) is not None
+    row_runs = [runs.of(row) for row in rows]
+    in_time = equal_scores(rows, runs) if axis.equal else []
+    spent = []
+    if reference.get(axis.target) is not None:
+        spent = [_spent(of_row, axis) for of_row in row_runs]
     return Group(
         axis=axis,
         rest=rest,
@@ -179,8 +177,8 @@ def _group(
         way=way,
         margin=margin_of(findings.scenario, str(reference["metric"]), reference["mean"]),
         scores=[seed_scores(of_row, findings.score) for of_row in row_runs],
-        in_time=equal_scores(rows, runs, courses) if axis.equal else [],
-        spent=[_spent(of_row, axis) for of_row in row_runs] if has_target else [],
+        in_time=in_time,
+        spent=spent,
         name=partial(name_of, axis, rows=rows, words=findings.words),
     )
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,13 +21,47 @@ from fedsim.study.summary import (
 )
 from fedsim.study.words import path_and_value, variation
 
-Who = tuple[str, str]
-"""method and variation"""
-Courses = Mapping[tuple[str, str, int], Sequence[Record]]
-"""rows of `rounds.csv` by run: method, variation and seed"""
-
 PER_MESSAGE = {"bytes_up": UP, "bytes_down": DOWN}
 """column of `rounds.csv` -> the column of its mean per message"""
+
+
+class Runs(NamedTuple):
+    """The runs of a comparison that have a score.
+
+    Attributes:
+      summary: their rows of `summary.csv`, by method and variation.
+      rounds: rows of `rounds.csv`, by method, variation and seed.
+    """
+
+    summary: Mapping[tuple[str, str], Sequence[Record]]
+    rounds: Mapping[tuple[str, str, int], Sequence[Record]]
+
+    def of(self, row: Record) -> Sequence[Record]:
+        """Return the runs of a row, which has a method and a variation."""
+        return self.summary[row["method"], variation_of(row)]
+
+    def course(self, run: Record) -> Sequence[Record]:
+        """Return the rounds of a run; none if nothing of it was evaluated."""
+        return self.rounds.get((run["method"], variation_of(run), run["seed"]), ())
+
+
+def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
+    """Return the runs of a comparison.
+
+    Args:
+      summary: rows of `summary.csv`.
+      rounds: rows of `rounds.csv`; none if they are not needed.
+    """
+    return Runs(
+        summary=grouped(
+            filter(ran, summary),
+            key=lambda run: (run["method"], variation_of(run)),
+        ),
+        rounds=grouped(
+            rounds,
+            key=lambda row: (row["method"], variation_of(row), row["seed"]),
+        ),
+    )
 
 
 def costs(
@@ -53,23 +88,23 @@ def costs(
       score: `final`, `best` or `mean_last_k`.
       varied: the paths that vary.
     """
-    courses = courses_of(rounds)
-    runs = runs_of(summary)
+    runs = runs_of(summary, rounds)
     has_target = any(run.get(axis.target) is not None for run in summary)
     rows = []
-    for group_runs in runs.values():
-        row = _row(axis, group_runs, courses, score, varied)
+    for method_runs in runs.summary.values():
+        courses = [runs.course(run) for run in method_runs]
+        row = _row(axis, method_runs, courses, score, varied)
         if row is None:
             continue
         if has_target:
-            row |= _to_target(axis, group_runs)
+            row |= _to_target(axis, method_runs)
         rows.append(row)
 
     table = []
     for group in groups(axis, rows).values():
         way = direction(axis, group)
         if way:
-            in_time = _in_time(group, runs, courses) if axis.equal else [{} for _ in group]
+            in_time = _in_time(group, runs) if axis.equal else [{} for _ in group]
             for row, columns in zip(group, in_time, strict=True):
                 table.append({**row, "front": int(on_front(row, group, way)), **columns})
         elif has_target and not axis.equal:
@@ -174,29 +209,7 @@ def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
     return max(candidates, key=lambda row: cost(row, way) if way else 0)
 
 
-def runs_of(summary: Sequence[Record]) -> dict[Who, list[Record]]:
-    """Return the runs that have a score, by method and variation."""
-    return grouped(filter(ran, summary), key=who_of)
-
-
-def who_of(row: Record) -> Who:
-    """Return the method and the variation of a row."""
-    return row["method"], variation_of(row)
-
-
-def courses_of(rounds: Iterable[Record]) -> Courses:
-    """Return rows of `rounds.csv` by run."""
-    return grouped(rounds, key=_run_of)
-
-
-def _run_of(row: Record) -> tuple[str, str, int]:
-    """The run of a row: method, variation and seed."""
-    return row["method"], variation_of(row), row["seed"]
-
-
-def equal_scores(
-    rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses: Courses
-) -> list[dict[int, float]]:
+def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
     """Return the scores of every row at an equal time, by seed.
 
     The time is that at which the first of the rows' runs under the seed ends. The score is the last
@@ -204,72 +217,73 @@ def equal_scores(
 
     Args:
       rows: rows of `seconds.csv` that are compared with each other.
-      runs: rows of `summary.csv` by method and variation.
-      courses: rows of `rounds.csv` by run.
+      runs: the runs of the comparison.
     """
     runs_by_seed: list[dict[int, Record]] = []
     for row in rows:
-        evaluated = [run for run in runs[who_of(row)] if courses.get(_run_of(run))]
+        evaluated = [run for run in runs.of(row) if runs.course(run)]
         runs_by_seed.append({run["seed"]: run for run in evaluated})
 
     scores: list[dict[int, float]] = [{} for _ in rows]
     for seed in shared_seeds(*runs_by_seed):
         seed_runs = [by_seed[seed] for by_seed in runs_by_seed]  # one per row
-        end = _first_end(seed_runs, courses)
+        end = _first_end(seed_runs, runs)
         for index, run in enumerate(seed_runs):
-            scores[index][seed] = _score_at(end, run, rows[index]["metric"], courses)
+            scores[index][seed] = worst(rows[index]["metric"])
+            if not run.get("diverged"):
+                scores[index][seed] = _score_at(end, runs.course(run), rows[index]["metric"])
     return scores
 
 
-def _first_end(runs: Sequence[Record], courses: Courses) -> float:
+def _first_end(seed_runs: Sequence[Record], runs: Runs) -> float:
     """The time at which the first of some runs ends; those that diverged do not count."""
     end = math.inf
-    for run in runs:
+    for run in seed_runs:
         if not run.get("diverged"):
-            last = courses[_run_of(run)][-1]
+            last = runs.course(run)[-1]
             end = min(end, last[SECONDS])
     return end
 
 
-def _score_at(end: float, run: Record, metric: str, courses: Courses) -> float:
-    """The last value of a metric by a time; the worst if there is none, or if the run diverged."""
-    if run.get("diverged"):
-        return worst(metric)
-    value = worst(metric)
-    for row in courses[_run_of(run)]:
+def _score_at(end: float, course: Sequence[Record], metric: str) -> float:
+    """The last value of a metric by a time; the worst there is if there is none."""
+    score = worst(metric)
+    for row in course:
         if row[SECONDS] <= end and row.get(metric) is not None:
-            value = row[metric]
-    return value
+            score = row[metric]
+    return score
 
 
-def _in_time(
-    rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses: Courses
-) -> list[Record]:
+def _in_time(rows: Sequence[Record], runs: Runs) -> list[Record]:
     """The columns of scores at an equal time; arguments as `equal_scores`."""
     columns = []
-    for scores in equal_scores(rows, runs, courses):
-        values = np.array(list(scores.values()))
-        low, high = interval(values) or (None, None)
-        mean = float(values.mean()) if len(values) else None
+    for by_seed in equal_scores(rows, runs):
+        scores = np.array(list(by_seed.values()))
+        low, high = interval(scores) or (None, None)
+        mean = float(scores.mean()) if len(scores) else None
         columns.append({"in_time": mean, "in_time_low": low, "in_time_high": high})
     return columns
 
 
 def _row(
-    axis: Axis, runs: Sequence[Record], courses: Courses, score: str, varied: Sequence[str]
+    axis: Axis,
+    runs: Sequence[Record],
+    courses: Sequence[Sequence[Record]],
+    score: str,
+    varied: Sequence[str],
 ) -> Record | None:
     """The row of one method under one variation; None if nothing was sent or scored.
 
     Args:
       axis: what is counted.
       runs: its rows of `summary.csv`.
-      courses: rows of `rounds.csv` by run.
+      courses: the rows of `rounds.csv` of each of these runs.
       score: `final`, `best` or `mean_last_k`.
       varied: the paths that vary.
     """
     spent = []
-    for run in runs:
-        columns = _spent(axis, courses.get(_run_of(run), ()))
+    for course in courses:
+        columns = _spent(axis, course)
         if columns:
             spent.append(columns)
     scores = score_array(runs, score)

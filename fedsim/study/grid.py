@@ -150,6 +150,7 @@ def draft_of(
       baseline: the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
     """
+    # Read all parts of the comparison, and collect what is wrong with them.
     section = scenario.spec.compare
     reader = GridReader(
         scenario.document,
@@ -180,6 +181,7 @@ def draft_of(
         baseline = reader.attempt("baseline", baseline_of, grid.labels, wanted)
     cells = reader.cells(grid) if few_runs else []
 
+    # Of a comparison with problems, the cells that are left are checked further.
     places = reader.places(grid)
     if reader.problems:
         cells = [_of_refused_grid(cell) for cell in [*cells, *reader.mended]]
@@ -187,15 +189,27 @@ def draft_of(
 
     assert baseline
     cells = _under_one_split(scenario.document, cells)
-    complete = Compare(
-        methods=[method.written for method in grid.methods],
+    described = _with_comparison(scenario, grid, baseline, compared_score)
+    return Draft(Design(described, cells, baseline, compared_score), [], cells, places)
+
+
+def _with_comparison(scenario: Scenario, grid: Grid, baseline: str, score: Any) -> Scenario:
+    """The base scenario, with all that is compared in its section `compare`.
+
+    Args:
+      scenario: the base scenario.
+      grid: the methods, and the values that vary or are tuned.
+      baseline: label of the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    compare = Compare(
+        methods=[method.entry for method in grid.methods],
         vary=_as_values(grid.varied),
         tune=_as_values(grid.tuned),
         baseline=baseline,
-        score=compared_score,
+        score=score,
     )
-    described = scenario._replace(spec=scenario.spec.model_copy(update={"compare": complete}))
-    return Draft(Design(described, cells, baseline, compared_score), [], cells, places)
+    return scenario._replace(spec=scenario.spec.model_copy(update={"compare": compare}))
 
 
 def _as_values(axes: Mapping[str, Sequence[str]]) -> dict[str, list[Any]]:
@@ -287,22 +301,22 @@ def _demand_free(paths: Iterable[str], taken: Mapping[str, str], where: str) -> 
             raise ScenarioError([Problem("", problem)], where)
 
 
-def axes(written: Axes, option: str = "--vary") -> dict[str, list[str]]:
+def axes(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     """Return axes as path -> values as text for `--set`.
 
     Args:
-      written: `PATH=V1,V2` texts, or a mapping of path -> values.
+      vary: `PATH=V1,V2` texts, or a mapping of path -> values.
       option: the option they come from, for error messages.
 
     Raises:
       ScenarioError: for a text of another form, and for the path `method`.
     """
     by_path: dict[str, list[str]] = {}
-    if isinstance(written, Mapping):
-        for path, values in written.items():
+    if isinstance(vary, Mapping):
+        for path, values in vary.items():
             by_path[path] = [text_of(value) for value in values]
     else:
-        for text in written:
+        for text in vary:
             path, _, values = text.partition("=")
             by_path[path.strip()] = top_level(values)
             if not by_path[path.strip()]:
@@ -315,11 +329,11 @@ def axes(written: Axes, option: str = "--vary") -> dict[str, list[str]]:
     return by_path
 
 
-def variations(written: Axes, option: str = "--vary") -> list[Values]:
+def variations(vary: Axes, option: str = "--vary") -> list[Values]:
     """Return every combination of the values of axes.
 
     Args:
-      written: `PATH=V1,V2` texts, or a mapping of path -> values.
+      vary: `PATH=V1,V2` texts, or a mapping of path -> values.
       option: the option they come from, for error messages.
 
     Raises:
@@ -328,7 +342,7 @@ def variations(written: Axes, option: str = "--vary") -> list[Values]:
     >>> variations(["client.lr=0.1,1", "cohort.size=5"])
     [{'client.lr': '0.1', 'cohort.size': '5'}, {'client.lr': '1', 'cohort.size': '5'}]
     """
-    by_path = axes(written, option)
+    by_path = axes(vary, option)
     demand_few(option, *(len(values) for values in by_path.values()))
     combinations = itertools.product(*by_path.values())
     return [dict(zip(by_path, values, strict=True)) for values in combinations]
@@ -385,7 +399,7 @@ class GridReader:
             return make(*arguments, **options)
         except ScenarioError as error:
             for problem in error.problems:
-                self.problems.append(self._placed(key, problem, error.file))
+                self.problems.append(self._located(key, problem, error.file))
         return None
 
     def grid(
@@ -414,17 +428,17 @@ class GridReader:
             settings=self.attempt("tune", variations, tuned, "compare.tune") or [],
         )
 
-    def _methods(self, written: str | Sequence[Any]) -> list[ComparedMethod]:
+    def _methods(self, given: str | Sequence[Any]) -> list[ComparedMethod]:
         """The methods whose entries have a valid form, each under a different label."""
         methods: list[ComparedMethod] = []
         labels: set[str] = set()
-        for index, entry in enumerate(entries_of(written)):
+        for index, entry in enumerate(entries_of(given)):
             method = self._method(index, entry)
             if method is None:
                 continue
             if method.label in labels:
                 text = f"'{method.label}' is given twice; give one of them a label"
-                self.problems.append(self._placed("methods", Problem("", text), "--methods"))
+                self.problems.append(self._located("methods", Problem("", text), "--methods"))
                 continue
             labels.add(method.label)
             methods.append(method)
@@ -439,7 +453,7 @@ class GridReader:
         except ScenarioError as error:
             for problem in error.problems:
                 if self.given["methods"]:
-                    problem = self._placed("methods", problem, error.file)
+                    problem = self._located("methods", problem, error.file)
                 else:
                     path = ("compare", "methods", index)
                     problem = problem_at(self.document, path, problem.what)
@@ -457,7 +471,7 @@ class GridReader:
         for corner, edits in corners(grid):
             everywhere.append(corner)
             try:
-                cells.append(corner.cell(read(self.document, edits, corner.written), edits))
+                cells.append(corner.cell(read(self.document, edits, corner.definition), edits))
             except ScenarioError as error:
                 refused += [Refused(corner, bare(problem, edits)) for problem in error.problems]
                 if error.mended is not None:
@@ -474,7 +488,7 @@ class GridReader:
             axes={"vary": dict(grid.varied), "tune": dict(grid.tuned)},
         )
 
-    def _placed(self, key: str, problem: Problem, where: str) -> Problem:
+    def _located(self, key: str, problem: Problem, where: str) -> Problem:
         """A problem at a key of `compare`, or at the option that replaced it.
 
         Args:
@@ -493,20 +507,20 @@ def corners(grid: Grid) -> Iterator[tuple[Corner, tuple[str, ...]]]:
     """Yield the position of every cell in the grid, with what it changes in the base scenario."""
     tried = []
     for method in grid.methods:
-        for written, setting in method.settings():
-            tried.append((method, written, setting))
+        for definition, setting in method.settings():
+            tried.append((method, definition, setting))
 
-    for variation, (method, written, setting), shared in itertools.product(
+    for variation, (method, definition, setting), shared in itertools.product(
         grid.variations, tried, grid.settings
     ):
-        # Hyper-parameters, `method.NAME`, are part of the method as it is written, not edits.
+        # Hyper-parameters, `method.NAME`, are part of the definition, not edits.
         tuned_paths = {path: setting[path] for path in method.tune}
         edits = (
             *_as_edits({**variation, **shared}),
             *method.edits,
             *_as_edits(tuned_paths),
         )
-        yield Corner(method.label, written, variation, {**shared, **setting}), edits
+        yield Corner(method.label, definition, variation, {**shared, **setting}), edits
 
 
 def _as_edits(values: Mapping[str, str]) -> list[str]:

@@ -33,7 +33,7 @@ class ComparedMethod(NamedTuple):
     tune: Mapping[str, Sequence[str]] = {}
 
     @property
-    def written(self) -> Any:
+    def entry(self) -> Any:
         """The method as an entry of `compare.methods`."""
         if isinstance(self.method, str) and self.label == label_of(self.method) and not self.edits:
             return self.method
@@ -74,18 +74,18 @@ class ComparedMethod(NamedTuple):
         return settings
 
 
-def methods_of(written: str | Sequence[Any] | None) -> list[ComparedMethod]:
+def methods_of(methods: str | Sequence[Any] | None) -> list[ComparedMethod]:
     """Return methods from `--methods a,b(x=1)`, a sequence, or the value of `compare.methods`.
 
     >>> [method.label for method in methods_of("fedavg, fedprox(mu = 0.1), krum(f=2)")]
     ['fedavg', 'fedprox(mu=0.1)', 'krum(f=2)']
     """
-    return [_method(entry) for entry in entries_of(written)]
+    return [_method(entry) for entry in entries_of(methods)]
 
 
-def entries_of(written: str | Sequence[Any] | None) -> list[Any]:
+def entries_of(methods: str | Sequence[Any] | None) -> list[Any]:
     """Return the entries of `--methods` or of `compare.methods`."""
-    return top_level(written) if isinstance(written, str) else list(written or ())
+    return top_level(methods) if isinstance(methods, str) else list(methods or ())
 
 
 def _method(entry: Any) -> ComparedMethod:
@@ -138,7 +138,7 @@ def _is_grid(value: Any) -> bool:
     return all(isinstance(values, list | tuple) and values for values in value.values())
 
 
-def alternatives(written: str) -> dict[str, list[str]]:
+def alternatives(call: str) -> dict[str, list[str]]:
     """Return the hyper-parameters with several values, `name(a=1|2)`: name -> values as text.
 
     Raises:
@@ -147,7 +147,7 @@ def alternatives(written: str) -> dict[str, list[str]]:
     >>> alternatives("fedadam(lr=0.01|0.1, tau=0.1)"), alternatives("fedavg")
     ({'lr': ['0.01', '0.1']}, {})
     """
-    match = CALL.fullmatch(written)
+    match = CALL.fullmatch(call)
     if match is None:
         return {}
     several = {}
@@ -158,7 +158,7 @@ def alternatives(written: str) -> dict[str, list[str]]:
         values = [value.strip() for value in text.split("|")]
         if not all(values):
             problem = f"{name} has an empty value; write values with | between them: a=1|2"
-            raise ScenarioError([Problem("", problem)], f"--methods {written}")
+            raise ScenarioError([Problem("", problem)], f"--methods {call}")
         several[name] = values
     return several
 

@@ -121,11 +121,15 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
 
 def _p_of_pair(one: list[Record], other: list[Record], score: str) -> float | None:
     """The p-value of two methods under the seeds that they share; None if they share none."""
-    seeds = {row["seed"] for row in one} & {row["seed"] for row in other}
+    seeds = _seeds(one) & _seeds(other)
     if not seeds:
         return None
     lowest = worst(one[0]["metric"])
     return p_different(_scores(one, seeds, score, lowest), _scores(other, seeds, score, lowest))
+
+
+def _seeds(rows: Sequence[Record]) -> set[int]:
+    return {row["seed"] for row in rows}
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
@@ -139,19 +143,22 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
       baseline: the label of the baseline.
       score: `final`, `best` or `mean_last_k`.
     """
-    seeds = {row["seed"] for row in rows if ran(row)} & {row["seed"] for row in base if ran(row)}
-    metric = next((row["metric"] for row in rows if ran(row)), None)
+    with_score = list(filter(ran, rows))
+    base_with_score = list(filter(ran, base))
+    seeds = _seeds(with_score) & _seeds(base_with_score)
+    metric = with_score[0]["metric"] if with_score else None
+
     numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
     if seeds:
         lowest = worst(metric or "")
-        scores = _scores(rows, seeds, score, lowest)
+        scores = _scores(with_score, seeds, score, lowest)
         numbers["mean"] = float(scores.mean())
         if len(scores) > 1 and np.isfinite(scores).all():
             numbers["sd"] = float(scores.std(ddof=1))
         if rows is not base:
-            base_scores = _scores(base, seeds, score, lowest)
-            tests = paired(scores, base_scores, larger_is_better(metric or ""))
-            numbers |= {name: getattr(tests, name) for name in TESTS}
+            base_scores = _scores(base_with_score, seeds, score, lowest)
+            tests = paired(scores, base_scores, larger_is_better(metric or ""))._asdict()
+            numbers |= {name: tests[name] for name in TESTS}
     return {
         "baseline": baseline,
         "metric": metric,

@@ -494,7 +494,7 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert variation("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
-    assert leads(BYTES, {"compare": {"methods": [method.written]}})
+    assert leads(BYTES, {"compare": {"methods": [method.entry]}})
     assert not leads(BYTES, {"compare": {"methods": ["fedavg"]}})
     assert leads(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}})
     assert not leads(BYTES, None)

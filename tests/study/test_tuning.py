@@ -76,7 +76,7 @@ def test_a_mapping_tunes_any_path_of_its_method():
     ]
     assert cells[2][3] == ("client.epochs=2", "client.lr=0.2")
     assert cells[2][2] == "fedprox(mu=0.1)"
-    assert methods_of([entry])[0].written == entry  # what the resolved scenario keeps of it
+    assert methods_of([entry])[0].entry == entry  # what the resolved scenario keeps of it
     kept = design_of(read({**SCENARIO, "compare": {"methods": ["fedavg", entry]}})).scenario
     assert kept.resolved()["compare"]["methods"] == ["fedavg", entry]
 
