@@ -36,9 +36,10 @@ def worst_case_lines(findings: Findings) -> list[Sentence]:
 def _worst_case(variation: str, group: Sequence[Record], findings: Findings) -> Sentence:
     """The sentence about one variation, whose rows of `worst.csv` are sorted, the best first."""
     best, *others = group
+    where = f", with {findings.words(variation)}" if variation else ""
     text = KEEPS.format(
         attacks=best["attacks"],
-        where=f", with {findings.words(variation)}" if variation else "",
+        where=where,
         method=best["method"],
         metric=in_words(best["metric"]),
         mean=best["mean"],

@@ -172,11 +172,12 @@ def _row(
     first = ordered[0]
     untrained_score = start.get(variation_of(first))
 
+    means = [row["mean"] for row in ordered]
     falls = None
     if untrained_score is not None and gained:
         falls = breakdown(
             values=values,
-            means=[np.nan if row["mean"] is None else row["mean"] for row in ordered],
+            means=[np.nan if mean is None else mean for mean in means],
             sds=[row["sd"] for row in ordered],
             seeds=[row["seeds"] for row in ordered],
             start=untrained_score,

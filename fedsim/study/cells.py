@@ -1,7 +1,8 @@
 """The cells of a comparison: their names, and where a problem with some of them is reported.
 
-The name of a cell has parts: its method, a value of every path that varies, and a value of every
-path that is tuned. A problem is reported once, at the part of the names that its cells share.
+A cell has coordinates in the grid, which are its name: its method, a value of every path that
+varies, and a value of every path that is tuned. A problem that several cells have is reported once,
+at the coordinate that they share.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +21,8 @@ Axes = Sequence[str] | Mapping[str, Sequence[Any]]
 OPTIONS = {"methods": "--methods", "vary": "--vary", "tune": "--tune"}
 
 
-class Part(NamedTuple):
-    """A part of a cell's name.
+class Coordinate(NamedTuple):
+    """A coordinate of a cell.
 
     Attributes:
       key: the key of `compare` that it comes from, `methods`, `vary` or `tune`.
@@ -40,7 +41,7 @@ class Part(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The part in words: `krum(f=8)` or `cohort.size=5`."""
+        """The coordinate in words: `krum(f=8)` or `cohort.size=5`."""
         return self.name if self.is_method else f"{self.name}={self.value}"
 
 
@@ -114,11 +115,11 @@ class Corner(NamedTuple):
         )
 
     @property
-    def parts(self) -> list[Part]:
-        """The parts of its name: the method, then what varies, then what is tuned."""
-        method = Part("methods", self.method, "")
-        varied = [Part("vary", path, str(text)) for path, text in self.varied.items()]
-        tuned = [Part("tune", path, str(text)) for path, text in self.tuned.items()]
+    def coordinates(self) -> list[Coordinate]:
+        """Its coordinates: the method, then what varies, then what is tuned."""
+        method = Coordinate("methods", self.method, "")
+        varied = [Coordinate("vary", path, str(text)) for path, text in self.varied.items()]
+        tuned = [Coordinate("tune", path, str(text)) for path, text in self.tuned.items()]
         return [method, *varied, *tuned]
 
 
@@ -130,7 +131,7 @@ class Refused(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the parts of cells' names are written: in the scenario, or on the command line.
+    """Where the coordinates of cells are given: in the scenario, or on the command line.
 
     Attributes:
       document: the document of the scenario.
@@ -144,12 +145,12 @@ class Places(NamedTuple):
     labels: list[str]
     axes: dict[str, dict[str, Sequence[Any]]]
 
-    def problem(self, part: Part, text: str) -> Problem:
-        """Return a problem at the line, or the option, where a part is written."""
-        key, name, value = part
+    def problem(self, coordinate: Coordinate, text: str) -> Problem:
+        """Return a problem at the line, or the option, where a coordinate is given."""
+        key, name, value = coordinate
         if key in self.options:
             return Problem(self.options[key], text)
-        if part.is_method:
+        if coordinate.is_method:
             return problem_at(self.document, ("compare", "methods", self.labels.index(name)), text)
 
         values = [str(tried) for tried in self.axes[key][name]]
@@ -157,9 +158,9 @@ class Places(NamedTuple):
         problem = problem_at(self.document, ("compare", key, name, *index), text)
         return problem._replace(where=f"compare.{key}.{name}{dotted(index)}")
 
-    def is_shared(self, part: Part) -> bool:
-        """Return whether a part is a method, or is common to all: not what one is tuned by."""
-        return part.is_method or part.name in self.axes[part.key]
+    def is_shared(self, coordinate: Coordinate) -> bool:
+        """Return whether a coordinate is a method, or of an axis that is common to all methods."""
+        return coordinate.is_method or coordinate.name in self.axes[coordinate.key]
 
 
 def joined(values: Mapping[str, Any]) -> str:
@@ -190,12 +191,12 @@ def placed(
     places: Places,
     known: Sequence[Problem] = (),
 ) -> list[Problem]:
-    """Return one line per problem, however many cells have it, at the part that they share.
+    """Return one line per problem, however many cells have it, at the coordinate they share.
 
     Args:
       refused: the refused cells, with the problem of each.
       everywhere: all cells of the grid.
-      places: where the parts of their names are written.
+      places: where their coordinates are given.
       known: problems of the base scenario, which are not repeated.
     """
     reported = {(problem.where, problem.what) for problem in known}
@@ -218,22 +219,22 @@ def _line(
       problem: the problem.
       corners: the cells that have it.
       everywhere: all cells of the grid.
-      places: where the parts of their names are written.
+      places: where their coordinates are given.
     """
     first = corners[0]
-    names = list(dict.fromkeys(tuple(corner.parts) for corner in corners))
+    names = list(dict.fromkeys(tuple(corner.coordinates) for corner in corners))
     if len(names) == len(everywhere) > 1:
         return _line_of_all(problem, first, places)
 
-    # One or two parts that these cells have, and no others.
-    for parts in _shared(names, places):
-        with_parts = sum(set(parts) <= set(corner.parts) for corner in everywhere)
-        if with_parts == len(names):
-            return places.problem(parts[0], _text(parts, problem))
-    text = _text(first.parts, problem)
+    # One or two coordinates that these cells have, and no others.
+    for shared in _shared(names, places):
+        count = sum(set(shared) <= set(corner.coordinates) for corner in everywhere)
+        if count == len(names):
+            return places.problem(shared[0], _text(shared, problem))
+    text = _text(first.coordinates, problem)
     if len(names) > 1:
         text += f" (and {len(names) - 1} more cells)"
-    return places.problem(first.parts[0], text)
+    return places.problem(first.coordinates[0], text)
 
 
 def _line_of_all(problem: Problem, corner: Corner, places: Places) -> Problem:
@@ -242,45 +243,45 @@ def _line_of_all(problem: Problem, corner: Corner, places: Places) -> Problem:
     Args:
       problem: the problem.
       corner: one of the cells.
-      places: where the parts of their names are written.
+      places: where their coordinates are given.
     """
-    for part in corner.parts:
-        if part.is_method or not places.is_shared(part):
+    for coordinate in corner.coordinates:
+        if coordinate.is_method or not places.is_shared(coordinate):
             continue
-        if _is_about(part.name, problem.where):
-            axis = part._replace(value="")
+        if _is_about(coordinate.name, problem.where):
+            axis = coordinate._replace(value="")
             return places.problem(axis, f"{problem.where}: {problem.what}")
     return problem
 
 
 def _is_about(axis: str, where: str) -> bool:
-    """Whether a problem's section key is the path of an axis, or contains it."""
+    """Whether an axis is the section key of a problem, or lies below it."""
     return bool(where) and (axis == where or axis.startswith((f"{where}.", f"{where}[")))
 
 
-def _shared(names: Sequence[tuple[Part, ...]], places: Places) -> Iterator[list[Part]]:
-    """The parts that all names have, one at a time, and then in pairs.
+def _shared(names: Sequence[tuple[Coordinate, ...]], places: Places) -> Iterator[list[Coordinate]]:
+    """The coordinates that all names have, one at a time, and then in pairs.
 
     What one method alone is tuned by has no line of its own, so it comes only in pairs.
     """
-    shared = [part for part in names[0] if all(part in name for name in names)]
-    for part in shared:
-        if places.is_shared(part):
-            yield [part]
-    for index, part in enumerate(shared):
+    shared = [coordinate for coordinate in names[0] if all(coordinate in name for name in names)]
+    for coordinate in shared:
+        if places.is_shared(coordinate):
+            yield [coordinate]
+    for index, coordinate in enumerate(shared):
         for other in shared[index + 1 :]:
-            yield [part, other]
+            yield [coordinate, other]
 
 
-def _text(parts: Sequence[Part], problem: Problem) -> str:
-    """A problem with the parts that have it: `krum(f=8) with cohort.size=5: server[0].f: ...`.
+def _text(coordinates: Sequence[Coordinate], problem: Problem) -> str:
+    """A problem with its coordinates: `krum(f=8) with cohort.size=5: server[0].f: ...`.
 
-    If one of the parts is the path of the problem, that is not repeated.
+    If one of them is the path of the problem, that is not repeated.
     """
-    first, *others = parts
+    first, *others = coordinates
     text = first.text
     if others:
-        text += f" with {', '.join(part.text for part in others)}"
-    if problem.where and all(part.name != problem.where for part in parts):
+        text += f" with {', '.join(coordinate.text for coordinate in others)}"
+    if problem.where and all(coordinate.name != problem.where for coordinate in coordinates):
         text += f": {problem.where}"
     return f"{text}: {problem.what}"

@@ -140,14 +140,17 @@ def _saved(group: Group, tests: Tests) -> list[Sentence]:
     """
     same = [test for test in tests.same.values() if test.significant]
     maybe = [test for test in tests.same.values() if _may_be_level(test)]
-    if same or maybe:
-        cheapest = min(same or maybe, key=lambda test: cost(group.rows[test.row], group.way))
-        if group.axis.equal and not _is_worth_it(group, cheapest):
-            return []
-        return [_same(group, cheapest) if same else _unsure(group, cheapest)]
-    if group.cheaper and not group.axis.equal:
-        return [_none_keeps(group, tests)]
-    return []
+    if not same and not maybe:
+        if group.cheaper and not group.axis.equal:
+            return [_none_keeps(group, tests)]
+        return []
+
+    cheapest = min(same or maybe, key=lambda test: cost(group.rows[test.row], group.way))
+    if group.axis.equal and not _is_worth_it(group, cheapest):
+        return []
+    if same:
+        return [_same(group, cheapest)]
+    return [_unsure(group, cheapest)]
 
 
 def _is_worth_it(group: Group, test: RowTest) -> bool:
@@ -169,19 +172,19 @@ def _may_be_level(test: RowTest) -> bool:
 
 def _same(group: Group, test: RowTest) -> Sentence:
     """A row costs less than the reference, and scores at most the margin less."""
-    text = SAME.format(**_score_parts(group, test), margin=group.margin, p=test.p)
+    text = SAME.format(**_score_fields(group, test), margin=group.margin, p=test.p)
     claim = _claim(SAME_SCORE, group, group.rows[test.row], group.reference, test.p)
     return Sentence(text, Priority.SAVING, [claim], begins_with_name=True)
 
 
 def _unsure(group: Group, test: RowTest) -> Sentence:
     """A row costs less than the reference; its score is not shown to be the same, or worse."""
-    text = UNSURE.format(**_score_parts(group, test), doubt=_doubt(group, test))
+    text = UNSURE.format(**_score_fields(group, test), doubt=_doubt(group, test))
     return Sentence(text, Priority.SAVING, begins_with_name=True)
 
 
-def _score_parts(group: Group, test: RowTest) -> dict[str, str]:
-    """The parts of a sentence about a row that costs less than the reference."""
+def _score_fields(group: Group, test: RowTest) -> dict[str, str]:
+    """The fields of a sentence about a row that costs less than the reference."""
     row = group.rows[test.row]
     reference = group.reference
     _, sends = group.axis.verb
@@ -222,7 +225,7 @@ def _none_keeps(group: Group, tests: Tests) -> Sentence:
         none = NONE_OF_SEVERAL.format(count=cheaper, verb=send)
     else:
         none = NONE_OF_ONE.format(verb=sends)
-    parts = {
+    fields = {
         "none": none,
         "counted": _counted(group),
         "reference": group.name(group.reference),
@@ -230,9 +233,9 @@ def _none_keeps(group: Group, tests: Tests) -> Sentence:
         "score": _score(group, group.reference["mean"]),
     }
     if tests.worse is None or tests.worse >= SURE:
-        return Sentence(NOTHING_SHOWN.format(**parts, margin=group.margin), Priority.SAVING)
+        return Sentence(NOTHING_SHOWN.format(**fields, margin=group.margin), Priority.SAVING)
     claim = Claim(NONE_KEEPS, "", group.name(group.reference), group.rest, tests.worse)
-    return Sentence(NOTHING_KEPT.format(**parts, p=tests.worse), Priority.SAVING, [claim])
+    return Sentence(NOTHING_KEPT.format(**fields, p=tests.worse), Priority.SAVING, [claim])
 
 
 def _in_equal_time(group: Group, tests: Tests) -> list[Sentence]:

@@ -295,6 +295,8 @@ def _row_test(
       rising: whether a larger value is better.
       p: the p-value before Holm's adjustment.
     """
+    if p is not None:
+        p = min(1.0, p)
     of_row = values[index]
     of_reference = values[group.reference_index]
     one, other = shared_scores(of_row, of_reference)
@@ -319,7 +321,7 @@ def _row_test(
         gain=gain,
         gain_ends=gain_ends,
         lean=float(lean.sum()),
-        p=None if p is None else min(1.0, p),
+        p=p,
         test=(frozenset(of_row.items()), frozenset(of_reference.items())),
     )
 

@@ -64,7 +64,7 @@ class Draft(NamedTuple):
       design: the comparison; None if anything is wrong with it.
       problems: everything that is wrong with it.
       cells: the cells that can be checked further; of a refused one, what is left of it.
-      places: where the parts of the cells' names are written.
+      places: where the cells' coordinates are given.
     """
 
     design: Design | None
@@ -104,7 +104,7 @@ class Grid(NamedTuple):
     def counts(self) -> tuple[int, int, int]:
         """How many variations, methods and settings there are; the product is that of the cells.
 
-        A method counts as often as it has settings of its own.
+        A method counts as often as it has settings that are tried with it alone.
         """
         methods = 0
         for method in self.methods:
@@ -150,7 +150,7 @@ def draft_of(
       baseline: the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
     """
-    # Read all parts of the comparison, and collect what is wrong with them.
+    # Read all of the comparison, and collect what is wrong with them.
     section = scenario.spec.compare
     reader = GridReader(
         scenario.document,
@@ -480,7 +480,7 @@ class GridReader:
         return cells
 
     def places(self, grid: Grid) -> Places:
-        """Return where the parts of cells' names are written."""
+        """Return where the coordinates of cells are given."""
         return Places(
             document=self.document,
             options={key: OPTIONS[key] for key, given in self.given.items() if given},

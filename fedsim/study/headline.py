@@ -111,11 +111,12 @@ def _of_several_variations(by_variation: Mapping[str, Group], findings: Findings
     subject = ""
     first = leaders[hard]
     if all(leader.method == first.method and not leader.chance for leader in leaders.values()):
-        is_baseline = first.row is None
-        prefix = EVERYWHERE.format(
-            leader=f"{first.method}, the baseline," if is_baseline else first.method,
-            which="both" if len(by_variation) == 2 else f"all {len(by_variation)}",
-        )
+        leader = first.method
+        if first.row is None:
+            leader += ", the baseline,"
+        count = len(by_variation)
+        which = "both" if count == 2 else f"all {count}"
+        prefix = EVERYWHERE.format(leader=leader, which=which)
         subject = "it"
 
     clause = _leading(hard, by_variation[hard], findings, subject)
@@ -165,14 +166,14 @@ def _leading(variation: str, group: Group, findings: Findings, subject: str = ""
         return Clause(NONE_ABOVE_CHANCE.format(best=best.method, metric=metric, score=score))
 
     verb = _verb(variation, group, findings)
-    parts = {
+    fields = {
         "verb": verb.text,
         "metric": findings.metric_name,
         "score": _score(variation, best, findings),
     }
     base = _baseline(group, findings)
     if base is not None and _is_compared(best, base):
-        leads = LEADS.format(leader=subject or best.method, **parts)
+        leads = LEADS.format(leader=subject or best.method, **fields)
         gain = _gain_clause(leads, variation, best, base, findings)
         return Clause(gain.text, [*verb.claims, *gain.claims])
 
@@ -180,7 +181,7 @@ def _leading(variation: str, group: Group, findings: Findings, subject: str = ""
     leader = subject or best.method
     if best.method == findings.baseline and worse.text and not subject:
         leader = f"{leader}, the baseline,"
-    text = LEADS.format(leader=leader, **parts)
+    text = LEADS.format(leader=leader, **fields)
     if worse.text:
         text += f"; {worse.text}"
     return Clause(text, [*verb.claims, *worse.claims])
@@ -197,7 +198,8 @@ def _leading_in_short(variation: str, group: Group, findings: Findings, subject:
     base = _baseline(group, findings)
     if base is None or not _is_compared(best, base):
         worse = _significantly_worse(variation, group, findings)
-        return Clause(f"{leads} ({worse.text})" if worse.text else leads, worse.claims)
+        text = f"{leads} ({worse.text})" if worse.text else leads
+        return Clause(text, worse.claims)
 
     base_score = _score(variation, base, findings)
     against = AGAINST.format(leads=leads, base_score=base_score, baseline=findings.baseline)
@@ -235,15 +237,15 @@ def _gain_clause(
     template = AGAINST_CHANCE if base.chance else AGAINST
     against = template.format(leads=leads, base_score=base_score, baseline=findings.baseline)
 
-    parts = {"against": against, "gain": _gain(best), "seeds": best.seeds}
+    fields = {"against": against, "gain": _gain(best), "seeds": best.seeds}
     if best.sure:
-        text = SIGNIFICANT.format(**parts, p=row["p_adjusted"])
+        text = SIGNIFICANT.format(**fields, p=row["p_adjusted"])
         return Clause(text, [findings.claim(best, variation)])
     if not best.clear:
-        return Clause(NOT_SIGNIFICANT.format(**parts))
+        return Clause(NOT_SIGNIFICANT.format(**fields))
     if too_few(row["seeds"], findings.tests):
-        return Clause(FEW_SEEDS.format(**parts))
-    return Clause(BY_INTERVAL.format(**parts))
+        return Clause(FEW_SEEDS.format(**fields))
+    return Clause(BY_INTERVAL.format(**fields))
 
 
 def _verb(variation: str, group: Group, findings: Findings) -> Clause:

@@ -35,13 +35,13 @@ def holds(
     """
     if variation not in start:
         return 1.0
-    setting = _without_attacks(variation)
-    of_method = [
-        run
-        for run in summary
-        if run["method"] == method and _without_attacks(variation_of(run)) == setting
-    ]
-    runs = grouped(of_method, key=variation_of)
+    # The runs of the method, under variations that differ in the attack alone.
+    settings = _without_attacks(variation)
+    of_method = [run for run in summary if run["method"] == method]
+    runs = {}
+    for name, group in grouped(of_method, key=variation_of).items():
+        if _without_attacks(name) == settings:
+            runs[name] = group
     sign = 1.0 if larger_is_better(metric_of(runs[variation])) else -1.0
 
     gains = {}

@@ -206,8 +206,9 @@ def client_skew(counts: LabelCounts) -> pd.DataFrame:
     table["total_variation"] = 0.5 * np.abs(shares - common).sum(1)
     table["largest_share"] = shares.max(1)
 
-    largest = counts.samples.argmax(1).tolist()
-    names = [counts.labels[c] if n else None for c, n in zip(largest, sizes, strict=True)]
+    names = []
+    for label, size in zip(counts.samples.argmax(1).tolist(), sizes, strict=True):
+        names.append(counts.labels[label] if size else None)
     # As objects, whole numbers stay whole although one is missing.
     table["largest_label"] = pd.Series(names, dtype=object)
     return table

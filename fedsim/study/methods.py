@@ -177,7 +177,9 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
     for argument in top_level(match[2]):
         name, _ = path_and_value(argument)
         value = setting.get(f"method.{name}")
-        arguments.append(argument if value is None else f"{name}={value}")
+        if value is not None:
+            argument = f"{name}={value}"
+        arguments.append(argument)
     return f"{match[1].strip()}({', '.join(arguments)})"
 
 

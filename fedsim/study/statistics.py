@@ -116,7 +116,9 @@ def p_different(one: np.ndarray, other: np.ndarray) -> float:
     If a difference is infinite, all of them count by their sign alone.
     """
     d = differences(one, other)
-    return sign_flip(d if np.isfinite(d).all() else np.sign(d))
+    if not np.isfinite(d).all():
+        d = np.sign(d)
+    return sign_flip(d)
 
 
 def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -394,8 +396,9 @@ def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
     >>> ranks(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
     [1.25, 1.75]
     """
-    tasks = (-scores if larger_is_better else scores).T  # [tasks, methods]
-    return np.array([_ranked(task) for task in tasks]).mean(0)
+    ascending = -scores if larger_is_better else scores  # the best first
+    by_task = [_ranked(task) for task in ascending.T]
+    return np.array(by_task).mean(0)
 
 
 def _ranked(values: np.ndarray) -> np.ndarray:

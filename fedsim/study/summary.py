@@ -115,19 +115,22 @@ def summarise(
     values = [row[metric] for row in evaluated]
     diverged = status == "diverged"
     tail = values[-last:]
-    arrival = None if target is None else _first_at(target, evaluated, metric)
 
     row: Record = {
         "metric": metric,
-        "final": values[-1] if values and not diverged else None,
+        "final": None,
         "best": _best(values, metric),
-        "mean_last_k": sum(tail) / len(tail) if tail and not diverged else None,
+        "mean_last_k": None,
         "k": len(tail),
         "rounds_to_target": None,
         "bytes_to_target": None,
         "virtual_seconds_to_target": None,
         "diverged": int(diverged),
     }
+    if values and not diverged:
+        row["final"] = values[-1]
+        row["mean_last_k"] = sum(tail) / len(tail)
+    arrival = None if target is None else _first_at(target, evaluated, metric)
     if arrival is not None:
         row["rounds_to_target"] = arrival["round"]
         row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]

@@ -49,9 +49,14 @@ def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
     >>> best_setting(scores, larger_is_better=True)
     0
     """
-    worst = -np.inf if larger_is_better else np.inf
-    means = [float(np.mean(by_seed)) if len(by_seed) else worst for by_seed in scores]
-    return int(np.argmax(means) if larger_is_better else np.argmin(means))
+    means = []
+    for by_seed in scores:
+        if len(by_seed):
+            means.append(float(np.mean(by_seed)))
+        else:
+            means.append(-np.inf if larger_is_better else np.inf)
+    best = np.argmax(means) if larger_is_better else np.argmin(means)
+    return int(best)
 
 
 def validation_of(metric: str) -> str:

@@ -261,8 +261,10 @@ def call_of(link: Any) -> str:
     for name, value in shown(link).items():
         if name == "kind" or value in (None, [], {}):
             continue
-        text = call_of(value)
-        arguments.append(text if name == "codec" else f"{name}={text}")
+        argument = call_of(value)
+        if name != "codec":
+            argument = f"{name}={argument}"
+        arguments.append(argument)
     kind = str(link["kind"])
     return f"{kind}({', '.join(arguments)})" if arguments else kind
 

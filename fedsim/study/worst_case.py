@@ -1,7 +1,7 @@
 """Methods under the worst of several attacks: as good as the attack that hurts them most."""
 
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def _p_of_pairs(settings: Settings, score: str) -> dict[tuple[str, frozenset[str
     p_values = []
     tests: list[Hashable] = []
     for rest, methods in settings.items():
-        for one, other in combinations(methods, 2):
+        for one, other in itertools.combinations(methods, 2):
             keys.append((rest, frozenset((one, other))))
             p_values.append(_p_of_pair(methods[one], methods[other], score))
             scores = (_same_scores(methods[one], score), _same_scores(methods[other], score))
@@ -134,8 +134,7 @@ def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
     seeds = shared_seeds(*scores, *other_scores)
     if not seeds:
         return None
-    metric = metric_of(run for runs in one.values() for run in runs)
-    sign = 1.0 if larger_is_better(metric) else -1.0
+    sign = 1.0 if larger_is_better(_metric(one)) else -1.0
     return worst_apart(sign * _table(scores, seeds), sign * _table(other_scores, seeds))
 
 
@@ -151,9 +150,13 @@ def _worst_attack(attacks: ByAttack, score: str) -> str | None:
         mean = mean_score(runs, score)
         if mean is not None:
             means[attack] = mean
-    metric = metric_of(run for runs in attacks.values() for run in runs)
-    sign = 1 if larger_is_better(metric) else -1
+    sign = 1 if larger_is_better(_metric(attacks)) else -1
     return min(means, key=lambda attack: sign * means[attack], default=None)
+
+
+def _metric(attacks: ByAttack) -> str:
+    """The metric of a method's runs; empty if none of them has one."""
+    return metric_of(itertools.chain.from_iterable(attacks.values()))
 
 
 def _row(method: str, rest: str, attack: str, attacks: ByAttack, score: str) -> Record:
