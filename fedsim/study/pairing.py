@@ -124,8 +124,10 @@ def _p_of_pair(one: list[Record], other: list[Record], score: str) -> float | No
     seeds = _seeds(one) & _seeds(other)
     if not seeds:
         return None
-    lowest = worst(one[0]["metric"])
-    return p_different(_scores(one, seeds, score, lowest), _scores(other, seeds, score, lowest))
+    worst_score = worst(one[0]["metric"])
+    return p_different(
+        _scores(one, seeds, score, worst_score), _scores(other, seeds, score, worst_score)
+    )
 
 
 def _seeds(rows: Sequence[Record]) -> set[int]:
@@ -150,13 +152,13 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
 
     numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
     if seeds:
-        lowest = worst(metric or "")
-        scores = _scores(with_score, seeds, score, lowest)
+        worst_score = worst(metric or "")
+        scores = _scores(with_score, seeds, score, worst_score)
         numbers["mean"] = float(scores.mean())
         if len(scores) > 1 and np.isfinite(scores).all():
             numbers["sd"] = float(scores.std(ddof=1))
         if rows is not base:
-            base_scores = _scores(base_with_score, seeds, score, lowest)
+            base_scores = _scores(base_with_score, seeds, score, worst_score)
             tests = paired(scores, base_scores, larger_is_better(metric or ""))._asdict()
             numbers |= {name: tests[name] for name in TESTS}
     return {
@@ -174,21 +176,21 @@ def others(table: Sequence[Record]) -> list[Record]:
     return [row for row in table if row["method"] != row["baseline"]]
 
 
-def _scores(rows: list[Record], seeds: set[int], score: str, lowest: float) -> np.ndarray:
+def _scores(rows: list[Record], seeds: set[int], score: str, worst_score: float) -> np.ndarray:
     """The scores `[seeds]` under some seeds, in ascending order of the seeds.
 
     Args:
       rows: rows of `summary.csv`.
       seeds: the seeds.
       score: `final`, `best` or `mean_last_k`.
-      lowest: the score of a diverged run.
+      worst_score: the score of a diverged run.
     """
     chosen = [row for row in rows if row["seed"] in seeds]
     chosen.sort(key=lambda row: row["seed"])
     return scored(
         values=[row[score] for row in chosen],
         diverged=[bool(row["diverged"]) for row in chosen],
-        worst=lowest,
+        worst=worst_score,
     )
 
 
@@ -235,12 +237,12 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     methods = list(dict.fromkeys(row["method"] for row in summary))
     variations = list(dict.fromkeys(variation_of(row) for row in summary))
     metric = next((row["metric"] for row in summary if ran(row)), "")
-    lowest = worst(metric)
+    worst_score = worst(metric)
 
     by_seed: dict[tuple[str, str], dict[int, float]] = {}
     for row in summary:
         if ran(row):
-            (value,) = scored([row[score]], [bool(row["diverged"])], lowest).tolist()
+            (value,) = scored([row[score]], [bool(row["diverged"])], worst_score).tolist()
             by_seed.setdefault((row["method"], variation_of(row)), {})[row["seed"]] = value
     if len(variations) < 2 or not by_seed:
         return None

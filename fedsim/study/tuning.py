@@ -78,8 +78,8 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
       score: `final`, `best` or `mean_last_k`.
     """
     column = validation_of(metric)
-    lowest = worst(metric)
-    validation = [_validation_scores(trial, column, lowest) for trial in trials]
+    worst_score = worst(metric)
+    validation = [_validation_scores(trial, column, worst_score) for trial in trials]
     best = best_setting(validation, larger_is_better(metric))
 
     rows = []
@@ -88,36 +88,39 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
             **trial.who,
             "metric": column,
             **_mean_and_sd("validation", validation[index]),
-            **_mean_and_sd("test", _test_scores(trial, score, lowest)),
+            **_mean_and_sd("test", _test_scores(trial, score, worst_score)),
             "chosen": int(index == best),
         }
         rows.append(row)
     return best, rows
 
 
-def _validation_scores(trial: Trial, column: str, lowest: float) -> np.ndarray:
+def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on validation data at the end of its runs `[seeds]`.
 
     Args:
       trial: the trial.
       column: the column of `rounds.csv`.
-      lowest: the score of a diverged run.
+      worst_score: the score of a diverged run.
     """
     last = {row["seed"]: row.get(column) for row in trial.rounds}
     diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if ran(row)}
     values = [last[seed] for seed in diverged]
-    return scored(values, list(diverged.values()), lowest)
+    return scored(values, list(diverged.values()), worst_score)
 
 
-def _test_scores(trial: Trial, score: str, lowest: float) -> np.ndarray:
+def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
     runs = [row for row in trial.summary if ran(row)]
-    return scored([row[score] for row in runs], [bool(row["diverged"]) for row in runs], lowest)
+    return scored(
+        [row[score] for row in runs], [bool(row["diverged"]) for row in runs], worst_score
+    )
 
 
 def _mean_and_sd(name: str, values: np.ndarray) -> Record:
     """The columns `NAME_mean` and `NAME_sd` of some scores."""
-    mean = sd = None
+    mean = None
+    sd = None
     if len(values):
         mean = float(values.mean())
     if len(values) > 1 and np.isfinite(values).all():

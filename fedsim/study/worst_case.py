@@ -171,11 +171,8 @@ def _row(method: str, rest: str, attack: str, attacks: ByAttack, score: str) -> 
     """
     runs = attacks[attack]
     values = score_array(runs, score)
-    low = high = sd = None
-    ends = interval(values)
-    if ends is not None:
-        low, high = ends
-        sd = float(values.std(ddof=1))
+    low, high = interval(values) or (None, None)
+    sd = None if low is None else float(values.std(ddof=1))
 
     row = {"method": method}
     if rest:
