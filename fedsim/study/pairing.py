@@ -125,9 +125,9 @@ def _p_of_pair(one: list[Record], other: list[Record], score: str) -> float | No
     if not seeds:
         return None
     worst_score = worst(one[0]["metric"])
-    return p_different(
-        _scores(one, seeds, score, worst_score), _scores(other, seeds, score, worst_score)
-    )
+    scores = _scores(one, seeds, score, worst_score)
+    other_scores = _scores(other, seeds, score, worst_score)
+    return p_different(scores, other_scores)
 
 
 def _seeds(rows: Sequence[Record]) -> set[int]:

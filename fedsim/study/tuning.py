@@ -112,9 +112,9 @@ def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndar
 def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
     runs = [row for row in trial.summary if ran(row)]
-    return scored(
-        [row[score] for row in runs], [bool(row["diverged"]) for row in runs], worst_score
-    )
+    values = [row[score] for row in runs]
+    diverged = [bool(row["diverged"]) for row in runs]
+    return scored(values, diverged, worst_score)
 
 
 def _mean_and_sd(name: str, values: np.ndarray) -> Record:
