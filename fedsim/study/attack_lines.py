@@ -1,92 +1,121 @@
-"""The rows of `worst.csv` and `breakdown.csv` in sentences: what attacks leave, and where methods
-fall apart.
-"""
+"""Sentences from `worst.csv` and `breakdown.csv`: what attacks leave, where methods break down."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fedsim.study.breakdown import AXIS
-from fedsim.study.claims import FALLS, WORST_CASE, Claim, Sentence, Weight
+from fedsim.study.claims import FALLS, WORST_CASE, Claim, Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.pairing import SURE
-from fedsim.study.summary import Record, in_words
-from fedsim.study.words import axis
-from fedsim.study.worst_case import parted
+from fedsim.study.summary import Record, grouped, in_words, variation_of
+from fedsim.study.words import axis, others_of
+from fedsim.study.worst_case import split_attack
 
 KEEPS = "Under the worst of {attacks} attacks{where}: {method} keeps {metric} {mean:.3g} ({attack})"
-MORE_THAN = ", surely more than {sure} of {others}; {method} keeps {mean:.3g} ({attack})"
-FALL = "By the means, half of what training gains is lost along the {axis}{where}: {text}."
+BETTER_THAN = ", significantly better than {others}"
+BETTER_THAN_NONE = ", not significantly better than any other"
+LAST_KEEPS = "; {method} keeps {mean:.3g} ({attack})"
+
+HALF_LOST = (
+    "Half of the gain from training is lost along the {axis}{where}, judged by the means: {items}."
+)
+NO_METHOD_LOSES = "no method"
+METHOD_LOSES = "{method} from {value:g}"
+NOT_LOST = "not {methods}"
+NO_GAIN = "no significant gain from training: {methods}"
 
 
-def worst_case_lines(found: Findings) -> list[Sentence]:
-    """A sentence for every variation beside the attack: what the best keeps, more than how many
-    others for sure.
+def worst_case_lines(findings: Findings) -> list[Sentence]:
+    """Return a sentence per variation apart from attacks: what the best method keeps.
+
+    It also says how many others keep significantly less, and what the last one keeps.
     """
-    groups: dict[str, list[Record]] = {}
-    for row in found.rows("worst"):
-        groups.setdefault(row.get("variant") or "", []).append(row)
-    return [_worst_case(rest, group, found) for rest, group in groups.items()]
+    groups = grouped(findings.rows("worst"), key=variation_of)
+    return [_worst_case(variation, group, findings) for variation, group in groups.items()]
 
 
-def _worst_case(rest: str, group: Sequence[Record], found: Findings) -> Sentence:
-    """What the best keeps, and what the last one keeps."""
+def _worst_case(variation: str, group: Sequence[Record], findings: Findings) -> Sentence:
+    """The sentence about one variation, whose rows of `worst.csv` are sorted, the best first."""
     best, *others = group
-    where = f", with {found.words(rest)}" if rest else ""
+    where = f", with {findings.words(variation)}" if variation else ""
     text = KEEPS.format(
         attacks=best["attacks"],
         where=where,
         method=best["method"],
         metric=in_words(best["metric"]),
         mean=best["mean"],
-        attack=found.words(best["attack"]),
+        attack=findings.words(best["attack"]),
     )
     if not others:
-        return Sentence(f"{text}.", Weight.WORST_CASE)
-    sure = [row for row in others if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
+        return Sentence(f"{text}.", Priority.WORST_CASE)
+
+    worse = [row for row in others if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
+    claims = []
+    for row in worse:
+        claim = Claim(WORST_CASE, best["method"], row["method"], variation, row["p_adjusted"])
+        claims.append(claim)
+    if worse:
+        text += BETTER_THAN.format(others=others_of(len(worse), len(others)))
+    else:
+        text += BETTER_THAN_NONE
     last = others[-1]
-    text += MORE_THAN.format(
-        sure=len(sure),
-        others=len(others),
+    text += LAST_KEEPS.format(
         method=last["method"],
         mean=last["mean"],
-        attack=found.words(last["attack"]),
+        attack=findings.words(last["attack"]),
     )
-    claims = [
-        Claim(WORST_CASE, best["method"], row["method"], rest, row["p_adjusted"]) for row in sure
-    ]
-    return Sentence(f"{text}.", Weight.WORST_CASE, claims)
+    return Sentence(f"{text}.", Priority.WORST_CASE, claims)
 
 
-def breakdown_lines(found: Findings) -> list[Sentence]:
-    """A sentence for every variation beside the share of malicious clients; of several attacks the
-    worst counts.
+def breakdown_lines(findings: Findings) -> list[Sentence]:
+    """Return a sentence per variation apart from attacks: where methods lose half of their gain.
+
+    Of several attacks the worst one counts.
     """
-    groups: dict[str, dict[str, list[Record]]] = {}
-    for row in found.rows("breakdown"):
-        rest, _ = parted(row.get("variant") or "")
-        groups.setdefault(rest, {}).setdefault(row["method"], []).append(row)
-    return [_falls(rest, methods, found) for rest, methods in groups.items()]
+    groups = grouped(findings.rows("breakdown"), key=_apart_from_attacks)
+    return [_breakdown(variation, rows, findings) for variation, rows in groups.items()]
 
 
-def _falls(rest: str, methods: Mapping[str, Sequence[Record]], found: Findings) -> Sentence:
-    """Where each method has lost half of its gain, by its means; of which it is not sure that there
-    is any, by name.
+def _apart_from_attacks(row: Record) -> str:
+    rest, _ = split_attack(variation_of(row))
+    return rest
+
+
+def _breakdown(variation: str, rows: Sequence[Record], findings: Findings) -> Sentence:
+    """The sentence about one variation: which methods break down, which do not, which gain nothing.
+
+    Args:
+      variation: what varies apart from attacks.
+      rows: rows of `breakdown.csv`, one per method and attack.
+      findings: the comparison.
     """
-    falls = {
-        method: [row["falls"] for row in tried if row["falls"] is not None]
-        for method, tried in methods.items()
-    }
-    points = sorted((min(values), method) for method, values in falls.items() if values)
-    others = [method for method, values in falls.items() if not values]
-    kept = [method for method in others if all(row["holds"] is not None for row in methods[method])]
-    unsure = [method for method in others if method not in kept]
+    points: list[tuple[float, str]] = []
+    holding: list[str] = []
+    no_gain: list[str] = []
+    by_method = grouped(rows, key=lambda row: row["method"])
+    for method, of_method in by_method.items():
+        falls = [row["falls"] for row in of_method if row["falls"] is not None]
+        if falls:
+            points.append((min(falls), method))
+        elif all(row["holds"] is not None for row in of_method):
+            holding.append(method)
+        else:
+            no_gain.append(method)
+    points.sort()
 
-    attacks = max(map(len, methods.values()))
+    items = [", ".join(METHOD_LOSES.format(method=m, value=value) for value, m in points)]
+    if not points:
+        items = [NO_METHOD_LOSES]
+    elif holding:
+        items.append(NOT_LOST.format(methods=", ".join(holding)))
+    if no_gain:
+        items.append(NO_GAIN.format(methods=", ".join(no_gain)))
+
+    attacks = max(len(of_method) for of_method in by_method.values())
     where = f" under the worst of {attacks} attacks" if attacks > 1 else ""
-    where += f" with {found.words(rest)}" if rest else ""
-    text = ", ".join(f"{method} from {value:g}" for value, method in points) or "no method"
-    text += f"; not {', '.join(kept)}" if points and kept else ""
-    text += f"; training gains nothing for sure: {', '.join(unsure)}" if unsure else ""
+    if variation:
+        where += f" with {findings.words(variation)}"
+    text = HALF_LOST.format(axis=axis(AXIS), where=where, items="; ".join(items))
 
-    claimed = [*(method for _, method in points), *kept]
-    claims = [Claim(FALLS, method, "", rest, None) for method in claimed]
-    return Sentence(FALL.format(axis=axis(AXIS), where=where, text=text), Weight.BREAKDOWN, claims)
+    claimed = [*(method for _, method in points), *holding]
+    claims = [Claim(FALLS, method, "", variation, None) for method in claimed]
+    return Sentence(text, Priority.BREAKDOWN, claims)

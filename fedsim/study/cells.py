@@ -1,4 +1,9 @@
-"""The cells of a comparison: what each is called, and where a refusal of some of them belongs."""
+"""The cells of a comparison: their names, and where a problem with some of them is reported.
+
+A cell has coordinates in the grid, which are its name: its method, a value of every path that
+varies, and a value of every path that is tuned. A problem that several cells have is reported once,
+at the coordinate that they share.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,53 +12,98 @@ from fedsim.errors import Problem, dotted, shortened
 from fedsim.scenario import Scenario
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Document
-from fedsim.study.methods import value_of
+from fedsim.study.methods import text_of, value_of
 
-Axes = Sequence[str] | Mapping[str, Sequence[Any]]  # `PATH=V1,V2` texts, or path -> values
-Part = tuple[
-    str, str, str
-]  # of a cell's name: `methods`, `vary` or `tune`; label or path; value as text
+Axes = Sequence[str] | Mapping[str, Sequence[Any]]
+"""`PATH=V1,V2` texts, or path -> values"""
+
+# key of `compare` -> its option on the command line
 OPTIONS = {"methods": "--methods", "vary": "--vary", "tune": "--tune"}
 
 
-class Cell(NamedTuple):
-    """One configuration of the grid."""
+class Coordinate(NamedTuple):
+    """A coordinate of a cell.
 
-    method: str  # label of the method
-    variant: (
-        str  # joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does
-    )
-    varied: dict[str, Any]  # path -> value as written
-    tuned: dict[str, Any]  # path -> value of what is tuned
-    scenario: Scenario  # as read, with all of it
-    edits: tuple[str, ...]  # what was changed in the base scenario, as `--set` takes it
-    written: (
-        Any  # the method, in the form that it was given in, with one value of what is tuned of it
-    )
+    Attributes:
+      key: the key of `compare` that it comes from, `methods`, `vary` or `tune`.
+      name: the label of the method, or the path.
+      value: the value of the path as text; empty for a method.
+    """
+
+    key: str
+    name: str
+    value: str
+
+    @property
+    def is_method(self) -> bool:
+        """Whether it is the method."""
+        return self.key == "methods"
+
+    @property
+    def text(self) -> str:
+        """The coordinate in words: `krum(f=8)` or `cohort.size=5`."""
+        return self.name if self.is_method else f"{self.name}={self.value}"
+
+
+class Cell(NamedTuple):
+    """One configuration of the grid.
+
+    Attributes:
+      method: the label of the method.
+      variant: the variation as a label, `data.partition.alpha=0.1`; empty if nothing varies.
+      varied: path -> value of what varies.
+      tuned: path -> value of what is tuned.
+      scenario: the scenario of the cell.
+      edits: what was changed in the base scenario, as `PATH=VALUE` texts of `--set`.
+      written: the method in the form in which it was given, with one value of what is tuned.
+    """
+
+    method: str
+    variant: str
+    varied: dict[str, Any]
+    tuned: dict[str, Any]
+    scenario: Scenario
+    edits: tuple[str, ...]
+    written: Any
 
     @property
     def who(self) -> dict[str, Any]:
-        """First columns of its rows."""
-        variant = {"variant": self.variant, **self.varied} if self.varied else {}
-        tuned = {"tuned": joined(self.tuned), **self.tuned} if self.tuned else {}
-        return {"method": self.method, **variant, **tuned}
+        """The first columns of its rows."""
+        columns: dict[str, Any] = {"method": self.method}
+        if self.varied:
+            columns |= {"variant": self.variant, **self.varied}
+        if self.tuned:
+            columns |= {"tuned": joined(self.tuned), **self.tuned}
+        return columns
 
     @property
     def corner(self) -> "Corner":
-        """Its place in the grid."""
-        return Corner(self.method, self.written, _as_text(self.varied), _as_text(self.tuned))
+        """Its position in the grid."""
+        return Corner(
+            method=self.method,
+            definition=self.written,
+            varied={path: text_of(value) for path, value in self.varied.items()},
+            tuned={path: text_of(value) for path, value in self.tuned.items()},
+        )
 
 
 class Corner(NamedTuple):
-    """The place of a cell in the grid."""
+    """The position of a cell in the grid, which is known before its scenario is read.
 
-    method: str  # label of the method
-    written: Any  # the method, with one value of what is tuned of it
-    varied: dict[str, str]  # path -> value as text for `--set`
-    tuned: dict[str, str]  # likewise
+    Attributes:
+      method: the label of the method.
+      definition: the method itself, with one value of what is tuned.
+      varied: path -> value as text of what varies.
+      tuned: path -> value as text of what is tuned.
+    """
+
+    method: str
+    definition: Any
+    varied: dict[str, str]
+    tuned: dict[str, str]
 
     def cell(self, scenario: Scenario, edits: tuple[str, ...]) -> Cell:
-        """The cell that stands there, of the scenario that was read with these edits."""
+        """Return the cell at this position, given its scenario and the edits it was read with."""
         return Cell(
             method=self.method,
             variant=joined(self.varied),
@@ -61,69 +111,77 @@ class Corner(NamedTuple):
             tuned={path: value_of(text) for path, text in self.tuned.items()},
             scenario=scenario,
             edits=edits,
-            written=self.written,
+            written=self.definition,
         )
 
     @property
-    def parts(self) -> list[Part]:
-        """The parts of its name: the method first, then what varies, then what is tuned."""
-        varied = [("vary", path, str(text)) for path, text in self.varied.items()]
-        tuned = [("tune", path, str(text)) for path, text in self.tuned.items()]
-        return [("methods", self.method, ""), *varied, *tuned]
+    def coordinates(self) -> list[Coordinate]:
+        """Its coordinates: the method, then what varies, then what is tuned."""
+        method = Coordinate("methods", self.method, "")
+        varied = [Coordinate("vary", path, str(text)) for path, text in self.varied.items()]
+        tuned = [Coordinate("tune", path, str(text)) for path, text in self.tuned.items()]
+        return [method, *varied, *tuned]
 
 
 class Refused(NamedTuple):
-    """A cell that cannot be, and why."""
+    """A cell that cannot be run, and why."""
 
     corner: Corner
     problem: Problem
 
 
 class Places(NamedTuple):
-    """Where the parts of a cell's name stand."""
+    """Where the coordinates of cells are given: in the scenario, or on the command line.
+
+    Attributes:
+      document: the document of the scenario.
+      options: key of `compare` -> the option that replaced it.
+      labels: labels of the methods, in the order of `compare.methods`.
+      axes: `vary` and `tune`, each as path -> values.
+    """
 
     document: Document
-    options: dict[str, str]  # key of `compare` -> the option that took its place
-    labels: list[str]  # of the methods, in order
-    axes: dict[str, dict[str, Sequence[Any]]]  # `vary` and `tune`: path -> values
+    options: dict[str, str]
+    labels: list[str]
+    axes: dict[str, dict[str, Sequence[Any]]]
 
-    def problem(self, part: Part, text: str) -> Problem:
-        """A problem at the place of a part of a cell's name."""
-        key, name, value = part
+    def problem(self, coordinate: Coordinate, text: str) -> Problem:
+        """Return a problem at the line, or the option, where a coordinate is given."""
+        key, name, value = coordinate
         if key in self.options:
             return Problem(self.options[key], text)
-        if key == "methods":
+        if coordinate.is_method:
             return problem_at(self.document, ("compare", "methods", self.labels.index(name)), text)
-        values = [str(known) for known in self.axes[key][name]]
-        path = (
-            ("compare", key, name, values.index(value))
-            if value in values
-            else ("compare", key, name)
-        )
-        return problem_at(self.document, path, text)._replace(
-            where=f"compare.{key}.{name}{dotted(path[3:])}"
-        )
 
+        values = [str(tried) for tried in self.axes[key][name]]
+        index = (values.index(value),) if value in values else ()
+        problem = problem_at(self.document, ("compare", key, name, *index), text)
+        return problem._replace(where=f"compare.{key}.{name}{dotted(index)}")
 
-def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
-    words = {True: "true", False: "false", None: "null"}
-    return {
-        path: words[value] if value is None or isinstance(value, bool) else str(value)
-        for path, value in values.items()
-    }
+    def is_shared(self, coordinate: Coordinate) -> bool:
+        """Return whether a coordinate is a method, or of an axis that is common to all methods."""
+        return coordinate.is_method or coordinate.name in self.axes[coordinate.key]
 
 
 def joined(values: Mapping[str, Any]) -> str:
-    """Paths and values as one label."""
+    """Return paths and values as one label.
+
+    >>> joined({"cohort.size": 5, "client.lr": 0.1})
+    'cohort.size=5, client.lr=0.1'
+    """
     return ", ".join(f"{path}={value}" for path, value in values.items())
 
 
 def bare(problem: Problem, edits: Sequence[str]) -> Problem:
-    """A problem of a cell without the `--set` that made the cell of the base scenario: the cell's name says it."""
+    """Return a problem of a cell without the `--set` that made the cell: its name says that.
+
+    Args:
+      problem: the problem, as the reader of scenarios reports it.
+      edits: the edits that made the cell of the base scenario.
+    """
     for edit in edits:
-        problem = problem._replace(
-            what=problem.what.removesuffix(f" (--set {shortened(edit, 60)})")
-        )
+        suffix = f" (--set {shortened(edit, 60)})"
+        problem = problem._replace(what=problem.what.removesuffix(suffix))
     return problem
 
 
@@ -133,66 +191,97 @@ def placed(
     places: Places,
     known: Sequence[Problem] = (),
 ) -> list[Problem]:
-    """One line for each refusal, however many cells have it, at the part of their names that all of them share.
+    """Return one line per problem, however many cells have it, at the coordinate they share.
 
     Args:
-      refused: cells with what is said against them.
+      refused: the refused cells, with the problem of each.
       everywhere: all cells of the grid.
-      places: where the parts of their names stand.
-      known: what is said of the base scenario, which needs no saying again.
+      places: where their coordinates are given.
+      known: problems of the base scenario, which are not repeated.
     """
-    said = {(problem.where, problem.what) for problem in known}
-    groups: dict[tuple[str, str], list[Refused]] = {}
-    for one in refused:
-        key = (one.problem.where, one.problem.what)
-        if key not in said:
-            groups.setdefault(key, []).append(one)
-    return [_line(group, everywhere, places) for group in groups.values()]
+    reported = {(problem.where, problem.what) for problem in known}
+    groups: dict[tuple[str, str], list[Corner]] = {}
+    problems: dict[tuple[str, str], Problem] = {}
+    for corner, problem in refused:
+        key = (problem.where, problem.what)
+        if key not in reported:
+            groups.setdefault(key, []).append(corner)
+            problems.setdefault(key, problem)
+    return [_line(problems[key], corners, everywhere, places) for key, corners in groups.items()]
 
 
-def _line(group: list[Refused], everywhere: Sequence[Corner], places: Places) -> Problem:
-    """The line of cells that are refused alike."""
-    problem, first = group[0].problem, group[0].corner
-    cells = list(dict.fromkeys(tuple(one.corner.parts) for one in group))
-    if len(cells) == len(everywhere) > 1:
-        axes = [
-            part for part in first.parts if part[0] != "methods" and part[1] in places.axes[part[0]]
-        ]
-        axis = next((part for part in axes if _about(part[1], problem.where)), None)
-        return (
-            problem
-            if axis is None
-            else places.problem((*axis[:2], ""), f"{problem.where}: {problem.what}")
-        )
-    for parts in _shared(cells, places):
-        if sum(set(parts) <= set(corner.parts) for corner in everywhere) == len(cells):
-            return places.problem(parts[0], _text(parts, problem, ""))
-    more = f" (and {len(cells) - 1} more cells alike)" if len(cells) > 1 else ""
-    return places.problem(first.parts[0], _text(first.parts, problem, more))
+def _line(
+    problem: Problem, corners: Sequence[Corner], everywhere: Sequence[Corner], places: Places
+) -> Problem:
+    """The line of a problem that some cells have.
+
+    Args:
+      problem: the problem.
+      corners: the cells that have it.
+      everywhere: all cells of the grid.
+      places: where their coordinates are given.
+    """
+    first = corners[0]
+    names = list(dict.fromkeys(tuple(corner.coordinates) for corner in corners))
+    if len(names) == len(everywhere) > 1:
+        return _line_of_all(problem, first, places)
+
+    # One or two coordinates that these cells have, and no others.
+    for shared in _shared(names, places):
+        count = sum(set(shared) <= set(corner.coordinates) for corner in everywhere)
+        if count == len(names):
+            return places.problem(shared[0], _text(shared, problem))
+    text = _text(first.coordinates, problem)
+    if len(names) > 1:
+        text += f" (and {len(names) - 1} more cells)"
+    return places.problem(first.coordinates[0], text)
 
 
-def _about(axis: str, where: str) -> bool:
-    """Whether a place is the path of an axis, or a part of it."""
+def _line_of_all(problem: Problem, corner: Corner, places: Places) -> Problem:
+    """The line of a problem that all cells have: at the axis it is about, or else where it was.
+
+    Args:
+      problem: the problem.
+      corner: one of the cells.
+      places: where their coordinates are given.
+    """
+    for coordinate in corner.coordinates:
+        if coordinate.is_method or not places.is_shared(coordinate):
+            continue
+        if _is_about(coordinate.name, problem.where):
+            axis = coordinate._replace(value="")
+            return places.problem(axis, f"{problem.where}: {problem.what}")
+    return problem
+
+
+def _is_about(axis: str, where: str) -> bool:
+    """Whether an axis is the section key of a problem, or lies below it."""
     return bool(where) and (axis == where or axis.startswith((f"{where}.", f"{where}[")))
 
 
-def _shared(cells: list[tuple[Part, ...]], places: Places) -> Iterator[list[Part]]:
-    """The parts that all of some cells have, one by one and in pairs; what one method alone is tuned by, beside it."""
-    shared = [part for part in cells[0] if all(part in cell for cell in cells)]
-    yield from (
-        [part] for part in shared if part[0] == "methods" or part[1] in places.axes[part[0]]
-    )
-    yield from ([one, other] for i, one in enumerate(shared) for other in shared[i + 1 :])
+def _shared(names: Sequence[tuple[Coordinate, ...]], places: Places) -> Iterator[list[Coordinate]]:
+    """The coordinates that all names have, one at a time, and then in pairs.
+
+    What one method alone is tuned by has no line of its own, so it comes only in pairs.
+    """
+    shared = [coordinate for coordinate in names[0] if all(coordinate in name for name in names)]
+    for coordinate in shared:
+        if places.is_shared(coordinate):
+            yield [coordinate]
+    for index, coordinate in enumerate(shared):
+        for other in shared[index + 1 :]:
+            yield [coordinate, other]
 
 
-def _text(parts: Sequence[Part], problem: Problem, more: str) -> str:
-    """`krum(f=8) with cohort.size=5: server[0].f: what is wrong`; of a value at its own path, the path once."""
-    names = [f"{name}={value}" if key != "methods" else name for key, name, value in parts]
-    head, *others = names
-    said = f"{head} with {', '.join(others)}" if others else head
-    where = (
-        ""
-        if any(name == problem.where for _, name, _ in parts)
-        else f"{problem.where}: " * bool(problem.where)
-    )
-    return f"{said}: {where}{problem.what}{more}"
+def _text(coordinates: Sequence[Coordinate], problem: Problem) -> str:
+    """A problem with its coordinates: `krum(f=8) with cohort.size=5: server[0].f: ...`.
+
+    If one of them is the path of the problem, that is not repeated.
+    """
+    first, *others = coordinates
+    text = first.text
+    if others:
+        text += f" with {', '.join(coordinate.text for coordinate in others)}"
+    if problem.where and all(coordinate.name != problem.where for coordinate in coordinates):
+        text += f": {problem.where}"
+    return f"{text}: {problem.what}"

@@ -1,64 +1,68 @@
-"""What sentences claim of methods, as data beside their words: so that what is claimed can be
-counted, and checked.
-"""
+"""Sentences of a verdict and the claims they make, so that claims can be counted and checked."""
 
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple, Self
 
-# kinds of claims; `docs/comparing.md` says which test stands behind each, and over what Holm's
-# adjustment runs
-BETTER = "surely better or worse than the baseline"
-WORST_CASE = "surely more under the worst attack"
+# Kinds of claims. `docs/comparing.md` says which test is behind each, and which claims Holm's
+# adjustment runs over.
+BETTER = "significantly better or worse than the baseline"
+WORST_CASE = "significantly better under the worst attack"
 SAME_SCORE = "fewer bytes or seconds at the same score"
 NONE_KEEPS = "none that costs less keeps the score"
 IN_TIME = "further in equal time"
-SOONER = "less to the target"
-HOLDS = "holds under an attack"
-FALLS = "gains something, of which half is lost"
+SOONER = "target reached at less cost"
+HOLDS = "holds up under an attack"
+FALLS = "gains from training, half of which is lost"
 APART = "worse than the best of a column"
 KINDS = (BETTER, WORST_CASE, SAME_SCORE, NONE_KEEPS, IN_TIME, SOONER, HOLDS, FALLS, APART)
 
 
-class Weight(IntEnum):
-    """How much a sentence counts, the weightiest first: what a verdict has no room for is left to
-    the tables.
+class Priority(IntEnum):
+    """How important a sentence is, the most important first.
 
-    Sentences of one weight are told together or not at all, so that of many variations none is
-    picked out.
+    Sentences of one priority are shown together or not at all, so that no variation is picked out
+    of many. What is not shown can be read elsewhere: the comments say where.
     """
 
-    HEADLINE = 0
-    BREAKDOWN = 1  # else in breakdown.csv
-    COSTS = 2  # of what the comparison is about; else in bytes.csv or seconds.csv
+    HEADLINE = 0  # always shown
+    BREAKDOWN = 1  # breakdown.csv
+
+    # costs, if they are what the comparison is about: bytes.csv or seconds.csv
+    COSTS = 2
     SAVING = 3
     TARGET = 4
-    CAUTION = 5  # what to know before anything else is read
-    WORST_CASE = 6  # else in worst.csv
-    # from here on, but for other costs and settings: else in the column `verdict`
-    SURE = 7
-    EDGE = 8  # else on stderr
-    LOST = 9
+
+    CAUTION = 5  # what to know before reading on
+    WORST_CASE = 6  # worst.csv
+    SIGNIFICANT = 7  # the column `verdict`
+    EDGE = 8  # stderr
+    LOST = 9  # the column `verdict`
+
+    # costs, if the comparison is about something else: bytes.csv or seconds.csv
     OTHER_COSTS = 10
     OTHER_SAVING = 11
     OTHER_TARGET = 12
-    UNSURE = 13
+
+    # the column `verdict`
+    UNCERTAIN = 13
     REPEATED = 14
     CHANCE = 15
     LEVEL = 16
-    SETTINGS = 17  # else in tuning.csv
+
+    SETTINGS = 17  # tuning.csv
 
 
 class Claim(NamedTuple):
-    """What a sentence is sure of: one method beside another, or by itself.
+    """A tested assertion of a sentence, about one method or about one against another.
 
     Attributes:
       kind: one of `KINDS`.
-      who: of whom it is claimed.
-      whom: beside whom; empty where it is of one method alone.
-      where: under which variation, as in the column `variant`.
-      p: of its test, adjusted over all claims of its kind that the page could have made; None where
-        only the table of which the sentence is made knew it.
+      who: the method that the claim is about.
+      whom: the method it is compared with; empty if there is none.
+      where: the variation, as in the column `variant`.
+      p: the p-value of its test, adjusted over all claims of its kind that the page could make;
+        None if only the table behind the sentence used it.
     """
 
     kind: str
@@ -69,42 +73,59 @@ class Claim(NamedTuple):
 
 
 class Sentence(str):
-    """A sentence, with its weight and what it claims; to everything else a text."""
+    """A string that also has a priority and the claims it makes.
 
-    weight: Weight
+    Attributes:
+      priority: how important it is.
+      claims: what it asserts with a test behind it; none if it only reports numbers.
+      begins_with_name: whether its first word is a name, which keeps its case.
+    """
+
+    priority: Priority
     claims: tuple[Claim, ...]
+    begins_with_name: bool
 
     def __new__(
-        cls, text: str, weight: Weight = Weight.HEADLINE, claims: Iterable[Claim] = ()
+        cls,
+        text: str,
+        priority: Priority = Priority.HEADLINE,
+        claims: Iterable[Claim] = (),
+        begins_with_name: bool = False,
     ) -> Self:
-        """Args:
-        text: of the sentence.
-        weight: how much it counts.
-        claims: what it is sure of; none where it tells numbers alone.
-        """
+        """Create a sentence; the arguments are its text and its attributes."""
         sentence = super().__new__(cls, text)
-        sentence.weight = weight
+        sentence.priority = priority
         sentence.claims = tuple(claims)
+        sentence.begins_with_name = begins_with_name
         return sentence
 
-    def behind(self, start: str, named: bool = False) -> "Sentence":
-        """The same behind what it holds for, such as `With 20 % malicious: `.
+    def after(self, prefix: str) -> "Sentence":
+        """Return the sentence after a prefix such as `With 20 % malicious: `.
 
-        Args:
-          start: what stands before it; empty: nothing.
-          named: whether it begins with a name, which stays as it is.
+        >>> Sentence("At chance level: mean.").after("With 20 % malicious: ")
+        'With 20 % malicious: at chance level: mean.'
         """
-        if not start:
+        if not prefix:
             return self
-        text = str(self) if named else f"{self[0].lower()}{self[1:]}"
-        return Sentence(f"{start}{text}", self.weight, self.claims)
+        text = str(self)
+        if not self.begins_with_name:
+            text = text[0].lower() + text[1:]
+        return Sentence(prefix + text, self.priority, self.claims)
+
+    def with_priority(self, priority: Priority) -> "Sentence":
+        """Return the sentence with another priority."""
+        return Sentence(str(self), priority, self.claims, self.begins_with_name)
 
 
-def claims_of(lines: Iterable[str]) -> list[Claim]:
-    """All that sentences claim.
+def claims_of(sentences: Iterable[str]) -> list[Claim]:
+    """Return all claims that sentences make; plain strings make none.
 
     >>> claim = Claim(BETTER, "a", "b", "", 0.01)
     >>> claims_of([Sentence("a leads.", claims=[claim]), "A note."])[0].who
     'a'
     """
-    return [claim for line in lines if isinstance(line, Sentence) for claim in line.claims]
+    claims: list[Claim] = []
+    for sentence in sentences:
+        if isinstance(sentence, Sentence):
+            claims += sentence.claims
+    return claims

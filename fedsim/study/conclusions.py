@@ -19,23 +19,31 @@ def conclusions(
     varied: Sequence[str],
     rounds: Iterable[Record] = (),
 ) -> dict[str, list[Record]]:
-    """The tables that follow from others: `compare`, `across`, `profiles`, `worst`, `breakdown`, `bytes`,
-    `seconds`.
+    """Return the rows of all tables that follow from others, by table.
+
+    These are `compare`, `across`, `profiles`, `worst`, `breakdown`, `bytes` and `seconds`.
 
     Args:
       summary: rows of `summary.csv`.
-      tuning: rows of `tuning.csv`, none where nothing was tuned.
+      tuning: rows of `tuning.csv`; none if nothing was tuned.
       baseline: label of the method that the others are compared with.
-      score: column of `summary.csv` that is compared.
-      varied: paths that vary.
+      score: the column of `summary.csv` that is compared.
+      varied: the paths that vary.
       rounds: rows of `rounds.csv`.
     """
     rounds = list(rounds)
-    compared = [
-        {**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)
-    ]
     scores = scores_of(summary, score)
-    together = {"across": across(scores, score), "profiles": profiles(scores, score)}
-    attacked = {"worst": worst_cases(summary, score), "breakdown": breakdowns(compared, rounds)}
-    spent = {axis.table: costs(axis, summary, rounds, score, varied) for axis in AXES}
-    return {"compare": compared, **together, **attacked, **spent}
+    compared = []
+    for row in against(summary, baseline, score, varied):
+        compared.append({**row, **sensitivity(row, tuning)})
+
+    tables = {
+        "compare": compared,
+        "across": across(scores, score),
+        "profiles": profiles(scores, score),
+        "worst": worst_cases(summary, score),
+        "breakdown": breakdowns(compared, rounds),
+    }
+    for axis in AXES:
+        tables[axis.table] = costs(axis, summary, rounds, score, varied)
+    return tables

@@ -1,4 +1,4 @@
-"""What a score is set against: the bytes that were sent for it, or the virtual seconds that it took."""
+"""Axes of cost: what a score is set against, the bytes or the virtual seconds spent on it."""
 
 import math
 import re
@@ -7,23 +7,32 @@ from typing import Any, NamedTuple
 
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.methods import text_of
-from fedsim.study.words import codec_axes
+from fedsim.study.words import codec_axes, path_and_value
 
-UP, DOWN, SECONDS = "up_per_client_round", "down_per_client_round", "virtual_seconds"
-TIMED = re.compile(
-    r"schedule\b|fleet\.(deadline|partial_work|over_select)\b"
-)  # paths that decide how long a round is
-WORK = re.compile(r"cohort\b|client\.(steps|epochs|batch)\b")  # or how much is done in it
+UP = "up_per_client_round"
+DOWN = "down_per_client_round"
+SECONDS = "virtual_seconds"
+
+# Paths that decide how long a round is, and how much is done in it.
+TIMED = re.compile(r"schedule\b|fleet\.(deadline|partial_work|over_select)\b")
+WORK = re.compile(r"cohort\b|client\.(steps|epochs|batch)\b")
+
+# Paths that make the virtual clock one of machines; without them a second is a local step.
+CLOCKED = re.compile(r"schedule\b|fleet\.(speed|links|deadline)\b")
+CLOCK_KEYS = ("speed", "links", "deadline")  # of the section `fleet`
+
+BYTE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+NEARLY = 0.9999  # of a unit: the least number of bytes that is shown in it
 
 
 class Way(NamedTuple):
     """One way to count what was spent.
 
     Attributes:
-      columns: of the table, whose sum is the cost of a row.
-      grown: of `rounds.csv`, whose sum grows over the rounds.
+      columns: columns of the table, whose sum is the cost of a row.
+      grown: columns of `rounds.csv`, whose sum grows over the rounds.
       words: what is counted.
-      of: whose the cost of a row is, as it stands behind `words`.
+      of: what the cost of a row covers, to follow `words`.
     """
 
     columns: tuple[str, ...]
@@ -36,23 +45,23 @@ class Axis(NamedTuple):
     """What a score is set against.
 
     Attributes:
-      table: that holds it, without `.csv`.
-      title: of its section of a page.
-      ways: in which rows may differ.
-      several: the way that counts where they differ in more than one.
-      target: column of `summary.csv`, and of the table: what was spent by the target.
-      target_title: of its column for readers.
+      table: the table that holds it, without `.csv`.
+      title: the title of its section of a page.
+      ways: the ways in which rows may differ.
+      several: the way that counts if they differ in more than one.
+      target: the column of `summary.csv`, and of the table: what was spent to reach the target.
+      target_title: the title of that column for readers.
       noun: what is counted.
-      so_far: behind the words of a way, on the axis of what grows over the rounds.
-      verb: what a method does with it, of several and of one.
-      note: below the title of a table.
+      so_far: follows the words of a way, on an axis of what grows over the rounds.
+      verb: what several methods do with it, and what one does.
+      note: the note below a table.
       about: what the numbers of a page are.
       by_target: what the median is of.
-      unit: in which the target is written.
-      amount: a number of it, in words.
-      tick: a number of it, on an axis.
-      compared: variations -> paths along which rows are compared with each other.
-      equal: whether scores are compared at an equal amount too.
+      unit: the unit in which the target is given.
+      amount: returns a number of it in a sentence.
+      tick: returns a number of it on an axis.
+      compared: returns, for variations, the paths along which rows are compared with each other.
+      equal: whether scores are also compared at an equal amount.
     """
 
     table: str
@@ -75,32 +84,58 @@ class Axis(NamedTuple):
 
 
 WAYS = {
-    "up": Way((UP,), ("bytes_up",), "bytes up", " of a client in a round"),
-    "down": Way((DOWN,), ("bytes_down",), "bytes down", " of a client in a round"),
-    "both": Way(
-        (UP, DOWN), ("bytes_up", "bytes_down"), "bytes, both ways", " of a client in a round"
+    "up": Way(
+        columns=(UP,),
+        grown=("bytes_up",),
+        words="bytes up",
+        of=" of a client in a round",
     ),
-    "seconds": Way((SECONDS,), (SECONDS,), "virtual seconds", " to the end of a run"),
+    "down": Way(
+        columns=(DOWN,),
+        grown=("bytes_down",),
+        words="bytes down",
+        of=" of a client in a round",
+    ),
+    "both": Way(
+        columns=(UP, DOWN),
+        grown=("bytes_up", "bytes_down"),
+        words="bytes, both ways",
+        of=" of a client in a round",
+    ),
+    "seconds": Way(
+        columns=(SECONDS,),
+        grown=(SECONDS,),
+        words="virtual seconds",
+        of=" to the end of a run",
+    ),
 }
 
 
 def in_bytes(count: float) -> str:
-    """Bytes on an axis.
+    """Return a number of bytes for the tick of an axis.
 
     >>> in_bytes(1500.0), in_bytes(2e6), in_bytes(40), in_bytes(0)
     ('1.5 kB', '2 MB', '40 B', '0')
     """
     if count == 0:
         return "0"
-    unit, size = next(
-        (u for u in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if abs(count) >= 0.9999 * u[1]),
-        ("B", 1.0),
-    )
-    return f"{count / size:.3g} {unit}"
+    for unit, size in BYTE_UNITS:
+        if abs(count) >= NEARLY * size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.3g} B"
+
+
+def in_megabytes(count: float) -> str:
+    """Return a number of bytes in a sentence.
+
+    >>> in_megabytes(200_000.0), in_megabytes(math.inf)
+    ('0.2 MB', '∞')
+    """
+    return f"{count / 1e6:.3g} MB" if math.isfinite(count) else "∞"
 
 
 def in_seconds(value: float) -> str:
-    """Virtual seconds.
+    """Return virtual seconds for the tick of an axis.
 
     >>> in_seconds(0.25), in_seconds(99.0), in_seconds(12345.6), in_seconds(0)
     ('0.25 s', '99 s', '12,346 s', '0')
@@ -110,20 +145,29 @@ def in_seconds(value: float) -> str:
     return f"{value:,.0f} s" if abs(value) >= 100 else f"{value:.3g} s"
 
 
-def time_axes(variants: Iterable[str]) -> set[str]:
-    """Paths that vary and decide how long a round is, or how much is done in it.
+def in_finite_seconds(value: float) -> str:
+    """Return virtual seconds in a sentence.
 
-    >>> sorted(time_axes(["fleet.deadline=3, client.lr=0.1, fleet.speed=pareto", "client.epochs=2"]))
+    >>> in_finite_seconds(6.0), in_finite_seconds(math.inf)
+    ('6 s', '∞')
+    """
+    return in_seconds(value) if math.isfinite(value) else "∞"
+
+
+def time_axes(variants: Iterable[str]) -> set[str]:
+    """Return the paths that vary and decide how long a round is, or how much is done in it.
+
+    >>> sorted(time_axes(["fleet.deadline=3, fleet.speed=pareto", "client.epochs=2"]))
     ['client.epochs', 'fleet.deadline']
     """
-    variants = list(variants)
-    paths = {
-        part.partition("=")[0].strip()
-        for variant in variants
-        if variant
-        for part in top_level(variant)
-    }
-    return codec_axes(variants) | {path for path in paths if TIMED.match(path) or WORK.match(path)}
+    labels = list(variants)
+    paths = codec_axes(labels)
+    for label in labels:
+        for setting in top_level(label):
+            path, _ = path_and_value(setting)
+            if TIMED.match(path) or WORK.match(path):
+                paths.add(path)
+    return paths
 
 
 BYTES = Axis(
@@ -140,7 +184,7 @@ BYTES = Axis(
     about="Bytes of a client in a round, means over the seeds",
     by_target="bytes to the target, both ways together,",
     unit=1e6,
-    amount=lambda count: f"{count / 1e6:.3g} MB" if math.isfinite(count) else "without bound",
+    amount=in_megabytes,
     tick=in_bytes,
     compared=codec_axes,
 )
@@ -155,11 +199,13 @@ TIME = Axis(
     so_far=" since the start",
     verb=("take", "takes"),
     note="Seconds are those of the virtual clock to the end of a run.",
-    about="Seconds of the virtual clock to the end of a run, means over the seeds; in equal time: the score when the first "
-    "run of a seed ends",
+    about=(
+        "Seconds of the virtual clock to the end of a run, means over the seeds; in equal time: "
+        "the score when the first run of a seed ends"
+    ),
     by_target="seconds to the target",
     unit=1.0,
-    amount=lambda value: in_seconds(value) if math.isfinite(value) else "without bound",
+    amount=in_finite_seconds,
     tick=in_seconds,
     compared=time_axes,
     equal=True,
@@ -168,46 +214,49 @@ AXES = (BYTES, TIME)
 
 
 def leads(axis: Axis, scenario: Mapping[str, Any] | None) -> bool:
-    """Whether an axis is what a comparison is about: codecs, or what decides how long a round is, vary or differ by method.
+    """Return whether an axis is what a comparison is about.
 
-    >>> leads(BYTES, {"compare": {"methods": [{"method": "fedavg", "set": {"wire": [{"kind": "top_k", "k": 5}]}}]}})
+    Bytes are if codecs vary or differ by method; time is if what decides how long a round is does.
+
+    >>> wire = [{"kind": "top_k", "k": 5}]
+    >>> leads(BYTES, {"compare": {"methods": [{"method": "fedavg", "set": {"wire": wire}}]}})
     True
     >>> [leads(axis, {"compare": {"vary": {"fleet.deadline": [1, 2]}}}) for axis in (BYTES, TIME)]
     [False, True]
     """
     changes = _changes(scenario)
-    return (
-        any(TIMED.match(change) for change in changes)
-        if axis is TIME
-        else bool(codec_axes(changes))
-    )
+    if axis is TIME:
+        return any(TIMED.match(change) for change in changes)
+    return bool(codec_axes(changes))
 
 
 def timed(scenario: Mapping[str, Any] | None) -> bool:
-    """Whether machines or a schedule decide how long rounds take; else a second of the virtual clock is a local step.
+    """Return whether machines or a schedule decide how long rounds take.
+
+    If not, a second of the virtual clock is a local step.
 
     >>> timed({"fleet": {"deadline": 3.0}}), timed({"fleet": {"malicious": 0.1}}), timed(None)
     (True, False, False)
     """
     scenario = scenario or {}
+    schedule = scenario.get("schedule") or {}
     fleet = scenario.get("fleet") or {}
-    kind = (scenario.get("schedule") or {}).get("kind", "sync")
-    return (
-        kind != "sync"
-        or any(fleet.get(key) is not None for key in ("speed", "links", "deadline"))
-        or any(
-            re.match(r"schedule\b|fleet\.(speed|links|deadline)\b", change)
-            for change in _changes(scenario)
-        )
-    )
+    if schedule.get("kind", "sync") != "sync":
+        return True
+    if any(fleet.get(key) is not None for key in CLOCK_KEYS):
+        return True
+    return any(CLOCKED.match(change) for change in _changes(scenario))
 
 
 def _changes(scenario: Mapping[str, Any] | None) -> list[str]:
-    """Everything that a comparison changes, as `PATH=VALUE`."""
+    """Everything that a comparison changes in its scenario, as `PATH=VALUE`."""
     compare = (scenario or {}).get("compare") or {}
-    methods = [method for method in compare.get("methods") or [] if isinstance(method, Mapping)]
-    changes: list[tuple[str, Sequence[Any]]] = [*(compare.get("vary") or {}).items()]
-    changes += [
-        (path, [value]) for method in methods for path, value in (method.get("set") or {}).items()
-    ]
-    return [f"{path}={text_of(value)}" for path, values in changes for value in values]
+    varied: Mapping[str, Sequence[Any]] = compare.get("vary") or {}
+    changes = []
+    for path, values in varied.items():
+        changes += [f"{path}={text_of(value)}" for value in values]
+    for method in compare.get("methods") or []:
+        if isinstance(method, Mapping):
+            edits = method.get("set") or {}
+            changes += [f"{path}={text_of(value)}" for path, value in edits.items()]
+    return changes

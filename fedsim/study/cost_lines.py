@@ -1,14 +1,14 @@
-"""The rows of `bytes.csv` and `seconds.csv` in sentences."""
+"""Sentences from `bytes.csv` and `seconds.csv`: what costs less, and at which score."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Sentence, Weight
+from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Priority, Sentence
 from fedsim.study.cost_axes import AXES, WAYS, Axis, leads
 from fedsim.study.cost_tests import (
-    Beside,
     Group,
+    RowTest,
     cost_groups,
     further_in_time,
     nothing_kept,
@@ -21,17 +21,26 @@ from fedsim.study.findings import Findings
 from fedsim.study.pairing import SURE
 from fedsim.study.statistics import Paired
 from fedsim.study.summary import Record, in_words, is_share
+from fedsim.study.words import count, difference_in_words, others_of
 
-LEAST = 1.05  # times fewer seconds that are worth a sentence
+LEAST_SAVING = 1.05  # how many times fewer seconds are worth a sentence
 
 FEWER = "{row} {verb} {times} times fewer {counted} than {reference}"
 SAME = (
-    "{fewer} at {metric} {score} against {other} "
-    "({difference}; not {margin:.3g} worse, p = {p:.2g} after Holm)."
+    "{fewer} at {metric} {score}, against {other} "
+    "({difference}; less than {margin:.3g} worse, p = {p:.2g} after Holm)."
 )
 UNSURE = "{fewer}; its {metric}, {score} against {other}, {doubt} ({difference})."
-NONE_DOES = "None of the {count} that {verb}"
-THE_ONE_DOES_NOT = "None that {verb}"
+NO_DIFFERENCE = "no finite difference"
+NO_INTERVAL = "has no interval to be judged by"
+MAY_COST = "does not differ significantly: it may be up to {loss} worse"
+SAME_UNDER_ALL = (
+    "is the same under all {seeds} seeds, too few to show that it is less than {margin:.3g} worse"
+)
+BETTER_BY_INTERVAL = "is better by the 95 % interval, but not after Holm"
+
+NONE_OF_SEVERAL = "None of the {count} that {verb}"
+NONE_OF_ONE = "None that {verb}"
 NOTHING_KEPT = (
     "{none} fewer {counted} than {reference} keeps its {metric}, {score} (p = {p:.2g} after Holm)."
 )
@@ -39,150 +48,149 @@ NOTHING_SHOWN = (
     "{none} fewer {counted} than {reference} is shown to keep its {metric}, {score}, "
     "within {margin:.3g}."
 )
+
 FURTHEST = (
-    "In equal time, until the first run of a seed ends, {row} comes furthest, to {metric} {score}; "
-    "{other}: {other_score} ({apart}{sure})."
+    "In equal time (until the first run of each seed ends), {row} gets furthest: "
+    "{metric} {score}; {other}: {other_score} ({certainty})."
 )
 NONE_SOONER = (
-    "To the target none takes fewer {noun} than {row}: {least} in the median, "
-    "surely fewer than {sure} of {others}."
+    "To reach the target, no other needs fewer {noun} than {row}: "
+    "a median of {least}, significantly fewer than {others}."
 )
-SOONEST = "To the target {row} takes fewest {noun}, {least} in the median; {reference}: {against}, {sure}."
-SURELY = "p = {:.2g} after Holm"
-NOT_SURE = "which is not sure"
+NONE_SOONER_UNSURE = (
+    "To reach the target, no other needs fewer {noun} than {row}: "
+    "a median of {least}, not significantly fewer than any other."
+)
+SOONEST = (
+    "To reach the target, {row} needs the fewest {noun}: a median of {least}; "
+    "{reference}: {against}, {certainty}."
+)
+NOT_REACHED = "reached in {reached} of {seeds}"
+SIGNIFICANT = "p = {:.2g} after Holm"
+NOT_SIGNIFICANT = "not significant"
 
-OTHER = {  # weight of what the comparison is about -> of other costs
-    Weight.COSTS: Weight.OTHER_COSTS,
-    Weight.SAVING: Weight.OTHER_SAVING,
-    Weight.TARGET: Weight.OTHER_TARGET,
+# priority of a sentence about costs, if they are what the comparison is about -> if they are not
+OTHER = {
+    Priority.COSTS: Priority.OTHER_COSTS,
+    Priority.SAVING: Priority.OTHER_SAVING,
+    Priority.TARGET: Priority.OTHER_TARGET,
 }
 
 
-class Tested(NamedTuple):
-    """The tests of a group, each adjusted over the whole page, by the place of the row that is
-    beside the reference.
+class Tests(NamedTuple):
+    """The tests of a group, adjusted over the whole page; by the index of the row that is tested.
 
     Attributes:
-      same: whether a row that costs less scores the same.
-      worse: the p of all of these scoring less; None where it is not asked.
-      in_time: whether a row is at another score in equal time.
-      sooner: whether a row needs another amount to the target.
+      same: whether a row that costs less has the same score as the reference.
+      worse: the p-value of all such rows scoring less; None if it was not tested.
+      in_time: whether a row has another score at an equal time.
+      sooner: whether a row spends another amount to reach the target.
     """
 
-    same: Mapping[int, Beside]
+    same: Mapping[int, RowTest]
     worse: float | None
-    in_time: Mapping[int, Beside]
-    sooner: Mapping[int, Beside]
+    in_time: Mapping[int, RowTest]
+    sooner: Mapping[int, RowTest]
 
 
-def cost_lines(found: Findings) -> dict[Axis, list[Sentence]]:
-    """The tables of costs in sentences: what can be saved at the baseline's score, who is best in
-    equal time, and who needs least to the target. Of seconds there are none where a second is a
-    local step.
+def cost_lines(findings: Findings) -> dict[Axis, list[Sentence]]:
+    """Return the sentences about costs, by axis.
 
-    Args:
-      found: what the comparison came to; Holm's adjustment runs over all tables of costs that it
-        has.
+    They say who is best in equal time, what can be saved at the score of the baseline, and who
+    spends least to reach the target. There are none about seconds if a second is a local step.
     """
-    page = cost_groups(found)
-    same = same_scores(page, found.scenario)
-    worse = nothing_kept(page, found.scenario)
+    page = cost_groups(findings)
+    same = same_scores(page, findings.scenario)
+    worse = nothing_kept(page, findings.scenario)
     in_time = further_in_time(page)
-    least = sooner(page)
+    to_target = sooner(page)
+
     lines: dict[Axis, list[Sentence]] = {axis: [] for axis in AXES}
     for number, group in enumerate(page):
-        parts = [
-            {one.place: one for one in tests if one.group == number}
-            for tests in (same, in_time, least)
-        ]
-        tested = Tested(parts[0], worse.get(number), parts[1], parts[2])
-        leading = leads(group.axis, found.scenario)
-        for line in _sentences(group, tested, tells_savings(group.axis, found.scenario)):
-            weighed = line if leading else Sentence(line, OTHER[line.weight], line.claims)
-            named = not line.startswith(("None ", "To ", "In equal "))
-            lines[group.axis].append(weighed.behind(found.start_of(group.rest), named))
+        tests = Tests(
+            same=_of_group(number, same),
+            worse=worse.get(number),
+            in_time=_of_group(number, in_time),
+            sooner=_of_group(number, to_target),
+        )
+        group_lines = _in_equal_time(group, tests)
+        if tells_savings(group.axis, findings.scenario):
+            group_lines += _saved(group, tests)
+        group_lines += _soonest(group, tests)
+
+        is_topic = leads(group.axis, findings.scenario)
+        prefix = findings.prefix(group.rest)
+        for line in group_lines:
+            if not is_topic:
+                line = line.with_priority(OTHER[line.priority])
+            lines[group.axis].append(line.after(prefix))
     return lines
 
 
-def _sentences(group: Group, tested: Tested, savings: bool) -> Iterator[Sentence]:
-    """All about one group.
+def _of_group(number: int, tests: Sequence[RowTest]) -> dict[int, RowTest]:
+    """The tests of one group by the index of the row."""
+    return {test.row: test for test in tests if test.group == number}
 
-    Args:
-      group: of rows that are compared.
-      tested: its tests.
-      savings: whether what can be saved is told.
+
+def _saved(group: Group, tests: Tests) -> list[Sentence]:
+    """What can be saved: a sentence, or none.
+
+    It is about the cheapest row among those with the same score as the reference, or else among
+    those that may have it; or else it is that no row has.
     """
-    yield from _in_equal_time(group, tested)
-    if savings:
-        yield from _saved(group, tested)
-    yield from _soonest(group, tested)
+    same = [test for test in tests.same.values() if test.significant]
+    maybe = [test for test in tests.same.values() if _may_be_level(test)]
+    if not same and not maybe:
+        if group.cheaper and not group.axis.equal:
+            return [_none_keeps(group, tests)]
+        return []
+
+    cheapest = min(same or maybe, key=lambda test: cost(group.rows[test.row], group.way))
+    if group.axis.equal and not _is_worth_it(group, cheapest):
+        return []
+    if same:
+        return [_same(group, cheapest)]
+    return [_unsure(group, cheapest)]
 
 
-def _saved(group: Group, tested: Tested) -> Iterator[Sentence]:
-    """The row that costs least among those that surely keep the reference's score; else one that
-    may; else that none does.
+def _is_worth_it(group: Group, test: RowTest) -> bool:
+    """Whether a row costs so much less than the reference that it is worth a sentence."""
+    cheaper = cost(group.rows[test.row], group.way)
+    return cost(group.reference, group.way) >= LEAST_SAVING * cheaper
+
+
+def _may_be_level(test: RowTest) -> bool:
+    """Whether a row may be as good as the reference: its interval does not end below 0.
+
+    If there is no interval, whether its mean is not below that of the reference.
     """
-    spends = lambda one: cost(group.rows[one.place], group.way)
-    same = [one for one in tested.same.values() if one.sure]
-    level = [one for one in tested.same.values() if _may_be_level(one)]
-    if same or level:
-        one = min(same or level, key=spends)
-        if not group.axis.equal or _is_worth_it(group, one):
-            yield _same(group, one) if same else _unsure(group, one)
-    elif group.cheaper and not group.axis.equal:
-        yield _none_keeps(group, tested)
+    if test.gain is None:
+        return False
+    highest = test.gain if test.gain_ends is None else test.gain_ends[1]
+    return highest >= 0
 
 
-def _is_worth_it(group: Group, one: Beside) -> bool:
-    """Whether a row costs so much less that it is worth a sentence."""
-    return cost(group.reference, group.way) >= LEAST * cost(group.rows[one.place], group.way)
+def _same(group: Group, test: RowTest) -> Sentence:
+    """A row costs less than the reference, and scores at most the margin less."""
+    text = SAME.format(**_score_fields(group, test), margin=group.margin, p=test.p)
+    claim = _claim(SAME_SCORE, group, group.rows[test.row], group.reference, test.p)
+    return Sentence(text, Priority.SAVING, [claim], begins_with_name=True)
 
 
-def _same(group: Group, one: Beside) -> Sentence:
-    """A row that costs less and surely scores at most the margin less."""
-    text = SAME.format(**_compared(group, one), margin=group.margin, p=one.p)
-    claim = _claim(SAME_SCORE, group, group.rows[one.place], group.reference, one.p)
-    return Sentence(text, Weight.SAVING, [claim])
+def _unsure(group: Group, test: RowTest) -> Sentence:
+    """A row costs less than the reference; its score is not shown to be the same, or worse."""
+    text = UNSURE.format(**_score_fields(group, test), doubt=_doubt(group, test))
+    return Sentence(text, Priority.SAVING, begins_with_name=True)
 
 
-def _claim(kind: str, group: Group, row: Record, beside: Record, p: float | None) -> Claim:
-    """What is claimed of a row beside another."""
-    return Claim(kind, group.name(row), group.name(beside), group.rest, p or 0.0)
-
-
-def _unsure(group: Group, one: Beside) -> Sentence:
-    """A row that costs less, and whose score is neither surely the same nor clearly worse."""
-    return Sentence(UNSURE.format(**_compared(group, one), doubt=_doubt(group, one)), Weight.SAVING)
-
-
-def _none_keeps(group: Group, tested: Tested) -> Sentence:
-    """That no row that costs less keeps the reference's score, or is shown to."""
-    many, single = group.axis.verb
-    count = len(group.cheaper)
-    none = THE_ONE_DOES_NOT.format(verb=single)
-    if count > 1:
-        none = NONE_DOES.format(count=count, verb=many)
-    told = {
-        "none": none,
-        "counted": _counted(group),
-        "reference": group.name(group.reference),
-        "metric": in_words(group.metric),
-        "score": _text(group, group.reference["mean"]),
-    }
-    if tested.worse is not None and tested.worse < SURE:
-        claim = Claim(NONE_KEEPS, "", group.name(group.reference), group.rest, tested.worse)
-        return Sentence(NOTHING_KEPT.format(**told, p=tested.worse), Weight.SAVING, [claim])
-    return Sentence(NOTHING_SHOWN.format(**told, margin=group.margin), Weight.SAVING)
-
-
-def _compared(group: Group, one: Beside) -> dict[str, str]:
-    """A row that costs less beside the reference: `top_k sends 40 times fewer bytes up than dense`,
-    and both scores.
-    """
-    row, reference = group.rows[one.place], group.reference
+def _score_fields(group: Group, test: RowTest) -> dict[str, str]:
+    """The fields of a sentence about a row that costs less than the reference."""
+    row = group.rows[test.row]
+    reference = group.reference
+    _, sends = group.axis.verb
     fewer = FEWER.format(
         row=group.name(row),
-        verb=group.axis.verb[1],
+        verb=sends,
         times=_times(reference, row, group.way),
         counted=_counted(group),
         reference=group.name(reference),
@@ -190,144 +198,201 @@ def _compared(group: Group, one: Beside) -> dict[str, str]:
     return {
         "fewer": fewer,
         "metric": in_words(group.metric),
-        "score": _text(group, row["mean"]),
-        "other": _text(group, reference["mean"]),
-        "difference": _difference(one.numbers),
+        "score": _score(group, row["mean"]),
+        "other": _score(group, reference["mean"]),
+        "difference": _difference(test.numbers),
     }
 
 
-def _doubt(group: Group, one: Beside) -> str:
-    """Why a score does not surely count as the same."""
-    if one.gain_ends is None or one.numbers is None:
-        return "cannot be told apart"
-    low, high = one.gain_ends
+def _doubt(group: Group, test: RowTest) -> str:
+    """Why a score does not count as the same."""
+    if test.gain_ends is None or test.numbers is None:
+        return NO_INTERVAL
+    low, high = test.gain_ends
     if low == high:
-        seeds = one.numbers.seeds
-        return f"is the same under all {seeds} seeds, too few to be sure of {group.margin:.3g}"
+        return SAME_UNDER_ALL.format(seeds=test.numbers.seeds, margin=group.margin)
     if low >= 0:
-        return "is better by its own 95 % interval, not after Holm"
+        return BETTER_BY_INTERVAL
     loss = f"{100 * -low:.3g} points" if is_share(group.metric) else f"{-low:.3g}"
-    return f"cannot be told apart: it may cost up to {loss}"
+    return MAY_COST.format(loss=loss)
 
 
-def _may_be_level(one: Beside) -> bool:
-    """Whether the interval of a gain does not end below 0; of one without an interval, likewise."""
-    if one.gain is None:
-        return False
-    return (one.gain if one.gain_ends is None else one.gain_ends[1]) >= 0
+def _none_keeps(group: Group, tests: Tests) -> Sentence:
+    """No row that costs less than the reference keeps its score, or is shown to."""
+    send, sends = group.axis.verb
+    cheaper = len(group.cheaper)
+    if cheaper > 1:
+        none = NONE_OF_SEVERAL.format(count=cheaper, verb=send)
+    else:
+        none = NONE_OF_ONE.format(verb=sends)
+    fields = {
+        "none": none,
+        "counted": _counted(group),
+        "reference": group.name(group.reference),
+        "metric": in_words(group.metric),
+        "score": _score(group, group.reference["mean"]),
+    }
+    if tests.worse is None or tests.worse >= SURE:
+        return Sentence(NOTHING_SHOWN.format(**fields, margin=group.margin), Priority.SAVING)
+    claim = Claim(NONE_KEEPS, "", group.name(group.reference), group.rest, tests.worse)
+    return Sentence(NOTHING_KEPT.format(**fields, p=tests.worse), Priority.SAVING, [claim])
+
+
+def _in_equal_time(group: Group, tests: Tests) -> list[Sentence]:
+    """Which row is best at an equal time, and whether that is significant: a sentence, or none."""
+    pair = _best_and_other(group)
+    if pair is None:
+        return []
+    best, other = pair
+    test = tests.in_time.get(best)
+    if best == group.reference_index:
+        other_test = tests.in_time.get(other)
+        test = None if other_test is None else other_test.reversed()
+
+    row = group.rows[best]
+    other_row = group.rows[other]
+    certainty, claims = _certainty(group, test, IN_TIME, row, other_row)
+    if test is not None and test.numbers is not None:
+        certainty = f"{_difference(test.numbers)}; {certainty}"
+    text = FURTHEST.format(
+        row=group.name(row),
+        metric=in_words(group.metric),
+        score=_score(group, row["in_time"]),
+        other=group.name(other_row),
+        other_score=_score(group, other_row["in_time"]),
+        certainty=certainty,
+    )
+    return [Sentence(text, Priority.COSTS, claims)]
+
+
+def _best_and_other(group: Group) -> tuple[int, int] | None:
+    """The indices of the best row at an equal time, and of the row it is compared with.
+
+    That is the reference, or the next best row if the reference is the best or has no score. None
+    if fewer than two rows have a score.
+    """
+    scored = [index for index, row in enumerate(group.rows) if row.get("in_time") is not None]
+    if len(scored) < 2 or not group.in_time:
+        return None
+
+    def gain(index: int) -> float:
+        score = group.rows[index]["in_time"]
+        return score if group.rising else -score
+
+    best = max(scored, key=gain)
+    if best != group.reference_index and group.reference_index in scored:
+        return best, group.reference_index
+    scored.remove(best)
+    return best, max(scored, key=gain)
+
+
+def _soonest(group: Group, tests: Tests) -> list[Sentence]:
+    """Which row spends least to reach the target, and whether that is significant; or nothing."""
+    target = group.axis.target
+    finite = []
+    for index, row in enumerate(group.rows):
+        if row.get(target) is not None and math.isfinite(row[target]):
+            finite.append(index)
+    if not finite:
+        return []
+    first = min(finite, key=lambda index: group.rows[index][target])
+    if first == group.reference_index:
+        return [_reference_is_soonest(group, tests)]
+
+    row = group.rows[first]
+    reference = group.reference
+    seeds = count(reference["seeds"], "seed")
+    against = NOT_REACHED.format(reached=reference["reached"], seeds=seeds)
+    if math.isfinite(reference[target]):
+        against = _amount(group.axis, reference)
+    certainty, claims = _certainty(group, tests.sooner.get(first), SOONER, row, reference)
+    text = SOONEST.format(
+        row=group.name(row),
+        noun=group.axis.noun,
+        least=_amount(group.axis, row),
+        reference=group.name(reference),
+        against=against,
+        certainty=certainty,
+    )
+    return [Sentence(text, Priority.TARGET, claims)]
+
+
+def _reference_is_soonest(group: Group, tests: Tests) -> Sentence:
+    """No row spends less than the reference to reach the target, and how many spend more."""
+    slower = [test for test in tests.sooner.values() if test.significant and test.lean < 0]
+    template = NONE_SOONER if slower else NONE_SOONER_UNSURE
+    text = template.format(
+        row=group.name(group.reference),
+        noun=group.axis.noun,
+        least=_amount(group.axis, group.reference),
+        others=others_of(len(slower), len(group.others)),
+    )
+    claims = []
+    for test in slower:
+        claims.append(_claim(SOONER, group, group.reference, group.rows[test.row], test.p))
+    return Sentence(text, Priority.TARGET, claims)
+
+
+def _certainty(
+    group: Group, test: RowTest | None, kind: str, row: Record, other: Record
+) -> tuple[str, list[Claim]]:
+    """How sure it is that a row is better than another, in words, and as a claim.
+
+    Args:
+      group: the group of the rows.
+      test: the test of the row against the other; None if there is none.
+      kind: the kind of the claim.
+      row: the row.
+      other: the other row.
+    """
+    if test is None or not test.significant or test.lean <= 0:
+        return NOT_SIGNIFICANT, []
+    return SIGNIFICANT.format(test.p), [_claim(kind, group, row, other, test.p)]
+
+
+def _claim(kind: str, group: Group, row: Record, other: Record, p: float | None) -> Claim:
+    """A claim about a row against another."""
+    return Claim(kind, group.name(row), group.name(other), group.rest, p or 0.0)
 
 
 def _counted(group: Group) -> str:
-    """What is counted, as it stands in the middle of a sentence."""
+    """What is counted, in the middle of a sentence."""
     words = WAYS[group.way].words
     return f"{words}," if "," in words else words
 
 
-def _text(group: Group, value: float) -> str:
-    """A score."""
+def _score(group: Group, value: float) -> str:
     return f"{value:.3f}" if is_share(group.metric) else f"{value:.3g}"
 
 
 def _difference(numbers: Paired | None) -> str:
+    """A difference with its 95 % interval, as far as these exist."""
     if numbers is None or numbers.difference is None:
-        return "no difference that is a number"
-    # an interval of width 0 says nothing
-    if numbers.ci_low is None or numbers.ci_low == numbers.ci_high:
-        return f"{numbers.difference:+.3g}"
-    return f"{numbers.difference:+.3g}, 95 % {numbers.ci_low:+.3g} to {numbers.ci_high:+.3g}"
+        return NO_DIFFERENCE
+    return difference_in_words(numbers.difference, numbers.ci_low, numbers.ci_high)
 
 
 def _times(more: Record, less: Record, way: str) -> str:
-    """How many times as much one row costs as another; where both ways count, each of them as
-    well.
-    """
-    ratio = lambda one: (
-        f"{cost(more, one) / cost(less, one):.3g}" if cost(less, one) else "without bound"
-    )
-    return f"{ratio(way)} (up {ratio('up')}, down {ratio('down')})" if way == "both" else ratio(way)
+    """How many times as much one row costs as another: `40`, or `2 (up 40, down 1)`."""
+    if way != "both":
+        return _ratio(more, less, way)
+    up = _ratio(more, less, "up")
+    down = _ratio(more, less, "down")
+    return f"{_ratio(more, less, way)} (up {up}, down {down})"
 
 
-def _in_equal_time(group: Group, tested: Tested) -> Iterator[Sentence]:
-    """Which row is best when the first of them ends, and whether that is sure."""
-    known = [place for place, row in enumerate(group.rows) if row.get("in_time") is not None]
-    if len(known) < 2 or not group.in_time:
-        return
-    sign = 1 if group.rising else -1
-    reached = lambda place: sign * group.rows[place]["in_time"]
-    best = max(known, key=reached)
-    leads_itself = best == group.place  # the reference is ahead, and stands beside the next one
-    other = group.place
-    if leads_itself or group.place not in known:
-        other = max((place for place in known if place != best), key=reached)
-
-    row, beside = group.rows[best], group.rows[other]
-    test = tested.in_time.get(other if leads_itself else best)
-    ahead = test is not None and (test.lean < 0 if leads_itself else test.lean > 0)
-    sure, claims = _how_sure(group, test if ahead else None, IN_TIME, row, beside)
-    apart = ""
-    if test is not None and test.numbers is not None:
-        apart = f"{_difference(_turned(test.numbers) if leads_itself else test.numbers)}; "
-    text = FURTHEST.format(
-        row=group.name(row),
-        metric=in_words(group.metric),
-        score=_text(group, row["in_time"]),
-        other=group.name(beside),
-        other_score=_text(group, beside["in_time"]),
-        apart=apart,
-        sure=sure,
-    )
-    yield Sentence(text, Weight.COSTS, claims)
-
-
-def _turned(numbers: Paired) -> Paired:
-    """The difference of a row to the reference as that of the reference to the row."""
-    if numbers.difference is None:
-        return numbers
-    low, high = numbers.ci_low, numbers.ci_high
-    ends = {} if low is None or high is None else {"ci_low": -high, "ci_high": -low}
-    return numbers._replace(difference=-numbers.difference, **ends)
-
-
-def _how_sure(
-    group: Group, test: Beside | None, kind: str, row: Record, beside: Record
-) -> tuple[str, list[Claim]]:
-    """How sure it is that a row is before another, in words, and as a claim."""
-    if test is None or test.p is None or not test.sure:
-        return NOT_SURE, []
-    return SURELY.format(test.p), [_claim(kind, group, row, beside, test.p)]
-
-
-def _soonest(group: Group, tested: Tested) -> Iterator[Sentence]:
-    """Which row reaches the target at the least cost in the median, and whether that is sure."""
-    axis, reference = group.axis, group.reference
-    known = [place for place, row in enumerate(group.rows) if row.get(axis.target) is not None]
-    first = min(known, key=lambda place: group.rows[place][axis.target], default=None)
-    if first is None or not math.isfinite(group.rows[first][axis.target]):
-        return
-    row = group.rows[first]
-    told = {"row": group.name(row), "noun": axis.noun, "least": _amount(axis, row)}
-    if first == group.place:
-        after = [one for one in tested.sooner.values() if one.sure and one.lean < 0]
-        claims = [_claim(SOONER, group, row, group.rows[one.place], one.p) for one in after]
-        text = NONE_SOONER.format(**told, sure=len(after), others=len(group.others))
-        yield Sentence(text, Weight.TARGET, claims)
-        return
-
-    arrives = math.isfinite(reference[axis.target])
-    against = _amount(axis, reference) if arrives else f"reached by {reference['reached']}"
-    test = tested.sooner.get(first)
-    less = test if test and test.lean > 0 else None
-    sure, claims = _how_sure(group, less, SOONER, row, reference)
-    text = SOONEST.format(**told, reference=group.name(reference), against=against, sure=sure)
-    yield Sentence(text, Weight.TARGET, claims)
+def _ratio(more: Record, less: Record, way: str) -> str:
+    divisor = cost(less, way)
+    return f"{cost(more, way) / divisor:.3g}" if divisor else "∞"
 
 
 def _amount(axis: Axis, row: Record) -> str:
-    """The median of what was spent to the target, with its interval."""
-    least, low, high = axis.amount(row[axis.target]), row["target_low"], row["target_high"]
+    """The median of what was spent to reach the target, with its 95 % interval."""
+    median = axis.amount(row[axis.target])
+    low = row["target_low"]
+    high = row["target_high"]
     if low is None:
-        return least
-    ends = f"from {axis.amount(low)} on"
+        return median
     if math.isfinite(high):
-        ends = f"{axis.amount(low)} to {axis.amount(high)}"
-    return f"{least} (95 % {ends})"
+        return f"{median} (95 % CI {axis.amount(low)} to {axis.amount(high)})"
+    return f"{median} (95 % CI from {axis.amount(low)})"

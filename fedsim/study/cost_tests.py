@@ -1,5 +1,7 @@
-"""What is tested of scores beside what they cost: every kind of claim over all that a page could
-make of it.
+"""Tests of scores and their costs, each adjusted over all claims of its kind on a page.
+
+A page has groups of rows that are compared with each other. In every group the other rows are
+compared with a reference, the most expensive row of the baseline.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -10,21 +12,20 @@ import numpy as np
 
 from fedsim.study.cost_axes import AXES, TIME, Axis, leads, timed
 from fedsim.study.costs import (
+    Runs,
     cost,
-    courses_of,
     direction,
     equal_scores,
     groups,
     name_of,
     reference_of,
     runs_of,
-    who_of,
 )
 from fedsim.study.findings import Findings
 from fedsim.study.margin import margin_of
 from fedsim.study.pairing import SURE
-from fedsim.study.standings import seed_scores
-from fedsim.study.statistics import Paired, at_least, differ, differences, holm, paired
+from fedsim.study.standings import seed_scores, shared_scores
+from fedsim.study.statistics import Paired, differences, holm, p_different, p_mean_above, paired
 from fedsim.study.summary import Record, larger_is_better
 
 Scores = Mapping[int, float]
@@ -36,22 +37,22 @@ class Group(NamedTuple):
 
     Attributes:
       axis: what is counted.
-      rest: what varies beside what is compared, as a label.
-      rows: of its table.
-      place: of the row in `rows` that the others are measured by.
-      way: in which they differ.
-      margin: by how much a score may be less than the reference's and be the same.
-      scores: of every row.
-      in_time: of every row at an equal time; none where they are not compared so.
-      spent: until the target by every row, without bound where it was not reached; none where there
-        is no target.
-      name: of a row.
+      rest: what varies apart from what is compared, as a label.
+      rows: the rows, of the axis's table.
+      reference_index: the index of the row that the others are compared with.
+      way: the way in which they differ.
+      margin: by how much a score may be worse than the reference's and still count as the same.
+      scores: the scores of every row.
+      in_time: the scores of every row at an equal time; empty if they are not compared so.
+      spent: what every row spent to reach the target, infinite if it did not; empty if there is no
+        target.
+      name: returns the name of a row.
     """
 
     axis: Axis
     rest: str
     rows: Sequence[Record]
-    place: int
+    reference_index: int
     way: str
     margin: float
     scores: Sequence[Scores]
@@ -61,49 +62,50 @@ class Group(NamedTuple):
 
     @property
     def reference(self) -> Record:
-        """The row that the others are measured by."""
-        return self.rows[self.place]
+        """The row that the others are compared with."""
+        return self.rows[self.reference_index]
 
     @property
     def metric(self) -> str:
-        """What is scored."""
+        """The metric that is scored."""
         return str(self.reference["metric"])
 
     @property
     def rising(self) -> bool:
-        """Whether more of the score is better."""
+        """Whether a larger score is better."""
         return larger_is_better(self.metric)
 
     @property
     def others(self) -> list[int]:
-        """Places of the other rows."""
-        return [place for place in range(len(self.rows)) if place != self.place]
+        """Indices of the other rows."""
+        return [index for index in range(len(self.rows)) if index != self.reference_index]
 
     @property
     def cheaper(self) -> list[int]:
-        """Places of the rows that cost less than the reference."""
-        most = cost(self.reference, self.way)
-        return [place for place in self.others if cost(self.rows[place], self.way) < most]
+        """Indices of the rows that cost less than the reference."""
+        limit = cost(self.reference, self.way)
+        return [index for index in self.others if cost(self.rows[index], self.way) < limit]
 
 
-class Beside(NamedTuple):
-    """A row of a group beside its reference. Gains are turned: above 0 the row is better, whatever
-    is compared.
+class RowTest(NamedTuple):
+    """A test of a row of a group against its reference.
+
+    Gains are positive if the row is better, whatever is compared.
 
     Attributes:
-      group: number of the group.
-      place: of the row.
-      numbers: their paired difference as it is; None where they share no seed.
-      gain: the mean difference, turned; None where it is no number.
-      gain_ends: its 95 % interval, turned; None where there is none.
-      lean: which way they differ: above 0 where the row is better; of what is not finite by the
-        seeds alone.
-      p: of the test, at first as it is, then adjusted after Holm; None where nothing can be tested.
-      test: what tells this test from others: that of the same runs is the same.
+      group: the index of the group.
+      row: the index of the row in it.
+      numbers: the paired difference of the row to the reference; None if they share no seed.
+      gain: the mean gain; None if it is not a number.
+      gain_ends: its 95 % interval; None if there is none.
+      lean: positive if the row is better, negative if it is worse; by the seeds alone if a
+        difference is infinite.
+      p: the p-value, first as it is, then after Holm; None if nothing could be tested.
+      test: equal for tests of the same scores.
     """
 
     group: int
-    place: int
+    row: int
     numbers: Paired | None
     gain: float | None
     gain_ends: tuple[float, float] | None
@@ -112,168 +114,219 @@ class Beside(NamedTuple):
     test: Hashable
 
     @property
-    def sure(self) -> bool:
-        """Whether its test is below 5 % after Holm."""
+    def significant(self) -> bool:
+        """Whether its p-value is below 5 % after Holm."""
         return self.p is not None and self.p < SURE
 
+    def reversed(self) -> "RowTest":
+        """Return the same test from the reference's view: its difference to the row."""
+        numbers = None if self.numbers is None else _negated(self.numbers)
+        return self._replace(numbers=numbers, gain=None, gain_ends=None, lean=-self.lean)
 
-def cost_groups(found: Findings) -> list[Group]:
-    """All groups of a page of two or more rows that differ in what they cost, of all axes that
-    sentences are made of.
+
+def _negated(numbers: Paired) -> Paired:
+    """A difference with the opposite sign."""
+    if numbers.difference is None:
+        return numbers
+    numbers = numbers._replace(difference=-numbers.difference)
+    if numbers.ci_low is None or numbers.ci_high is None:
+        return numbers
+    return numbers._replace(ci_low=-numbers.ci_high, ci_high=-numbers.ci_low)
+
+
+def cost_groups(findings: Findings) -> list[Group]:
+    """Return all groups of a page that have two or more rows, and differ in what these cost.
+
+    Seconds have none if a second of the virtual clock is a local step.
     """
-    counted = {axis: found.rows(axis.table) for axis in AXES if found.rows(axis.table)}
-    courses = courses_of(found.rows("rounds")) if any(axis.equal for axis in counted) else {}
-    runs = runs_of(found.rows("summary"))
-    made = []
-    for axis, rows in counted.items():
-        if axis is TIME and not timed(found.scenario):
+    tables = {axis: findings.rows(axis.table) for axis in AXES if findings.rows(axis.table)}
+    # Scores at an equal time need every round, and the others none.
+    rounds = findings.rows("rounds") if any(axis.equal for axis in tables) else ()
+    runs = runs_of(findings.rows("summary"), rounds)
+
+    page = []
+    for axis, table in tables.items():
+        if axis is TIME and not timed(findings.scenario):
             continue
-        for rest, part in groups(axis, rows).items():
-            way = direction(axis, part)
-            if not way or len(part) < 2:
-                continue
-            reference = reference_of(part, found.baseline, way)
-            of_row = [runs[who_of(row)] for row in part]
-            group = Group(
-                axis=axis,
-                rest=rest,
-                rows=part,
-                place=next(place for place, row in enumerate(part) if row is reference),
-                way=way,
-                margin=margin_of(found.scenario, str(reference["metric"]), reference["mean"]),
-                scores=[seed_scores(some, found.score) for some in of_row],
-                in_time=equal_scores(part, runs, courses) if axis.equal else [],
-                spent=[_spent(some, axis) for some in of_row]
-                if reference.get(axis.target) is not None
-                else [],
-                name=partial(name_of, axis, rows=part, words=found.words),
-            )
-            made.append(group)
-    return made
+        for rest, rows in groups(axis, table).items():
+            way = direction(axis, rows)
+            if way and len(rows) > 1:
+                page.append(_group(axis, rest, rows, way, runs, findings))
+    return page
+
+
+def _group(
+    axis: Axis,
+    rest: str,
+    rows: Sequence[Record],
+    way: str,
+    runs: Runs,
+    findings: Findings,
+) -> Group:
+    reference = reference_of(rows, findings.baseline, way)
+    row_runs = [runs.of(row) for row in rows]
+    in_time = equal_scores(rows, runs) if axis.equal else []
+    spent = []
+    if reference.get(axis.target) is not None:
+        spent = [_spent(of_row, axis) for of_row in row_runs]
+    return Group(
+        axis=axis,
+        rest=rest,
+        rows=rows,
+        reference_index=next(index for index, row in enumerate(rows) if row is reference),
+        way=way,
+        margin=margin_of(findings.scenario, str(reference["metric"]), reference["mean"]),
+        scores=[seed_scores(of_row, findings.score) for of_row in row_runs],
+        in_time=in_time,
+        spent=spent,
+        name=partial(name_of, axis, rows=rows, words=findings.words),
+    )
+
+
+def _spent(runs: Sequence[Record], axis: Axis) -> dict[int, float]:
+    """What runs spent to reach the target, by seed; infinite if they did not."""
+    spent = {}
+    for run in runs:
+        value = run.get(axis.target)
+        spent[run["seed"]] = float("inf") if value is None else float(value)
+    return spent
 
 
 def tells_savings(axis: Axis, scenario: Mapping[str, Any] | None) -> bool:
-    """Whether what can be saved is told: not of bytes where clients that are left out send
-    fewer.
+    """Return whether savings are reported.
+
+    Savings of bytes are not if a fleet leaves clients out, which then send fewer.
     """
     return axis is TIME or leads(axis, scenario) or not timed(scenario)
 
 
-def same_scores(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[Beside]:
-    """Rows that cost less than the reference: whether their score is at most the margin less.
+def same_scores(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[RowTest]:
+    """Test whether rows that cost less than the reference score at most the margin less.
 
-    Twice the one-sided p by Student's t, so that it is below 5 % where the 95 % interval ends above
-    -margin; after Holm over all such rows of the page.
+    The p-value is twice the one-sided one of Student's t, so that it is below 5 % if the 95 %
+    interval ends above -margin. Holm's adjustment runs over all such rows of the page.
     """
-    made = []
+    tests = []
     for number, group in enumerate(page):
-        if tells_savings(group.axis, scenario):
-            for place in group.cheaper:
-                p = 2 * at_least(_gains(group, place), -group.margin)
-                made.append(_beside(number, group, place, group.scores, group.rising, p))
-    return _adjusted(made)
+        if not tells_savings(group.axis, scenario):
+            continue
+        for index in group.cheaper:
+            p = 2 * p_mean_above(_gains(group, index), -group.margin)
+            tests.append(_row_test(number, group, index, group.scores, group.rising, p))
+    return _adjusted(tests)
 
 
 def nothing_kept(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> dict[int, float]:
-    """Whether all rows of a group that cost less than the reference score less: p by number, after
-    Holm over the groups.
+    """Test whether all rows of a group that cost less than the reference score less.
 
-    All of them do where the least sure one does.
+    They do if the row with the largest p-value does. Holm's adjustment runs over the groups.
+
+    Returns:
+      p-values by the index of the group.
     """
     p_values = {}
     for number, group in enumerate(page):
-        if tells_savings(group.axis, scenario) and group.cheaper:
-            p_values[number] = max(
-                min(1.0, 2 * at_least(-_gains(group, place), 0.0)) for place in group.cheaper
-            )
+        if not tells_savings(group.axis, scenario) or not group.cheaper:
+            continue
+        of_rows = [2 * p_mean_above(-_gains(group, index), 0.0) for index in group.cheaper]
+        p_values[number] = max(min(1.0, p) for p in of_rows)
     adjusted = holm(list(p_values.values()))
     return {number: p for number, p in zip(p_values, adjusted, strict=True) if p is not None}
 
 
-def further_in_time(page: Sequence[Group]) -> list[Beside]:
-    """Every row of the page beside the reference of its group at an equal time: the exact test,
-    after Holm over all of them.
-    """
-    return _against_reference(page, lambda group: group.in_time, lambda group: group.rising)
+def further_in_time(page: Sequence[Group]) -> list[RowTest]:
+    """Test whether rows score differently than the reference at an equal time."""
+    return _against_reference(
+        page,
+        values_of=lambda group: group.in_time,
+        rising=lambda group: group.rising,
+    )
 
 
-def sooner(page: Sequence[Group]) -> list[Beside]:
-    """The same of what was spent to the target, of which less is better."""
-    return _against_reference(page, lambda group: group.spent, lambda group: False)
+def sooner(page: Sequence[Group]) -> list[RowTest]:
+    """Test whether rows spend another amount than the reference to reach the target."""
+    return _against_reference(
+        page,
+        values_of=lambda group: group.spent,
+        rising=lambda group: False,
+    )
 
 
 def _against_reference(
     page: Sequence[Group],
-    scores: Callable[[Group], Sequence[Scores]],
+    values_of: Callable[[Group], Sequence[Scores]],
     rising: Callable[[Group], bool],
-) -> list[Beside]:
-    """Every row beside the reference of its group: the exact test, after Holm over all of them.
+) -> list[RowTest]:
+    """The exact tests of every row against its reference, after Holm over all of them.
 
     Args:
-      page: its groups.
-      scores: what is compared; none of groups of which nothing is.
-      rising: whether more of it is better.
+      page: the groups.
+      values_of: returns what is compared in a group, by row; empty if nothing is.
+      rising: returns whether a larger value is better.
     """
-    made = []
+    tests = []
     for number, group in enumerate(page):
-        values = scores(group)
-        for place in group.others if values else []:
-            one, other = _shared(values[place], values[group.place])
-            p = differ(one, other) if len(one) else None
-            made.append(_beside(number, group, place, values, rising(group), p))
-    return _adjusted(made)
+        values = values_of(group)
+        if not values:
+            continue
+        for index in group.others:
+            one, other = shared_scores(values[index], values[group.reference_index])
+            p = p_different(one, other) if len(one) else None
+            tests.append(_row_test(number, group, index, values, rising(group), p))
+    return _adjusted(tests)
 
 
-def _spent(runs: Sequence[Record], axis: Axis) -> dict[int, float]:
-    """What runs spent until the target, by seed."""
-    return {
-        run["seed"]: float("inf") if run.get(axis.target) is None else float(run[axis.target])
-        for run in runs
-    }
-
-
-def _gains(group: Group, place: int) -> np.ndarray:
-    """By how much a row is better than the reference, `[seeds]`."""
-    d = differences(*_shared(group.scores[place], group.scores[group.place]))
+def _gains(group: Group, index: int) -> np.ndarray:
+    """How much better a row scores than the reference `[seeds]`."""
+    d = differences(*shared_scores(group.scores[index], group.scores[group.reference_index]))
     return d if group.rising else -d
 
 
-def _shared(one: Scores, other: Scores) -> tuple[np.ndarray, np.ndarray]:
-    """Scores under the seeds that both have, `[seeds]` each."""
-    seeds = sorted(one.keys() & other.keys())
-    return np.array([one[seed] for seed in seeds], float), np.array(
-        [other[seed] for seed in seeds], float
-    )
+def _row_test(
+    number: int, group: Group, index: int, values: Sequence[Scores], rising: bool, p: float | None
+) -> RowTest:
+    """A row compared with the reference.
 
-
-def _beside(
-    number: int, group: Group, place: int, values: Sequence[Scores], rising: bool, p: float | None
-) -> Beside:
-    """A row beside the reference; here the sign is turned."""
-    one, other = _shared(values[place], values[group.place])
+    Args:
+      number: the index of the group.
+      group: the group.
+      index: the index of the row.
+      values: what is compared, by row.
+      rising: whether a larger value is better.
+      p: the p-value before Holm's adjustment.
+    """
+    if p is not None:
+        p = min(1.0, p)
+    of_row = values[index]
+    of_reference = values[group.reference_index]
+    one, other = shared_scores(of_row, of_reference)
     numbers = paired(one, other, rising) if len(one) else None
     sign = 1 if rising else -1
-    d = sign * differences(one, other)
-    lean = d if np.isfinite(d).all() else np.sign(d)
-    gain = gain_ends = None
+
+    gain = None
+    gain_ends = None
     if numbers is not None and numbers.difference is not None:
         gain = sign * numbers.difference
     if numbers is not None and numbers.ci_low is not None and numbers.ci_high is not None:
-        low, high = numbers.ci_low, numbers.ci_high
+        low = numbers.ci_low
+        high = numbers.ci_high
         gain_ends = (low, high) if rising else (-high, -low)
-    return Beside(
+
+    d = sign * differences(one, other)
+    lean = d if np.isfinite(d).all() else np.sign(d)
+    return RowTest(
         group=number,
-        place=place,
+        row=index,
         numbers=numbers,
         gain=gain,
         gain_ends=gain_ends,
         lean=float(lean.sum()),
-        p=None if p is None else min(1.0, p),
-        test=(frozenset(values[place].items()), frozenset(values[group.place].items())),
+        p=p,
+        test=(frozenset(of_row.items()), frozenset(of_reference.items())),
     )
 
 
-def _adjusted(made: Sequence[Beside]) -> list[Beside]:
-    """The same with p adjusted over all of them."""
-    p_values = holm([one.p for one in made], [one.test for one in made])
-    return [one._replace(p=p) for one, p in zip(made, p_values, strict=True)]
+def _adjusted(tests: Sequence[RowTest]) -> list[RowTest]:
+    """Tests with p-values after Holm over all of them."""
+    p_values = holm([test.p for test in tests], [test.test for test in tests])
+    return [test._replace(p=p) for test, p in zip(tests, p_values, strict=True)]

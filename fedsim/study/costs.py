@@ -1,23 +1,67 @@
-"""What scores cost: the rows of `bytes.csv` and of `seconds.csv`, and which methods no other one
-beats in both.
-"""
+"""The costs of scores: the rows of `bytes.csv` and `seconds.csv`, and which are on the front."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, Axis
-from fedsim.study.standings import seed_scores
+from fedsim.study.standings import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
-from fedsim.study.summary import Record, larger_is_better, ran, worst
-from fedsim.study.words import variation
+from fedsim.study.summary import (
+    Record,
+    grouped,
+    larger_is_better,
+    metric_of,
+    ran,
+    variation_of,
+    worst,
+)
+from fedsim.study.words import path_and_value, variation
 
-Who = tuple[str, str]
-"""method and variation"""
-Courses = dict[tuple[str, str, int], list[Record]]
-"""rows of `rounds.csv` by run: method, variation and seed"""
+PER_MESSAGE = {"bytes_up": UP, "bytes_down": DOWN}
+"""column of `rounds.csv` -> the column of its mean per message"""
+
+
+class Runs(NamedTuple):
+    """The runs of a comparison that have a score.
+
+    Attributes:
+      summary: their rows of `summary.csv`, by method and variation.
+      rounds: rows of `rounds.csv`, by method, variation and seed.
+    """
+
+    summary: Mapping[tuple[str, str], Sequence[Record]]
+    rounds: Mapping[tuple[str, str, int], Sequence[Record]]
+
+    def of(self, row: Record) -> Sequence[Record]:
+        """Return the runs of a row, which has a method and a variation."""
+        return self.summary[row["method"], variation_of(row)]
+
+    def course(self, run: Record) -> Sequence[Record]:
+        """Return the rounds of a run; none if nothing of it was evaluated."""
+        return self.rounds.get((run["method"], variation_of(run), run["seed"]), ())
+
+
+def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
+    """Return the runs of a comparison.
+
+    Args:
+      summary: rows of `summary.csv`.
+      rounds: rows of `rounds.csv`; none if they are not needed.
+    """
+    return Runs(
+        summary=grouped(
+            filter(ran, summary),
+            key=lambda run: (run["method"], variation_of(run)),
+        ),
+        rounds=grouped(
+            rounds,
+            key=lambda row: (row["method"], variation_of(row), row["seed"]),
+        ),
+    )
 
 
 def costs(
@@ -27,12 +71,13 @@ def costs(
     score: str,
     varied: Sequence[str] = (),
 ) -> list[Record]:
-    """Scores beside what they cost: the rows of `bytes.csv` or `seconds.csv`; none where all rows
-    cost the same, of bytes where no run reached a target either.
+    """Return the rows of `bytes.csv` or `seconds.csv`: scores with what they cost.
 
-    Rows are compared where they differ in method alone, and in what a scenario chooses to spend
-    less: codecs, or what decides how long a round is. One is on the front where no other has a
-    score at least as good for at most as much, and is better in one of the two. The interval of the
+    There are none if all rows cost the same; for bytes only if no run reached a target either.
+
+    Rows are compared that differ in method alone, and in what a scenario chooses in order to spend
+    less: codecs, or what decides how long a round is. A row is on the front if no other has a score
+    at least as good for at most the same cost, and is better in one of the two. The interval of the
     median to the target is that of order statistics; a run that did not reach the target counts as
     ∞.
 
@@ -41,216 +86,258 @@ def costs(
       summary: rows of `summary.csv`.
       rounds: rows of `rounds.csv`.
       score: `final`, `best` or `mean_last_k`.
-      varied: paths that vary.
+      varied: the paths that vary.
     """
-    courses, runs = courses_of(rounds), runs_of(summary)
-    aimed = any(run.get(axis.target) is not None for run in summary)
-    made = {who: _row(axis, part, courses, score, varied, aimed) for who, part in runs.items()}
+    runs = runs_of(summary, rounds)
+    has_target = any(run.get(axis.target) is not None for run in summary)
     rows = []
-    for group in groups(axis, [row for row in made.values() if row is not None]).values():
+    for method_runs in runs.summary.values():
+        courses = [runs.course(run) for run in method_runs]
+        row = _row(axis, method_runs, courses, score, varied)
+        if row is None:
+            continue
+        if has_target:
+            row |= _to_target(axis, method_runs)
+        rows.append(row)
+
+    table = []
+    for group in groups(axis, rows).values():
         way = direction(axis, group)
         if way:
-            equal = _equal(group, runs, courses) if axis.equal else [{} for _ in group]
-            rows += [
-                {**row, "front": int(on_front(row, group, way)), **more}
-                for row, more in zip(group, equal, strict=True)
-            ]
-        elif aimed and not axis.equal:
-            rows += group
-    return rows
+            in_time = _in_time(group, runs) if axis.equal else [{} for _ in group]
+            for row, columns in zip(group, in_time, strict=True):
+                table.append({**row, "front": int(on_front(row, group, way)), **columns})
+        elif has_target and not axis.equal:
+            table += group
+    return table
 
 
 def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
-    """Rows by what varies beside what is compared."""
-    compared = axis.compared(str(row.get("variant") or "") for row in rows)
-    parted: dict[str, list[Record]] = {}
-    for row in rows:
-        parts = top_level(str(row.get("variant") or "")) if row.get("variant") else []
-        rest = [part.strip() for part in parts if part.partition("=")[0].strip() not in compared]
-        parted.setdefault(", ".join(rest), []).append(row)
-    return parted
+    """Return the rows that are compared with each other, by what else varies."""
+    compared = axis.compared(variation_of(row) for row in rows)
+
+    def rest(row: Record) -> str:
+        """What varies apart from the compared paths."""
+        settings = []
+        for setting in top_level(variation_of(row)):
+            path, _ = path_and_value(setting)
+            if path not in compared:
+                settings.append(setting)
+        return ", ".join(settings)
+
+    return grouped(rows, key=rest)
 
 
 def name_of(
     axis: Axis, row: Record, rows: Sequence[Record], words: Callable[[str], str] = variation
 ) -> str:
-    """What a row is called among those of its group: its method, what it chose, or both, as far as
-    these differ.
+    """Return the name of a row in its group: its method, its settings, or both.
+
+    The method is left out if it is the same for all rows and some setting is not.
 
     Args:
       axis: what is counted.
-      row: of its table.
-      rows: of the group.
-      words: a variation in words.
+      row: a row of its table.
+      rows: the rows of the group.
+      words: returns a variation in words.
     """
-    compared = axis.compared(str(one.get("variant") or "") for one in rows)
-    methods = {one["method"] for one in rows}
-    parts = top_level(str(row["variant"])) if row.get("variant") and compared else []
-    named = [words(part.strip()) for part in parts if part.partition("=")[0].strip() in compared]
-    return ", ".join([*([row["method"]] if len(methods) > 1 or not named else []), *named])
+    compared = axis.compared(variation_of(other) for other in rows)
+    names = []
+    for setting in top_level(variation_of(row)):
+        path, _ = path_and_value(setting)
+        if path in compared:
+            names.append(words(setting))
+    methods = {other["method"] for other in rows}
+    if len(methods) > 1 or not names:
+        names.insert(0, row["method"])
+    return ", ".join(names)
 
 
 def direction(axis: Axis, rows: Sequence[Record]) -> str:
-    """The way in which rows differ, such as `up`, `down` or `both`; empty where they do not."""
+    """Return the way in which rows differ, such as `up`, `down` or `both`; empty if they do not."""
     differing = [way for way in axis.ways if len({cost(row, way) for row in rows}) > 1]
-    return axis.several if len(differing) > 1 else "".join(differing)
+    if not differing:
+        return ""
+    return axis.several if len(differing) > 1 else differing[0]
 
 
 def cost(row: Record, way: str) -> float:
-    """What a row costs, in the way that counts."""
+    """Return the cost of a row, counted in one way."""
     return sum(row[name] for name in WAYS[way].columns)
 
 
 def on_front(row: Record, rows: Sequence[Record], way: str) -> bool:
-    """Whether no other row is at least as good in score and in cost, and better in one of them."""
+    """Return whether no other row is at least as good in score and cost, and better in one."""
     sign = 1 if larger_is_better(row["metric"]) else -1
-    value, spent = sign * row["mean"], cost(row, way)
-    pairs = [(sign * other["mean"], cost(other, way)) for other in rows]
-    return not any(s >= value and b <= spent and (s > value or b < spent) for s, b in pairs)
+    score = sign * row["mean"]
+    spent = cost(row, way)
+    for other in rows:
+        other_score = sign * other["mean"]
+        other_spent = cost(other, way)
+        as_good = other_score >= score and other_spent <= spent
+        if as_good and (other_score > score or other_spent < spent):
+            return False
+    return True
 
 
 def front_of(rows: Sequence[Record], way: str) -> list[tuple[Record, float]]:
-    """The rows of the front with what they cost, those that cost least first."""
-    return sorted(
-        ((row, cost(row, way)) for row in rows if row.get("front")), key=lambda pair: pair[1]
-    )
+    """Return the rows of the front with their costs, the cheapest first."""
+    front = [(row, cost(row, way)) for row in rows if row.get("front")]
+    return sorted(front, key=lambda pair: pair[1])
 
 
 def ordered(rows: Sequence[Record], way: str) -> list[Record]:
-    """Rows of the front, then the others, and among each those that cost most; the best first where
-    all cost the same.
+    """Return the rows of the front, then the others, each with the most expensive first.
+
+    If all cost the same, which is the empty way, the best are first.
     """
     sign = -1 if larger_is_better(str(rows[0]["metric"])) else 1
-    place = lambda row: (not row.get("front"), -cost(row, way) if way else 0, sign * row["mean"])
-    return sorted(rows, key=place)
+
+    def rank(row: Record) -> tuple[bool, float, float]:
+        cheapness = -cost(row, way) if way else 0
+        return not row.get("front"), cheapness, sign * row["mean"]
+
+    return sorted(rows, key=rank)
 
 
 def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
-    """The row that the others are measured by: of those of the baseline the one that costs most."""
+    """Return the row that the others are measured against: the baseline's most expensive one.
+
+    If the baseline has no row, it is the most expensive row of all.
+    """
     candidates = [row for row in rows if row["method"] == baseline] or list(rows)
     return max(candidates, key=lambda row: cost(row, way) if way else 0)
 
 
-def runs_of(summary: Sequence[Record]) -> dict[Who, list[Record]]:
-    """Runs that have a result, by method and variation."""
-    runs: dict[Who, list[Record]] = {}
-    for run in summary:
-        if ran(run):
-            runs.setdefault(who_of(run), []).append(run)
-    return runs
+def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
+    """Return the scores of every row at an equal time, by seed.
 
+    The time is that at which the first of the rows' runs under the seed ends. The score is the last
+    value of the metric by then; for a run that diverged, it is the worst there is.
 
-def who_of(row: Record) -> Who:
-    """Method and variation of a row."""
-    return row["method"], row.get("variant") or ""
-
-
-def equal_scores(
-    rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses: Courses
-) -> list[dict[int, float]]:
-    """Scores of every row at an equal time by seed: that at which the first of the rows' runs ends
-    under this seed.
-
-    It is the last value of the metric by then, of a run that diverged the worst there is.
+    Args:
+      rows: rows of `seconds.csv` that are compared with each other.
+      runs: the runs of the comparison.
     """
-    ran = [
-        {run["seed"]: run for run in runs[who_of(row)] if courses.get((*who_of(row), run["seed"]))}
-        for row in rows
-    ]
-    shared = sorted(set.intersection(*(set(part) for part in ran)))
-    last = lambda row, seed: courses[(*who_of(row), seed)][-1][SECONDS]
+    runs_by_seed: list[dict[int, Record]] = []
+    for row in rows:
+        evaluated = [run for run in runs.of(row) if runs.course(run)]
+        runs_by_seed.append({run["seed"]: run for run in evaluated})
+
     scores: list[dict[int, float]] = [{} for _ in rows]
-    for seed in shared:
-        whole = [row for row, part in zip(rows, ran, strict=True) if not part[seed].get("diverged")]
-        end = min((last(row, seed) for row in whole), default=math.inf)
-        for row, part, of_row in zip(rows, ran, scores, strict=True):
-            of_row[seed] = worst(row["metric"])
-            if not part[seed].get("diverged"):
-                course, metric = courses[(*who_of(row), seed)], row["metric"]
-                values = [
-                    r[metric] for r in course if r[SECONDS] <= end and r.get(metric) is not None
-                ]
-                of_row[seed] = values[-1] if values else worst(metric)
+    for seed in shared_seeds(*runs_by_seed):
+        seed_runs = [by_seed[seed] for by_seed in runs_by_seed]  # one per row
+        end = _first_end(seed_runs, runs)
+        for index, run in enumerate(seed_runs):
+            scores[index][seed] = worst(rows[index]["metric"])
+            if not run.get("diverged"):
+                scores[index][seed] = _score_at(end, runs.course(run), rows[index]["metric"])
     return scores
 
 
-def courses_of(rounds: Iterable[Record]) -> Courses:
-    """Rows of `rounds.csv` by run."""
-    courses: Courses = {}
-    for row in rounds:
-        courses.setdefault((*who_of(row), row["seed"]), []).append(row)
-    return courses
+def _first_end(seed_runs: Sequence[Record], runs: Runs) -> float:
+    """The time at which the first of some runs ends; those that diverged do not count."""
+    end = math.inf
+    for run in seed_runs:
+        if not run.get("diverged"):
+            last = runs.course(run)[-1]
+            end = min(end, last[SECONDS])
+    return end
 
 
-def _equal(
-    rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses: Courses
-) -> list[Record]:
-    """Columns of the scores at an equal time."""
-    made = []
-    for scores in equal_scores(rows, runs, courses):
-        values = np.array(list(scores.values()))
-        low, high = interval(values) or (None, None)
-        made.append(
-            {
-                "in_time": float(values.mean()) if len(values) else None,
-                "in_time_low": low,
-                "in_time_high": high,
-            }
-        )
-    return made
+def _score_at(end: float, course: Sequence[Record], metric: str) -> float:
+    """The last value of a metric by a time; the worst there is if there is none."""
+    score = worst(metric)
+    for row in course:
+        if row[SECONDS] <= end and row.get(metric) is not None:
+            score = row[metric]
+    return score
+
+
+def _in_time(rows: Sequence[Record], runs: Runs) -> list[Record]:
+    """The columns of scores at an equal time; arguments as `equal_scores`."""
+    columns = []
+    for by_seed in equal_scores(rows, runs):
+        scores = np.array(list(by_seed.values()))
+        low, high = interval(scores) or (None, None)
+        mean = float(scores.mean()) if len(scores) else None
+        columns.append({"in_time": mean, "in_time_low": low, "in_time_high": high})
+    return columns
 
 
 def _row(
     axis: Axis,
     runs: Sequence[Record],
-    courses: Courses,
+    courses: Sequence[Sequence[Record]],
     score: str,
     varied: Sequence[str],
-    aimed: bool,
 ) -> Record | None:
-    """One method under one variation; None where nothing of it was sent or scored."""
-    spent = [_spent(axis, courses.get((*who_of(run), run["seed"]), ())) for run in runs]
-    counted = [part for part in spent if part]
-    values = np.array(list(seed_scores(runs, score).values()))
-    if not counted or not len(values):
+    """The row of one method under one variation; None if nothing was sent or scored.
+
+    Args:
+      axis: what is counted.
+      runs: its rows of `summary.csv`.
+      courses: the rows of `rounds.csv` of each of these runs.
+      score: `final`, `best` or `mean_last_k`.
+      varied: the paths that vary.
+    """
+    spent = []
+    for course in courses:
+        columns = _spent(axis, course)
+        if columns:
+            spent.append(columns)
+    scores = score_array(runs, score)
+    if not spent or not len(scores):
         return None
-    low, high = interval(values) or (None, None)
-    row = {name: runs[0][name] for name in ("method", "variant", *varied) if name in runs[0]}
+
+    first = runs[0]
+    row = {name: first[name] for name in ("method", "variant", *varied) if name in first}
+    low, high = interval(scores) or (None, None)
     row |= {
-        "metric": next(str(run["metric"]) for run in runs),
+        "metric": metric_of(runs),
         "score": score,
-        "seeds": len(values),
+        "seeds": len(scores),
+        "mean": float(scores.mean()),
+        "ci_low": low,
+        "ci_high": high,
     }
-    row |= {"mean": float(values.mean()), "ci_low": low, "ci_high": high}
-    row |= {name: float(np.mean([part[name] for part in counted])) for name in counted[0]}
-    return {**row, **_to_target(axis, runs)} if aimed else row
+    for name in spent[0]:
+        row[name] = float(np.mean([columns[name] for columns in spent]))
+    return row
 
 
 def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:
-    """What a run spent to its end: all of it, and of bytes that of a message; nothing where no
-    client was drawn.
+    """What a run spent to its end, and per message if it is bytes; empty if no client was sampled.
 
-    Where the fleet leaves clients out, that is of a message that counts: it has to pay for those
-    that are lost.
+    If the fleet leaves clients out, it is per message that counts, which has to pay for those that
+    are lost.
+
+    Args:
+      axis: what is counted.
+      course: the run's rows of `rounds.csv`.
     """
-    sampled, reported = (
-        sum(row.get(f"clients_{name}") or 0 for row in course) for name in ("sampled", "reported")
-    )
+    sampled = sum(row.get("clients_sampled") or 0 for row in course)
+    reported = sum(row.get("clients_reported") or 0 for row in course)
     if not sampled:
         return {}
-    selective = any("clients_late" in row for row in course)
-    messages = reported if selective and reported else sampled
-    totals = {name: float(course[-1][name]) for way in axis.ways for name in WAYS[way].grown}
-    parts = {"bytes_up": UP, "bytes_down": DOWN}
-    return totals | {
-        parts[name]: total / messages for name, total in totals.items() if name in parts
-    }
+    leaves_out = any("clients_late" in row for row in course)
+    messages = reported if leaves_out and reported else sampled
+
+    last = course[-1]
+    columns = [name for way in axis.ways for name in WAYS[way].grown]
+    spent = {name: float(last[name]) for name in columns}
+    for name in columns:
+        if name in PER_MESSAGE:
+            spent[PER_MESSAGE[name]] = spent[name] / messages
+    return spent
 
 
 def _to_target(axis: Axis, runs: Sequence[Record]) -> Record:
-    """Runs that reached the target, and the median of what they spent by then; a run that did not
-    counts as ∞.
+    """How many runs reached the target, and the median of what they spent by then, with its ends.
+
+    A run that did not reach it counts as ∞.
     """
-    arrived = [run[axis.target] for run in runs if run.get(axis.target) is not None]
-    median, low, high = median_interval([*arrived, *[math.inf] * (len(runs) - len(arrived))])
-    return {"reached": len(arrived), axis.target: median, "target_low": low, "target_high": high}
+    spent = [run[axis.target] for run in runs if run.get(axis.target) is not None]
+    missing = len(runs) - len(spent)
+    median, low, high = median_interval(spent + [math.inf] * missing)
+    return {"reached": len(spent), axis.target: median, "target_low": low, "target_high": high}

@@ -1,4 +1,7 @@
-"""Two methods, each under the attack that is worst for it: a test that knows that the attacks were chosen by the scores."""
+"""A test of two methods, each under the attack that is worst for it.
+
+Which attack is worst is decided by the scores that are tested, and the test accounts for that.
+"""
 
 import functools
 import itertools
@@ -7,20 +10,22 @@ from collections.abc import Callable
 import numpy as np
 
 EXACT = 13  # seeds up to which all signs are tried
-DRAWN = 1 << 13  # signs that are drawn beyond
-CHUNK = 1 << 10  # of them at a time
-ROUNDING = 1e-9  # of the largest score, below which two statistics are the same
+DRAWN = 1 << 13  # signs that are drawn if there are more seeds
+CHUNK = 1 << 10  # signs that are evaluated at once
+ROUNDING = 1e-9  # of the largest score: two statistics closer than this are the same
 
 
 def worst_apart(one: np.ndarray, other: np.ndarray) -> float:
-    """The p of the lowest of a method's mean scores over attacks being that of another, two-sided.
+    """Return the two-sided p-value that two methods have the same lowest mean score over attacks.
 
-    The larger one of two: that of `exchanged`, which is exact where nothing tells the two methods apart, and twice that
-    of `beyond`, for methods that fare differently under other attacks than their worst.
+    It is the larger of two p-values: that of `exchanged`, which is exact if nothing distinguishes
+    the two methods, and twice that of `beyond`, for methods that differ under attacks other than
+    their worst.
 
     Args:
-      one: scores of a method, `[seeds, attacks]`, the larger the better; infinite ones count by their place among all.
-      other: of another, under the same seeds and attacks.
+      one: scores of a method `[seeds, attacks]`, the larger the better; infinite scores are
+        replaced by ranks.
+      other: scores of another method under the same seeds and attacks.
 
     >>> worst_apart(np.array([[3.0, 2.0], [3.0, 2.5]]), np.array([[0.5, 1.0], [0.0, 1.0]]))
     0.5
@@ -33,45 +38,71 @@ def worst_apart(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def exchanged(one: np.ndarray, other: np.ndarray) -> float:
-    """The p of two methods whose scores `[seeds, attacks]` could as well be the other's, two-sided.
+    """Return the two-sided p-value that each method's scores could as well be the other's.
 
-    What is tested is the difference of the two lowest mean scores. It is taken anew, with the attacks that are worst then,
-    for every exchange of the two methods' scores, under all attacks together, under some of the seeds. Exact up to 13
-    seeds; beyond, over 8,192 exchanges drawn with a fixed seed, the observed one counted in.
+    The statistic is the difference of the two lowest mean scores. It is evaluated, with the attacks
+    that are then worst, for every exchange of the two methods' scores: under some of the seeds, and
+    then under all attacks together. Exact up to 13 seeds; beyond, it is the share among 8,192
+    exchanges drawn with a fixed seed, to which the observed one is added.
+
+    Args:
+      one: scores of a method `[seeds, attacks]`.
+      other: scores of the other method `[seeds, attacks]`.
     """
-    both = one.mean(0) + other.mean(0)  # [attacks], which no exchange changes
+    both = one.mean(0) + other.mean(0)  # [attacks]; no exchange changes it
 
-    def gap(signs: np.ndarray) -> np.ndarray:
+    def gap(signs: np.ndarray) -> np.ndarray:  # [exchanges, seeds] -> [exchanges]
         apart = signs @ (one - other) / len(one)  # [exchanges, attacks]
         return np.abs((both + apart).min(1) - (both - apart).min(1))
 
-    return _share(gap, len(one), ROUNDING * float(np.abs([one, other]).max()))
+    largest = float(np.abs([one, other]).max())
+    return _share(gap, len(one), ROUNDING * largest)
 
 
 def beyond(one: np.ndarray, other: np.ndarray) -> float:
-    """The p of the lowest mean score of a method being at most that of another `[seeds, attacks]`, one-sided.
+    """Return the one-sided p-value that the lowest mean score of a method is at most another's.
 
-    It is beyond where its scores under every one of the attacks are above those of the other under some attack. For each of
-    the first, the differences to all of the second change their sign together, and what counts is the largest mean over
-    its root mean square, so that choosing the other's attack is paid for; the least sure attack decides.
+    It is above the other's if its scores under every attack are above the other's under some
+    attack. So for each of its attacks the differences to all attacks of the other change their sign
+    together, and the statistic is the largest mean difference over its root mean square, which
+    accounts for choosing the other's attack. The attack with the largest p-value decides.
+
+    Args:
+      one: scores of the method `[seeds, attacks]`.
+      other: scores of the other method `[seeds, attacks]`.
     """
     p_values = []
-    for scores in one.T:
+    for scores in one.T:  # [seeds], under one attack
         d = scores[:, None] - other  # [seeds, attacks of the other]
-        size = np.sqrt(np.mean(d**2, 0))
+        size = np.sqrt(np.mean(d**2, 0))  # [attacks of the other]
         ratios = np.divide(d, size, out=np.zeros_like(d), where=size > 0)
-        largest = lambda signs, ratios=ratios: (signs @ ratios).max(1) / len(ratios)
+
+        def largest(signs: np.ndarray, ratios: np.ndarray = ratios) -> np.ndarray:
+            return (signs @ ratios).max(1) / len(ratios)  # [signs]
+
         p_values.append(_share(largest, len(d), ROUNDING))
     return max(p_values)
 
 
 def _share(statistic: Callable[[np.ndarray], np.ndarray], n: int, rounding: float) -> float:
-    """The share of signs `[signs, n]` that give a statistic at least as large as the observed one, whose signs are all 1."""
-    edge = statistic(np.ones((1, n)))[0] - rounding
+    """The share of signs whose statistic is at least the observed one, whose signs are all 1.
+
+    Args:
+      statistic: of signs `[signs, n]` -> `[signs]`.
+      n: how many seeds there are.
+      rounding: how much smaller a statistic may be and still count as equal.
+    """
+    observed = statistic(np.ones((1, n)))[0]
+    edge = observed - rounding
     signs = _signs(n)
-    chunks = np.array_split(signs, -(-len(signs) // CHUNK))
-    hits = int(sum(np.sum(statistic(chunk) >= edge) for chunk in chunks))
-    return hits / len(signs) if n <= EXACT else (hits + 1) / (DRAWN + 1)
+    chunk_count = -(-len(signs) // CHUNK)  # rounded up
+
+    hits = 0
+    for chunk in np.array_split(signs, chunk_count):
+        hits += int(np.sum(statistic(chunk) >= edge))
+    if n <= EXACT:
+        return hits / len(signs)
+    return (hits + 1) / (DRAWN + 1)
 
 
 @functools.cache

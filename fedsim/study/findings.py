@@ -1,33 +1,43 @@
-"""What a comparison came to: its tables, and what all sentences about it know."""
+"""The findings of a comparison: its tables, and what all sentences about it need."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.study.breakdown import untrained
 from fedsim.study.claims import BETTER, Claim
-from fedsim.study.pairing import others
+from fedsim.study.pairing import others, same_runs
 from fedsim.study.regression import errors_of
-from fedsim.study.standings import Standing, standings, tests_of
-from fedsim.study.summary import Record, in_words, is_share, larger_is_better
+from fedsim.study.standings import Standing, count_tests, standings
+from fedsim.study.summary import (
+    Record,
+    grouped,
+    in_words,
+    is_share,
+    larger_is_better,
+    metric_of,
+    variation_of,
+)
 from fedsim.study.words import words_of
 
 
 class Findings(NamedTuple):
-    """Made once; every sentence is a template over it.
+    """A comparison as its sentences see it; made once, and every sentence is a template over it.
 
     Attributes:
-      tables: rows by table: `compare`, `summary`, and as far as there are any `rounds`, `worst`,
-        `breakdown`, `bytes`, `seconds` and `tuning`.
-      baseline: what methods are compared with.
+      tables: rows by table: `compare` and `summary`, and `rounds`, `worst`, `breakdown`, `bytes`,
+        `seconds` and `tuning` if there are any.
+      baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
-      scenario: as in `run.json`.
-      metric: that is compared; empty where no run has one.
-      words: a variation in words.
-      standings: of the methods by variation, the best first.
-      start: the score of the untrained models, or of guessing, by variation.
+      scenario: the scenario, as in `run.json`.
+      metric: the metric that is compared; empty if no run has one.
+      words: returns a variation in words.
+      standings: methods by variation, the best first.
+      repeats: variations in which every method has the same scores as in an earlier one, which is
+        their value.
+      start: by variation, the score of the untrained model, or else of guessing.
       errors: R² and MAE in words, by variation and method.
-      tests: how many tests Holm's adjustment runs over.
+      tests: how many tests Holm's adjustment of `compare.csv` runs over.
     """
 
     tables: Mapping[str, Sequence[Record]]
@@ -37,45 +47,49 @@ class Findings(NamedTuple):
     metric: str
     words: Callable[[str], str]
     standings: Mapping[str, Sequence[Standing]]
+    repeats: Mapping[str, str]
     start: Mapping[str, float]
     errors: Mapping[tuple[str, str], str]
     tests: int
 
     def rows(self, table: str) -> Sequence[Record]:
-        """The rows of a table; none where there is no such table."""
+        """Return the rows of a table; none if there is no such table."""
         return self.tables.get(table, ())
 
     @property
     def compared(self) -> list[Record]:
-        """The rows of `compare.csv` but the baseline's own."""
+        """The rows of `compare.csv` without those of the baseline."""
         return others(self.rows("compare"))
 
     @property
-    def name(self) -> str:
+    def distinct(self) -> dict[str, Sequence[Standing]]:
+        """The standings without variations that repeat an earlier one."""
+        return {name: group for name, group in self.standings.items() if name not in self.repeats}
+
+    @property
+    def metric_name(self) -> str:
         """The metric in words."""
         return in_words(self.metric)
 
     @property
     def rising(self) -> bool:
-        """Whether more of the metric is better."""
+        """Whether a larger value of the metric is better."""
         return larger_is_better(self.metric)
 
-    def text(self, value: float | None) -> str:
-        """A mean score: of a share three decimals, of others three digits."""
-        if value is None or not math.isfinite(value):
-            return "without bound"
-        return f"{value:.3f}" if is_share(self.metric) else f"{value:.3g}"
+    def score_text(self, mean: float | None) -> str:
+        """Return a mean score: a share with three decimals, any other with three digits."""
+        if mean is None or not math.isfinite(mean):
+            return "∞"
+        return f"{mean:.3f}" if is_share(self.metric) else f"{mean:.3g}"
 
-    def claim(self, standing: Standing, variant: str) -> Claim:
-        """That a method surely differs from the baseline."""
+    def claim(self, standing: Standing, variation: str) -> Claim:
+        """Return the claim that a method differs from the baseline."""
         p = standing.row["p_adjusted"] if standing.row else 1.0
-        return Claim(BETTER, standing.method, self.baseline, variant, p)
+        return Claim(BETTER, standing.method, self.baseline, variation, p)
 
-    def start_of(self, variant: str) -> str:
-        """How a sentence about a variation begins: `With 20 % malicious: `; with nothing where
-        nothing varies.
-        """
-        return f"With {self.words(variant)}: " if variant else ""
+    def prefix(self, variation: str) -> str:
+        """Return how a sentence about a variation begins, such as `With 20 % malicious: `."""
+        return f"With {self.words(variation)}: " if variation else ""
 
 
 def findings_of(
@@ -85,19 +99,21 @@ def findings_of(
     scenario: Mapping[str, Any] | None = None,
     chance: Mapping[str, float] | None = None,
 ) -> Findings:
-    """What the tables of a comparison come to.
+    """Return the findings of a comparison.
 
     Args:
       tables: rows by table, as in `Findings`.
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
-      scenario: as in `run.json`, for the names of what varies; left out: paths stay as they are.
-      chance: what guessing gives, by variation (`chance_levels`); left out: nothing is said of it.
+      scenario: the scenario, as in `run.json`, which gives names to what varies; without it, paths
+        are shown as they are.
+      chance: the score of guessing by variation (`chance_levels`); without it, no method is found
+        to be at chance level.
     """
     summary = tables["summary"]
-    metric = next((str(run["metric"]) for run in summary if run.get("metric")), "")
     rounds = tables.get("rounds", ())
-    known = standings(tables["compare"], summary, baseline, score, chance)
+    metric = metric_of(summary)
+    by_variation = standings(tables["compare"], summary, baseline, score, chance)
     return Findings(
         tables=tables,
         baseline=baseline,
@@ -105,8 +121,29 @@ def findings_of(
         scenario=scenario,
         metric=metric,
         words=words_of(scenario),
-        standings=known,
+        standings=by_variation,
+        repeats=_repeats(summary, score),
         start={**(chance or {}), **untrained(rounds, metric)},
         errors=errors_of(rounds, metric),
-        tests=tests_of(known),
+        tests=count_tests(by_variation),
     )
+
+
+def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
+    """The variations that repeat the scores of an earlier one, with the name of that.
+
+    Args:
+      summary: rows of `summary.csv`.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    first: dict[Hashable, str] = {}
+    repeats = {}
+    for variation, runs in grouped(summary, key=variation_of).items():
+        if all(run.get(score) is None for run in runs):
+            continue
+        by_method = grouped(runs, key=lambda run: run["method"])
+        scores = frozenset((method, same_runs(by_method[method], score)) for method in by_method)
+        earlier = first.setdefault(scores, variation)
+        if earlier != variation:
+            repeats[variation] = earlier
+    return repeats

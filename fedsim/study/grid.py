@@ -1,9 +1,9 @@
-"""The design of a comparison: a grid of methods × variations, every cell of which runs under the same seeds."""
+"""The design of a comparison: a grid of methods × variations, whose cells share their seeds."""
 
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.assemble.links import factory_of
@@ -25,26 +25,91 @@ from fedsim.study.methods import (
 from fedsim.study.summary import SCORES
 from fedsim.types import OWN_SAMPLES
 
-MOST_CELLS = 10_000  # of a comparison; each holds a scenario of its own
+MOST_CELLS = 10_000  # of a comparison; each of them holds a scenario
 MOST_RUNS = 100_000  # of a comparison, under all seeds
+
+Values = dict[str, str]
+"""path -> value as text for `--set`"""
+
+NO_METHODS = (
+    "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), "
+    "or compare.methods"
+)
+NO_VALIDATION = "settings are chosen on validation data; set data.validation=0.1"
+NO_ATTACK_ON_VALIDATION = (
+    "settings are chosen on validation data, where no attack is tried; write test_accuracy"
+)
 
 
 class Design(NamedTuple):
-    """A comparison as it was described."""
+    """A comparison that can be run.
 
-    scenario: Scenario  # without its grid, and with all that is compared in its `compare` section
-    cells: list[Cell]  # of the grid
-    baseline: str  # label of the method that the others are compared with
-    score: str  # what of a run is compared
+    Attributes:
+      scenario: the base scenario, with all that is compared in its section `compare`.
+      cells: the cells of the grid.
+      baseline: label of the method that the others are compared with.
+      score: what of a run is compared, `final`, `best` or `mean_last_k`.
+    """
+
+    scenario: Scenario
+    cells: list[Cell]
+    baseline: str
+    score: str
 
 
 class Draft(NamedTuple):
-    """A comparison as far as it can be read."""
+    """A comparison as far as it can be read.
 
-    design: Design | None  # None where anything is wrong
+    Attributes:
+      design: the comparison; None if anything is wrong with it.
+      problems: everything that is wrong with it.
+      cells: the cells that can be checked further; of a refused one, what is left of it.
+      places: where the cells' coordinates are given.
+    """
+
+    design: Design | None
     problems: list[Problem]
-    cells: list[Cell]  # all that can be looked at further; of refused ones what is left of them
-    places: Places  # of the parts of their names
+    cells: list[Cell]
+    places: Places
+
+
+class Grid(NamedTuple):
+    """The methods of a comparison, and the values that vary or are tuned.
+
+    Attributes:
+      methods: the methods.
+      varied: path -> values as text of what varies.
+      tuned: path -> values as text of what is tuned with every method.
+      variations: the combinations of what varies.
+      settings: the combinations of what is tuned with every method.
+    """
+
+    methods: list[ComparedMethod]
+    varied: dict[str, list[str]]
+    tuned: dict[str, list[str]]
+    variations: list[Values]
+    settings: list[Values]
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the methods."""
+        return [method.label for method in self.methods]
+
+    @property
+    def tunes(self) -> bool:
+        """Whether anything is tuned."""
+        return bool(self.tuned) or any(method.grid for method in self.methods)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many variations, methods and settings there are; the product is that of the cells.
+
+        A method counts as often as it has settings that are tried with it alone.
+        """
+        methods = 0
+        for method in self.methods:
+            methods += math.prod(len(values) for values in method.grid.values())
+        return len(self.variations), methods, len(self.settings)
 
 
 def design_of(
@@ -55,10 +120,10 @@ def design_of(
     baseline: str | None = None,
     score: str | None = None,
 ) -> Design:
-    """A comparison, read and checked; arguments as of `fedsim.compare`.
+    """Return a comparison, read and checked; arguments as of `fedsim.compare`.
 
     Raises:
-      ScenarioError: for a method, axis, baseline or score that cannot be.
+      ScenarioError: for a method, axis, baseline or score that is not possible.
     """
     draft = draft_of(scenario, methods, vary, tune, baseline, score)
     if draft.problems:
@@ -75,260 +140,362 @@ def draft_of(
     baseline: str | None = None,
     score: str | None = None,
 ) -> Draft:
-    """A comparison as far as it can be read, with everything that is wrong with it; arguments as of `design_of`."""
+    """Return a comparison as far as it can be read, with everything that is wrong with it.
+
+    Args:
+      scenario: the base scenario.
+      methods: the methods; None, here and below, for what the section `compare` says.
+      vary: the axes of the grid.
+      tune: the axes of what every method is tried with.
+      baseline: the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    # Read all of the comparison, and collect what is wrong with them.
     section = scenario.spec.compare
-    gathered = Gathered(
-        scenario.document, methods=methods is not None, vary=bool(vary), tune=bool(tune)
+    reader = GridReader(
+        scenario.document,
+        methods=methods is not None,
+        vary=bool(vary),
+        tune=bool(tune),
     )
-    compared = gathered.methods(section.methods if methods is None else methods)
-    if not compared and not gathered.problems:
-        problem = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
-        gathered.problems.append(Problem("compare.methods", problem))
-    varied = gathered.attempt("vary", axes, vary or section.vary) or {}
-    tuned = gathered.attempt("tune", axes, tune or section.tune, "--tune") or {}
-    if tuned or any(method.grid for method in compared):
-        gathered.attempt("", _demand_validation, scenario)
-    gathered.attempt("", _demand_apart, varied, tuned, compared)
-    variants = gathered.attempt("vary", variations, varied, "compare.vary") or []
-    settings = gathered.attempt("tune", variations, tuned, "compare.tune") or []
-    counts = len(scenario.spec.seeds), len(variants), _with_settings(compared), len(settings)
-    runs = "seeds x variations x methods x settings"
-    few = gathered.attempt("", demand_few, runs, *counts, most=MOST_RUNS)
-    measure: Any = score or section.score
-    if measure not in SCORES:
-        gathered.problems.append(
-            Problem("--score", f"should be one of {', '.join(SCORES)}, found '{measure}'")
-        )
-    labels = [method.label for method in compared]
-    baseline = (
-        gathered.attempt("baseline", baseline_of, labels, baseline or section.baseline)
-        if labels
-        else ""
+    grid = reader.grid(
+        methods=section.methods if methods is None else methods,
+        vary=vary or section.vary,
+        tune=tune or section.tune,
+        scenario=scenario,
     )
-    cells = gathered.cells(compared, varied, tuned, variants, settings) if few else []
-    places = gathered.places(compared, varied, tuned)
-    if gathered.problems:
-        cells = [_in_part_of_a_grid(cell) for cell in [*cells, *gathered.mended]]
-        return Draft(None, gathered.problems, cells, places)
-    cells = _under_one_split(scenario.document, cells)
+    few_runs = reader.attempt(
+        "",
+        demand_few,
+        "seeds x variations x methods x settings",
+        len(scenario.spec.seeds),
+        *grid.counts,
+        most=MOST_RUNS,
+    )
+    compared_score: Any = score or section.score
+    if compared_score not in SCORES:
+        problem = f"should be one of {', '.join(SCORES)}, found '{compared_score}'"
+        reader.problems.append(Problem("--score", problem))
+    if grid.methods:
+        wanted = baseline or section.baseline
+        baseline = reader.attempt("baseline", baseline_of, grid.labels, wanted)
+    cells = reader.cells(grid) if few_runs else []
+
+    # Of a comparison with problems, the cells that are left are checked further.
+    places = reader.places(grid)
+    if reader.problems:
+        cells = [_of_refused_grid(cell) for cell in [*cells, *reader.mended]]
+        return Draft(None, reader.problems, cells, places)
+
     assert baseline
-    complete = Compare(
-        methods=[method.written for method in compared],
-        vary={path: list(map(value_of, texts)) for path, texts in varied.items()},
-        tune={path: list(map(value_of, texts)) for path, texts in tuned.items()},
+    cells = _under_one_split(scenario.document, cells)
+    described = _with_comparison(scenario, grid, baseline, compared_score)
+    return Draft(Design(described, cells, baseline, compared_score), [], cells, places)
+
+
+def _with_comparison(scenario: Scenario, grid: Grid, baseline: str, score: Any) -> Scenario:
+    """The base scenario, with all that is compared in its section `compare`.
+
+    Args:
+      scenario: the base scenario.
+      grid: the methods, and the values that vary or are tuned.
+      baseline: label of the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    compare = Compare(
+        methods=[method.entry for method in grid.methods],
+        vary=_as_values(grid.varied),
+        tune=_as_values(grid.tuned),
         baseline=baseline,
-        score=measure,
+        score=score,
     )
-    described = scenario._replace(spec=scenario.spec.model_copy(update={"compare": complete}))
-    return Draft(Design(described, cells, baseline, measure), [], cells, places)
+    return scenario._replace(spec=scenario.spec.model_copy(update={"compare": compare}))
 
 
-def _in_part_of_a_grid(cell: Cell) -> Cell:
-    """A cell of a comparison that is refused: with what it would be compared is not known."""
+def _as_values(axes: Mapping[str, Sequence[str]]) -> dict[str, list[Any]]:
+    return {path: [value_of(text) for text in texts] for path, texts in axes.items()}
+
+
+def _of_refused_grid(cell: Cell) -> Cell:
+    """A cell of a comparison that is refused, so that nothing is known of the other methods.
+
+    Its document has `compare.methods` marked as broken, and what depends on that is not checked.
+    """
     document = cell.scenario.document
     broken = document.broken | {("compare", "methods")}
     return cell._replace(scenario=cell.scenario._replace(document=document._replace(broken=broken)))
 
 
 def _demand_validation(scenario: Scenario) -> None:
-    """What settings are chosen on."""
+    """Refuse a scenario without the validation data that settings are chosen on.
+
+    Raises:
+      ScenarioError: if there are none, or if the metric does not exist there.
+    """
     if not scenario.spec.data.validation:
-        problem = "what is tuned is chosen on validation data; set data.validation=0.1"
-        raise scenario.error(("data", "validation"), problem)
+        raise scenario.error(("data", "validation"), NO_VALIDATION)
     if scenario.spec.evaluate.metric == "attack_success":
-        problem = "what is tuned is chosen on validation data, where no attack is tried; write test_accuracy"
-        raise scenario.error(("evaluate", "metric"), problem)
+        raise scenario.error(("evaluate", "metric"), NO_ATTACK_ON_VALIDATION)
 
 
 def _under_one_split(document: Document, cells: list[Cell]) -> list[Cell]:
-    """Cells whose server keeps samples and reads none: each says in `compare.methods` with which rules that read them it is
-    compared. So all train on the same samples, and keeping them is refused where there is no such rule.
+    """The cells, such that the server keeps the same samples in all of them.
+
+    A server that keeps samples that its rule does not read is refused. In a comparison some rules
+    may read them, and the others still have to train on the same samples. So each cell whose rule
+    does not read them is read again, with the rules that do in its `compare.methods`.
+
+    Args:
+      document: the document of the base scenario.
+      cells: the cells of the grid.
     """
-    keeping = [cell.scenario.spec.data.server.samples > 0 for cell in cells]
-    rules = [
-        keeps and _reader(cell.scenario.spec) for cell, keeps in zip(cells, keeping, strict=True)
-    ]
-    company = f"compare.methods={text_of(sorted({rule for rule in rules if rule}))}"
+    rules = [_rule_that_reads(cell.scenario.spec) for cell in cells]
+    edit = f"compare.methods={text_of(sorted(set(rules) - {''}))}"
     settled = []
-    for cell, keeps, rule in zip(cells, keeping, rules, strict=True):
-        if keeps and not rule:
-            edits = (*cell.edits, company)
+    for cell, rule in zip(cells, rules, strict=True):
+        if cell.scenario.spec.data.server.samples > 0 and not rule:
+            edits = (*cell.edits, edit)
             cell = cell._replace(edits=edits, scenario=read(document, edits, cell.written))
         settled.append(cell)
     return settled
 
 
-def _reader(spec: Any) -> str:
-    """The rule, where it reads samples that the server keeps; one that cannot be made is refused when the cell is built."""
+def _rule_that_reads(spec: Any) -> str:
+    """The kind of the rule, if the server keeps samples and the rule reads them; else empty."""
+    if spec.data.server.samples == 0:
+        return ""
     rule = next(link for link in spec.server if link.family == "rule")
+    # A rule that cannot be made is refused when its cell is built.
     with contextlib.suppress(ValueError):
-        return rule.kind if factory_of(rule)().needs & OWN_SAMPLES else ""
+        if factory_of(rule)().needs & OWN_SAMPLES:
+            return rule.kind
     return ""
 
 
-def _demand_apart(varied: Mapping, tuned: Mapping, methods: Sequence[ComparedMethod]) -> None:
-    """Refuse a path that is varied and tuned, or tuned with all methods and with one of them."""
-    for grid, others, where in [
-        (tuned, varied, "--tune"),
-        *((m.grid, {**varied, **tuned}, m.label) for m in methods),
-    ]:
-        for path in sorted(grid.keys() & others.keys()):
-            done = "varied" if path in varied else "tuned with all methods"
-            raise ScenarioError(
-                [Problem("", f"{path} is {done} already; take out one of them")], where
-            )
+def _demand_distinct(
+    varied: Collection[str], tuned: Collection[str], methods: Sequence[ComparedMethod]
+) -> None:
+    """Refuse a path that is varied and tuned, or tuned both with all methods and with one of them.
+
+    Raises:
+      ScenarioError: with the path, and the option or the method.
+    """
+    taken = dict.fromkeys(varied, "varied")
+    _demand_free(tuned, taken, "--tune")
+    taken |= dict.fromkeys(tuned, "tuned with all methods")
+    for method in methods:
+        _demand_free(method.grid, taken, method.label)
 
 
-def _with_settings(methods: Sequence[ComparedMethod]) -> int:
-    """How many methods there are, each as often as it has settings of its own."""
-    return sum(math.prod(map(len, method.grid.values())) for method in methods)
+def _demand_free(paths: Iterable[str], taken: Mapping[str, str], where: str) -> None:
+    """Refuse paths that are taken.
+
+    Args:
+      paths: the paths.
+      taken: path -> what it is already, in words.
+      where: the option, or the label of the method.
+    """
+    for path in sorted(paths):
+        if path in taken:
+            problem = f"{path} is {taken[path]} already; remove one of them"
+            raise ScenarioError([Problem("", problem)], where)
 
 
-def axes(written: Axes, option: str = "--vary") -> dict[str, list[str]]:
-    """`PATH=V1,V2` texts, or a mapping of path -> values, as path -> values as text for `--set`."""
+def axes(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
+    """Return axes as path -> values as text for `--set`.
+
+    Args:
+      vary: `PATH=V1,V2` texts, or a mapping of path -> values.
+      option: the option they come from, for error messages.
+
+    Raises:
+      ScenarioError: for a text of another form, and for the path `method`.
+    """
     by_path: dict[str, list[str]] = {}
-    if isinstance(written, Mapping):
-        by_path = {path: [text_of(value) for value in values] for path, values in written.items()}
+    if isinstance(vary, Mapping):
+        for path, values in vary.items():
+            by_path[path] = [text_of(value) for value in values]
     else:
-        for text in written:
-            path, equals, values = text.partition("=")
+        for text in vary:
+            path, _, values = text.partition("=")
             by_path[path.strip()] = top_level(values)
-            if not equals or not by_path[path.strip()]:
+            if not by_path[path.strip()]:
                 problem = Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")
                 raise ScenarioError([problem], f"{option} {text}")
     if "method" in by_path:
-        raise ScenarioError([Problem("", "methods are compared by --methods")], f"{option} method")
+        raise ScenarioError(
+            [Problem("", "to compare methods, write --methods")], f"{option} method"
+        )
     return by_path
 
 
-def variations(written: Axes, option: str = "--vary") -> list[dict[str, str]]:
-    """`PATH=V1,V2` axes -> every combination, path -> value as text for `--set`.
+def variations(vary: Axes, option: str = "--vary") -> list[Values]:
+    """Return every combination of the values of axes.
 
-    >>> variations(["data.partition.alpha=0.1,1", "cohort.size=5"])
-    [{'data.partition.alpha': '0.1', 'cohort.size': '5'}, {'data.partition.alpha': '1', 'cohort.size': '5'}]
+    Args:
+      vary: `PATH=V1,V2` texts, or a mapping of path -> values.
+      option: the option they come from, for error messages.
+
+    Raises:
+      ScenarioError: as `axes` and `demand_few`.
+
+    >>> variations(["client.lr=0.1,1", "cohort.size=5"])
+    [{'client.lr': '0.1', 'cohort.size': '5'}, {'client.lr': '1', 'cohort.size': '5'}]
     """
-    by_path = axes(written, option)
-    demand_few(option, *map(len, by_path.values()))
-    return [
-        dict(zip(by_path, values, strict=True)) for values in itertools.product(*by_path.values())
-    ]
+    by_path = axes(vary, option)
+    demand_few(option, *(len(values) for values in by_path.values()))
+    combinations = itertools.product(*by_path.values())
+    return [dict(zip(by_path, values, strict=True)) for values in combinations]
 
 
 def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> bool:
-    """Refuse a product of so many values before it is expanded; True for any other.
+    """Refuse a product of too many values before it is expanded; return True for any other.
+
+    Args:
+      where: what the counts are of, or the option they come from.
+      *counts: the factors.
+      most: the largest product that is allowed.
 
     Raises:
-      ScenarioError: with the count and the bound.
+      ScenarioError: with the product and the bound.
     """
-    if (count := math.prod(counts)) > most:
-        product = f"{' x '.join(map(str, counts))} = {count} combinations"
-        problem = Problem(
-            "", f"{product}, more than can be played; at most {most}, compare less at a time"
+    product = math.prod(counts)
+    if product > most:
+        factors = " x ".join(map(str, counts))
+        problem = (
+            f"{factors} = {product} combinations, more than can be run; "
+            f"at most {most}: compare less at a time"
         )
-        raise ScenarioError([problem], where)
+        raise ScenarioError([Problem("", problem)], where)
     return True
 
 
-class Gathered:
-    """The problems of a comparison, collected while it is read: one wrong entry does not hide the next.
+class GridReader:
+    """Reads a comparison and collects its problems, so that one does not hide the next.
 
-    Args:
-      document: of the scenario.
-      given: by key of `compare`, whether an option took its place.
+    Attributes:
+      document: the document of the base scenario.
+      given: by key of `compare`, whether an option replaced it.
+      problems: what is wrong so far.
+      mended: what is left of refused cells.
     """
 
     def __init__(self, document: Document, **given: bool):
         self.document = document
         self.given = given
         self.problems: list[Problem] = []
-        self.mended: list[Cell] = []  # what is left of refused cells
+        self.mended: list[Cell] = []
 
     def attempt(self, key: str, make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """`make(*arguments)`, or None where it is refused, which is kept at the place of a key of `compare`."""
+        """Return `make(*arguments, **options)`, or None if that is refused.
+
+        Args:
+          key: the key of `compare` at which a refusal is reported; empty for none.
+          make: a function that may raise `ScenarioError`.
+          *arguments: its arguments.
+          **options: its keyword arguments.
+        """
         try:
             return make(*arguments, **options)
         except ScenarioError as error:
             for problem in error.problems:
-                self.problems.append(self._placed(key, problem, error.file))
+                self.problems.append(self._located(key, problem, error.file))
         return None
 
-    def methods(self, written: str | Sequence[Any]) -> list[ComparedMethod]:
-        """The methods whose entries have a form that they may have, each under a label of its own."""
-        compared: list[ComparedMethod] = []
-        for i, entry in enumerate(entries_of(written)):
-            (method,) = self._entry(i, entry) or [None]
-            if method is None:
-                continue
-            if any(method.label == other.label for other in compared):
-                text = f"'{method.label}' is given twice; give one of them a label"
-                self.problems.append(self._placed("methods", Problem("", text), "--methods"))
-                continue
-            compared.append(method)
-        return compared
-
-    def _entry(self, i: int, entry: Any) -> list[ComparedMethod] | None:
-        try:
-            methods = methods_of([entry])
-            methods[0].grid  # noqa: B018 (its values are read)
-            return methods
-        except ScenarioError as error:
-            place = ("compare", "methods", i)
-            for problem in error.problems:
-                at = self._placed("methods", problem, error.file)
-                self.problems.append(
-                    at if self.given["methods"] else problem_at(self.document, place, problem.what)
-                )
-        return None
-
-    def cells(
-        self,
-        compared: Sequence[ComparedMethod],
-        varied: dict[str, list[str]],
-        tuned: dict[str, list[str]],
-        variants: list[dict[str, str]],
-        settings: list[dict[str, str]],
-    ) -> list[Cell]:
-        """Every method under every variation and every setting to tune, read and checked.
+    def grid(
+        self, methods: str | Sequence[Any], vary: Axes, tune: Axes, scenario: Scenario
+    ) -> Grid:
+        """Return what is compared, as far as it can be read.
 
         Args:
-          compared: the methods.
-          varied: axes of the grid.
-          tuned: axes of what every method is tried with.
-          variants: combinations of what is varied.
-          settings: combinations of what is tuned.
+          methods: the methods.
+          vary: the axes of the grid.
+          tune: the axes of what every method is tried with.
+          scenario: the base scenario.
         """
-        counts = len(variants), _with_settings(compared), len(settings)
-        if math.prod(counts) > MOST_CELLS:
-            self.attempt("", demand_few, "variations x methods x settings", *counts)
+        compared = self._methods(methods)
+        if not compared and not self.problems:
+            self.problems.append(Problem("compare.methods", NO_METHODS))
+        varied = self.attempt("vary", axes, vary) or {}
+        tuned = self.attempt("tune", axes, tune, "--tune") or {}
+        grid = Grid(compared, varied, tuned, variations=[], settings=[])
+
+        if grid.tunes:
+            self.attempt("", _demand_validation, scenario)
+        self.attempt("", _demand_distinct, varied, tuned, compared)
+        return grid._replace(
+            variations=self.attempt("vary", variations, varied, "compare.vary") or [],
+            settings=self.attempt("tune", variations, tuned, "compare.tune") or [],
+        )
+
+    def _methods(self, given: str | Sequence[Any]) -> list[ComparedMethod]:
+        """The methods whose entries have a valid form, each under a different label."""
+        methods: list[ComparedMethod] = []
+        labels: set[str] = set()
+        for index, entry in enumerate(entries_of(given)):
+            method = self._method(index, entry)
+            if method is None:
+                continue
+            if method.label in labels:
+                text = f"'{method.label}' is given twice; give one of them a label"
+                self.problems.append(self._located("methods", Problem("", text), "--methods"))
+                continue
+            labels.add(method.label)
+            methods.append(method)
+        return methods
+
+    def _method(self, index: int, entry: Any) -> ComparedMethod | None:
+        """The method of an entry of `compare.methods`; None if it is refused."""
+        try:
+            (method,) = methods_of([entry])
+            method.grid  # noqa: B018 (reads its values, and refuses empty ones)
+            return method
+        except ScenarioError as error:
+            for problem in error.problems:
+                if self.given["methods"]:
+                    problem = self._located("methods", problem, error.file)
+                else:
+                    path = ("compare", "methods", index)
+                    problem = problem_at(self.document, path, problem.what)
+                self.problems.append(problem)
+        return None
+
+    def cells(self, grid: Grid) -> list[Cell]:
+        """Return every method under every variation with every setting, read and checked."""
+        if math.prod(grid.counts) > MOST_CELLS:
+            self.attempt("", demand_few, "variations x methods x settings", *grid.counts)
             return []
-        cells, refused, everywhere = [], [], []
-        for corner, edits in corners(compared, variants, settings):
+        cells = []
+        refused = []
+        everywhere = []
+        for corner, edits in corners(grid):
             everywhere.append(corner)
             try:
-                cells.append(corner.cell(read(self.document, edits, corner.written), edits))
+                cells.append(corner.cell(read(self.document, edits, corner.definition), edits))
             except ScenarioError as error:
                 refused += [Refused(corner, bare(problem, edits)) for problem in error.problems]
                 if error.mended is not None:
                     self.mended.append(corner.cell(error.mended, edits))
-        self.problems += placed(refused, everywhere, self.places(compared, varied, tuned))
+        self.problems += placed(refused, everywhere, self.places(grid))
         return cells
 
-    def places(
-        self,
-        compared: Sequence[ComparedMethod],
-        varied: dict[str, list[str]],
-        tuned: dict[str, list[str]],
-    ) -> Places:
-        """Where the parts of a cell's name stand."""
+    def places(self, grid: Grid) -> Places:
+        """Return where the coordinates of cells are given."""
         return Places(
-            self.document,
-            {key: OPTIONS[key] for key, given in self.given.items() if given},
-            [method.label for method in compared],
-            {"vary": dict(varied), "tune": dict(tuned)},
+            document=self.document,
+            options={key: OPTIONS[key] for key, given in self.given.items() if given},
+            labels=grid.labels,
+            axes={"vary": dict(grid.varied), "tune": dict(grid.tuned)},
         )
 
-    def _placed(self, key: str, problem: Problem, where: str) -> Problem:
-        """A problem at a key of `compare`, or at the option that took its place."""
+    def _located(self, key: str, problem: Problem, where: str) -> Problem:
+        """A problem at a key of `compare`, or at the option that replaced it.
+
+        Args:
+          key: the key; empty for none.
+          problem: the problem.
+          where: the file, option or label that it was raised with.
+        """
         if where == self.document.file:
             return problem
         if not key or self.given.get(key):
@@ -336,19 +503,25 @@ class Gathered:
         return problem_at(self.document, ("compare", key), problem.what)
 
 
-def corners(
-    compared: Sequence[ComparedMethod],
-    variants: Sequence[dict[str, str]],
-    settings: Sequence[dict[str, str]],
-) -> Iterator[tuple[Corner, tuple[str, ...]]]:
-    """Every cell's place in the grid, with what it changes in the base scenario."""
-    several = [(method, *setting) for method in compared for setting in method.settings()]
-    for varied, (method, written, tuned_alone), shared in itertools.product(
-        variants, several, settings
+def corners(grid: Grid) -> Iterator[tuple[Corner, tuple[str, ...]]]:
+    """Yield the position of every cell in the grid, with what it changes in the base scenario."""
+    tried = []
+    for method in grid.methods:
+        for definition, setting in method.settings():
+            tried.append((method, definition, setting))
+
+    for variation, (method, definition, setting), shared in itertools.product(
+        grid.variations, tried, grid.settings
     ):
-        tuned = {**shared, **tuned_alone}
-        changed = {**varied, **shared}, {path: tuned_alone[path] for path in method.tune}
-        before, after = (
-            [f"{path}={value}" for path, value in values.items()] for values in changed
+        # Hyper-parameters, `method.NAME`, are part of the definition, not edits.
+        tuned_paths = {path: setting[path] for path in method.tune}
+        edits = (
+            *_as_edits({**variation, **shared}),
+            *method.edits,
+            *_as_edits(tuned_paths),
         )
-        yield Corner(method.label, written, varied, tuned), (*before, *method.edits, *after)
+        yield Corner(method.label, definition, variation, {**shared, **setting}), edits
+
+
+def _as_edits(values: Mapping[str, str]) -> list[str]:
+    return [f"{path}={value}" for path, value in values.items()]

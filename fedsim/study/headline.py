@@ -1,182 +1,293 @@
-"""The headline of a comparison: who leads, by how much, and how sure that is."""
+"""The headline of a comparison: which method leads, by how much, and how sure that is."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from fedsim.study.claims import HOLDS, Claim, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.holding import holds
 from fedsim.study.pairing import SURE
 from fedsim.study.standings import Standing, too_few
-from fedsim.study.words import attacks
+from fedsim.study.words import is_attack, others_of
 
 Group = Sequence[Standing]
 """methods under one variation, the best first"""
 
+ONE_METHOD = "{method} ends at {metric} {scores}."
+ONE_METHOD_SCORE = "{score} with {variation}"
+
 EVERYWHERE = "{leader} has the best mean in {which} variations: "
-NO_METHOD = "no method is above chance level"
-NO_METHOD_BEST = "no method is above chance level: {best}, the best, has {metric} {score}"
-LEADS = "{who} {verb} with {metric} {score}"
-BRIEFLY = "{who} leads with {score}"
-AGAINST = "{leads} against {base} of {baseline}"
-SURELY = "{against} ({gain}; {seeds}, p = {p:.2g} after Holm)"
-TOO_FEW = "{against} ({gain}; {seeds}, too few to be sure)"
-BY_INTERVAL = "{against} ({gain}; {seeds}; by the 95 % interval, not after Holm)"
-NOT_APART = "{against}, but cannot be told apart from it ({gain}; {seeds})"
-GAIN = "{benefit:.3g} better, 95 % {low:.3g} to {high:.3g}"
+OF_VARIATION = "with {variation}, {clause}"
+OF_TWO_VARIATIONS = "with {variation}, {clause}; with {other_variation}, {other_clause}"
+ALL_DIVERGED = "; {methods} diverged under all seeds"
+
+NONE_ABOVE_CHANCE = "no method is above chance level: {best}, the best, has {metric} {score}"
+NONE_ABOVE_CHANCE_IN_SHORT = "no method is above chance level"
+
+LEADS = "{leader} {verb} with {metric} {score}"
+LEADS_IN_SHORT = "{leader} leads with {score}"
+AGAINST = "{leads}, against {base_score} for {baseline}"
+AGAINST_CHANCE = "{leads}, against {base_score} for {baseline}, which is at chance level"
+
+SIGNIFICANT = "{against} ({gain}; {seeds}; p = {p:.2g} after Holm)"
+FEW_SEEDS = "{against} ({gain}; {seeds}, too few for significance)"
+BY_INTERVAL = "{against} ({gain}; {seeds}; by the 95 % interval, but not after Holm)"
+NOT_SIGNIFICANT = "{against}, but not significantly ({gain}; {seeds})"
+NOT_SIGNIFICANT_IN_SHORT = "{against}, but not significantly"
+
+GAIN = "{benefit:.3g} better, 95 % CI {low:.3g} to {high:.3g}"
 GAIN_WITHOUT_INTERVAL = "{benefit:.3g} better"
+OTHERS_WORSE = "{others} significantly worse"
 
 
-def headline(by_variant: Mapping[str, Group], found: Findings) -> Sentence:
-    """Who leads; where something varies: who leads where the baseline does worst, and where it does
-    best.
+class Clause(NamedTuple):
+    """A part of the headline, and the claims that it makes."""
+
+    text: str
+    claims: Sequence[Claim] = ()
+
+
+def headline(findings: Findings) -> Sentence:
+    """Return the headline: who leads.
+
+    If something varies, it is who leads where the baseline does worst, and where it does best.
     """
-    if len(by_variant) == 1 and len(next(iter(by_variant.values()))) > 1:
-        ((variant, group),) = by_variant.items()
-        line = _leading(variant, group, found)
-        text = f"{line}{_lost(group)}."
-        return Sentence(f"N{text[1:]}" if group[0].chance else text, claims=line.claims)
-    if len({standing.method for group in by_variant.values() for standing in group}) == 1:
-        return Sentence(_alone(by_variant, found))
+    by_variation = findings.distinct
+    methods = {standing.method for group in by_variation.values() for standing in group}
+    if len(methods) == 1:
+        return Sentence(_of_one_method(by_variation, findings))
+    if len(by_variation) == 1:
+        ((variation, group),) = by_variation.items()
+        return _of_one_variation(variation, group, findings)
+    return _of_several_variations(by_variation, findings)
 
-    scored = {name: group for name, group in by_variant.items() if group[0].mean is not None}
-    leaders = {variant: group[0] for variant, group in scored.items()}
-    worth = lambda variant: _worth(by_variant[variant], found)
-    hard = min(leaders, key=worth)
-    easy = max(leaders, key=worth)
 
+def _of_one_method(by_variation: Mapping[str, Group], findings: Findings) -> str:
+    """The score of the only method: where it does best, and where it does worst."""
+    means = {}
+    for variation, group in by_variation.items():
+        if group[0].mean is not None:
+            means[variation] = group[0].mean
+    ranked = sorted(means, key=lambda variation: means[variation], reverse=findings.rising)
+    best = ranked[0]
+    worst = ranked[-1]
+
+    scores = []
+    for variation in dict.fromkeys([best, worst]):
+        score = _score(variation, by_variation[variation][0], findings)
+        if variation:
+            words = findings.words(variation)
+            score = ONE_METHOD_SCORE.format(score=score, variation=words)
+        scores.append(score)
+    return ONE_METHOD.format(
+        method=by_variation[best][0].method,
+        metric=findings.metric_name,
+        scores=" and ".join(scores),
+    )
+
+
+def _of_one_variation(variation: str, group: Group, findings: Findings) -> Sentence:
+    """Who leads where nothing varies, and which methods diverged."""
+    clause = _leading(variation, group, findings)
+    # A clause begins with the name of the leading method, if there is one.
+    text = _capitalised(clause.text) if group[0].chance else clause.text
+    diverged = [standing.method for standing in group if standing.diverged]
+    if diverged:
+        text += ALL_DIVERGED.format(methods=", ".join(diverged))
+    return Sentence(f"{text}.", claims=clause.claims)
+
+
+def _of_several_variations(by_variation: Mapping[str, Group], findings: Findings) -> Sentence:
+    """Who leads where the baseline does worst, and where it does best."""
+    leaders = {}
+    for variation, group in by_variation.items():
+        if group[0].mean is not None:
+            leaders[variation] = group[0]
+    worth = {name: _baseline_worth(by_variation[name], findings) for name in leaders}
+    hard = min(leaders, key=lambda variation: worth[variation])
+    easy = max(leaders, key=lambda variation: worth[variation])
+
+    prefix = ""
+    subject = ""
     first = leaders[hard]
-    start = subject = ""
-    everywhere = all(s.method == first.method and not s.chance for s in leaders.values())
-    if everywhere:
-        which = "both" if len(by_variant) == 2 else f"all {len(by_variant)}"
-        baseline = "" if first.row else ", the baseline,"
-        start = EVERYWHERE.format(leader=f"{first.method}{baseline}", which=which)
+    if all(leader.method == first.method and not leader.chance for leader in leaders.values()):
+        leader = first.method
+        if first.row is None:
+            leader += ", the baseline,"
+        count = len(by_variation)
+        which = "both" if count == 2 else f"all {count}"
+        prefix = EVERYWHERE.format(leader=leader, which=which)
         subject = "it"
 
-    lines = [_leading(hard, by_variant[hard], found, subject)]
-    text = f"with {found.words(hard)}, {lines[0]}"
+    clause = _leading(hard, by_variation[hard], findings, subject)
+    claims = [*clause.claims]
+    text = OF_VARIATION.format(variation=findings.words(hard), clause=clause.text)
     if easy != hard:
-        lines.append(_brief(easy, by_variant[easy], found, subject))
-        text += f"; with {found.words(easy)}, {lines[1]}"
-    claims = [claim for line in lines for claim in line.claims]
-    return Sentence(f"{start}{text}." if start else f"W{text[1:]}.", claims=claims)
+        other = _leading_in_short(easy, by_variation[easy], findings, subject)
+        claims += other.claims
+        text = OF_TWO_VARIATIONS.format(
+            variation=findings.words(hard),
+            clause=clause.text,
+            other_variation=findings.words(easy),
+            other_clause=other.text,
+        )
+    text = prefix + text if prefix else _capitalised(text)
+    return Sentence(f"{text}.", claims=claims)
 
 
-def _alone(by_variant: Mapping[str, Group], found: Findings) -> str:
-    """What the only method reaches: where it does best, and where it does worst."""
-    first = {variant: group[0].mean for variant, group in by_variant.items()}
-    means = {variant: mean for variant, mean in first.items() if mean is not None}
-    ranked = sorted(means, key=lambda variant: means[variant], reverse=found.rising)
-    method = next(iter(by_variant.values()))[0].method
-    ends = []
-    for variant in dict.fromkeys([ranked[0], ranked[-1]]):
-        where = f" with {found.words(variant)}" if variant else ""
-        ends.append(f"{_score(variant, by_variant[variant][0], found)}{where}")
-    return f"{method} ends with {found.name} {' and '.join(ends)}."
+def _capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
-def _lost(group: Group) -> str:
-    """Methods all of whose runs diverged, as the end of a sentence."""
-    names = [s.method for s in group if s.diverged]
-    return f"; {', '.join(names)} diverged under all seeds" if names else ""
-
-
-def _worth(group: Group, found: Findings) -> float:
-    """How well the baseline does, or without it the best: larger is better."""
-    base = _base(group, found)
-    mean = base.mean if base is not None and base.mean is not None else group[0].mean
+def _baseline_worth(group: Group, findings: Findings) -> float:
+    """How well the baseline does, or the best method if it has no score: larger is better."""
+    mean = group[0].mean
+    base = _baseline(group, findings)
+    if base is not None and base.mean is not None:
+        mean = base.mean
     if mean is None:
         return 0.0
-    return mean if found.rising else -mean
+    return mean if findings.rising else -mean
 
 
-def _leading(variant: str, group: Group, found: Findings, subject: str = "") -> Sentence:
-    """The best method under one variation: its score, what it gains on the baseline, and how sure
-    that is.
+def _leading(variation: str, group: Group, findings: Findings, subject: str = "") -> Clause:
+    """The best method under one variation: its score, its gain on the baseline, how sure that is.
 
     Args:
-      variant: as in the column.
+      variation: the variation.
       group: its methods, the best first.
-      found: what the comparison came to.
-      subject: the best, where it was named before.
+      findings: the comparison.
+      subject: stands for the best method, if that was named before.
     """
     best = group[0]
-    base = _base(group, found)
     if best.chance:
-        score = found.text(best.mean)
-        return Sentence(NO_METHOD_BEST.format(best=best.method, metric=found.name, score=score))
-    verb, claims = _verb(variant, group, found)
-    reaches = {"verb": verb, "metric": found.name, "score": _score(variant, best, found)}
-    if best.row is None or base is None or base.mean is None:
-        sure, more = _worse(variant, group, found)
-        kept = ", the baseline," if best.method == found.baseline and sure and not subject else ""
-        leads = LEADS.format(who=f"{subject or best.method}{kept}", **reaches)
-        return Sentence(f"{leads}; {sure}" if sure else leads, claims=[*claims, *more])
+        score = findings.score_text(best.mean)
+        metric = findings.metric_name
+        return Clause(NONE_ABOVE_CHANCE.format(best=best.method, metric=metric, score=score))
 
-    leads = LEADS.format(who=subject or best.method, **reaches)
-    score = _score(variant, base, found)
-    against = AGAINST.format(leads=leads, base=score, baseline=found.baseline)
-    against += ", which is at chance level" if base.chance else ""
-    told = {"against": against, "gain": _gain(best), "seeds": best.seeds}
-    if best.sure:
-        text = SURELY.format(**told, p=best.row["p_adjusted"])
-        return Sentence(text, claims=[*claims, found.claim(best, variant)])
-    if best.clear:
-        doubt = TOO_FEW if too_few(best.row["seeds"], found.tests) else BY_INTERVAL
-        return Sentence(doubt.format(**told), claims=claims)
-    return Sentence(NOT_APART.format(**told), claims=claims)
+    verb = _verb(variation, group, findings)
+    fields = {
+        "verb": verb.text,
+        "metric": findings.metric_name,
+        "score": _score(variation, best, findings),
+    }
+    base = _baseline(group, findings)
+    if base is not None and _is_compared(best, base):
+        leads = LEADS.format(leader=subject or best.method, **fields)
+        gain = _gain_clause(leads, variation, best, base, findings)
+        return Clause(gain.text, [*verb.claims, *gain.claims])
+
+    worse = _significantly_worse(variation, group, findings)
+    leader = subject or best.method
+    if best.method == findings.baseline and worse.text and not subject:
+        leader = f"{leader}, the baseline,"
+    text = LEADS.format(leader=leader, **fields)
+    if worse.text:
+        text += f"; {worse.text}"
+    return Clause(text, [*verb.claims, *worse.claims])
 
 
-def _brief(variant: str, group: Group, found: Findings, subject: str) -> Sentence:
-    """The best method under one variation and its score, in few words."""
+def _leading_in_short(variation: str, group: Group, findings: Findings, subject: str) -> Clause:
+    """The best method under one variation and its score, in few words; arguments as `_leading`."""
     best = group[0]
-    base = _base(group, found)
     if best.chance:
-        return Sentence(NO_METHOD)
-    leads = BRIEFLY.format(who=subject or best.method, score=_score(variant, best, found))
-    if best.row is None or base is None or base.mean is None:
-        sure, claims = _worse(variant, group, found)
-        return Sentence(f"{leads} ({sure})" if sure else leads, claims=claims)
-    score = _score(variant, base, found)
-    against = AGAINST.format(leads=leads, base=score, baseline=found.baseline)
+        return Clause(NONE_ABOVE_CHANCE_IN_SHORT)
+
+    score = _score(variation, best, findings)
+    leads = LEADS_IN_SHORT.format(leader=subject or best.method, score=score)
+    base = _baseline(group, findings)
+    if base is None or not _is_compared(best, base):
+        worse = _significantly_worse(variation, group, findings)
+        text = f"{leads} ({worse.text})" if worse.text else leads
+        return Clause(text, worse.claims)
+
+    base_score = _score(variation, base, findings)
+    against = AGAINST.format(leads=leads, base_score=base_score, baseline=findings.baseline)
     if best.sure:
-        return Sentence(against, claims=[found.claim(best, variant)])
-    return Sentence(f"{against}, which is not sure")
+        return Clause(against, [findings.claim(best, variation)])
+    return Clause(NOT_SIGNIFICANT_IN_SHORT.format(against=against))
 
 
-def _base(group: Group, found: Findings) -> Standing | None:
-    return next((s for s in group if s.method == found.baseline), None)
+def _baseline(group: Group, findings: Findings) -> Standing | None:
+    for standing in group:
+        if standing.method == findings.baseline:
+            return standing
+    return None
 
 
-def _verb(variant: str, group: Group, found: Findings) -> tuple[str, list[Claim]]:
-    """`holds` under an attack that leaves the best at least half of its gain for sure, else
-    `leads`.
+def _is_compared(best: Standing, base: Standing) -> bool:
+    """Whether the best method is another one than the baseline, and the baseline has a score."""
+    return best.row is not None and base.mean is not None
+
+
+def _gain_clause(
+    leads: str, variation: str, best: Standing, base: Standing, findings: Findings
+) -> Clause:
+    """The clause about the best method, with its gain on the baseline, and how sure that is.
+
+    Args:
+      leads: the clause so far, with the score of the best method.
+      variation: the variation.
+      best: the best method, which is not the baseline.
+      base: the baseline.
+      findings: the comparison.
     """
+    row = best.row or {}
+    base_score = _score(variation, base, findings)
+    template = AGAINST_CHANCE if base.chance else AGAINST
+    against = template.format(leads=leads, base_score=base_score, baseline=findings.baseline)
+
+    fields = {"against": against, "gain": _gain(best), "seeds": best.seeds}
+    if best.sure:
+        text = SIGNIFICANT.format(**fields, p=row["p_adjusted"])
+        return Clause(text, [findings.claim(best, variation)])
+    if not best.clear:
+        return Clause(NOT_SIGNIFICANT.format(**fields))
+    if too_few(row["seeds"], findings.tests):
+        return Clause(FEW_SEEDS.format(**fields))
+    return Clause(BY_INTERVAL.format(**fields))
+
+
+def _verb(variation: str, group: Group, findings: Findings) -> Clause:
+    """`holds up` if the best method keeps half of its gain under an attack, else `leads`."""
+    if not is_attack(variation):
+        return Clause("leads")
     method = group[0].method
-    if not attacks(variant):
-        return "leads", []
-    p = holds(found.rows("summary"), method, variant, found.score, found.start, len(group))
-    return ("holds", [Claim(HOLDS, method, "", variant, p)]) if p < SURE else ("leads", [])
+    p = holds(
+        summary=findings.rows("summary"),
+        method=method,
+        variation=variation,
+        score=findings.score,
+        start=findings.start,
+        rivals=len(group),
+    )
+    if p >= SURE:
+        return Clause("leads")
+    return Clause("holds up", [Claim(HOLDS, method, "", variation, p)])
 
 
-def _worse(variant: str, group: Group, found: Findings) -> tuple[str, list[Claim]]:
-    """How many of the others are surely worse than the baseline, which is the best of them; nothing
-    where none is compared.
+def _significantly_worse(variation: str, group: Group, findings: Findings) -> Clause:
+    """How many methods are significantly worse than the baseline, which is the best of them.
+
+    Empty if none was compared with it.
     """
-    rivals = [s for s in group if s.row and s.row["seeds"]]
-    sure = [s for s in rivals if s.sure]
-    text = f"{_of(len(sure), len(rivals))} surely worse" if rivals else ""
-    return text, [found.claim(s, variant) for s in sure]
+    compared = [standing for standing in group if standing.shared_seeds]
+    if not compared:
+        return Clause("")
+    worse = [standing for standing in compared if standing.sure]
+    text = OTHERS_WORSE.format(others=_others_are(len(worse), len(compared)))
+    return Clause(text, [findings.claim(standing, variation) for standing in worse])
 
 
-def _score(variant: str, standing: Standing, found: Findings) -> str:
-    """A mean score, and behind a loss R² and MAE where targets are numbers."""
-    errors = found.errors.get((variant, standing.method))
-    return f"{found.text(standing.mean)} ({errors})" if errors else found.text(standing.mean)
+def _score(variation: str, standing: Standing, findings: Findings) -> str:
+    """A mean score, followed by R² and MAE if models predict numbers."""
+    text = findings.score_text(standing.mean)
+    errors = findings.errors.get((variation, standing.method))
+    return f"{text} ({errors})" if errors else text
 
 
 def _gain(standing: Standing) -> str:
-    """How much better than the baseline, with its interval, as far as these are numbers."""
+    """How much better a method is than the baseline, with its interval if these are numbers."""
     row = standing.row or {}
     if row["difference"] is None:
         return "better" if standing.benefit > 0 else "no better"
@@ -186,13 +297,15 @@ def _gain(standing: Standing) -> str:
     return GAIN.format(benefit=standing.benefit, low=low, high=high)
 
 
-def _of(count: int, total: int) -> str:
-    """So many of the others, as the subject of a sentence.
+def _others_are(count: int, total: int) -> str:
+    """How many of the other methods, as the subject of a sentence, with its verb.
 
-    >>> _of(2, 2), _of(1, 3), _of(0, 3)
-    ('all 2 others are', '1 of the 3 others is', 'none of the 3 others is')
+    >>> _others_are(2, 2), _others_are(1, 3), _others_are(0, 3)
+    ('both others are', '1 of the 3 others is', 'none of the 3 others is')
+    >>> _others_are(1, 1), _others_are(0, 1)
+    ('the other is', 'the other is not')
     """
-    if count == total:
-        return "the other is" if total == 1 else f"all {total} others are"
-    some = f"{count or 'none'} of the {total} others" if total > 1 else "the other"
-    return f"{some} {'are' if count > 1 else 'is' if total > 1 else 'is not'}"
+    if total == 1 and count == 0:
+        return "the other is not"
+    verb = "are" if count > 1 else "is"
+    return f"{others_of(count, total)} {verb}"

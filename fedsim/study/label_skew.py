@@ -1,6 +1,7 @@
-"""Label skew: how the samples of clients differ in number and in labels, from a federation or the rows of `partition.csv`.
+"""Label skew: how the samples of clients differ in number and in labels.
 
-The label distribution of client k is p_k(c) = n_kc / n_k, that of all of them together p(c) = Σ_k n_kc / Σ_k n_k.
+It is computed from a federation, or from the rows of `partition.csv`. The label distribution of
+client k is p_k(c) = n_kc / n_k, that of all clients together p(c) = Σ_k n_kc / Σ_k n_k.
 """
 
 import math
@@ -14,237 +15,320 @@ from fedsim.data import Federation
 from fedsim.disk.tables import Record
 
 MEANS = ("classes", "entropy_bits", "total_variation", "largest_share")
+LARGEST_WHOLE = 2**53  # floats below it hold whole numbers exactly
 
 
 class LabelCounts(NamedTuple):
-    """Samples per client and label."""
+    """Samples by client and label.
 
-    clients: np.ndarray  # numbers or ids `[N]`, rising
-    labels: list[Any]  # names `[C]` in order; none where targets are no classes
-    samples: np.ndarray  # `[N, C]`; `[N, 1]` where targets are no classes
-    noun: str = "label"  # or the column whose values are counted in place of labels
+    Attributes:
+      clients: numbers or names of the clients `[N]`, ascending.
+      labels: names of the labels `[C]`, ascending; empty if targets are not classes.
+      samples: how many samples there are `[N, C]`; `[N, 1]` if targets are not classes.
+      noun: what is counted: `label`, or the column whose values are counted instead.
+    """
+
+    clients: np.ndarray
+    labels: list[Any]
+    samples: np.ndarray
+    noun: str = "label"
 
     @property
     def sizes(self) -> np.ndarray:
-        """Samples per client `[N]`."""
+        """Samples by client `[N]`."""
         return self.samples.sum(1)
 
 
 class Heterogeneity(NamedTuple):
-    """How far the clients of a partition differ."""
+    """How much the clients of a partition differ.
 
-    rows: Record  # of `partition.csv`, as one stack
-    counts: LabelCounts  # the same, counted
-    clients: pd.DataFrame  # a row per client, see `client_skew`, and what it has of each skew
-    overall: dict[str, Any]  # of all clients together, see `overall_skew`
+    Attributes:
+      rows: rows of `partition.csv`, as one stack.
+      counts: the same as counts.
+      clients: a row per client, see `client_skew`, with its value of every skew.
+      overall: numbers of all clients together, see `overall_skew`.
+    """
+
+    rows: Record
+    counts: LabelCounts
+    clients: pd.DataFrame
+    overall: dict[str, Any]
 
     def plain(self) -> dict[str, Any]:
-        """Plain values for JSON; a value that does not apply is None."""
-        return {"overall": self.overall, "clients": [*map(_plain, self.clients.to_dict("records"))]}
+        """Return plain values for JSON; a value that does not apply is None."""
+        clients = [_plain(row) for row in self.clients.to_dict("records")]
+        return {"overall": self.overall, "clients": clients}
 
 
 def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogeneity:
-    """How far the clients of a federation differ.
+    """Return how much the clients of a federation differ.
 
     Args:
-      federation: whose clients.
-      seed: of its partition, where there are several: a column of the rows.
+      federation: the federation.
+      seed: the seed of its partition, which becomes a column; None if there is only one.
     """
     counts = label_counts(federation)
-    rows = {**({} if seed is None else {"seed": seed}), **partition_rows(counts, federation.skews)}
-    clients = client_skew(counts).assign(**federation.skews)
-    return Heterogeneity(rows=rows, counts=counts, clients=clients, overall=overall_skew(counts))
+    rows: Record = {} if seed is None else {"seed": seed}
+    rows |= partition_rows(counts, federation.skews)
+    return Heterogeneity(
+        rows=rows,
+        counts=counts,
+        clients=client_skew(counts).assign(**federation.skews),
+        overall=overall_skew(counts),
+    )
 
 
 def label_counts(federation: Federation) -> LabelCounts:
-    """The samples of a federation, counted."""
-    labelled = federation.classes > 0 and not federation.per_token
-    samples = federation.label_counts() if labelled else federation.sizes[:, None]
-    return LabelCounts(federation.client_names, federation.label_names if labelled else [], samples)
+    """Return the samples of a federation by client and label."""
+    if federation.classes > 0 and not federation.per_token:
+        labels = federation.label_names
+        return LabelCounts(federation.client_names, labels, federation.label_counts())
+    return LabelCounts(federation.client_names, [], federation.sizes[:, None])
 
 
 def column_counts(federation: Federation, name: str, values: np.ndarray) -> LabelCounts:
-    """The values of a column in place of the labels, counted.
+    """Return the samples of a federation by client and value of a column, in place of the label.
 
     Args:
-      federation: whose clients.
-      name: of the column.
-      values: of all training samples `[n]`.
+      federation: the federation.
+      name: the column's name.
+      values: its values for all training samples `[n]`.
     """
-    known, code = np.unique(values, return_inverse=True)
-    flat = federation.holders.owner * len(known) + code[federation.holders.indices]
-    samples = np.bincount(flat, minlength=federation.N * len(known)).reshape(
-        federation.N, len(known)
-    )
-    return LabelCounts(federation.client_names, known.tolist(), samples, name)
+    distinct, code = np.unique(values, return_inverse=True)  # [C], [n]
+    shape = (federation.N, len(distinct))
+    cell = federation.holders.owner * len(distinct) + code[federation.holders.indices]
+    samples = np.bincount(cell, minlength=federation.N * len(distinct)).reshape(shape)
+    return LabelCounts(federation.client_names, distinct.tolist(), samples, name)
 
 
 def partition_rows(counts: LabelCounts, skews: Mapping[str, np.ndarray]) -> Record:
-    """Rows of `partition.csv`: every client and label with samples; every client where targets are no classes.
+    """Return rows of `partition.csv`, as one stack: every client and label with samples.
+
+    If targets are not classes, there is a row for every client.
 
     Args:
-      counts: samples of the clients that are listed.
-      skews: what each of these clients has `[N]`, by column.
+      counts: the samples of the clients that are listed.
+      skews: by column, a value for each of these clients `[N]`.
     """
     if counts.labels:
-        row, label = np.nonzero(counts.samples)
-        labels = [counts.labels[place] for place in label.tolist()]
-        samples = counts.samples[row, label]
+        client, label = np.nonzero(counts.samples)
+        labels = [counts.labels[index] for index in label.tolist()]
+        samples = counts.samples[client, label]
     else:
-        row, labels, samples = (
-            np.arange(len(counts.clients)),
-            [None] * len(counts.clients),
-            counts.sizes,
-        )
-    record = {"client": counts.clients[row].tolist(), "label": labels, "samples": samples.tolist()}
-    return record | {name: numbers[row].tolist() for name, numbers in skews.items()}
+        client = np.arange(len(counts.clients))
+        labels = [None] * len(counts.clients)
+        samples = counts.sizes
+    rows = {
+        "client": counts.clients[client].tolist(),
+        "label": labels,
+        "samples": samples.tolist(),
+    }
+    for name, values in skews.items():
+        rows[name] = values[client].tolist()
+    return rows
 
 
 def counts_of_rows(rows: pd.DataFrame, clients: int | Sequence[Any] | None = None) -> LabelCounts:
-    """The rows of `partition.csv`, counted; of several methods or seeds the first one.
+    """Return the counts of rows of `partition.csv`; of several methods or seeds, the first one's.
 
     Args:
-      rows: with the columns `client`, `label` (empty where targets are no classes) and `samples`.
-      clients: all that there are, or how many, 0, 1, ...: those without a row hold nothing. Left out: those that have rows.
+      rows: a table with the columns `client`, `label` (empty if targets are not classes) and
+        `samples`.
+      clients: all clients, or how many there are, 0, 1, ...; those without a row have no samples.
+        None for the clients that have rows.
     """
     chosen = np.ones(len(rows), bool)
     for name in ("method", "seed"):
         if name in rows and len(rows):
             column = np.asarray(rows[name])
             chosen &= column == column[chosen][0]
-    count = np.asarray(rows["samples"], np.int64)[chosen]
-    known = range(clients or 0) if clients is None or isinstance(clients, int) else clients
-    ids, code = np.unique(
-        _client_names([*known, *np.asarray(rows["client"], object)[chosen]]), return_inverse=True
-    )
-    place = code[len(known) :]
+
+    listed: list[Any] = []
+    if isinstance(clients, int):
+        listed = list(range(clients))
+    elif clients is not None:
+        listed = list(clients)
+    with_rows = np.asarray(rows["client"], object)[chosen]
+    names, code = np.unique(_client_names([*listed, *with_rows]), return_inverse=True)
+    client = code[len(listed) :]
     labels, label = _labels(np.asarray(rows["label"], object)[chosen])
-    samples = np.zeros((len(ids), max(len(labels), 1)), np.int64)
-    np.add.at(samples, (place, label), count)
-    return LabelCounts(ids, labels, samples)
+
+    samples = np.zeros((len(names), max(len(labels), 1)), np.int64)
+    np.add.at(samples, (client, label), np.asarray(rows["samples"], np.int64)[chosen])
+    return LabelCounts(names, labels, samples)
 
 
 def _client_names(values: list[Any]) -> np.ndarray:
-    """Whole numbers where all clients are, else text."""
-    whole = all(isinstance(value, int | np.integer) for value in values)
-    return np.array(values, np.int64) if whole else np.array([str(value) for value in values])
+    """Names of clients: whole numbers if all of them are, else text."""
+    if all(isinstance(value, int | np.integer) for value in values):
+        return np.array(values, np.int64)
+    return np.array([str(value) for value in values])
 
 
 def _labels(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """Names of labels in order, numbers as numbers, and the place of every row's."""
+    """The distinct labels of a column `[n]`, ascending, and the index of each row's label `[n]`.
+
+    Numbers are numbers, even if they are given as text; a column without labels has none.
+    """
     if np.all(pd.isna(column)):
         return [], np.zeros(len(column), np.int64)
-    try:
-        numbers = column.astype(float)
-        whole = (np.abs(numbers) < 2**53).all() and (numbers % 1 == 0).all()
-        named = numbers.astype(np.int64) if whole else column.astype(str)
-    except ValueError:
-        named = column.astype(str)
-    names, code = np.unique(named, return_inverse=True)
+    names, code = np.unique(_as_labels(column), return_inverse=True)
     return names.tolist(), code
 
 
-def client_skew(counts: LabelCounts) -> pd.DataFrame:
-    """A row per client.
+def _as_labels(column: np.ndarray) -> np.ndarray:
+    """A column as whole numbers if all of its values are, else as text."""
+    try:
+        numbers = column.astype(float)
+    except ValueError:
+        return column.astype(str)
+    whole = (np.abs(numbers) < LARGEST_WHOLE).all() and (numbers % 1 == 0).all()
+    return numbers.astype(np.int64) if whole else column.astype(str)
 
-    Columns: `client`, `samples`, and where there are labels: `classes` with samples, `entropy_bits` of its labels
-    H = −Σ_c p_k(c) log₂ p_k(c) (0: one label, log₂ C: all alike), `total_variation` ½ Σ_c |p_k(c) − p(c)| from the common
-    distribution (0: the same, 1: no label in common), `largest_share` max_c p_k(c) and `largest_label`. They are missing
-    for a client without samples.
+
+def client_skew(counts: LabelCounts) -> pd.DataFrame:
+    """Return a table with a row per client.
+
+    Columns: `client`, `samples`, and if there are labels: `classes`, how many it has samples of;
+    `entropy_bits` of its labels, H = −Σ_c p_k(c) log₂ p_k(c) (0: one label, log₂ C: uniform);
+    `total_variation`, the distance ½ Σ_c |p_k(c) − p(c)| to the common distribution (0: equal, 1:
+    no label in common); `largest_share` max_c p_k(c), and `largest_label`. These are missing for a
+    client without samples.
     """
     sizes = counts.sizes
     table = pd.DataFrame({"client": counts.clients, "samples": sizes})
     if not counts.labels:
         return table
-    shares, largest = _shares(counts.samples), counts.samples.argmax(1).tolist()
+    shares = _shares(counts.samples)  # [N, C]
+    common = _shares(counts.samples.sum(0))  # [C]
     table["classes"] = (counts.samples > 0).sum(1)
     table["entropy_bits"] = np.where(sizes > 0, _entropy_bits(shares), np.nan)
-    table["total_variation"] = 0.5 * np.abs(shares - _shares(counts.samples.sum(0))).sum(1)
+    table["total_variation"] = 0.5 * np.abs(shares - common).sum(1)
     table["largest_share"] = shares.max(1)
-    names = [counts.labels[c] if n else None for c, n in zip(largest, sizes, strict=True)]
-    table["largest_label"] = pd.Series(
-        names, dtype=object
-    )  # numbers stay whole beside one that is missing
+
+    names = []
+    for label, size in zip(counts.samples.argmax(1).tolist(), sizes, strict=True):
+        names.append(counts.labels[label] if size else None)
+    # As objects, whole numbers stay whole although one is missing.
+    table["largest_label"] = pd.Series(names, dtype=object)
     return table
 
 
 def overall_skew(counts: LabelCounts) -> dict[str, Any]:
-    """Of all clients together, as plain values.
+    """Return numbers of all clients together, as plain values.
 
-    `samples_*` are over all clients: the Gini coefficient of their sizes (0: all alike, near 1: one has all) and the
-    coefficient of variation, standard deviation / mean. `*_mean` and `*_max` of labels are over clients with samples, each
-    counting the same. `entropy_bits_all` is that of the common distribution. `total_variation_iid` is what
-    `total_variation_mean` would be expected to be, had clients of these sizes drawn their samples at random: small
-    clients are never quite alike.
+    `samples_*` are over all clients: the Gini coefficient of their sizes (0: all equal, near 1: one
+    client has all) and the coefficient of variation, standard deviation / mean. `*_mean` and
+    `*_max` of labels are over clients with samples, each counting the same. `entropy_bits_all` is
+    the entropy of the common distribution. `total_variation_iid` is the expected value of
+    `total_variation_mean` if clients of these sizes had drawn their samples at random: small
+    clients always differ somewhat.
     """
-    sizes = counts.sizes
-    N, total = len(sizes), int(sizes.sum())
-    numbers = {
+    numbers = _size_numbers(counts.sizes)
+    if counts.labels and counts.sizes.any():
+        numbers |= _label_numbers(counts)
+    return numbers
+
+
+def _size_numbers(sizes: np.ndarray) -> dict[str, Any]:
+    """The numbers of clients and samples; a value that does not exist is None.
+
+    Args:
+      sizes: samples by client `[N]`.
+    """
+    N = len(sizes)
+    total = int(sizes.sum())
+    numbers: dict[str, Any] = {
         "clients": N,
         "clients_without_samples": int((sizes == 0).sum()),
         "samples": total,
-        "samples_min": int(sizes.min()) if N else None,
-        "samples_median": float(np.median(sizes)) if N else None,
-        "samples_mean": float(sizes.mean()) if N else None,
-        "samples_max": int(sizes.max()) if N else None,
-        # Σ_i (2i − N − 1) n_(i) / (N Σ n), sizes in rising order
-        "samples_gini": float(
-            ((2 * np.arange(1, N + 1) - N - 1) * np.sort(sizes)).sum() / (N * total)
-        )
-        if total
-        else None,
-        "samples_cv": float(sizes.std() / sizes.mean()) if sizes.any() else None,
+        "samples_min": None,
+        "samples_median": None,
+        "samples_mean": None,
+        "samples_max": None,
+        "samples_gini": None,
+        "samples_cv": None,
     }
-    if counts.labels and sizes.any():
-        table, together = client_skew(counts), counts.samples.sum(0)
-        columns = {name: np.asarray(table[name], float)[sizes > 0] for name in MEANS}
-        numbers["labels"] = int((together > 0).sum())
-        numbers["entropy_bits_all"] = float(_entropy_bits(_shares(together)))
-        numbers |= {f"{name}_mean": float(columns[name].mean()) for name in MEANS}
-        numbers["total_variation_max"] = float(columns["total_variation"].max())
-        numbers["total_variation_iid"] = _total_variation_iid(counts)
+    if N:
+        numbers["samples_min"] = int(sizes.min())
+        numbers["samples_median"] = float(np.median(sizes))
+        numbers["samples_mean"] = float(sizes.mean())
+        numbers["samples_max"] = int(sizes.max())
+    if total:
+        # Σ_i (2i − N − 1) n_(i) / (N Σ n), sizes in ascending order
+        weights = 2 * np.arange(1, N + 1) - N - 1
+        numbers["samples_gini"] = float((weights * np.sort(sizes)).sum() / (N * total))
+        numbers["samples_cv"] = float(sizes.std() / sizes.mean())
+    return numbers
+
+
+def _label_numbers(counts: LabelCounts) -> dict[str, Any]:
+    """The numbers of labels, over the clients with samples."""
+    together = counts.samples.sum(0)  # [C]
+    table = client_skew(counts)
+    columns = {name: np.asarray(table[name], float)[counts.sizes > 0] for name in MEANS}
+    numbers: dict[str, Any] = {
+        "labels": int((together > 0).sum()),
+        "entropy_bits_all": float(_entropy_bits(_shares(together))),
+    }
+    for name, values in columns.items():
+        numbers[f"{name}_mean"] = float(values.mean())
+    numbers["total_variation_max"] = float(columns["total_variation"].max())
+    numbers["total_variation_iid"] = _total_variation_iid(counts)
     return numbers
 
 
 def evenly_spaced(n: int, most: int) -> np.ndarray:
-    """Places of at most so many out of n, evenly spaced, the first and the last among them."""
+    """Return at most `most` of n indices, evenly spaced, with the first and the last among them."""
     return np.unique(np.rint(np.linspace(0, n - 1, min(n, most))).astype(np.int64))
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
-    """Shares of labels; missing where there is nothing to share."""
+def _shares(counts: np.ndarray) -> np.ndarray:  # [..., C] -> [..., C]
+    """The shares of labels; NaN if there are no samples."""
     total = counts.sum(-1, keepdims=True)
     return np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
 
 
-def _entropy_bits(shares: np.ndarray) -> np.ndarray:
+def _entropy_bits(shares: np.ndarray) -> np.ndarray:  # [..., C] -> [...]
     logarithm = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return -(shares * logarithm).sum(-1) + 0.0  # one label: 0, not −0
+    return -(shares * logarithm).sum(-1) + 0.0  # adding 0 turns the −0 of a single label into 0
 
 
 def _total_variation_iid(counts: LabelCounts) -> float:
-    """Mean over clients of E ½ Σ_c |X_c / n_k − p(c)| for hypergeometric X_c, the labels of n_k samples drawn at random.
+    """The mean over clients of E ½ Σ_c |X_c / n_k − p(c)|, for samples that are drawn at random.
 
-    E |X − E X| = 2 m (S − K − n + m) / S · P(X = m) for n draws from S samples, K of which bear the label, and
-    m = ⌊n K / S⌋ + 1 (Ramasubban 1958, The mean difference and the mean deviation of some discontinuous distributions).
+    X_c, the number of samples with label c among n_k, is hypergeometric. With n draws from S
+    samples, K of which have the label, and m = ⌊n K / S⌋ + 1,
+
+      E |X − E X| = 2 m (S − K − n + m) / S · P(X = m)
+
+    References:
+      Ramasubban 1958, The mean difference and the mean deviation of some discontinuous
+      distributions.
     """
-    n, clients = np.unique(counts.sizes[counts.sizes > 0], return_counts=True)
-    n, K, S = n[:, None], counts.samples.sum(0), int(counts.samples.sum())
-    m = n * K // S + 1
+    n, clients = np.unique(counts.sizes[counts.sizes > 0], return_counts=True)  # distinct sizes
+    n = n[:, None]
+    K = counts.samples.sum(0)  # [C]
+    S = int(counts.samples.sum())
+    m = n * K // S + 1  # [sizes, C]
     possible = (m <= K) & (m <= n)
     m = np.where(possible, m, 1)
-    logarithm = _choose(K, m) + _choose(S - K, n - m) - _choose(S, n)
-    deviation = np.where(possible, 2 * m * (S - K - n + m) / S * np.exp(logarithm), 0.0)
+    log_p = _log_choose(K, m) + _log_choose(S - K, n - m) - _log_choose(S, n)
+    deviation = np.where(possible, 2 * m * (S - K - n + m) / S * np.exp(log_p), 0.0)
     return float((0.5 * deviation.sum(1) / n[:, 0] * clients).sum() / clients.sum())
 
 
-def _choose(n: Any, k: Any) -> np.ndarray:
-    """Logarithm of the binomial coefficient."""
-    from scipy.special import gammaln  # a tenth of a second
+def _log_choose(n: Any, k: Any) -> np.ndarray:
+    """The logarithm of the binomial coefficient."""
+    from scipy.special import gammaln  # takes a tenth of a second to import
 
     return gammaln(np.add(n, 1)) - gammaln(np.add(k, 1)) - gammaln(np.subtract(n, k) + 1)
 
 
 def _plain(row: Mapping[str, Any]) -> Record:
-    missing = lambda value: isinstance(value, float) and math.isnan(value)
-    return {name: None if missing(value) else value for name, value in row.items()}
+    """A row with None in place of NaN."""
+    plain = {}
+    for name, value in row.items():
+        missing = isinstance(value, float) and math.isnan(value)
+        plain[name] = None if missing else value
+    return plain

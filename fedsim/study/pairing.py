@@ -1,118 +1,36 @@
-"""Methods against a baseline, within every variation: the rows of `compare.csv`."""
+"""Methods against a baseline: the rows of `compare.csv`, `across.csv` and `profiles.csv`."""
 
 from collections.abc import Hashable, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.statistics import differ, holm, iqm, paired, profile, ranks, scored, stratified
-from fedsim.study.summary import NOT_RUN, SCORES, Record, larger_is_better, ran, worst
+from fedsim.study.statistics import (
+    holm,
+    iqm,
+    p_different,
+    paired,
+    profile,
+    ranks,
+    scored,
+    stratified,
+)
+from fedsim.study.summary import (
+    NOT_RUN,
+    SCORES,
+    Record,
+    grouped,
+    larger_is_better,
+    ran,
+    variation_of,
+    worst,
+)
 
-SURE = 0.05
+SURE = 0.05  # the level of tests, after Holm's adjustment
 THRESHOLDS = 51  # of a performance profile
 
-
-def against(
-    summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()
-) -> list[Record]:
-    """Every method compared with the baseline under the same seeds, and the baseline's own scores; Holm over the others.
-
-    Rows of the baseline have mean, standard deviation and counts, and nothing that a comparison would give. Rows of the
-    same scores, as along an axis that neither method reads, are one test.
-
-    Args:
-      summary: a row per method, variation and seed, as in `summary.csv`; those that failed or have not run have no score.
-      baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
-      varied: columns that tell variations apart, beside `variant`.
-    """
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for row in summary:
-        groups.setdefault((row.get("variant", ""), row["method"]), []).append(row)
-    table = []
-    tests = []
-    for (variant, _), rows in groups.items():
-        who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
-        base = groups.get((variant, baseline), [])
-        table.append({**who, **_row(rows, base, baseline, score)})
-        tests.append((same_runs(rows, score), same_runs(base, score)))
-    adjusted = holm([row["p_value"] for row in table], tests)
-    return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
-
-
-def same_runs(runs: Sequence[Record], score: str) -> Hashable:
-    """What is equal for runs whose scores are the same to the bit, as where none of them reads what differs.
-
-    >>> one, other = ([{"seed": s, "final": 0.5, "diverged": 0, "variant": v} for s in (0, 1)] for v in "ab")
-    >>> same_runs(one, "final") == same_runs(other, "final"), same_runs(one, "final") == same_runs(one[:1], "final")
-    (True, False)
-    """
-    columns = (score, *SCORES)
-    return frozenset(
-        (run["seed"], *map(run.get, columns), bool(run.get("diverged"))) for run in runs if ran(run)
-    )
-
-
-def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
-    """The p of every other method under one variation against a reference; None where no seed is shared.
-
-    After Holm over all pairs of methods, since the reference, such as the best, is chosen by the scores that it is
-    compared by.
-
-    Args:
-      rows: of `summary.csv`, of one variation.
-      reference: a method.
-      score: `final`, `best` or `mean_last_k`.
-    """
-    groups: dict[str, list[Record]] = {}
-    for row in rows:
-        if ran(row):
-            groups.setdefault(row["method"], []).append(row)
-    pairs = list(combinations(groups, 2))
-    p_values = [_pair(groups[one], groups[other], score) for one, other in pairs]
-    tests = [
-        frozenset({same_runs(groups[one], score), same_runs(groups[other], score)})
-        for one, other in pairs
-    ]
-    adjusted = zip(pairs, holm(p_values, tests), strict=True)
-    return {
-        one if other == reference else other: p
-        for (one, other), p in adjusted
-        if reference in (one, other)
-    }
-
-
-def _pair(one: list[Record], other: list[Record], score: str) -> float | None:
-    """The p of two methods under the seeds that they share; None where there are none."""
-    seeds = {row["seed"] for row in one} & {row["seed"] for row in other}
-    lowest = worst(one[0]["metric"])
-    return (
-        differ(_scored(one, seeds, score, lowest), _scored(other, seeds, score, lowest))
-        if seeds
-        else None
-    )
-
-
-def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
-    """One method against the baseline, over the seeds that both of them ran; the baseline itself, over all that it ran."""
-    shared = {row["seed"] for row in base if ran(row)} & {row["seed"] for row in rows if ran(row)}
-    metric = next((row["metric"] for row in rows if ran(row)), None)
-    heads = {"baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
-    counts = _counts(rows)
-    if not shared:
-        return {**heads, **dict.fromkeys(NUMBERS), **counts}
-    better = larger_is_better(metric or "")
-    method_scores, base_scores = (
-        _scored(part, shared, score, worst(metric or "")) for part in (rows, base)
-    )
-    tests = {} if rows is base else paired(method_scores, base_scores, better)._asdict()
-    tests = {name: tests.get(name) for name in TESTS}
-    known = len(method_scores) > 1 and np.isfinite(method_scores).all()
-    spread = float(method_scores.std(ddof=1)) if known else None
-    return {**heads, "mean": float(method_scores.mean()), "sd": spread, **tests, **counts}
-
-
+# columns of `compare.csv` that come from the comparison with the baseline
 TESTS = (
     "difference",
     "ci_low",
@@ -122,100 +40,291 @@ TESTS = (
     "effect_size",
     "probability_of_improvement",
 )
-NUMBERS = ("mean", "sd", *TESTS)
+
+
+def against(
+    summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()
+) -> list[Record]:
+    """Return the rows of `compare.csv`: every method against the baseline under the same seeds.
+
+    Rows of the baseline itself have a mean, a standard deviation and counts, but no comparison.
+    Holm's adjustment runs over all other rows; rows with the same scores, as along an axis that
+    neither method reads, are one test.
+
+    Args:
+      summary: rows of `summary.csv`; runs that failed or have not run have no score.
+      baseline: label of the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+      varied: columns that distinguish variations, in addition to `variant`.
+    """
+    groups = grouped(summary, key=lambda row: (variation_of(row), row["method"]))
+    table = []
+    tests = []
+    for (variation, _), rows in groups.items():
+        base = groups.get((variation, baseline), [])
+        first = rows[0]
+        who = {name: first[name] for name in ("method", "variant", *varied) if name in first}
+        table.append({**who, **_row(rows, base, baseline, score)})
+        tests.append((same_runs(rows, score), same_runs(base, score)))
+    adjusted = holm([row["p_value"] for row in table], tests)
+    return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
+
+
+def same_runs(runs: Sequence[Record], score: str) -> Hashable:
+    """Return a value that is equal for runs with exactly the same scores under the same seeds.
+
+    Runs have the same scores where none of them reads what differs between them.
+
+    >>> one = [{"seed": seed, "final": 0.5, "variant": "a"} for seed in (0, 1)]
+    >>> other = [{"seed": seed, "final": 0.5, "variant": "b"} for seed in (0, 1)]
+    >>> same_runs(one, "final") == same_runs(other, "final")
+    True
+    >>> same_runs(one, "final") == same_runs(one[:1], "final")
+    False
+    """
+    scores = []
+    for run in runs:
+        if ran(run):
+            values = [run.get(column) for column in (score, *SCORES)]
+            scores.append((run["seed"], *values, bool(run.get("diverged"))))
+    return frozenset(scores)
+
+
+def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
+    """Return the p-value of every other method against a reference, under one variation.
+
+    It is None if the two share no seed. Holm's adjustment runs over all pairs of methods, since the
+    reference, such as the best method, is chosen by the scores that it is tested on.
+
+    Args:
+      rows: rows of `summary.csv` of one variation.
+      reference: label of a method.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    groups = grouped(filter(ran, rows), key=lambda row: row["method"])
+    pairs = list(combinations(groups, 2))
+    p_values = []
+    tests = []
+    for one, other in pairs:
+        p_values.append(_p_of_pair(groups[one], groups[other], score))
+        scores = (same_runs(groups[one], score), same_runs(groups[other], score))
+        tests.append(frozenset(scores))
+
+    against_reference = {}
+    for (one, other), p in zip(pairs, holm(p_values, tests), strict=True):
+        if one == reference:
+            against_reference[other] = p
+        elif other == reference:
+            against_reference[one] = p
+    return against_reference
+
+
+def _p_of_pair(one: list[Record], other: list[Record], score: str) -> float | None:
+    """The p-value of two methods under the seeds that they share; None if they share none."""
+    seeds = _seeds(one) & _seeds(other)
+    if not seeds:
+        return None
+    worst_score = worst(one[0]["metric"])
+    scores = _scores(one, seeds, score, worst_score)
+    other_scores = _scores(other, seeds, score, worst_score)
+    return p_different(scores, other_scores)
+
+
+def _seeds(rows: Sequence[Record]) -> set[int]:
+    return {row["seed"] for row in rows}
+
+
+def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
+    """A row of `compare.csv`: one method against the baseline, over the seeds that both ran.
+
+    The row of the baseline is over all seeds that it ran.
+
+    Args:
+      rows: the method's rows of `summary.csv` under one variation.
+      base: those of the baseline; the same list if the method is the baseline.
+      baseline: the label of the baseline.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    with_score = list(filter(ran, rows))
+    base_with_score = list(filter(ran, base))
+    seeds = _seeds(with_score) & _seeds(base_with_score)
+    metric = with_score[0]["metric"] if with_score else None
+
+    numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
+    if seeds:
+        worst_score = worst(metric or "")
+        scores = _scores(with_score, seeds, score, worst_score)
+        numbers["mean"] = float(scores.mean())
+        if len(scores) > 1 and np.isfinite(scores).all():
+            numbers["sd"] = float(scores.std(ddof=1))
+        if rows is not base:
+            base_scores = _scores(base_with_score, seeds, score, worst_score)
+            tests = paired(scores, base_scores, larger_is_better(metric or ""))._asdict()
+            numbers |= {name: tests[name] for name in TESTS}
+    return {
+        "baseline": baseline,
+        "metric": metric,
+        "score": score,
+        "seeds": len(seeds),
+        **numbers,
+        **_counts(rows),
+    }
 
 
 def others(table: Sequence[Record]) -> list[Record]:
-    """The rows of `compare.csv` but the baseline's own."""
+    """Return the rows of `compare.csv` without those of the baseline."""
     return [row for row in table if row["method"] != row["baseline"]]
 
 
-def _scored(rows: list[Record], seeds: set[int], score: str, lowest: float) -> np.ndarray:
-    """Scores under these seeds, in their order."""
-    rows = sorted((row for row in rows if row["seed"] in seeds), key=lambda row: row["seed"])
-    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], lowest)
+def _scores(rows: list[Record], seeds: set[int], score: str, worst_score: float) -> np.ndarray:
+    """The scores `[seeds]` under some seeds, in ascending order of the seeds.
+
+    Args:
+      rows: rows of `summary.csv`.
+      seeds: the seeds.
+      score: `final`, `best` or `mean_last_k`.
+      worst_score: the score of a diverged run.
+    """
+    chosen = [row for row in rows if row["seed"] in seeds]
+    chosen.sort(key=lambda row: row["seed"])
+    return scored(
+        values=[row[score] for row in chosen],
+        diverged=[bool(row["diverged"]) for row in chosen],
+        worst=worst_score,
+    )
 
 
 def _counts(rows: Sequence[Record]) -> Record:
-    """How many runs of a method ended without a result, and how; `not_run` only where there are some."""
+    """How many runs of a method ended without a result; `not_run` only if there are any."""
     status = [row.get("status") for row in rows]
     counts = {
         "diverged": sum(row.get("diverged") or 0 for row in rows),
         "failed": status.count("failed"),
     }
-    return counts | ({NOT_RUN: status.count(NOT_RUN)} if NOT_RUN in status else {})
+    if NOT_RUN in status:
+        counts[NOT_RUN] = status.count(NOT_RUN)
+    return counts
 
 
 class Scores(NamedTuple):
-    """Scores of methods over variations that all of them completed."""
+    """Scores of methods over the variations that all of them completed.
 
-    methods: list[str]  # labels
-    metric: str  # what was scored
-    table: np.ndarray  # `[methods, variations, seeds]`; None where there are no two variations
-    variations: int  # how many count
-    left_out: int  # how many do not, for want of complete scores
+    Attributes:
+      methods: labels of the methods.
+      metric: the metric that is scored.
+      table: the scores `[methods, variations, seeds]`.
+      variations: how many variations the table has.
+      left_out: how many variations it has not, because some method lacks scores.
+    """
+
+    methods: list[str]
+    metric: str
+    table: np.ndarray
+    variations: int
+    left_out: int
 
 
 def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
-    """What methods reached over all variations; None where nothing varies.
+    """Return the scores of methods over all variations; None if nothing varies.
 
-    Variations that some method has no complete scores for are left out of all of them, and counted.
+    A variation under which some method has fewer scores than there are seeds is left out for all
+    methods, and counted.
 
     Args:
-      summary: a row per method, variation and seed, as in `summary.csv`.
+      summary: rows of `summary.csv`.
       score: `final`, `best` or `mean_last_k`.
     """
     methods = list(dict.fromkeys(row["method"] for row in summary))
-    variants = list(dict.fromkeys(row.get("variant", "") for row in summary))
+    variations = list(dict.fromkeys(variation_of(row) for row in summary))
     metric = next((row["metric"] for row in summary if ran(row)), "")
-    scores: dict[tuple[str, str], dict[int, float]] = {}
+    worst_score = worst(metric)
+
+    by_seed: dict[tuple[str, str], dict[int, float]] = {}
     for row in summary:
         if ran(row):
-            one = scored([row[score]], [bool(row["diverged"])], worst(metric))[0]
-            scores.setdefault((row["method"], row.get("variant", "")), {})[row["seed"]] = float(one)
-    seeds = max((len(by_seed) for by_seed in scores.values()), default=0)
-    whole = [v for v in variants if all(len(scores.get((m, v), {})) == seeds for m in methods)]
-    if not whole or len(variants) < 2:
+            (value,) = scored([row[score]], [bool(row["diverged"])], worst_score).tolist()
+            by_seed.setdefault((row["method"], variation_of(row)), {})[row["seed"]] = value
+    if len(variations) < 2 or not by_seed:
         return None
-    table = np.array([[list(scores[m, v].values()) for v in whole] for m in methods])
-    return Scores(methods, metric, table, len(whole), len(variants) - len(whole))
+    seeds = max(len(scores) for scores in by_seed.values())
+
+    complete = []
+    for variation in variations:
+        if all(len(by_seed.get((method, variation), {})) == seeds for method in methods):
+            complete.append(variation)
+    if not complete:
+        return None
+
+    table = []
+    for method in methods:
+        table.append([list(by_seed[method, variation].values()) for variation in complete])
+    return Scores(
+        methods=methods,
+        metric=metric,
+        table=np.array(table),
+        variations=len(complete),
+        left_out=len(variations) - len(complete),
+    )
 
 
 def across(scores: Scores | None, score: str) -> list[Record]:
-    """Methods over all variations together: interquartile mean with a stratified bootstrap, and mean ranks.
+    """Return the rows of `across.csv`: methods over all variations together.
 
-    Scores are taken as they are, so variations should be on one scale, as accuracies are.
+    They have the interquartile mean with a stratified bootstrap interval, and the mean rank. Scores
+    are taken as they are, so the variations should be on one scale, as accuracies are.
+
+    Args:
+      scores: as of `scores_of`.
+      score: `final`, `best` or `mean_last_k`.
     """
     if scores is None:
         return []
-    heads = {
-        "metric": scores.metric,
-        "score": score,
-        "variations": scores.variations,
-        "left_out": scores.left_out,
-    }
-    mean_ranks, rows = ranks(scores.table.mean(2), larger_is_better(scores.metric)), []
+    means = scores.table.mean(2)  # [methods, variations]
+    mean_ranks = ranks(means, larger_is_better(scores.metric))  # [methods]
+    rows = []
     for method, table, rank in zip(scores.methods, scores.table, mean_ranks, strict=True):
         low, high = stratified(table) if np.isfinite(table).all() else (None, None)
-        numbers = {
-            "iqm": float(iqm(table)),
-            "ci_low": low,
-            "ci_high": high,
-            "mean_rank": float(rank),
-        }
-        rows.append({"method": method, **heads, **numbers})
+        rows.append(
+            {
+                "method": method,
+                "metric": scores.metric,
+                "score": score,
+                "variations": scores.variations,
+                "left_out": scores.left_out,
+                "iqm": float(iqm(table)),
+                "ci_low": low,
+                "ci_high": high,
+                "mean_rank": float(rank),
+            }
+        )
     return rows
 
 
 def profiles(scores: Scores | None, score: str) -> list[Record]:
-    """Performance profiles: for every threshold from the worst to the best score the share of runs that are better."""
+    """Return the rows of `profiles.csv`: the share of runs that are better than each threshold.
+
+    Thresholds are evenly spaced from the smallest to the largest score.
+
+    Args:
+      scores: as of `scores_of`.
+      score: `final`, `best` or `mean_last_k`.
+    """
     if scores is None or not np.isfinite(scores.table).any():
         return []
-    known = scores.table[np.isfinite(scores.table)]
-    thresholds = np.linspace(known.min(), known.max(), THRESHOLDS)
-    heads, better = {"metric": scores.metric, "score": score}, larger_is_better(scores.metric)
-    return [
-        {"method": method, **heads, "threshold": float(threshold), "share": float(share)}
-        for method, table in zip(scores.methods, scores.table, strict=True)
-        for threshold, share in zip(thresholds, profile(table, thresholds, better), strict=True)
-    ]
+    finite = scores.table[np.isfinite(scores.table)]
+    thresholds = np.linspace(finite.min(), finite.max(), THRESHOLDS)
+    rising = larger_is_better(scores.metric)
+    rows = []
+    for method, table in zip(scores.methods, scores.table, strict=True):
+        shares = profile(table, thresholds, rising)
+        for threshold, share in zip(thresholds, shares, strict=True):
+            rows.append(
+                {
+                    "method": method,
+                    "metric": scores.metric,
+                    "score": score,
+                    "threshold": float(threshold),
+                    "share": float(share),
+                }
+            )
+    return rows

@@ -1,42 +1,46 @@
-"""R² and MAE of models of numbers, for sentences: what a loss alone does not say."""
+"""R² and mean absolute error of models that predict numbers: more than their loss alone shows."""
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from fedsim.study.summary import Record
+from fedsim.study.summary import Record, grouped, variation_of
 
 ERRORS = {"test_r2": "R²", "test_mae": "MAE"}  # column of `rounds.csv` -> its name
 
 
 def errors_of(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], str]:
-    """R² and MAE in words, by variation and method: means over the seeds at the end of their runs; none of classes.
+    """Return R² and MAE in words, by variation and method; empty for models of classes.
+
+    They are means over the seeds, at the end of the runs.
 
     Args:
       rounds: rows of `rounds.csv`.
-      metric: that is told anyway.
+      metric: the metric that is reported anyway, and so left out.
 
-    >>> errors_of([{"method": "fedavg", "seed": 0, "test_r2": 0.81, "test_mae": 0.4}], "test_loss")
+    >>> rows = [{"method": "fedavg", "seed": 0, "test_r2": 0.81, "test_mae": 0.4}]
+    >>> errors_of(rows, "test_loss")
     {('', 'fedavg'): 'R² 0.81, MAE 0.4'}
     """
-    last = {(row.get("variant") or "", row["method"], row["seed"]): row for row in rounds}
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for (variant, method, _), row in last.items():
-        groups.setdefault((variant, method), []).append(row)
-    texts = {who: _in_words(rows, metric) for who, rows in groups.items()}
-    return {who: text for who, text in texts.items() if text}
+    last_rows: dict[tuple[str, str, int], Record] = {}
+    for row in rounds:
+        last_rows[variation_of(row), row["method"], row["seed"]] = row
+
+    by_method = grouped(last_rows.values(), key=lambda row: (variation_of(row), row["method"]))
+    errors = {}
+    for configuration, rows in by_method.items():
+        text = _in_words(rows, metric)
+        if text:
+            errors[configuration] = text
+    return errors
 
 
-def _in_words(rows: Iterable[Mapping[str, object]], metric: str) -> str:
-    """Means of what there is beside the metric."""
-    rows = list(rows)
-    parts = []
+def _in_words(rows: Sequence[Mapping[str, object]], metric: str) -> str:
+    """The mean errors other than the metric: `R² 0.81, MAE 0.4`."""
+    texts = []
     for column, name in ERRORS.items():
-        values = [
-            value
-            for row in rows
-            if isinstance(value := row.get(column), float) and math.isfinite(value)
-        ]
-        if column != metric and values:
-            parts.append(f"{name} {statistics.fmean(values):.3g}")
-    return ", ".join(parts)
+        values = [row.get(column) for row in rows]
+        finite = [value for value in values if isinstance(value, float) and math.isfinite(value)]
+        if column != metric and finite:
+            texts.append(f"{name} {statistics.fmean(finite):.3g}")
+    return ", ".join(texts)

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-KEYS = ("variant", "method", "seed", "round", "client", "label")  # columns that say which row it is
+KEYS = ("variant", "method", "seed", "round", "client", "label")  # columns that identify a row
+LABELS = ("variant", "method")  # of these, the ones that are labels given by the user
 
 Line = dict[str, str]
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -20,99 +23,176 @@ class Field:
 
 @dataclass(frozen=True)
 class Column:
-    """How far a column differs, over the rows that both tables have."""
+    """How far a column differs, over the rows that both tables have.
+
+    Attributes:
+      name: the column's name.
+      rows: in how many rows it differs.
+      absolute: the largest difference of two numbers; None if there are none.
+      relative: the largest difference as a fraction of the larger of the two numbers.
+    """
 
     name: str
     rows: int
-    absolute: float | None  # the largest difference; None where there are no two numbers
-    relative: float | None  # the largest one by the larger of the two numbers
+    absolute: float | None
+    relative: float | None
 
 
 @dataclass(frozen=True)
 class RowDifferences:
-    """The differences of two tables."""
+    """The differences of two tables.
 
-    a: int | None  # rows; None: there is no such table
+    Attributes:
+      a: the number of rows of the first table; None if there is no such table.
+      b: the number of rows of the second table.
+      only_a: how many rows only the first table has.
+      only_b: how many rows only the second table has.
+      differing: how many rows both have, with different values.
+      first: the first row that differs or that only one has; empty if the tables are equal.
+      fields: the values of that row that differ.
+      columns: how far every column differs.
+    """
+
+    a: int | None
     b: int | None
     only_a: int
     only_b: int
     differing: int
-    first: str  # the first row that differs or that only one has, empty for equal tables
-    fields: list[Field]  # its values
+    first: str
+    fields: list[Field]
     columns: list[Column]
 
 
+class UnequalRow(NamedTuple):
+    """A row that two tables have with different values."""
+
+    key: Key
+    a: Line
+    b: Line
+
+    @property
+    def fields(self) -> list[Field]:
+        """The values that differ; one of a column that a table lacks is `none`."""
+        names = [*self.a, *(name for name in self.b if name not in self.a)]
+        fields = []
+        for name in names:
+            if self.a.get(name) != self.b.get(name):
+                fields.append(Field(name, self.a.get(name, "none"), self.b.get(name, "none")))
+        return fields
+
+
 def row_differences(a: list[Line] | None, b: list[Line] | None) -> RowDifferences:
-    """Compare two tables; None: there is none."""
+    """Compare the rows of two tables; None stands for a table that does not exist."""
     if a is None or b is None:
-        counts = (None if lines is None else len(lines) for lines in (a, b))
         return RowDifferences(
-            *counts, only_a=0, only_b=0, differing=0, first="", fields=[], columns=[]
+            a=None if a is None else len(a),
+            b=None if b is None else len(b),
+            only_a=0,
+            only_b=0,
+            differing=0,
+            first="",
+            fields=[],
+            columns=[],
         )
-    keys = [name for name in KEYS if any(name in line for line in (*a[:1], *b[:1]))]
-    for name in (
-        "variant",
-        "method",
-    ):  # two runs of one method each are compared row by row, whatever it is called
-        if name in keys and all(len({line.get(name) for line in lines}) <= 1 for lines in (a, b)):
-            keys.remove(name)
-    one, two = (
-        {tuple(line.get(name, "") for name in keys): line for line in lines} for lines in (a, b)
-    )
-    unequal = [
-        (key, line, two[key]) for key, line in one.items() if key in two and line != two[key]
-    ]
-    numeric = [
-        pair
-        for pair in unequal
-        if {field.name for field in _fields(*pair[1:])} - {"variant", "method"}
-    ]
-    single = [key for key in (*one, *two) if (key in one) != (key in two)]
-    key, fields = (single[0] if single else ()), []
+    names = _key_columns(a, b)
+    rows_a = _by_key(a, names)
+    rows_b = _by_key(b, names)
+    only_a = [key for key in rows_a if key not in rows_b]
+    only_b = [key for key in rows_b if key not in rows_a]
+    unequal = []
+    for key, line in rows_a.items():
+        if key in rows_b and line != rows_b[key]:
+            unequal.append(UnequalRow(key, line, rows_b[key]))
+
+    first: Key = ()
+    fields: list[Field] = []
     if unequal:
-        key, *lines = (numeric or unequal)[0]
-        fields = _fields(*lines)
+        row = _most_telling(unequal)
+        first = row.key
+        fields = row.fields
+    elif only_a or only_b:
+        first = [*only_a, *only_b][0]
     return RowDifferences(
         a=len(a),
         b=len(b),
-        only_a=sum(key not in two for key in one),
-        only_b=sum(key not in one for key in two),
+        only_a=len(only_a),
+        only_b=len(only_b),
         differing=len(unequal),
-        first=", ".join(
-            f"{name} {value}" for name, value in zip(keys, key, strict=bool(key)) if value
-        ),
+        first=_name_of(first, names),
         fields=fields,
         columns=_columns(unequal),
     )
 
 
-def _fields(a: Line, b: Line) -> list[Field]:
-    """Cells of a row that differ; a column that a table has not is `none`."""
-    names = [*a, *(name for name in b if name not in a)]
-    return [
-        Field(name, a.get(name, "none"), b.get(name, "none"))
-        for name in names
-        if a.get(name) != b.get(name)
-    ]
+def _key_columns(a: Sequence[Line], b: Sequence[Line]) -> list[str]:
+    """The columns that identify a row of two tables.
+
+    A label that is the same in all rows of a table does not: two runs of one method each are
+    compared row by row, whatever the method is called.
+    """
+    present = {name for line in (*a[:1], *b[:1]) for name in line}
+    names = []
+    for name in KEYS:
+        if name not in present:
+            continue
+        constant = all(len({line.get(name) for line in lines}) <= 1 for lines in (a, b))
+        if name not in LABELS or not constant:
+            names.append(name)
+    return names
 
 
-def _columns(unequal: Sequence[tuple[tuple[str, ...], Line, Line]]) -> list[Column]:
-    by_name: dict[str, list[tuple[float, float] | None]] = {}
-    for _, a, b in unequal:
-        for field in _fields(a, b):
-            by_name.setdefault(field.name, []).append(_numbers(field))
+def _by_key(lines: Sequence[Line], names: Sequence[str]) -> dict[Key, Line]:
+    return {tuple(line.get(name, "") for name in names): line for line in lines}
+
+
+def _most_telling(rows: Sequence[UnequalRow]) -> UnequalRow:
+    """The first row in which more than a label differs, or else the first one."""
+    for row in rows:
+        if any(field.name not in LABELS for field in row.fields):
+            return row
+    return rows[0]
+
+
+def _name_of(key: Key, names: Sequence[str]) -> str:
+    """A key in words, such as `seed 0, round 5`; the empty key is the empty text."""
+    if not key:
+        return ""
+    pairs = zip(names, key, strict=True)
+    return ", ".join(f"{name} {value}" for name, value in pairs if value)
+
+
+def _columns(rows: Sequence[UnequalRow]) -> list[Column]:
+    """How far every column differs, over the rows with different values."""
+    by_name: dict[str, list[Field]] = {}
+    for row in rows:
+        for field in row.fields:
+            by_name.setdefault(field.name, []).append(field)
+
     columns = []
-    for name, pairs in by_name.items():
-        gaps = [(abs(x - y), abs(x - y) / max(abs(x), abs(y))) for x, y in filter(None, pairs)]
-        largest = [max(gap) for gap in zip(*gaps, strict=True)] or [None, None]
-        columns.append(Column(name, len(pairs), *largest))
+    for name, fields in by_name.items():
+        absolute = []
+        relative = []
+        for field in fields:
+            numbers = _numbers(field)
+            if numbers is not None:
+                x, y = numbers
+                absolute.append(abs(x - y))
+                relative.append(abs(x - y) / max(abs(x), abs(y)))
+        column = Column(
+            name=name,
+            rows=len(fields),
+            absolute=max(absolute, default=None),
+            relative=max(relative, default=None),
+        )
+        columns.append(column)
     return columns
 
 
 def _numbers(field: Field) -> tuple[float, float] | None:
-    """Both values as finite numbers that differ."""
+    """Both values as numbers, if they are finite and differ; else None."""
     try:
-        x, y = float(field.a), float(field.b)
+        x = float(field.a)
+        y = float(field.b)
     except ValueError:
         return None
     return (x, y) if math.isfinite(x - y) and x != y else None

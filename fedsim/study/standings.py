@@ -1,31 +1,46 @@
-"""The standing of every method under every variation: its score, its difference to the baseline,
-and whether it is chance.
-"""
+"""The standing of every method under every variation: its score against that of the baseline."""
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fedsim.study.pairing import SURE, others, same_runs
 from fedsim.study.statistics import differences, scored, smallest_p
-from fedsim.study.summary import NOT_RUN, Record, larger_is_better, ran, worst
+from fedsim.study.summary import (
+    NOT_RUN,
+    Record,
+    grouped,
+    larger_is_better,
+    metric_of,
+    ran,
+    variation_of,
+    worst,
+)
+from fedsim.study.words import count
 
-# above chance by at most that much, and by at most that share of it
-NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25
+# A score is at chance level if it is above guessing by at most this much, and at most this
+# fraction of it.
+NEAR_CHANCE = 0.02
+NEAR_SHARE = 0.25
 
-# what a comparison with the baseline comes to: the column `verdict` of its table
-SURELY_BETTER, SURELY_WORSE = "surely better", "surely worse"
-BETTER, WORSE = "better, not after Holm", "worse, not after Holm"
-BETTER_OF_FEW, WORSE_OF_FEW = "better, too few seeds", "worse, too few seeds"
-LEVEL = "not told apart"
+# Outcomes of the comparison with the baseline, as they are in the column `verdict`.
+SIGNIFICANTLY_BETTER = "significantly better"
+SIGNIFICANTLY_WORSE = "significantly worse"
+BETTER = "better, not after Holm"
+WORSE = "worse, not after Holm"
+BETTER_FEW_SEEDS = "better, too few seeds"
+WORSE_FEW_SEEDS = "worse, too few seeds"
+LEVEL = "no significant difference"
 DIVERGED = "diverged"
 FAILED = "failed"
 NOT_ANY_RUN = "not run"
 NOT_COMPARED = ""
-CHANCE = "at chance level"
+
+CHANCE = "at chance level"  # follows an outcome in the column
 
 
 class Standing(NamedTuple):
@@ -33,13 +48,13 @@ class Standing(NamedTuple):
 
     Attributes:
       method: its label.
-      mean: of its scores; diverged runs count as the worst there is. None where all of its runs
-        failed or have not run.
-      row: of `compare.csv`; None for the baseline.
-      better: seeds under which it is better than the baseline.
-      tied: seeds under which both have the same score.
-      chance: whether its score is about what guessing gives.
-      test: what is equal where the scores of method and baseline are the same, as along an axis
+      mean: its mean score, in which a diverged run has the worst score there is; None if all of its
+        runs failed or have not run.
+      row: its row of `compare.csv`; None for the baseline.
+      better: the number of seeds under which it is better than the baseline.
+      tied: the number of seeds under which both have the same score.
+      chance: whether its score is about that of guessing.
+      test: equal for standings whose method and baseline have the same scores, as along an axis
         that neither of them reads.
       not_run: whether no round of any of its runs was aggregated.
       outcome: of the comparison with the baseline, one of the constants of this file.
@@ -57,56 +72,71 @@ class Standing(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What is to be said of it, as its table has it: `surely worse, at chance level`."""
-        lost = DIVERGED if self.diverged else ""
-        guessing = CHANCE if self.chance else ""
-        return ", ".join(dict.fromkeys(filter(None, (self.outcome, lost, guessing))))
+        """The cell of its column `verdict`: `significantly worse, at chance level`."""
+        parts = [self.outcome]
+        if self.diverged and self.outcome != DIVERGED:
+            parts.append(DIVERGED)
+        if self.chance:
+            parts.append(CHANCE)
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def shared_seeds(self) -> int:
+        """The number of seeds that the method and the baseline both ran."""
+        return self.row["seeds"] if self.row else 0
+
+    @property
+    def compared(self) -> bool:
+        """Whether it was compared with the baseline under at least one seed."""
+        return self.shared_seeds > 0 and self.outcome != NOT_COMPARED
 
     @property
     def sure(self) -> bool:
-        """Whether the exact test tells it from the baseline, after Holm's adjustment."""
+        """Whether the exact test finds a difference to the baseline after Holm's adjustment."""
         p = self.row["p_adjusted"] if self.row else None
         return p is not None and p < SURE
 
     @property
     def clear(self) -> bool:
-        """Whether the 95 % interval of its difference leaves out 0."""
-        low = self.row["ci_low"] if self.row else None
-        return self.row is not None and low is not None and (low > 0 or self.row["ci_high"] < 0)
+        """Whether the 95 % interval of its difference excludes 0."""
+        if self.row is None or self.row["ci_low"] is None:
+            return False
+        return self.row["ci_low"] > 0 or self.row["ci_high"] < 0
 
     @property
     def benefit(self) -> float:
-        """How much better than the baseline; where that is no number, how often."""
+        """How much better it is than the baseline.
+
+        If an infinite score makes this no number, how much more often than not it is better.
+        """
         if self.row is None or not self.row["seeds"]:
             return 0.0
-        if self.row["difference"] is None:
-            return (self.row["probability_of_improvement"] or 0.5) - 0.5
         difference = self.row["difference"]
+        if difference is None:
+            return (self.row["probability_of_improvement"] or 0.5) - 0.5
         return difference if larger_is_better(self.row["metric"]) else -difference
 
     @property
     def benefit_ends(self) -> tuple[float, float] | None:
-        """The 95 % interval of the benefit; None where there is none."""
+        """The 95 % interval of the benefit; None if there is none."""
         if self.row is None or self.row["ci_low"] is None:
             return None
-        low, high = self.row["ci_low"], self.row["ci_high"]
+        low = self.row["ci_low"]
+        high = self.row["ci_high"]
         return (low, high) if larger_is_better(self.row["metric"]) else (-high, -low)
 
     @property
     def diverged(self) -> bool:
         """Whether all of its runs diverged."""
-        return (
-            self.row is not None
-            and self.row["seeds"] > 0
-            and self.row["diverged"] == self.row["seeds"]
-        )
+        if self.row is None or self.row["seeds"] == 0:
+            return False
+        return self.row["diverged"] == self.row["seeds"]
 
     @property
     def seeds(self) -> str:
-        """In words under how many seeds it is better, as `1 of 10 seeds better, 1 tied`."""
-        n = self.row["seeds"] if self.row else 0
-        tied = f", {self.tied} tied" if self.tied else ""
-        return f"{self.better} of {n} seed{'s' * (n > 1)} better{tied}"
+        """Under how many seeds it is better, in words: `better in 1 of 10 seeds, tied in 1`."""
+        text = f"better in {self.better} of {count(self.shared_seeds, 'seed')}"
+        return f"{text}, tied in {self.tied}" if self.tied else text
 
 
 def standings(
@@ -116,65 +146,126 @@ def standings(
     score: str,
     chance: Mapping[str, float] | None = None,
 ) -> dict[str, list[Standing]]:
-    """Methods by variation, those with the best scores first.
+    """Return the methods by variation, those with the best scores first.
 
     Args:
-      compared: rows of `compare.csv`, with or without the baseline's own.
+      compared: rows of `compare.csv`, with or without those of the baseline.
       summary: rows of `summary.csv`.
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
-      chance: what guessing gives, by variation, see `chance_levels`.
+      chance: the score of guessing by variation, see `chance_levels`.
     """
-    rows = {(row.get("variant") or "", row["method"]): row for row in others(compared)}
-    runs: dict[tuple[str, str], list[Record]] = {}
-    for run in summary:
-        runs.setdefault((run.get("variant") or "", run["method"]), []).append(run)
-    metric = next((str(run["metric"]) for run in summary if run.get("metric")), "")
-    rising = larger_is_better(metric)
-    by_variant: dict[str, list[Standing]] = {}
-    for (variant, method), group in runs.items():
-        row, mean = rows.get((variant, method)), mean_score(group, score)
-        base = runs.get((variant, baseline), [])
-        better, tied = wins(group, base, score, rising) if row else (0, 0)
-        lost = any(run.get("diverged") for run in group)
-        level = (chance or {}).get(variant) if rising and not lost else None
-        test = same_runs(group, score), same_runs(base, score)
-        guess = None not in (level, mean) and _near(mean or 0.0, level or 0.0)
-        standing = Standing(
+    rows = {(variation_of(row), row["method"]): row for row in others(compared)}
+    runs = grouped(summary, key=lambda run: (variation_of(run), run["method"]))
+    rising = larger_is_better(metric_of(summary))
+
+    by_variation: dict[str, list[Standing]] = {}
+    for (variation, method), method_runs in runs.items():
+        standing = _standing(
             method=method,
-            mean=mean,
-            row=row,
-            better=better,
-            tied=tied,
-            chance=guess,
-            test=test,
-            not_run=all(run.get("status") == NOT_RUN for run in group),
+            row=rows.get((variation, method)),
+            runs=method_runs,
+            base=runs.get((variation, baseline), []),
+            score=score,
+            rising=rising,
         )
-        by_variant.setdefault(variant, []).append(standing)
-    rank = lambda s: math.inf if s.mean is None else -s.mean if rising else s.mean
-    tests = tests_of(by_variant)
+        if rising and chance:
+            guessing = _at_chance(standing.mean, method_runs, chance.get(variation))
+            standing = standing._replace(chance=guessing)
+        by_variation.setdefault(variation, []).append(standing)
+
+    def rank(standing: Standing) -> float:
+        """A number that is smaller for better means; methods without a mean are last."""
+        if standing.mean is None:
+            return math.inf
+        return -standing.mean if rising else standing.mean
+
+    tests = count_tests(by_variation)
     ranked: dict[str, list[Standing]] = {}
-    for variant, group in by_variant.items():
-        guessing = any(s.chance and s.method == baseline for s in group)
-        known = [s._replace(outcome=_outcome(s, guessing, tests)) for s in group]
-        ranked[variant] = sorted(known, key=rank)
+    for variation, group in by_variation.items():
+        baseline_guesses = any(s.chance and s.method == baseline for s in group)
+        judged = [s._replace(outcome=_outcome(s, baseline_guesses, tests)) for s in group]
+        ranked[variation] = sorted(judged, key=rank)
     return ranked
 
 
-def tests_of(by_variant: Mapping[str, Sequence[Standing]]) -> int:
-    """How many tests Holm's adjustment of `compare.csv` runs over; the same scores are one test."""
-    every = (standing for group in by_variant.values() for standing in group)
-    tested = (s for s in every if s.row and s.row["p_value"] is not None)
-    return len({standing.test for standing in tested})
+def _standing(
+    method: str,
+    row: Record | None,
+    runs: Sequence[Record],
+    base: Sequence[Record],
+    score: str,
+    rising: bool,
+) -> Standing:
+    """A method under one variation, without the outcome of its comparison.
+
+    Args:
+      method: its label.
+      row: its row of `compare.csv`; None for the baseline.
+      runs: its runs.
+      base: the runs of the baseline.
+      score: `final`, `best` or `mean_last_k`.
+      rising: whether a larger score is better.
+    """
+    better = 0
+    tied = 0
+    if row is not None:
+        better, tied = wins(runs, base, score, rising)
+    return Standing(
+        method=method,
+        mean=mean_score(runs, score),
+        row=row,
+        better=better,
+        tied=tied,
+        test=(same_runs(runs, score), same_runs(base, score)),
+        not_run=all(run.get("status") == NOT_RUN for run in runs),
+    )
+
+
+def _at_chance(mean: float | None, runs: Sequence[Record], level: float | None) -> bool:
+    """Whether a mean score is about that of guessing; never if a run diverged.
+
+    Args:
+      mean: the mean score.
+      runs: its runs.
+      level: the score of guessing.
+    """
+    if mean is None or level is None or any(run.get("diverged") for run in runs):
+        return False
+    return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
+
+
+def count_tests(by_variation: Mapping[str, Sequence[Standing]]) -> int:
+    """Return how many tests Holm's adjustment of `compare.csv` runs over.
+
+    Comparisons of the same scores are one test.
+    """
+    tests = set()
+    for group in by_variation.values():
+        for standing in group:
+            if standing.row and standing.row["p_value"] is not None:
+                tests.add(standing.test)
+    return len(tests)
 
 
 def too_few(seeds: int, tests: int) -> bool:
-    """Whether no difference under so few seeds could be sure, whatever had come out."""
+    """Return whether no difference could be significant after Holm, whatever the scores were.
+
+    Args:
+      seeds: how many seeds there are.
+      tests: how many tests the adjustment runs over.
+    """
     return smallest_p(seeds) * max(tests, 1) >= SURE
 
 
 def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
-    """What the comparison of a method with the baseline comes to."""
+    """The outcome of comparing a method with the baseline.
+
+    Args:
+      standing: the method.
+      baseline_guesses: whether the baseline is at chance level.
+      tests: how many tests Holm's adjustment runs over.
+    """
     if standing.not_run:
         return NOT_ANY_RUN
     if standing.mean is None:
@@ -185,82 +276,109 @@ def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
         return NOT_COMPARED
     ahead = standing.benefit > 0
     if standing.sure:
-        return SURELY_BETTER if ahead else SURELY_WORSE
+        return SIGNIFICANTLY_BETTER if ahead else SIGNIFICANTLY_WORSE
     if standing.clear and too_few(standing.row["seeds"], tests):
-        return BETTER_OF_FEW if ahead else WORSE_OF_FEW
+        return BETTER_FEW_SEEDS if ahead else WORSE_FEW_SEEDS
     if standing.clear:
         return BETTER if ahead else WORSE
     return DIVERGED if standing.diverged else LEVEL
 
 
-def _near(mean: float, level: float) -> bool:
-    return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
-
-
 def mean_score(runs: Sequence[Record], score: str) -> float | None:
-    """The mean score of runs; diverged ones count as the worst there is, those that failed or have
-    not run not at all.
+    """Return the mean score of runs; None if none of them has a score.
+
+    A diverged run has the worst score there is; those that failed or have not run do not count.
     """
-    values = seed_scores(runs, score)
-    return float(np.mean(list(values.values()))) if values else None
+    values = score_array(runs, score)
+    return float(np.mean(values)) if len(values) else None
 
 
 def wins(
     runs: Sequence[Record], base: Sequence[Record], score: str, rising: bool
 ) -> tuple[int, int]:
-    """Seeds under which runs score better than those of the baseline, and under which they score
-    the same.
+    """Return under how many seeds runs score better than the baseline, and under how many the same.
 
-    >>> runs, base = ([{"seed": s, "final": v, "diverged": 0} for s, v in enumerate(x)] for x in ([0.1, 0.3], [0.1, 0.2]))
-    >>> wins(runs, base, "final", rising=True)
+    >>> rows = lambda values: [{"seed": seed, "final": x} for seed, x in enumerate(values)]
+    >>> wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
     (1, 1)
     """
-    one, other = seed_scores(runs, score), seed_scores(base, score)
-    shared = sorted(one.keys() & other.keys())
-    d = differences(
-        np.array([one[seed] for seed in shared], float),
-        np.array([other[seed] for seed in shared], float),
-    )
-    return int(np.sum(d > 0 if rising else d < 0)), int(np.sum(d == 0))
+    d = differences(*shared_scores(seed_scores(runs, score), seed_scores(base, score)))
+    better = d > 0 if rising else d < 0
+    return int(np.sum(better)), int(np.sum(d == 0))
 
 
 def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
-    """Scores by seed of runs that have one; diverged ones have the worst score there is."""
+    """Return the scores of runs by seed; a diverged run has the worst score there is.
+
+    Runs that failed or have not run are left out.
+    """
     runs = [run for run in runs if ran(run)]
-    metric = next((str(run["metric"]) for run in runs if run.get("metric")), "")
     values = scored(
-        [run.get(score) for run in runs], [bool(run.get("diverged")) for run in runs], worst(metric)
+        values=[run.get(score) for run in runs],
+        diverged=[bool(run.get("diverged")) for run in runs],
+        worst=worst(metric_of(runs)),
     )
-    return dict(zip((run["seed"] for run in runs), map(float, values), strict=True))
+    seeds = [run["seed"] for run in runs]
+    return dict(zip(seeds, values.tolist(), strict=True))
+
+
+def score_array(runs: Sequence[Record], score: str) -> np.ndarray:
+    """Return the scores of runs `[seeds]`, as `seed_scores` has them."""
+    return np.array(list(seed_scores(runs, score).values()), float)
+
+
+def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
+    """Return the seeds that are keys of all mappings, in ascending order.
+
+    >>> shared_seeds({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
+    [1]
+    """
+    first, *others = scores
+    return sorted(set(first).intersection(*others))
+
+
+def shared_scores(
+    one: Mapping[int, float], other: Mapping[int, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores, `[n]` each, under the n seeds that both have.
+
+    >>> shared_scores({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
+    (array([0.25]), array([0.75]))
+    """
+    seeds = shared_seeds(one, other)
+    first = np.array([one[seed] for seed in seeds], float)
+    second = np.array([other[seed] for seed in seeds], float)
+    return first, second
 
 
 def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:
-    """The accuracy of guessing by variation: the share of the most frequent label among the
-    clients' samples.
+    """Return the accuracy of guessing by variation: the share of the most frequent label.
 
     Args:
-      partition: the columns of `partition.csv`.
-      metric: that is compared; only accuracies have a chance level.
+      partition: the columns of `partition.csv`, the samples of clients by label.
+      metric: the metric that is compared; only accuracies have a chance level.
 
     >>> table = pd.DataFrame({"client": [0, 0, 1], "label": [0, 1, 1], "samples": [4, 2, 4]})
     >>> chance_levels(table, "test_accuracy")
     {'': 0.6}
     """
-    if (
-        partition is None
-        or not metric.endswith("accuracy")
-        or partition["label"].isna().to_numpy().any()
-    ):
+    if partition is None or not metric.endswith("accuracy"):
         return {}
-    variants = partition["variant"].fillna("") if "variant" in partition else [""] * len(partition)
-    samples: dict[str, dict[str, int]] = {}
-    for variant, label, count in zip(
-        variants, partition["label"], partition["samples"], strict=True
-    ):
-        counts = samples.setdefault(str(variant), {})
-        counts[str(label)] = counts.get(str(label), 0) + int(count)
-    return {
-        name: max(counts.values()) / sum(counts.values())
-        for name, counts in samples.items()
-        if any(counts.values())
-    }
+    if partition["label"].isna().to_numpy().any():
+        return {}
+
+    if "variant" in partition:
+        variations = partition["variant"].fillna("")
+    else:
+        variations = [""] * len(partition)
+    samples: dict[str, Counter[str]] = {}
+    rows = zip(variations, partition["label"], partition["samples"], strict=True)
+    for variation, label, number in rows:
+        samples.setdefault(str(variation), Counter())[str(label)] += int(number)
+
+    levels = {}
+    for variation, by_label in samples.items():
+        total = sum(by_label.values())
+        if total:
+            levels[variation] = max(by_label.values()) / total
+    return levels

@@ -1,89 +1,128 @@
-"""Statistics of paired comparisons: what two methods did under the same seeds, and how sure one can be.
+"""Statistics of paired comparisons: how two methods differ under the same seeds, and how surely.
 
-Runs that share a seed share partition, start model, cohorts and batches, so what is compared are differences
-d_s = score of a method − score of the baseline, one per seed. Whatever ended early stays in: see `scored`.
-`scipy.stats` is imported by what needs it, which few comparisons do: it takes a second.
+Runs that share a seed share partition, initial model, cohorts and batches. So what is compared are
+differences, one per seed: d_s = score of a method − score of the baseline. Runs that ended early
+are not dropped, see `scored`. `scipy.stats` takes a second to import, so only the functions that
+need it import it.
 """
 
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-EXACT = 16  # pairs up to which all 2ⁿ signs are tried; beyond, a fixed sample of them
-FLIPS = 1 << 16
-ROUNDING = 1e-9  # of the sum of all |d_s|, below which two sums are the same: scores near 1 differ by 1e-16
-SAME = 1e-12  # of the larger of two scores: what they differ by less than that is rounding
-RANKED = 6  # pairs from which Wilcoxon's test can say anything at the usual levels
-TIED = 13  # pairs up to which SciPy's is exact with ties and zeros as well
-LEVEL = 0.95
+EXACT = 16  # pairs up to which all 2ⁿ signs are tried
+FLIPS = 1 << 16  # signs that are drawn if there are more pairs
+RANKED = 6  # pairs from which Wilcoxon's test can reach the usual levels
+TIED = 13  # pairs up to which SciPy's test is exact with ties and zeros too
+LEVEL = 0.95  # of confidence intervals
+
+# Scores near 1 differ by 1e-16 through rounding alone.
+ROUNDING = 1e-9  # of the sum of all |d_s|: two sums closer than this are the same
+SAME = 1e-12  # of the larger of two scores: two scores closer than this are the same
 
 
 class Paired(NamedTuple):
-    """Differences of one method to the baseline; None where it cannot be said."""
+    """Differences of one method to the baseline; a value that does not exist is None.
 
-    seeds: int  # pairs
-    difference: float | None  # their mean
-    ci_low: (
-        float | None
-    )  # lower end of Student's 95 % interval of the mean; None where equal differences have no spread
-    ci_high: float | None  # upper end
-    p_value: float | None  # exact sign-flip test, two-sided
-    p_wilcoxon: float | None  # Wilcoxon's signed-rank test, two-sided, from six pairs on
-    effect_size: float | None  # mean difference over their standard deviation (Cohen's d_z)
-    probability_of_improvement: (
-        float  # share of seeds in which the method was better, ties counting half
-    )
+    Attributes:
+      seeds: the number of pairs.
+      difference: the mean difference.
+      ci_low: the lower end of Student's 95 % interval of the mean; None also if all differences are
+        equal, and so have no spread.
+      ci_high: the upper end.
+      p_value: of the exact two-sided sign-flip test.
+      p_wilcoxon: of Wilcoxon's two-sided signed-rank test, from six pairs on.
+      effect_size: the mean difference over the standard deviation of the differences (Cohen's d_z).
+      probability_of_improvement: the share of seeds in which the method was better; ties count
+        half.
+    """
+
+    seeds: int
+    difference: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    p_value: float | None = None
+    p_wilcoxon: float | None = None
+    effect_size: float | None = None
+    probability_of_improvement: float = 0.5
 
 
 def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: float) -> np.ndarray:
-    """Scores in which a diverged run counts as the worst there is. Nothing is dropped.
+    """Return scores in which a diverged run has the worst value there is; nothing is dropped.
+
+    Args:
+      values: the scores; None or NaN if a run has none.
+      diverged: whether the runs diverged.
+      worst: the worst value of the metric.
 
     >>> scored([0.9, float("nan")], [False, True], worst=0.0).tolist()
     [0.9, 0.0]
     """
-    bad = [d or v is None or math.isnan(v) for v, d in zip(values, diverged, strict=True)]
-    return np.array([worst if b else v for v, b in zip(values, bad, strict=True)], float)
+    scores = []
+    for value, lost in zip(values, diverged, strict=True):
+        if lost or value is None or math.isnan(value):
+            scores.append(worst)
+        else:
+            scores.append(value)
+    return np.array(scores, float)
 
 
 def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> Paired:
-    """Compare scores `[n]` of a method with those of the baseline under the same seeds `[n]`."""
+    """Compare the scores of a method with those of the baseline under the same seeds.
+
+    Args:
+      method: scores of the method `[n]`.
+      baseline: scores of the baseline `[n]`.
+      larger_is_better: whether a larger score is better.
+    """
     n = len(method)
     d = differences(method, baseline)
     better = d > 0 if larger_is_better else d < 0
     improvement = float((better.sum() + 0.5 * (d == 0).sum()) / n)
-    if not np.isfinite(
-        d
-    ).all():  # a loss without bound has no mean; which of the two was better is known
-        return Paired(n, None, None, None, sign_flip(np.sign(d)), None, None, improvement)
+    result = Paired(seeds=n, probability_of_improvement=improvement)
+
+    if not np.isfinite(d).all():
+        # Infinite differences have no mean, but it is known which method was better.
+        return result._replace(p_value=sign_flip(np.sign(d)))
+
     rounding = SAME * float(np.abs([method, baseline]).max())
     mean = float(d.mean())
     if abs(mean) <= rounding:
         mean = 0.0
+    result = result._replace(difference=mean)
     if n < 2:
-        return Paired(n, mean, None, None, None, None, None, improvement)
-    if not d.any():  # the same scores under every seed
-        low, high = (0.0, 0.0) if n > 2 else (None, None)
-        return Paired(n, 0.0, low, high, 1.0, wilcoxon(d), 0.0 if n > 2 else None, improvement)
+        return result
+
+    if not d.any():
+        result = result._replace(difference=0.0, p_value=1.0, p_wilcoxon=wilcoxon(d))
+        # Two seeds with the same scores say nothing about the spread.
+        return result if n == 2 else result._replace(ci_low=0.0, ci_high=0.0, effect_size=0.0)
+
+    result = result._replace(p_value=sign_flip(d), p_wilcoxon=wilcoxon(d))
     sd = float(d.std(ddof=1))
-    if sd <= rounding:  # an interval of width 0 would claim more than n equal numbers can
-        return Paired(n, mean, None, None, sign_flip(d), wilcoxon(d), None, improvement)
+    if sd <= rounding:
+        # An interval of width 0 would claim more than n equal differences can support.
+        return result
     half = half_width(d)
-    return Paired(
-        n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), mean / sd, improvement
-    )
+    return result._replace(ci_low=mean - half, ci_high=mean + half, effect_size=mean / sd)
 
 
-def differ(one: np.ndarray, other: np.ndarray) -> float:
-    """The p of the sign-flip test of scores `[n]` under the same seeds; infinite ones count by which was better."""
+def p_different(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the p-value of the sign-flip test of scores `[n]` under the same seeds.
+
+    If a difference is infinite, all of them count by their sign alone.
+    """
     d = differences(one, other)
-    return sign_flip(d if np.isfinite(d).all() else np.sign(d))
+    if not np.isfinite(d).all():
+        d = np.sign(d)
+    return sign_flip(d)
 
 
 def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Differences of scores `[n]` under the same seeds `[n]`; 0 where rounding alone tells two of them apart.
+    """Return the differences of scores `[n]`; 0 for two scores that differ by rounding alone.
 
     >>> differences(np.array([0.1 + 0.2, 1.0, np.inf]), np.array([0.3, 0.5, np.inf])).tolist()
     [0.0, 0.5, 0.0]
@@ -92,17 +131,21 @@ def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
         d = one - other
         rounding = SAME * np.maximum(np.abs(one), np.abs(other))
         near = np.isfinite(d) & (np.abs(d) <= rounding)
-        return np.where((one == other) | near, 0.0, d)  # ∞ − ∞: both failed alike
+        # Two infinite scores are equal, although ∞ − ∞ is NaN: both runs were lost.
+        return np.where((one == other) | near, 0.0, d)
 
 
-def at_least(d: np.ndarray, bound: float) -> float:
-    """The p of differences `[n]` against the hypothesis that their mean is at most a bound: one-sided, by Student's t.
+def p_mean_above(d: np.ndarray, bound: float) -> float:
+    """Return the one-sided p-value of differences having a mean of at most a bound.
 
-    Twice it is below 5 % exactly where the lower end of their 95 % interval is above the bound. Differences without
-    spread have no t: all 2ⁿ signs count then, of which one is as good. 1 where the differences are not finite, or one.
+    By Student's t; twice it is below 5 % exactly if the 95 % interval lies above the bound. If the
+    differences `[n]` are all equal, they have no t: then it is that of their signs, 2⁻ⁿ. It is 1 if
+    there is only one difference, or one that is not finite.
 
-    >>> round(at_least(np.array([1.0, 2.0, 3.0]), 0.0), 4), at_least(np.array([0.0, 0.0]), -0.01)
-    (0.0371, 0.25)
+    >>> round(p_mean_above(np.array([1.0, 2.0, 3.0]), 0.0), 4)
+    0.0371
+    >>> p_mean_above(np.array([0.0, 0.0]), -0.01)
+    0.25
     """
     n = len(d)
     if n < 2 or not np.isfinite(d).all():
@@ -111,15 +154,20 @@ def at_least(d: np.ndarray, bound: float) -> float:
     sd = float(d.std(ddof=1))
     if sd <= SAME * max(float(np.abs(d).max()), abs(bound)):
         sd = 0.0
-    return more_than_nothing(above, sd, n)
+    return p_mean_positive(above, sd, n)
 
 
-def more_than_nothing(mean: float, sd: float, n: int) -> float:
-    """The p of n numbers against the hypothesis that the mean of what they are drawn from is at most 0, one-sided.
+def p_mean_positive(mean: float, sd: float, n: int) -> float:
+    """Return the one-sided p-value of n numbers having a mean of at most 0.
 
-    By Student's t; where they are all equal, by their signs.
+    By Student's t; if they are all equal, by their signs.
 
-    >>> round(more_than_nothing(2.0, 1.0, 3), 4), more_than_nothing(0.1, 0.0, 3)
+    Args:
+      mean: the mean of the numbers.
+      sd: their standard deviation.
+      n: how many there are.
+
+    >>> round(p_mean_positive(2.0, 1.0, 3), 4), p_mean_positive(0.1, 0.0, 3)
     (0.0371, 0.125)
     """
     from scipy.special import stdtr
@@ -132,7 +180,7 @@ def more_than_nothing(mean: float, sd: float, n: int) -> float:
 
 
 def half_width(values: Sequence[float] | np.ndarray) -> float:
-    """Half of Student's 95 % interval of the mean of two or more values, t · sd/√n.
+    """Return half of Student's 95 % interval of the mean of two or more values, t · sd/√n.
 
     >>> round(half_width([1.0, 2.0, 3.0]), 3)
     2.484
@@ -141,65 +189,80 @@ def half_width(values: Sequence[float] | np.ndarray) -> float:
 
 
 def half_width_of(sd: float, n: int) -> float:
-    """The same from the standard deviation of n values."""
+    """Return the same as `half_width` from the standard deviation of n values."""
     from scipy.special import stdtrit
 
     return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
 
 
 def interval(values: np.ndarray) -> tuple[float, float] | None:
-    """Student's 95 % interval of the mean of values `[n]`; None below two of them, or where one is not finite.
+    """Return Student's 95 % interval of the mean of values `[n]`.
+
+    None if there are fewer than two values, or if one is not finite.
 
     >>> [round(end, 3) for end in interval(np.array([1.0, 2.0, 3.0]))]
     [-0.484, 4.484]
     """
     if len(values) < 2 or not np.isfinite(values).all():
         return None
-    mean, half = float(values.mean()), half_width(values)
+    mean = float(values.mean())
+    half = half_width(values)
     return mean - half, mean + half
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """The median of values and its 95 % interval from x₍ⱼ₎ to x₍ₙ₊₁₋ⱼ₎, for the largest j with P(Bin(n, ½) < j) ≤ 2.5 %.
+    """Return the median of values and its 95 % interval of order statistics.
 
-    It holds whatever the distribution is (with ties it covers more), and a value that is only known to be larger than all
-    others may be given as ∞. No interval below six values.
+    It reaches from x₍ⱼ₎ to x₍ₙ₊₁₋ⱼ₎, for the largest j with P(Bin(n, ½) < j) ≤ 2.5 %. It holds
+    whatever the distribution is (with ties it covers more). A value that is only known to be larger
+    than all others may be given as ∞. There is no interval below six values.
 
     >>> median_interval([3.0, 1.0, 2.0, 4.0, 5.0, math.inf])
     (3.5, 1.0, inf)
     >>> median_interval([1.0, math.inf])
     (inf, None, None)
     """
-    ordered, n = sorted(map(float, values)), len(values)
-    below = itertools.accumulate(
-        math.comb(n, k) / 2**n for k in range(n)
-    )  # P(Bin < 1), P(Bin < 2), ...
-    j = sum(p <= (1 - LEVEL) / 2 for p in below)
+    ordered = sorted(map(float, values))
+    n = len(ordered)
     median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    return (median, ordered[j - 1], ordered[n - j]) if j else (median, None, None)
+
+    # P(Bin < 1), P(Bin < 2), ...
+    below = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))
+    j = sum(p <= (1 - LEVEL) / 2 for p in below)
+    if j == 0:
+        return median, None, None
+    return median, ordered[j - 1], ordered[n - j]
 
 
 def sign_flip(d: np.ndarray) -> float:
-    """Sign-flip test of differences symmetric about 0: P(|Σ ±d_s| ≥ |Σ d_s|) over all 2ⁿ signs, two-sided and exact.
+    """Return the two-sided p-value of the sign-flip test, P(|Σ ±d_s| ≥ |Σ d_s|) over all 2ⁿ signs.
 
-    From 17 pairs on over 65,536 signs drawn with a fixed seed, the observed ones counted in (Phipson and Smyth 2010).
+    It tests whether differences `[n]` are symmetric about 0, and is exact up to 16 pairs. Beyond,
+    65,536 signs are drawn with a fixed seed, and the observed ones are added to them.
+
+    References:
+      Phipson and Smyth 2010, Permutation P-values Should Never Be Zero.
 
     >>> sign_flip(np.array([1.0, 2.0, 3.0]))
     0.25
     """
-    n, observed = len(d), abs(math.fsum(d))
+    n = len(d)
+    observed = abs(math.fsum(d))
     edge = observed - ROUNDING * float(np.abs(d).sum())  # equal sums may differ in their last bits
     if n <= EXACT:
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))
-        return float((np.abs(signs @ d) >= edge).mean())
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))  # [2ⁿ, n]
+        as_large = np.abs(signs @ d) >= edge
+        return float(as_large.mean())
     signs = np.random.default_rng(0).choice((1.0, -1.0), (FLIPS, n))
-    return float(((np.abs(signs @ d) >= edge).sum() + 1) / (FLIPS + 1))
+    as_large = np.abs(signs @ d) >= edge
+    return float((as_large.sum() + 1) / (FLIPS + 1))
 
 
 def wilcoxon(d: np.ndarray) -> float | None:
-    """Wilcoxon's signed-rank test, two-sided; None below six pairs.
+    """Return the two-sided p-value of Wilcoxon's signed-rank test; None below six pairs.
 
-    Up to 13 pairs over all signs of the ranks: SciPy's number, which takes it a second where some of them tie.
+    Up to 13 pairs it is computed here over all signs of the ranks. SciPy returns the same number,
+    but takes a second if some ranks are tied.
 
     >>> wilcoxon(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
     0.03125
@@ -207,20 +270,24 @@ def wilcoxon(d: np.ndarray) -> float | None:
     if len(d) < RANKED:
         return None
     if len(d) > TIED:
+        if not d.any():
+            return 1.0
         from scipy import stats
 
-        return 1.0 if not d.any() else float(np.asarray(stats.wilcoxon(d))[1])
+        return float(np.asarray(stats.wilcoxon(d))[1])
+
     d = d[d != 0]
     rank = _ranked(np.abs(d))
-    sums = (
-        np.array(list(itertools.product((0.0, 1.0), repeat=len(d)))) @ rank
-    )  # multiples of 1/2: exact
+    positive = np.array(list(itertools.product((0.0, 1.0), repeat=len(d))))  # [2ⁿ, n]
+    sums = positive @ rank  # multiples of 1/2, so without rounding
     observed = rank[d > 0].sum()
-    return float(min(1.0, 2 * min((sums >= observed).mean(), (sums <= observed).mean())))
+    larger = (sums >= observed).mean()
+    smaller = (sums <= observed).mean()
+    return float(min(1.0, 2 * min(larger, smaller)))
 
 
 def smallest_p(n: int) -> float:
-    """The smallest p that a two-sided sign-flip test of n pairs can give.
+    """Return the smallest p-value that a two-sided sign-flip test of n pairs can have.
 
     >>> smallest_p(5)
     0.0625
@@ -231,80 +298,111 @@ def smallest_p(n: int) -> float:
 def holm(
     p_values: Sequence[float | None], tests: Sequence[Hashable] | None = None
 ) -> list[float | None]:
-    """Holm's step-down adjustment over a family of tests; those that could not be made stay None.
+    """Return p-values after Holm's step-down adjustment; None for tests that could not be made.
 
     Args:
-      p_values: of every test.
-      tests: what tells tests apart: equal ones are the same test made again, which counts once. Left out: all differ.
+      p_values: the p-value of every test; None if it could not be made.
+      tests: what distinguishes the tests: equal ones are the same test, which counts once; without
+        it, all are different.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
     >>> holm([0.01, 0.01, 0.04], tests=["a", "a", "b"])
     [0.02, 0.02, 0.04]
     """
-    names = list(range(len(p_values))) if tests is None else list(tests)
-    known = {name: p for name, p in zip(names, p_values, strict=True) if p is not None}
+    names: list[Hashable] = list(range(len(p_values))) if tests is None else list(tests)
+    made = {name: p for name, p in zip(names, p_values, strict=True) if p is not None}
+    ascending = sorted(made.items(), key=lambda item: item[1])
+
     adjusted: dict[Hashable, float] = {}
     highest = 0.0
-    for rank, (name, p) in enumerate(sorted(known.items(), key=lambda item: item[1])):
-        highest = max(highest, min(1.0, (len(known) - rank) * p))
+    for rank, (name, p) in enumerate(ascending):
+        remaining = len(made) - rank
+        highest = max(highest, min(1.0, remaining * p))
         adjusted[name] = highest
     return [None if p is None else adjusted[name] for name, p in zip(names, p_values, strict=True)]
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
-    """Interquartile mean of scores `[..., tasks, seeds]`: of the middle half of all of them `[...]`.
+    """Return the interquartile mean of scores: the mean of the middle half of all of them.
+
+    Args:
+      scores: scores `[..., tasks, seeds]`.
+
+    Returns:
+      Means `[...]`.
 
     >>> float(iqm(np.array([[0.0, 1.0, 2.0, 100.0]])))
     1.5
     """
-    flat = scores.reshape(*scores.shape[:-2], -1)
+    flat = scores.reshape(*scores.shape[:-2], -1)  # [..., tasks · seeds]
     n = flat.shape[-1]
     cut = n // 4
-    return np.partition(flat, (cut, n - cut - 1))[..., cut : n - cut].mean(-1)
+    middle = np.partition(flat, (cut, n - cut - 1))[..., cut : n - cut]
+    return middle.mean(-1)
 
 
 def stratified(
-    scores: np.ndarray, statistic=iqm, draws: int = 2000, seed: int = 0
+    scores: np.ndarray,
+    statistic: Callable[[np.ndarray], np.ndarray] = iqm,
+    draws: int = 2000,
+    seed: int = 0,
 ) -> tuple[float, float]:
-    """95 % percentile interval of a statistic of scores `[tasks, seeds]`, seeds drawn anew within every task.
+    """Return the 95 % percentile interval of a stratified bootstrap: seeds are drawn in every task.
 
     Args:
-      scores: of one method.
-      statistic: of stacks of scores `[draws, tasks, seeds]` -> `[draws]`.
-      draws: how often.
-      seed: of the draws.
+      scores: scores of one method `[tasks, seeds]`.
+      statistic: of stacked scores `[draws, tasks, seeds]` -> `[draws]`.
+      draws: how often the seeds are drawn.
+      seed: the seed of the draws.
 
     References:
-      Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice, arXiv:2108.13264.
+      Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
+      arXiv:2108.13264.
     """
     tasks, n = scores.shape
     picks = np.random.default_rng(seed).integers(0, n, (draws, tasks, n))
-    low, high = np.quantile(
-        statistic(scores[np.arange(tasks)[:, None], picks]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    )
+    rows = np.arange(tasks)[:, None]
+    resampled = scores[rows, picks]  # [draws, tasks, seeds]
+    low, high = np.quantile(statistic(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
 def profile(
     scores: np.ndarray, thresholds: np.ndarray, larger_is_better: bool = True
 ) -> np.ndarray:
-    """Performance profile: the share of runs `[tasks, seeds]` that are better than each threshold."""
+    """Return a performance profile: the share of runs that are better than each threshold.
+
+    Args:
+      scores: scores of one method `[tasks, seeds]`.
+      thresholds: the thresholds `[n]`.
+      larger_is_better: whether a larger score is better.
+
+    Returns:
+      Shares `[n]`.
+    """
     sign = 1 if larger_is_better else -1
-    return (sign * np.ravel(scores)[None, :] > sign * thresholds[:, None]).mean(1)
+    better = sign * np.ravel(scores)[None, :] > sign * thresholds[:, None]  # [n, runs]
+    return better.mean(1)
 
 
 def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
-    """Mean rank of methods over tasks, 1 the best, ties sharing; scores `[methods, tasks]`.
+    """Return the mean rank of methods over tasks; 1 is the best, and ties share their mean.
+
+    Args:
+      scores: scores `[methods, tasks]`.
+      larger_is_better: whether a larger score is better.
 
     >>> ranks(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
     [1.25, 1.75]
     """
-    tasks = (-scores if larger_is_better else scores).T
-    return np.array([_ranked(task) for task in tasks]).mean(0)
+    ascending = -scores if larger_is_better else scores  # the best first
+    by_task = [_ranked(task) for task in ascending.T]
+    return np.array(by_task).mean(0)
 
 
 def _ranked(values: np.ndarray) -> np.ndarray:
-    """Ranks of values `[n]`, the smallest 1, ties sharing their mean."""
-    below, equal = values < values[:, None], values == values[:, None]
+    """The ranks of values `[n]`: the smallest has rank 1, and ties share their mean."""
+    below = values < values[:, None]
+    equal = values == values[:, None]
     return below.sum(1) + (equal.sum(1) + 1) / 2

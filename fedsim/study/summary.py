@@ -1,36 +1,45 @@
-"""What one run came to: its line of `summary.csv`, from its rounds and its clients."""
+"""The result of one run: its row of `summary.csv`, from its rounds and its clients.
+
+The small questions that every table asks of such rows are here too: which metric, which variation,
+whether there is a score.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 Record = dict[str, Any]
-WORDS = {"r2": "R²", "mae": "MAE"}  # of metrics that are no words themselves
+
 SCORES = ("final", "best", "mean_last_k")  # columns of `summary.csv` that runs are compared by
+TO_TARGET = ("rounds_to_target", "bytes_to_target", "virtual_seconds_to_target")
+
 NOT_RUN = "not_run"  # the status of a run in which no round was aggregated
 WITHOUT_SCORE = ("failed", NOT_RUN)
-TO_TARGET = ("rounds_to_target", "bytes_to_target", "virtual_seconds_to_target")
-GROWN = 1000  # times the first loss: a run that ends there, with its largest one, says so
+
+WORDS = {"r2": "R²", "mae": "MAE"}  # parts of metric names that are not words themselves
+GROWN = 1000  # a run is reported as growing if its last loss is this many times its first one
 
 
 def larger_is_better(metric: str) -> bool:
-    """Whether more of a metric is better: of accuracies and R²; of losses, errors and an attack's success less is.
+    """Return whether a larger value of a metric is better: of accuracies and R², not of losses.
 
-    >>> [larger_is_better(name) for name in ("test_accuracy", "test_r2", "test_mae", "validation_loss", "attack_success")]
-    [True, True, False, False, False]
+    >>> [larger_is_better(name) for name in ("test_accuracy", "test_r2", "test_mae", "test_loss")]
+    [True, True, False, False]
+    >>> larger_is_better("attack_success")
+    False
     """
     return not metric.endswith(("loss", "mae", "attack_success"))
 
 
 def is_share(metric: str) -> bool:
-    """Whether a metric lies between 0 and 1."""
+    """Return whether a metric lies between 0 and 1."""
     return metric.endswith(("accuracy", "attack_success"))
 
 
 def in_words(metric: str) -> str:
-    """A metric as it is called in sentences and tables.
+    """Return the name of a metric in sentences and tables.
 
     >>> in_words("test_accuracy"), in_words("test_r2"), in_words("validation_mae")
     ('test accuracy', 'test R²', 'validation MAE')
@@ -39,18 +48,20 @@ def in_words(metric: str) -> str:
 
 
 def worst(metric: str) -> float:
-    """The worst value of a metric, which a run that diverged counts as.
+    """Return the worst value of a metric, which is the score of a run that diverged.
 
-    >>> [worst(name) for name in ("test_accuracy", "test_r2", "test_mae", "test_loss", "attack_success")]
-    [0.0, -inf, inf, inf, 1.0]
+    >>> [worst(name) for name in ("test_accuracy", "test_r2", "test_loss", "attack_success")]
+    [0.0, -inf, inf, 1.0]
     """
-    if larger_is_better(metric):
-        return -math.inf if metric.endswith("r2") else 0.0
-    return 1.0 if is_share(metric) else math.inf
+    if not larger_is_better(metric):
+        return 1.0 if is_share(metric) else math.inf
+    return -math.inf if metric.endswith("r2") else 0.0
 
 
 def ran(row: Record) -> bool:
-    """Whether a row of `summary.csv` is of a run that can be compared: it did not fail, and aggregated a round.
+    """Return whether the run of a row of `summary.csv` has a score: it neither failed nor idled.
+
+    A run idled, with the status `not_run`, if it aggregated no round.
 
     >>> [ran(row) for row in ({}, {"status": None}, {"status": "failed"}, {"status": "not_run"})]
     [True, True, False, False]
@@ -58,99 +69,168 @@ def ran(row: Record) -> bool:
     return row.get("status") not in WITHOUT_SCORE
 
 
+def metric_of(runs: Iterable[Record]) -> str:
+    """Return the metric that runs are scored by; empty if none of them has one."""
+    for run in runs:
+        if run.get("metric"):
+            return str(run["metric"])
+    return ""
+
+
+def variation_of(row: Record) -> str:
+    """Return the variation of a row, its column `variant`; empty if nothing varies."""
+    return str(row.get("variant") or "")
+
+
+def grouped(rows: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:
+    """Return rows by key, keys and rows in the order in which they appear.
+
+    >>> grouped([{"seed": 1}, {"seed": 0}, {"seed": 1}], key=lambda row: row["seed"])
+    {1: [{'seed': 1}, {'seed': 1}], 0: [{'seed': 0}]}
+    """
+    groups: dict[Any, list[Record]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
 def summarise(
     rounds: Sequence[Record], metric: str, last: int, target: float | None, status: str, reason: str
 ) -> Record:
-    """One run's line of `summary.csv`; a run that diverged has no score to end with, one that has not run has none at all.
+    """Return the row of `summary.csv` of one run.
+
+    A run that diverged has no score at its end; one that has not run has no score at all.
 
     Args:
       rounds: its evaluated rounds, as in `rounds.csv`.
-      metric: as in the scenario.
-      last: evaluated rounds that `mean_last_k` is over, at most.
-      target: of the metric, where one is set.
+      metric: the scenario's metric; a loss takes its place if it was never evaluated.
+      last: the number of evaluated rounds that `mean_last_k` is the mean of, at most.
+      target: the target value of the metric, if there is one.
       status: how the run ended.
-      reason: why, where it did not end as `done`.
+      reason: why it did not end as `done`; empty if it did.
     """
-    if not any(row.get(metric) is not None for row in rounds):
-        metric = "test_loss" if any("test_loss" in row for row in rounds) else "train_loss"
-    known = [row for row in rounds if row.get(metric) is not None]
-    values = [row[metric] for row in known]
-    finite = [value for value in values if not math.isnan(value)]
-    tail, diverged = values[-last:], status == "diverged"
-    rising = larger_is_better(metric)
-    arrives = lambda value: target is not None and (value >= target if rising else value <= target)
-    arrival = next((row for row in known if arrives(row[metric])), None)
-    line = {
+    if all(row.get(metric) is None for row in rounds):
+        metric = _loss_of(rounds)
+    evaluated = [row for row in rounds if row.get(metric) is not None]
+    values = [row[metric] for row in evaluated]
+    diverged = status == "diverged"
+    tail = values[-last:]
+
+    row: Record = {
         "metric": metric,
-        "final": values[-1] if values and not diverged else None,
-        "best": (max if rising else min)(finite) if finite else None,
-        "mean_last_k": sum(tail) / len(tail) if tail and not diverged else None,
+        "final": None,
+        "best": _best(values, metric),
+        "mean_last_k": None,
         "k": len(tail),
-        "rounds_to_target": arrival["round"] if arrival else None,
-        "bytes_to_target": arrival["bytes_up"] + arrival["bytes_down"] if arrival else None,
-        "virtual_seconds_to_target": arrival["virtual_seconds"] if arrival else None,
+        "rounds_to_target": None,
+        "bytes_to_target": None,
+        "virtual_seconds_to_target": None,
         "diverged": int(diverged),
-        **({"reason": reason} if reason else {}),
     }
-    if status == NOT_RUN:  # what was evaluated is the start model
-        line |= {**dict.fromkeys((*SCORES, *TO_TARGET)), "status": status}
-    return line
+    if values and not diverged:
+        row["final"] = values[-1]
+        row["mean_last_k"] = sum(tail) / len(tail)
+    arrival = None if target is None else _first_at(target, evaluated, metric)
+    if arrival is not None:
+        row["rounds_to_target"] = arrival["round"]
+        row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]
+        row["virtual_seconds_to_target"] = arrival["virtual_seconds"]
+    if reason:
+        row["reason"] = reason
+    if status == NOT_RUN:
+        # What was evaluated is the initial model, which is not a result.
+        row |= dict.fromkeys((*SCORES, *TO_TARGET))
+        row["status"] = status
+    return row
+
+
+def _loss_of(rounds: Sequence[Record]) -> str:
+    """The loss that was evaluated: on test data if there are any."""
+    return "test_loss" if any("test_loss" in row for row in rounds) else "train_loss"
+
+
+def _best(values: Sequence[float], metric: str) -> float | None:
+    """The best value of a metric; None if all are NaN."""
+    numbers = [value for value in values if not math.isnan(value)]
+    if not numbers:
+        return None
+    return max(numbers) if larger_is_better(metric) else min(numbers)
+
+
+def _first_at(target: float, rounds: Sequence[Record], metric: str) -> Record | None:
+    """The first round at which a metric reached its target; None if it never did."""
+    rising = larger_is_better(metric)
+    for row in rounds:
+        reached = row[metric] >= target if rising else row[metric] <= target
+        if reached:
+            return row
+    return None
 
 
 def median_to_target(runs: Sequence[Record], column: str) -> tuple[float, int]:
-    """The median of what runs spent until the target, and how many reached it; of one that did not it is without bound.
+    """Return the median of what runs spent to reach the target, and how many reached it.
+
+    A run that did not reach it spent an infinite amount.
 
     Args:
       runs: rows of `summary.csv`.
-      column: of them, such as `bytes_to_target`.
+      column: one of their columns, such as `bytes_to_target`.
 
-    >>> median_to_target([{"rounds_to_target": 5}, {"rounds_to_target": 9}, {"rounds_to_target": None}], "rounds_to_target")
+    >>> runs = [{"rounds_to_target": 5}, {"rounds_to_target": 9}, {"rounds_to_target": None}]
+    >>> median_to_target(runs, "rounds_to_target")
     (9.0, 2)
     """
-    known = [float(run[column]) for run in runs if run.get(column) is not None]
-    values = sorted([*known, *[math.inf] * (len(runs) - len(known))])
+    spent = [float(run[column]) for run in runs if run.get(column) is not None]
+    missing = len(runs) - len(spent)
+    values = sorted(spent + [math.inf] * missing)
     middle = len(values) // 2
-    return (values[middle] + values[-middle - 1]) / 2, len(known)
+    return (values[middle] + values[-middle - 1]) / 2, len(spent)
 
 
 def growth(rounds: Sequence[Record]) -> str:
-    """A sentence where the loss of a run grew more than GROWN-fold and was at its largest in the end; else nothing.
+    """Return a sentence if the loss of a run grew more than 1000-fold and was largest at the end.
+
+    Empty otherwise.
 
     >>> growth([{"round": 0, "test_loss": 2.0}, {"round": 9, "test_loss": 5e6}])
     'test_loss grew from 2 to 5e+06 in round 9, its largest value: the run grows without bound'
     """
-    name = "test_loss" if any("test_loss" in row for row in rounds) else "train_loss"
-    known = [row for row in rounds if row.get(name) is not None]
-    values = [row[name] for row in known]
-    if len(values) < 2 or not 0 < GROWN * values[0] < values[-1] or max(values) > values[-1]:
+    name = _loss_of(rounds)
+    evaluated = [row for row in rounds if row.get(name) is not None]
+    if len(evaluated) < 2:
         return ""
-    last = f"in round {known[-1]['round']}, its largest value"
-    return (
-        f"{name} grew from {values[0]:.3g} to {values[-1]:.3g} {last}: the run grows without bound"
-    )
+    losses = [row[name] for row in evaluated]
+    first = losses[0]
+    last = losses[-1]
+    # Negated, so that a NaN among the losses makes no sentence.
+    if not 0 < GROWN * first < last or max(losses) > last:
+        return ""
+    when = f"in round {evaluated[-1]['round']}, its largest value"
+    return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
 
 
 def fairness(clients: Record, status: str) -> Record:
-    """How evenly the final model serves the clients: deciles, worst and standard deviation of their accuracies.
+    """Return how evenly the final model serves the clients: columns of `summary.csv`.
 
-    Every client with samples counts the same, however many it has; empty where there is no accuracy, and for a run that
-    has not run, whose clients were scored with the start model.
+    These are the deciles, the minimum and the standard deviation of the clients' accuracies. Every
+    client with samples counts the same, however many it has. Empty if there is no accuracy, and for
+    a run that has not run, whose clients were scored with the initial model.
 
     Args:
       clients: rows of `clients.csv`, stacked.
-      status: of the run.
+      status: how the run ended.
     """
     if status == NOT_RUN:
         return {}
-    known = np.array(
-        [value for value in clients.get("global_accuracy", ()) if value is not None], float
-    )
-    if not len(known):
+    accuracies = [value for value in clients.get("global_accuracy", ()) if value is not None]
+    if not accuracies:
         return {}
-    deciles = np.quantile(known, np.arange(1, 10) / 10).tolist()
-    spread = {f"client_accuracy_p{10 * (i + 1)}": value for i, value in enumerate(deciles)}
-    return {
-        **spread,
-        "client_accuracy_worst": float(known.min()),
-        "client_accuracy_std": float(known.std()),
-    }
+    values = np.array(accuracies, float)
+    deciles = np.quantile(values, np.arange(1, 10) / 10).tolist()
+
+    columns: Record = {}
+    for number, value in enumerate(deciles, start=1):
+        columns[f"client_accuracy_p{10 * number}"] = value
+    columns["client_accuracy_worst"] = float(values.min())
+    columns["client_accuracy_std"] = float(values.std())
+    return columns

@@ -1,6 +1,4 @@
-"""Tuning: every method gets the same grid, or one of its own; what it is reported with is chosen on
-validation data.
-"""
+"""Tuning: methods are tried with a grid of settings, one of which is chosen on validation data."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,14 +6,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.claims import Sentence, Weight
+from fedsim.study.claims import Priority, Sentence
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, larger_is_better, ran, worst
+from fedsim.study.summary import Record, grouped, larger_is_better, ran, variation_of, worst
+
+EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
+
+CHOSEN = "Chosen by {metric}: {settings}."
+CHOSEN_OF_VARIATION = "With {variation}, chosen by {metric}: {settings}."
+SETTING = "{method} {setting} ({low:.4g} to {high:.4g} over its settings)"
+SETTING_WITHOUT_SCORE = "{method} {setting}"
+
+AT_EDGE = (
+    "{method} is best with {path}={value}, the {side} of {values}: add {direction} values; "
+    "a better one may lie beyond."
+)
+OF_VARIATION = "With {variation}: "
 
 
 class Trial(NamedTuple):
-    """A method with one of its settings: the first columns of its rows, and two of its tables
-    (empty where it failed).
+    """A method with one of its settings.
+
+    Attributes:
+      who: the first columns of its rows.
+      rounds: its rows of `rounds.csv`; empty if it failed.
+      summary: its rows of `summary.csv`; empty if it failed.
     """
 
     who: Record
@@ -24,134 +39,212 @@ class Trial(NamedTuple):
 
 
 def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
-    """Place of the setting with the best mean score over seeds; of equal ones the first.
+    """Return the index of the setting with the best mean score over seeds; the first one of ties.
 
     Args:
-      scores: of every setting, one score per seed; none of them where it failed.
-      larger_is_better: of the score.
+      scores: the scores of every setting by seed; empty if it failed.
+      larger_is_better: whether a larger score is better.
 
-    >>> best_setting([np.array([0.8, 0.9]), np.array([0.9, 0.8]), np.array([])], larger_is_better=True)
+    >>> scores = [np.array([0.8, 0.9]), np.array([0.9, 0.8]), np.array([])]
+    >>> best_setting(scores, larger_is_better=True)
     0
     """
-    worst = -np.inf if larger_is_better else np.inf
-    means = [float(np.mean(seeds)) if len(seeds) else worst for seeds in scores]
-    return int(np.argmax(means) if larger_is_better else np.argmin(means))
+    means = []
+    for by_seed in scores:
+        if len(by_seed):
+            means.append(float(np.mean(by_seed)))
+        else:
+            means.append(-np.inf if larger_is_better else np.inf)
+    best = np.argmax(means) if larger_is_better else np.argmin(means)
+    return int(best)
 
 
 def validation_of(metric: str) -> str:
-    """The column that a metric on test data is chosen by.
+    """Return the column on validation data that corresponds to a metric on test data.
 
     >>> validation_of("test_accuracy")
     'validation_accuracy'
     """
-    return f"validation_{metric.rpartition('_')[2]}"
+    _, _, name = metric.rpartition("_")
+    return f"validation_{name}"
 
 
 def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[Record]]:
-    """The place of the setting that validation data favour, and the rows of `tuning.csv`.
+    """Return the index of the setting that is best on validation data, and rows of `tuning.csv`.
 
     Args:
       trials: one method under one variation, with each of its settings.
-      metric: on test data.
+      metric: a metric on test data.
       score: `final`, `best` or `mean_last_k`.
     """
-    better, column = larger_is_better(metric), validation_of(metric)
-    validation: list[np.ndarray] = []
-    for trial in trials:
-        last = {row["seed"]: row.get(column) for row in trial.rounds}
-        diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if ran(row)}
-        values = [last[seed] for seed in diverged]
-        validation.append(scored(values, list(diverged.values()), worst(metric)))
-    best, rows = best_setting(validation, better), []
-    for place, trial in enumerate(trials):
-        runs = [row for row in trial.summary if ran(row)]
-        test = scored(
-            [row[score] for row in runs], [bool(row["diverged"]) for row in runs], worst(metric)
-        )
-        spreads = {**_spread("validation", validation[place]), **_spread("test", test)}
-        rows.append({**trial.who, "metric": column, **spreads, "chosen": int(place == best)})
+    column = validation_of(metric)
+    worst_score = worst(metric)
+    validation = [_validation_scores(trial, column, worst_score) for trial in trials]
+    best = best_setting(validation, larger_is_better(metric))
+
+    rows = []
+    for index, trial in enumerate(trials):
+        row = {
+            **trial.who,
+            "metric": column,
+            **_mean_and_sd("validation", validation[index]),
+            **_mean_and_sd("test", _test_scores(trial, score, worst_score)),
+            "chosen": int(index == best),
+        }
+        rows.append(row)
     return best, rows
 
 
-def _spread(name: str, values: np.ndarray) -> Record:
-    known = len(values) and np.isfinite(values).all()
-    sd = float(values.std(ddof=1)) if known and len(values) > 1 else None
-    return {f"{name}_mean": float(values.mean()) if len(values) else None, f"{name}_sd": sd}
+def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndarray:
+    """The scores of a trial on validation data at the end of its runs `[seeds]`.
+
+    Args:
+      trial: the trial.
+      column: the column of `rounds.csv`.
+      worst_score: the score of a diverged run.
+    """
+    last = {row["seed"]: row.get(column) for row in trial.rounds}
+    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if ran(row)}
+    values = [last[seed] for seed in diverged]
+    return scored(values, list(diverged.values()), worst_score)
+
+
+def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
+    """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
+    runs = [row for row in trial.summary if ran(row)]
+    values = [row[score] for row in runs]
+    diverged = [bool(row["diverged"]) for row in runs]
+    return scored(values, diverged, worst_score)
+
+
+def _mean_and_sd(name: str, values: np.ndarray) -> Record:
+    """The columns `NAME_mean` and `NAME_sd` of some scores."""
+    mean = None
+    sd = None
+    if len(values):
+        mean = float(values.mean())
+    if len(values) > 1 and np.isfinite(values).all():
+        sd = float(values.std(ddof=1))
+    return {f"{name}_mean": mean, f"{name}_sd": sd}
 
 
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
-    """The setting that a method is reported with, and between which means on test data its settings
-    lie.
+    """Return the chosen setting of a method, and the range of the mean test scores of all of them.
 
     Args:
-      row: of `compare.csv`: method, and variation where there is one.
-      tuning: the rows of `tuning.csv`.
+      row: a row of `compare.csv`: the method, and the variation if there is one.
+      tuning: rows of `tuning.csv`.
     """
-    tried = [
-        t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))
-    ]
-    means = [t["test_mean"] for t in tried if t["test_mean"] is not None]
+    tried = _tried_with(row, tuning)
+    means = [trial["test_mean"] for trial in tried if trial["test_mean"] is not None]
     if not means:
         return {}
-    chosen = next(t["tuned"] for t in tried if t["chosen"])
+    chosen = next(trial["tuned"] for trial in tried if trial["chosen"])
     return {"tuned": chosen, "sensitivity_low": min(means), "sensitivity_high": max(means)}
 
 
-def settings(tuning: Sequence[Record]) -> list[Sentence]:
-    """Which settings were chosen, and how much hangs on them, in a sentence per variation."""
+def _tried_with(row: Record, tuning: Sequence[Record]) -> list[Record]:
+    """The rows of `tuning.csv` that have the method and the variation of a row."""
+    who = (row.get("method"), variation_of(row))
+    return [trial for trial in tuning if (trial.get("method"), variation_of(trial)) == who]
+
+
+def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
+    """Return a sentence per variation: the chosen settings, and how much the score depends on them.
+
+    Args:
+      tuning: rows of `tuning.csv`.
+    """
     lines = []
-    for variant in dict.fromkeys(row.get("variant", "") for row in tuning):
-        rows = [row for row in tuning if row.get("variant", "") == variant]
-        start = f"With {variant}, chosen" if variant else "Chosen"
-        parts = []
-        for row in (row for row in rows if row["chosen"]):
-            band = sensitivity(row, rows)
-            ends = (
-                f"{band['sensitivity_low']:.4g} to {band['sensitivity_high']:.4g}" if band else ""
-            )
-            parts.append(
-                f"{row['method']} {row['tuned']}{f' ({ends} over its settings)' if band else ''}"
-            )
-        text = f"{start} by {rows[0]['metric'].replace('_', ' ')}: {'; '.join(parts)}."
-        lines.append(Sentence(text, Weight.SETTINGS))
+    for variation, rows in grouped(tuning, key=variation_of).items():
+        chosen = [row for row in rows if row["chosen"]]
+        template = CHOSEN_OF_VARIATION if variation else CHOSEN
+        text = template.format(
+            variation=variation,
+            metric=rows[0]["metric"].replace("_", " "),
+            settings="; ".join(_setting(row, rows) for row in chosen),
+        )
+        lines.append(Sentence(text, Priority.SETTINGS))
     return lines
 
 
-def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:
-    """Which chosen settings lie at the edge of their grid, and where a better one may be, a
-    sentence each.
+def _setting(row: Record, rows: Sequence[Record]) -> str:
+    """A chosen setting, with the range of the mean test scores of all settings of the method."""
+    scores = sensitivity(row, rows)
+    if not scores:
+        return SETTING_WITHOUT_SCORE.format(method=row["method"], setting=row["tuned"])
+    return SETTING.format(
+        method=row["method"],
+        setting=row["tuned"],
+        low=scores["sensitivity_low"],
+        high=scores["sensitivity_high"],
+    )
 
-    A setting is at the edge where its value is the smallest or the largest of three or more numbers
+
+def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:
+    """Return a sentence for every chosen setting at the edge of its grid: where better ones may be.
+
+    A setting is at the edge if its value is the smallest or the largest of three or more numbers
     that the method was tried with, and no setting off that edge did as well. A grid that begins at
     0 has no edge there.
 
     Args:
-      tuning: the rows of `tuning.csv`.
-      paths: columns of what was tuned.
+      tuning: rows of `tuning.csv`.
+      paths: the paths that were tuned, which are columns.
 
-    >>> row = lambda lr, mean, chosen=0: {"method": "m", "client.lr": lr, "validation_mean": mean, "chosen": chosen}
-    >>> edges([row(0.1, 0.5), row(0.3, 0.6), row(1.0, 0.7, 1)], ["client.lr"])
-    ['m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values, a better one
-    may lie beyond.']
+    >>> row = {"method": "m", "chosen": 0}
+    >>> tuning = [
+    ...     {**row, "client.lr": 0.1, "validation_mean": 0.5},
+    ...     {**row, "client.lr": 0.3, "validation_mean": 0.6},
+    ...     {**row, "client.lr": 1.0, "validation_mean": 0.7, "chosen": 1},
+    ... ]
+    >>> print(*edge_lines(tuning, ["client.lr"]))
+    m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values; a better one
+    may lie beyond.
     """
     lines = []
-    for row, path in itertools.product((row for row in tuning if row["chosen"]), paths):
-        tried = [
-            t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))
-        ]
-        grid = sorted({t[path] for t in tried if _number(t.get(path))})
-        if len(grid) < 3 or row[path] not in (grid[0] or None, grid[-1]):
+    chosen = [row for row in tuning if row["chosen"]]
+    for row, path in itertools.product(chosen, paths):
+        tried = _tried_with(row, tuning)
+        grid = sorted({trial[path] for trial in tried if _is_number(trial.get(path))})
+        side = _edge(row, path, grid, tried)
+        if side is None:
             continue
-        if row["validation_mean"] in [t["validation_mean"] for t in tried if t[path] != row[path]]:
-            continue
-        side, more = ("smallest", "smaller") if row[path] == grid[0] else ("largest", "larger")
-        start = f"With {row['variant']}: " if row.get("variant") else ""
-        values = ", ".join(map(str, grid))
-        chosen = f"{row['method']} is best with {path}={row[path]}, the {side} of {values}"
-        text = f"{start}{chosen}: add {more} values, a better one may lie beyond."
-        lines.append(Sentence(text, Weight.EDGE))
+        text = AT_EDGE.format(
+            method=row["method"],
+            path=path,
+            value=row[path],
+            side=side,
+            values=", ".join(map(str, grid)),
+            direction="smaller" if side == "smallest" else "larger",
+        )
+        variation = variation_of(row)
+        prefix = OF_VARIATION.format(variation=variation) if variation else ""
+        lines.append(Sentence(prefix + text, Priority.EDGE))
     return lines
 
 
-def _number(value: Any) -> bool:
+def _edge(row: Record, path: str, grid: Sequence[Any], tried: Sequence[Record]) -> str | None:
+    """The edge of a grid that a chosen setting is at, `smallest` or `largest`; None if at neither.
+
+    Args:
+      row: the row of `tuning.csv` of the chosen setting.
+      path: the path that was tuned.
+      grid: the numbers that were tried, ascending.
+      tried: all rows of the method.
+    """
+    if len(grid) < EDGE_VALUES:
+        return None
+    value = row[path]
+    if value == grid[0] and grid[0] != 0:
+        side = "smallest"
+    elif value == grid[-1]:
+        side = "largest"
+    else:
+        return None
+    off_the_edge = [trial["validation_mean"] for trial in tried if trial[path] != value]
+    return None if row["validation_mean"] in off_the_edge else side
+
+
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""What methods that are compared do not share, although their seeds are the same."""
+"""A warning about cohorts that are not the same for all methods, although the seeds are."""
 
 import contextlib
 import inspect
@@ -10,64 +10,69 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import FEEDBACK
 from fedsim.scenario.reader import parse
-from fedsim.study.claims import Sentence, Weight
+from fedsim.study.claims import Priority, Sentence
 from fedsim.study.summary import Record
+
+DEPEND = "Cohorts of {kind} depend on {feedback}, so they are not paired between methods."
 
 
 def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> list[Sentence]:
-    """A sentence for cohorts that look at what clients reported, which depends on the method; none
-    for others.
+    """Return a sentence for every cohort that depends on what clients reported; none for others.
+
+    What clients report depends on the method, and so do such cohorts.
 
     Args:
-      scenario: as in `run.json`.
+      scenario: the scenario, as in `run.json`.
       compared: rows of `compare.csv`, in which cohorts may vary.
     """
-    written = dict((scenario or {}).get("cohort") or {})
-    asking = set(map(_asks, [written, *_varied(written, compared)]))
-    return [
-        Sentence(
-            f"Cohorts of {kind} depend on {words}, so they are not paired between methods.",
-            Weight.CAUTION,
-        )
-        for kind, words in sorted(asking)
-        if words
-    ]
-
-
-def _varied(written: dict[str, Any], compared: Iterable[Record]) -> list[dict[str, Any]]:
-    """Sections `cohort` of rows in which something of it varies."""
-    sections = []
+    section = dict((scenario or {}).get("cohort") or {})
+    kinds: set[tuple[str, str]] = {_kind_and_feedback(section)}
     for row in compared:
-        whole = _value(row["cohort"]) if "cohort" in row else written
-        section = dict(whole) if isinstance(whole, Mapping) else {"kind": whole}
-        keys = {name: _value(row[name]) for name in row if name.startswith("cohort.")}
-        sections.append(
-            section | {name.removeprefix("cohort."): value for name, value in keys.items()}
-        )
-    return sections
+        kinds.add(_kind_and_feedback(_section_of(row, section)))
+
+    lines = []
+    for kind, feedback in sorted(kinds):
+        if feedback:
+            text = DEPEND.format(kind=kind, feedback=feedback)
+            lines.append(Sentence(text, Priority.CAUTION))
+    return lines
+
+
+def _section_of(row: Record, section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `cohort` of a row: the scenario's, changed by what varies.
+
+    Args:
+      row: a row of `compare.csv`, with columns such as `cohort` or `cohort.size`.
+      section: the section of the scenario.
+    """
+    cohort = _value(row["cohort"]) if "cohort" in row else section
+    varied = dict(cohort) if isinstance(cohort, Mapping) else {"kind": cohort}
+    for name, text in row.items():
+        if name.startswith("cohort."):
+            varied[name.removeprefix("cohort.")] = _value(text)
+    return varied
 
 
 def _value(text: Any) -> Any:
-    """What a cell of the table says; the text itself where it is no value."""
+    """The value that a cell of the table spells; the text itself if it does not parse."""
     with contextlib.suppress(ScenarioError):
         return parse(f"value: {text}", "").values["value"]
     return text
 
 
-def _asks(section: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind of a cohort, and what it looks at of what clients reported; nothing where it cannot
-    be made.
+def _kind_and_feedback(section: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind of a cohort, and what it reads of clients' reports, in words.
+
+    The words are empty if it reads nothing, or cannot be made.
     """
     kind = str(section.get("kind"))
     factory = FAMILIES["cohort"].get(kind)
     if factory is None:
         return kind, ""
-    arguments = {
-        name: value
-        for name, value in section.items()
-        if name in inspect.signature(factory).parameters
-    }
+    parameters = inspect.signature(factory).parameters
+    arguments = {name: value for name, value in section.items() if name in parameters}
     try:
-        return kind, " and ".join(FEEDBACK[name] for name in factory(**arguments).feedback)
+        cohort = factory(**arguments)
     except (TypeError, ValueError):
         return kind, ""
+    return kind, " and ".join(FEEDBACK[name] for name in cohort.feedback)

@@ -1,4 +1,8 @@
-"""Paths of a scenario and values along them in words: `fleet.malicious=0.2` is "20 % malicious"."""
+"""Paths of a scenario and their values in words: `fleet.malicious=0.2` is "20 % malicious".
+
+A variation is written as a label, the text of the column `variant`: settings `PATH=VALUE` with
+commas between them.
+"""
 
 import contextlib
 import functools
@@ -12,20 +16,21 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario.reader import parse
 from fedsim.scenario.shorthand import top_level
 
-TITLES = {  # path -> its name, and a value of it; `s` is the plural
+# path -> (name of the axis, a value of it); {s} is the plural
+TITLES = {
     "rounds": ("rounds", "{} round{s}"),
     "model": ("model", "model {}"),
     "data": ("data", "{}"),
     "data.clients": ("clients", "{} client{s}"),
     "data.partition": ("partition", "partition {}"),
-    "data.partition.classes": ("labels a client", "{} label{s} a client"),
-    "data.partition.per_client": ("shards a client", "{} shard{s} a client"),
+    "data.partition.classes": ("labels per client", "{} label{s} per client"),
+    "data.partition.per_client": ("shards per client", "{} shard{s} per client"),
     "data.skew": ("skew", "skew {}"),
     "data.attack": ("attack on data", "{} in the data"),
     "data.augment": ("augmentation", "augmentation {}"),
-    "cohort.size": ("clients a round", "{} client{s} a round"),
+    "cohort.size": ("clients per round", "{} client{s} per round"),
     "client.lr": ("client learning rate", "client learning rate {}"),
-    "client.batch": ("samples a batch", "batches of {}"),
+    "client.batch": ("samples per batch", "batches of {}"),
     "client.epochs": ("local epochs", "{} local epoch{s}"),
     "client.steps": ("local steps", "{} local step{s}"),
     "fleet.deadline": ("deadline", "deadline {} s"),
@@ -41,38 +46,53 @@ TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "numerics.dtype": ("float type", "{}"),
     "numerics.threads": ("threads", "{} thread{s}"),
 }
+
+# hyper-parameter -> its sign or name
 SIGNS = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eps": "ε", "epsilon": "ε", "eta": "η", "lam": "λ", "mu": "μ",
-    "rho": "ρ", "sigma": "σ", "tau": "τ", "lr": "learning rate", "b1": "β₁", "b2": "β₂",
-}  # fmt: skip
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "eps": "ε",
+    "epsilon": "ε",
+    "eta": "η",
+    "lam": "λ",
+    "mu": "μ",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+    "lr": "learning rate",
+    "b1": "β₁",
+    "b2": "β₂",
+}
+
+# kind -> its name, where that is not the kind with spaces
 KINDS = {"iid": "IID", "dirichlet": "Dirichlet"}
-ATTACKS = re.compile(
-    r"fleet\.malicious\b|wire\b|data\.attack\b"
-)  # paths along which an attack gets stronger
-CODECS = re.compile(r"(wire|broadcast)\b")  # paths along which codecs vary
-ATTACK = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # or is another one
+
+ATTACK_PATHS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # how strong an attack is
+ATTACK_KIND_PATHS = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # which attack there is
+CODEC_PATHS = re.compile(r"(wire|broadcast)\b")
 
 
 def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
-    """A label of the column `variant` or `tuned` in words; what is no path stays as it is.
+    """Return a label of the column `variant` or `tuned` in words; any other text as it is.
 
     Args:
-      label: `PATH=VALUE`, several with commas between.
-      scenario: as in `run.json`: names the kind that a parameter belongs to.
+      label: settings `PATH=VALUE` with commas between them.
+      scenario: the scenario, as in `run.json`; it names the kind that a parameter belongs to.
 
     >>> variation("fleet.malicious=0.2, client.epochs=1"), variation("data.partition.alpha=0.1")
     ('20 % malicious, 1 local epoch', 'partition α 0.1')
     >>> variation("data.partition.alpha=0.1", {"data": {"partition": {"kind": "dirichlet"}}})
     'Dirichlet α 0.1'
     """
-    return (
-        ", ".join(_setting(part, scenario) for part in top_level(label)) if "=" in label else label
-    )
+    if "=" not in label:
+        return label
+    return ", ".join(_setting_in_words(setting, scenario) for setting in top_level(label))
 
 
 def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
-    """`variation` of one scenario, which all of its sentences and pictures share: a label is read
-    once.
+    """Return `variation` for one scenario, which remembers the labels it has read.
 
     >>> words_of({"data": {"partition": {"kind": "dirichlet"}}})("data.partition.alpha=0.1")
     'Dirichlet α 0.1'
@@ -81,199 +101,305 @@ def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
 
 
 def axis(path: str, scenario: Mapping[str, Any] | None = None) -> str:
-    """The name of an axis: what varies along a path.
+    """Return the name of an axis: of what varies along a path.
 
     >>> axis("fleet.malicious"), axis("wire[0].scale", {"wire": [{"kind": "sign_flip"}]})
     ('share of malicious clients', 'sign flip scale')
     """
     if path in TITLES:
-        return TITLES[path][0]
-    owner, name = _owner(path, scenario)
-    return f"{owner} {SIGNS.get(name, name.replace('_', ' '))}".strip()
+        name, _ = TITLES[path]
+        return name
+    owner, parameter = _owner_and_key(path, scenario)
+    return f"{owner} {_parameter(parameter)}".strip()
 
 
-def shown(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of a scenario as pages and pictures show it: a file by its name, and no hash.
+def count(number: int, noun: str) -> str:
+    """Return a number of things, such as `1 seed`.
+
+    >>> count(1, "seed"), count(7, "seed")
+    ('1 seed', '7 seeds')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def others_of(number: int, total: int) -> str:
+    """Return how many of the other methods: `1 of the 3 others`.
+
+    >>> others_of(1, 1), others_of(2, 2), others_of(3, 3)
+    ('the other', 'both others', 'all 3 others')
+    >>> others_of(1, 3), others_of(0, 3)
+    ('1 of the 3 others', 'none of the 3 others')
+    """
+    if number == total == 1:
+        return "the other"
+    if number == total == 2:
+        return "both others"
+    if number == total:
+        return f"all {total} others"
+    return f"{number or 'none'} of the {total} others"
+
+
+def difference_in_words(difference: float, low: float | None, high: float | None) -> str:
+    """Return a difference with its 95 % interval.
+
+    An interval without width is left out: it would claim more than equal differences support.
+
+    Args:
+      difference: the mean difference.
+      low: the lower end of its interval; None if there is none.
+      high: the upper end.
+
+    >>> difference_in_words(0.113, 0.103, 0.123), difference_in_words(0.25, 0.25, 0.25)
+    ('+0.113, 95 % CI +0.103 to +0.123', '+0.25')
+    """
+    text = f"{difference:+.3g}"
+    if low is None or low == high:
+        return text
+    return f"{text}, 95 % CI {low:+.3g} to {high:+.3g}"
+
+
+def shown(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section as pages and pictures show it: a file by its name, and without its hash.
 
     >>> shown({"kind": "file", "path": "../splits/ten.csv", "sha256": "0f"})
     {'kind': 'file', 'path': 'ten.csv'}
     """
-    named = {name: value for name, value in part.items() if name != "sha256"}
-    return (
-        {**named, "path": os.path.basename(named["path"])}
-        if isinstance(named.get("path"), str)
-        else named
-    )
+    visible = {name: value for name, value in section.items() if name != "sha256"}
+    if isinstance(visible.get("path"), str):
+        visible["path"] = os.path.basename(visible["path"])
+    return visible
 
 
-def attacks(label: str) -> bool:
-    """Whether a variation is one of an attack.
+def path_and_value(setting: str) -> tuple[str, str]:
+    """Split a setting `PATH=VALUE`.
 
-    >>> attacks("fleet.malicious=0.2"), attacks("client.lr=0.1"), attacks("wire=[{kind: top_k, k: 5}]")
-    (True, False, False)
+    >>> path_and_value("client.lr = 0.1")
+    ('client.lr', '0.1')
     """
-    parts = [part.strip() for part in top_level(label) if ATTACKS.match(part)]
-    return any(
-        of_attack(part) or not ATTACK.fullmatch(part.partition("=")[0].strip()) for part in parts
-    )
+    path, _, value = setting.partition("=")
+    return path.strip(), value.strip()
 
 
-def of_attack(part: str) -> bool:
-    """Whether `PATH=VALUE` says which attack there is: a wire of codecs alone does not.
+def is_attack(label: str) -> bool:
+    """Return whether a variation is one of an attack: of its kind, or of how strong it is.
 
-    >>> of_attack("wire=[sign_flip]"), of_attack("wire=[{kind: top_k, k: 5}]"), of_attack("fleet.malicious=0.2")
-    (True, False, False)
+    >>> is_attack("fleet.malicious=0.2"), is_attack("client.lr=0.1")
+    (True, False)
+    >>> is_attack("wire=[{kind: top_k, k: 5}]")
+    False
     """
-    path, _, text = (piece.strip() for piece in part.partition("="))
-    if not ATTACK.fullmatch(path):
+    for setting in top_level(label):
+        if not ATTACK_PATHS.match(setting):
+            continue
+        path, _ = path_and_value(setting)
+        # A wire may hold codecs alone; along any other of these paths an attack varies.
+        if chooses_attack(setting) or not ATTACK_KIND_PATHS.fullmatch(path):
+            return True
+    return False
+
+
+def chooses_attack(setting: str) -> bool:
+    """Return whether `PATH=VALUE` says which attack there is; a wire of codecs alone does not.
+
+    >>> chooses_attack("wire=[sign_flip]"), chooses_attack("wire=[{kind: top_k, k: 5}]")
+    (True, False)
+    >>> chooses_attack("fleet.malicious=0.2")
+    False
+    """
+    path, text = path_and_value(setting)
+    if not ATTACK_KIND_PATHS.fullmatch(path):
         return False
     value = _value(text)
     links = value if isinstance(value, list) else [value]
-    kinds = [
-        link.get("kind") if isinstance(link, dict) else str(link).partition("(")[0]
-        for link in links
-    ]
-    return not kinds or any(kind not in FAMILIES["codec"] for kind in kinds)
+    if not links:
+        return True  # no attack is one of the attacks that are compared
+    return not all(_is_codec(link) for link in links)
 
 
-def codec_axes(variants: Iterable[str]) -> set[str]:
-    """Paths along which codecs vary: `wire` or `broadcast` (or a key below) with codecs or nothing
-    as values.
+def codec_axes(variations: Iterable[str]) -> set[str]:
+    """Return the paths along which codecs vary: `wire` or `broadcast`, or a key below them.
 
-    >>> sorted(codec_axes(["wire=[{kind: top_k, k: 5}], client.lr=1", "wire=[], client.lr=1"])), codec_axes(["wire=[zero]"])
-    (['wire'], set())
+    Their values are codecs or nothing, and not all of them nothing.
+
+    >>> sorted(codec_axes(["wire=[{kind: top_k, k: 5}], client.lr=1", "wire=[], client.lr=1"]))
+    ['wire']
+    >>> codec_axes(["wire=[zero]"])
+    set()
     """
     values: dict[str, set[str]] = {}
-    for variant in variants:
-        for part in top_level(variant) if variant else []:
-            path, _, text = (piece.strip() for piece in part.partition("="))
-            if CODECS.match(path):
+    for label in variations:
+        for setting in top_level(label):
+            path, text = path_and_value(setting)
+            if CODEC_PATHS.match(path):
                 values.setdefault(path, set()).add(text)
-    filled = {path: {text for text in texts if text != "[]"} for path, texts in values.items()}
-    return {
-        path
-        for path, texts in filled.items()
-        if texts and not any(of_attack(f"{path}={text}") for text in texts)
-    }
+
+    axes = set()
+    for path, texts in values.items():
+        texts.discard("[]")
+        if texts and not any(chooses_attack(f"{path}={text}") for text in texts):
+            axes.add(path)
+    return axes
 
 
 def call_of(link: Any) -> str:
-    """A link as it is written in short.
+    """Return a link, or a chain of them, as a call.
 
     >>> call_of({"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}), call_of("cast")
     ('error_feedback(top_k(k=9))', 'cast')
-    >>> call_of({"kind": "top_k", "k": 9, "density": None, "values": {"kind": "qsgd", "levels": 4}})
+    >>> values = {"kind": "qsgd", "levels": 4}
+    >>> call_of({"kind": "top_k", "k": 9, "density": None, "values": values})
     'top_k(k=9, values=qsgd(levels=4))'
     """
     if isinstance(link, list):
-        return " → ".join(map(call_of, link)) or "as sent"
+        return " → ".join(call_of(item) for item in link) or "as sent"
+    if isinstance(link, bool):
+        return "true" if link else "false"
     if not isinstance(link, Mapping) or "kind" not in link:
-        return {True: "true", False: "false"}[link] if isinstance(link, bool) else str(link)
-    values = {
-        name: value
-        for name, value in shown(link).items()
-        if name != "kind" and value not in (None, [], {})
-    }
-    inner = [
-        call_of(v) if name == "codec" else f"{name}={call_of(v)}" for name, v in values.items()
-    ]
-    return f"{link['kind']}({', '.join(inner)})" if inner else str(link["kind"])
+        return str(link)
+
+    arguments = []
+    for name, value in shown(link).items():
+        if name == "kind" or value in (None, [], {}):
+            continue
+        argument = call_of(value)
+        if name != "codec":
+            argument = f"{name}={argument}"
+        arguments.append(argument)
+    kind = str(link["kind"])
+    return f"{kind}({', '.join(arguments)})" if arguments else kind
 
 
 def value_in_short(value: Any) -> str:
-    """A value of an axis: links as they are written in short, anything else as it was written.
+    """Return a value of an axis: links as calls, anything else as it is in the scenario.
 
-    >>> value_in_short("[{kind: error_feedback, codec: {kind: top_k, k: 9}}]"), value_in_short("[]"), value_in_short(0.2)
-    ('error_feedback(top_k(k=9))', 'nothing', '0.2')
+    >>> value_in_short("[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
+    'error_feedback(top_k(k=9))'
+    >>> value_in_short("[]"), value_in_short(0.2)
+    ('nothing', '0.2')
     """
-    links = _value(value) if isinstance(value, str) else value
-    links = links if isinstance(links, list) else [links]
+    parsed = _value(value) if isinstance(value, str) else value
+    links = parsed if isinstance(parsed, list) else [parsed]
+    if not links:
+        return "nothing"
     if all(isinstance(link, Mapping) and "kind" in link for link in links):
-        return call_of(links) if links else "nothing"
+        return call_of(links)
     return str(value)
 
 
-def _setting(part: str, scenario: Mapping[str, Any] | None) -> str:
-    path, equals, text = (piece.strip() for piece in part.partition("="))
-    if not equals:
-        return part
+def _setting_in_words(setting: str, scenario: Mapping[str, Any] | None) -> str:
+    if "=" not in setting:
+        return setting
+    path, text = path_and_value(setting)
     value = _value(text)
     if path == "fleet.malicious":
         return _malicious(value, text)
+    words = _value_in_words(value, text)
     if path in TITLES:
-        return TITLES[path][1].format(_shown(value, text), s="" if value == 1 else "s")
-    return f"{axis(path, scenario)} {_shown(value, text)}"
+        _, phrase = TITLES[path]
+        return phrase.format(words, s="" if value == 1 else "s")
+    return f"{axis(path, scenario)} {words}"
 
 
 def _malicious(value: Any, text: str) -> str:
+    """A value of `fleet.malicious` in words: a share, ids, or a mapping with one of these.
+
+    Args:
+      value: the value.
+      text: the same as it is in the label.
+    """
+    if isinstance(value, list):
+        noun = "client" if len(value) == 1 else "clients"
+        return f"{noun} {', '.join(map(str, value))} malicious"
+    if isinstance(value, dict):
+        return _malicious_mapping(value, text)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{100 * value:.6g} % malicious"
-    if isinstance(value, list):
-        return f"client{'s' * (len(value) > 1)} {', '.join(map(str, value))} malicious"
-    if isinstance(value, dict):
-        form = next(
-            (form for name in ("share", "count", "ids") if (form := value.get(name)) is not None),
-            text,
-        )
-        who = f"{form} malicious" if isinstance(form, int) else _malicious(form, text)
-        return f"{who}, drawn every round" if value.get("per") == "round" else who
     return f"{text} malicious"
 
 
-def _shown(value: Any, text: str) -> str:
-    """A value: kinds by their names and parameters, codecs as they are written, anything else
-    likewise.
+def _malicious_mapping(value: Mapping[str, Any], text: str) -> str:
+    """A mapping of `fleet.malicious` in words, such as `{count: 5, per: round}`."""
+    amount: Any = text
+    for key in ("share", "count", "ids"):
+        if value.get(key) is not None:
+            amount = value[key]
+            break
+    who = f"{amount} malicious" if isinstance(amount, int) else _malicious(amount, text)
+    return f"{who}, drawn every round" if value.get("per") == "round" else who
+
+
+def _value_in_words(value: Any, text: str) -> str:
+    """A value in words: links by their names and parameters, anything else as it is.
+
+    Args:
+      value: the value.
+      text: the same as it is in the label.
     """
     if _is_codec(value):
         return call_of(value)
-    if isinstance(value, list) and all(
-        isinstance(one, str) or (isinstance(one, dict) and "kind" in one) for one in value
-    ):
-        return (
-            ", then ".join(_shown(one, one if _is_codec(one) else _kind(one)) for one in value)
-            or "nothing"
-        )
+    if isinstance(value, list) and all(_is_link(item) for item in value):
+        return ", then ".join(_link_in_words(item) for item in value) or "nothing"
     if isinstance(value, dict) and "kind" in value:
-        rest = [
-            f"{SIGNS.get(name, name.replace('_', ' '))} {inner}"
-            for name, inner in value.items()
-            if name != "kind"
-        ]
-        return " ".join([_kind(value["kind"]), ", ".join(map(str, rest))]).strip()
+        return _link_in_words(value)
     return KINDS.get(text, text)
 
 
-def _is_codec(value: Any) -> bool:
-    kind = value.get("kind") if isinstance(value, dict) else str(value).partition("(")[0]
+def _is_link(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and "kind" in value)
+
+
+def _link_in_words(link: Any) -> str:
+    """A link in words: a codec as a call, any other kind with its parameters behind it."""
+    if _is_codec(link):
+        return call_of(link)
+    if not isinstance(link, dict):
+        return _kind(link)
+    parameters = []
+    for name, value in link.items():
+        if name != "kind":
+            parameters.append(f"{_parameter(name)} {value}")
+    return f"{_kind(link['kind'])} {', '.join(parameters)}".strip()
+
+
+def _is_codec(link: Any) -> bool:
+    kind = link.get("kind") if isinstance(link, dict) else str(link).partition("(")[0]
     return kind in FAMILIES["codec"]
 
 
-def _owner(path: str, scenario: Mapping[str, Any] | None) -> tuple[str, str]:
+def _owner_and_key(path: str, scenario: Mapping[str, Any] | None) -> tuple[str, str]:
     """The kind or the section that the last key of a path belongs to, and that key."""
-    *parents, name = re.findall(r"[^.\[\]]+", path) or [path]
+    *parents, key = re.findall(r"[^.\[\]]+", path) or [path]
     kind = _kind_at(parents, scenario)
     if kind and parents[0] != "client":
-        return _kind(kind), name
-    named = [part for part in parents if not part.isdigit()]
-    return (named[-1].replace("_", " ") if named else ""), name
+        return _kind(kind), key
+    sections = [parent for parent in parents if not parent.isdigit()]
+    owner = sections[-1].replace("_", " ") if sections else ""
+    return owner, key
 
 
 def _kind_at(keys: list[str], scenario: Any) -> Any:
-    """The kind of the link that stands there; None where there is none."""
+    """The kind of the link under some keys of a scenario; None if there is no link."""
+    value = scenario
     for key in keys:
-        if isinstance(scenario, list) and key.isdigit() and int(key) < len(scenario):
-            scenario = scenario[int(key)]
+        if isinstance(value, list) and key.isdigit() and int(key) < len(value):
+            value = value[int(key)]
+        elif isinstance(value, Mapping):
+            value = value.get(key)
         else:
-            scenario = scenario.get(key) if isinstance(scenario, Mapping) else None
-    return scenario.get("kind") if isinstance(scenario, Mapping) else None
+            return None
+    return value.get("kind") if isinstance(value, Mapping) else None
 
 
 def _kind(name: Any) -> str:
     return KINDS.get(str(name), str(name).replace("_", " "))
 
 
+def _parameter(name: str) -> str:
+    return SIGNS.get(name, name.replace("_", " "))
+
+
 def _value(text: str) -> Any:
-    """A value as a scenario reads it; text where it cannot."""
+    """A value as a scenario reads it; its text if that does not parse."""
     with contextlib.suppress(ScenarioError, ValueError, RecursionError):
         return parse(f"value: {text}\n", "variation").values["value"]
     return text

@@ -1,180 +1,191 @@
-"""Methods under the worst of several attacks: a rule is as good as the attack that hurts it
-most.
-"""
+"""Methods under the worst of several attacks: as good as the attack that hurts them most."""
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.exchange import worst_apart
 from fedsim.study.pairing import same_runs
-from fedsim.study.standings import mean_score, seed_scores
+from fedsim.study.standings import mean_score, score_array, seed_scores, shared_seeds
 from fedsim.study.statistics import holm, interval
-from fedsim.study.summary import Record, larger_is_better
-from fedsim.study.words import of_attack
+from fedsim.study.summary import Record, larger_is_better, metric_of, variation_of
+from fedsim.study.words import chooses_attack, path_and_value
 
-Settings = dict[str, dict[str, dict[str, list[Record]]]]
-"""runs by variation of everything else, method and attack"""
+ByAttack = dict[str, list[Record]]
+"""runs of a method under one variation, by attack"""
+Settings = dict[str, dict[str, ByAttack]]
+"""runs by what varies apart from the attack, by method and by attack"""
 
 
-def parted(variant: str) -> tuple[str, str]:
-    """A variation -> (what varies beside the attack, the attack), both as labels.
+def split_attack(variation: str) -> tuple[str, str]:
+    """Split a variation into what varies apart from the attack, and the attack.
 
-    >>> parted("wire=[sign_flip], data.partition.alpha=0.1")
+    >>> split_attack("wire=[sign_flip], data.partition.alpha=0.1")
     ('data.partition.alpha=0.1', 'wire=[sign_flip]')
     """
-    parts = top_level(variant) if variant else []
-    rest, attack = (
-        [part.strip() for part in parts if of_attack(part) == which] for which in (False, True)
-    )
+    rest = []
+    attack = []
+    for setting in top_level(variation):
+        if chooses_attack(setting):
+            attack.append(setting)
+        else:
+            rest.append(setting)
     return ", ".join(rest), ", ".join(attack)
 
 
 def by_attack(summary: Sequence[Record]) -> Settings:
-    """Runs under two or more attacks; none where attacks do not vary.
+    """Return the runs under two or more attacks; empty if attacks do not vary.
+
+    Runs that nobody attacks are left out.
 
     Args:
       summary: rows of `summary.csv`.
     """
     settings: Settings = {}
+    attacks = set()
     for run in summary:
-        rest, attack = parted(str(run.get("variant") or ""))
-        if (
-            not attack
-            or all(part.strip().endswith("=[]") for part in top_level(attack))
-            or _alone(rest)
-        ):
-            continue  # nobody attacks
-        settings.setdefault(rest, {}).setdefault(run["method"], {}).setdefault(attack, []).append(
-            run
-        )
-    several = {
-        attack
-        for methods in settings.values()
-        for attacks in methods.values()
-        for attack in attacks
-    }
-    return settings if len(several) > 1 else {}
+        rest, attack = split_attack(variation_of(run))
+        if _is_nothing(attack) or _is_without_attackers(rest):
+            continue
+        attacks.add(attack)
+        of_method = settings.setdefault(rest, {}).setdefault(run["method"], {})
+        of_method.setdefault(attack, []).append(run)
+    return settings if len(attacks) > 1 else {}
+
+
+def _is_nothing(attack: str) -> bool:
+    """Whether an attack has no links: `wire=[]`, or the empty text."""
+    return all(setting.endswith("=[]") for setting in top_level(attack))
+
+
+def _is_without_attackers(rest: str) -> bool:
+    """Whether a variation sets the share of malicious clients to 0."""
+    for setting in top_level(rest):
+        path, value = path_and_value(setting)
+        if path == "fleet.malicious" and value in ("0", "0.0"):
+            return True
+    return False
 
 
 def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
-    """Every method under the attack that leaves it the worst mean score: the rows of `worst.csv`,
-    the best first.
+    """Return the rows of `worst.csv`: every method under its worst attack, the best method first.
 
-    The attack is chosen on the seeds on which it is reported, so the mean is a little low where
-    several attacks are about as bad. Methods are told apart from the best one by a test that
-    chooses attacks anew (`worst_apart`), after Holm over all pairs of methods of all variations,
-    since the best is chosen on the same seeds too.
+    The attack is chosen on the seeds on which it is reported, so the mean is a little low if
+    several attacks are about equally bad. Methods are compared with the best one by a test that
+    chooses the attacks again (`worst_apart`). Since the best one is chosen on the same seeds too,
+    Holm's adjustment runs over all pairs of methods of all variations.
 
     Args:
       summary: rows of `summary.csv`.
       score: `final`, `best` or `mean_last_k`.
     """
     settings = by_attack(summary)
-    apart = _apart(settings, score)
-    rows = []
+    p_values = _p_of_pairs(settings, score)
+    table = []
     for rest, methods in settings.items():
-        worst = {method: _worst(attacks, score) for method, attacks in methods.items()}
-        known = {method: attack for method, attack in worst.items() if attack is not None}
-        if not known:
+        rows = []
+        for method, attacks in methods.items():
+            attack = _worst_attack(attacks, score)
+            if attack is not None:
+                rows.append(_row(method, rest, attack, attacks, score))
+        if not rows:
             continue
-        group = [_row(method, rest, known[method], methods[method], score) for method in known]
-        group.sort(key=lambda row: -row["mean"] if larger_is_better(row["metric"]) else row["mean"])
-        best = group[0]["method"]
-        for row in group:
+        rows.sort(key=_rank)
+        best = rows[0]["method"]
+        for row in rows:
             pair = frozenset((row["method"], best))
-            rows.append({**row, "best": best, "p_adjusted": apart.get((rest, pair))})
-    return rows
+            table.append({**row, "best": best, "p_adjusted": p_values.get((rest, pair))})
+    return table
 
 
-def _apart(settings: Settings, score: str) -> dict[tuple[str, frozenset[str]], float | None]:
-    """The p of every two methods under every other variation, after Holm over all of them."""
-    pairs = [
-        (rest, *pair) for rest, methods in settings.items() for pair in combinations(methods, 2)
-    ]
+def _rank(row: Record) -> float:
+    """A number that is smaller for better rows."""
+    return -row["mean"] if larger_is_better(row["metric"]) else row["mean"]
+
+
+def _p_of_pairs(settings: Settings, score: str) -> dict[tuple[str, frozenset[str]], float | None]:
+    """The p-values of all pairs of methods by variation, after Holm over all of them."""
+    keys = []
     p_values = []
-    tests = []
-    for rest, one, other in pairs:
-        both = settings[rest][one], settings[rest][other]
-        p_values.append(_exchanged(*both, score))
-        tests.append(
-            frozenset(
-                frozenset((attack, same_runs(runs, score)) for attack, runs in part.items())
-                for part in both
-            )
-        )
-    adjusted = holm(p_values, tests)
-    return {(rest, frozenset(pair)): p for (rest, *pair), p in zip(pairs, adjusted, strict=True)}
+    tests: list[Hashable] = []
+    for rest, methods in settings.items():
+        for one, other in itertools.combinations(methods, 2):
+            keys.append((rest, frozenset((one, other))))
+            p_values.append(_p_of_pair(methods[one], methods[other], score))
+            scores = (_same_scores(methods[one], score), _same_scores(methods[other], score))
+            tests.append(frozenset(scores))
+    return dict(zip(keys, holm(p_values, tests), strict=True))
 
 
-def _exchanged(
-    one: Mapping[str, list[Record]], other: Mapping[str, list[Record]], score: str
-) -> float | None:
-    """The p of two methods over the attacks and seeds that both have scores for; None where there
-    are none.
-    """
+def _same_scores(attacks: ByAttack, score: str) -> Hashable:
+    """Equal for two methods with the same scores under the same attacks."""
+    return frozenset((attack, same_runs(runs, score)) for attack, runs in attacks.items())
+
+
+def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
+    """The p-value of two methods over the attacks and seeds that both have; None without any."""
     attacks = [attack for attack in one if attack in other]
-    scores = [[seed_scores(part[attack], score) for attack in attacks] for part in (one, other)]
-    seeds = (
-        sorted(set.intersection(*(set(part) for of_method in scores for part in of_method)))
-        if attacks
-        else []
-    )
+    if not attacks:
+        return None
+    scores = [seed_scores(one[attack], score) for attack in attacks]
+    other_scores = [seed_scores(other[attack], score) for attack in attacks]
+    seeds = shared_seeds(*scores, *other_scores)
     if not seeds:
         return None
-    metric = next(
-        (str(run["metric"]) for runs in one.values() for run in runs if run.get("metric")), ""
-    )
-    sign = 1.0 if larger_is_better(metric) else -1.0
-    first, second = (
-        np.array([[sign * part[seed] for part in of_method] for seed in seeds])
-        for of_method in scores
-    )
-    return worst_apart(first, second)
+    sign = 1.0 if larger_is_better(_metric(one)) else -1.0
+    return worst_apart(sign * _table(scores, seeds), sign * _table(other_scores, seeds))
 
 
-def _alone(rest: str) -> bool:
-    """Whether a variation has no malicious clients."""
-    return any(
-        part.replace(" ", "") in ("fleet.malicious=0", "fleet.malicious=0.0")
-        for part in top_level(rest)
-    )
+def _table(scores: Sequence[Mapping[int, float]], seeds: Sequence[int]) -> np.ndarray:
+    """Scores by attack and seed as one array `[seeds, attacks]`."""
+    return np.array([[by_seed[seed] for by_seed in scores] for seed in seeds])
 
 
-def _worst(attacks: Mapping[str, list[Record]], score: str) -> str | None:
-    """The attack under which the mean is worst; None where no run has a score."""
-    means = {attack: mean_score(runs, score) for attack, runs in attacks.items()}
-    known = {attack: mean for attack, mean in means.items() if mean is not None}
-    metric = next(
-        (str(run["metric"]) for runs in attacks.values() for run in runs if run.get("metric")), ""
-    )
-    sign = 1 if larger_is_better(metric) else -1
-    return min(known, key=lambda attack: sign * known[attack], default=None)
+def _worst_attack(attacks: ByAttack, score: str) -> str | None:
+    """The attack under which the mean score is worst; None if no run has a score."""
+    means = {}
+    for attack, runs in attacks.items():
+        mean = mean_score(runs, score)
+        if mean is not None:
+            means[attack] = mean
+    sign = 1 if larger_is_better(_metric(attacks)) else -1
+    return min(means, key=lambda attack: sign * means[attack], default=None)
 
 
-def _row(
-    method: str, rest: str, attack: str, attacks: Mapping[str, list[Record]], score: str
-) -> Record:
+def _metric(attacks: ByAttack) -> str:
+    """The metric of a method's runs; empty if none of them has one."""
+    return metric_of(itertools.chain.from_iterable(attacks.values()))
+
+
+def _row(method: str, rest: str, attack: str, attacks: ByAttack, score: str) -> Record:
+    """A row of `worst.csv`.
+
+    Args:
+      method: the method's label.
+      rest: what varies apart from the attack.
+      attack: the method's worst attack.
+      attacks: the method's runs by attack.
+      score: `final`, `best` or `mean_last_k`.
+    """
     runs = attacks[attack]
-    values = np.array(list(seed_scores(runs, score).values()))
-    finite = len(values) > 1 and bool(np.isfinite(values).all())
-    low, high = (interval(values) if finite else None) or (None, None)
-    metric = next(str(run["metric"]) for run in runs if run.get("metric"))
-    numbers = {"mean": float(values.mean()), "sd": float(values.std(ddof=1)) if finite else None}
-    heads = {
-        "method": method,
-        **({"variant": rest} if rest else {}),
-        "metric": metric,
-        "score": score,
-    }
+    values = score_array(runs, score)
+    low, high = interval(values) or (None, None)
+    sd = None if low is None else float(values.std(ddof=1))
+
+    row = {"method": method}
+    if rest:
+        row["variant"] = rest
     return {
-        **heads,
+        **row,
+        "metric": metric_of(runs),
+        "score": score,
         "attacks": len(attacks),
         "attack": attack,
         "seeds": len(values),
-        **numbers,
+        "mean": float(values.mean()),
+        "sd": sd,
         "ci_low": low,
         "ci_high": high,
     }

@@ -136,7 +136,8 @@ def test_the_table_agrees_with_an_independent_computation(saved):
 def test_few_seeds_are_said_to_be_few(saved):
     _, comparison = saved
     assert any(
-        "With 3 seeds no difference can be called sure" in line and "8 seeds could" in line
+        "With 3 seeds, no difference can be significant" in line
+        and "At least 8 seeds are needed" in line
         for line in comparison.verdict
     )
 
@@ -154,7 +155,7 @@ def test_two_names_of_one_method_differ_by_exactly_nothing():
     assert one.equals(again) and one.equals(mean)
     others = comparison.table[comparison.table["method"] != "fedavg"]
     assert len(others) == 2 and (others["difference"] == 0).all() and (others["p_value"] == 1).all()
-    assert comparison.verdict[1].startswith("Not told apart from fedavg: ")
+    assert comparison.verdict[1].startswith("No significant difference from fedavg: ")
 
 
 @pytest.mark.long
@@ -175,8 +176,7 @@ def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     )
     assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
     assert any(
-        "failed under all seeds, compared with nothing: krum(f=1)" in line
-        for line in comparison.verdict
+        "failed under all seeds, and so not compared: krum(f=1)" in line for line in comparison.verdict
     )
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
 
@@ -562,4 +562,4 @@ def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
                 for s in comparison.standings[stated.get("variant", "")]
                 if s.method == stated["method"]
             ]
-            assert standing.verdict.startswith("surely ") == sure, key
+            assert standing.verdict.startswith("significantly ") == sure, key

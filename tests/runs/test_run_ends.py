@@ -167,7 +167,7 @@ def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(tmp_p
         and "krum(f=2), seed 1: no round was aggregated: the rule needs at" in ended.stderr
     )
     sentence = (
-        "Not run, and so without a score, since no round was aggregated: krum(f=2) (2 of 2 seeds)."
+        "Not run (no round was aggregated), and so without a score: krum(f=2) (2 of 2 seeds)."
     )
     assert sentence in ended.stdout
     table = pd.read_csv(tmp_path / "out/compare.csv").set_index("method")

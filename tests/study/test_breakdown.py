@@ -1,4 +1,4 @@
-"""Where methods fall along the number of malicious clients: table and sentences; what an attack on data is compared by."""
+"""Where methods break down along the number of malicious clients: the table and its sentences."""
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,8 @@ def lines_of(made):
 
 
 def test_the_score_of_the_start_models_is_the_mean_of_round_0():
-    assert untrained(ROUNDS, "test_accuracy") == {"": 0.1} and untrained(ROUNDS, "test_loss") == {}
+    assert untrained(ROUNDS, "test_accuracy") == {"": 0.1}
+    assert untrained(ROUNDS, "test_loss") == {}
 
 
 def test_a_method_falls_where_half_of_its_gain_is_lost():
@@ -61,28 +62,29 @@ def test_a_method_falls_where_half_of_its_gain_is_lost():
         ["mean", 0, 0.2],
         ["median", 0.4, -1],
     ]
-    assert "variant" not in table and table["untrained"].tolist() == [0.1, 0.1]
+    assert "variant" not in table
+    assert table["untrained"].tolist() == [0.1, 0.1]
 
 
 def test_of_several_attacks_the_worst_counts():
     lines = lines_of(rows())
-    start = "By the means, half of what training gains is lost along the share of malicious clients"
-    assert lines == [f"{start} under the worst of 2 attacks: mean from 0.2, median from 0.4."]
+    start = "Half of the gain from training is lost along the share of malicious clients"
+    where = "under the worst of 2 attacks, judged by the means"
+    assert lines == [f"{start} {where}: mean from 0.2, median from 0.4."]
     (line,) = lines_of(rows(["[sign_flip]"]))
     assert line.endswith("mean from 0.2; not median.")
 
 
-def test_where_training_surely_gains_nothing_no_method_holds_or_falls():
-    """A gain that one of two methods alone could be sure of, and not one of all that there are."""
+def test_without_a_significant_gain_from_training_no_method_holds_or_falls():
+    """A gain that is significant if one method is tested, and not if all are."""
     made = rows(["[sign_flip]"])
     for row in made:
         row["sd"] = 0.6 if row["method"] == "mean" else row["sd"]
     table = pd.DataFrame(breakdowns(made, starts(made))).set_index("method")
-    assert (
-        table.loc["mean", ["holds", "falls"]].isna().all() and table.loc["median", "holds"] == 0.4
-    )
+    assert table.loc["mean", ["holds", "falls"]].isna().all()
+    assert table.loc["median", "holds"] == 0.4
     (line,) = lines_of(made)
-    assert line.endswith("no method; training gains nothing for sure: mean.")
+    assert line.endswith("no method; no significant gain from training: mean.")
     assert [claim.who for claim in claims_of([line])] == ["median"]
 
 
@@ -124,9 +126,8 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     last = compared.rounds.query("round == 2")["attack_success"].to_numpy()
     np.testing.assert_array_equal(compared.summary["final"], last)
     kept = pd.read_csv(tmp_path / "out" / "breakdown.csv")
-    assert kept.columns.tolist() == list(compared.breakdown.columns) and kept[
-        "metric"
-    ].unique() == ["attack_success"]
+    assert kept.columns.tolist() == list(compared.breakdown.columns)
+    assert kept["metric"].unique() == ["attack_success"]
     assert fedsim.compare(
         {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}},
         methods=["mean"],

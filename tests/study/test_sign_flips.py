@@ -1,4 +1,4 @@
-"""The exact sign-flip test against all signs in exact arithmetic: ties count, rounding does not, p is never 0."""
+"""The exact sign-flip test in exact arithmetic: ties count, rounding does not, p is never 0."""
 
 import itertools
 from fractions import Fraction
@@ -33,7 +33,7 @@ def test_whole_numbers_with_many_ties(n):
 @pytest.mark.parametrize("samples", [360, 1000, 10_000])
 @pytest.mark.parametrize("n", [3, 4, 6])
 def test_accuracies_whose_differences_are_rounded(n, samples):
-    """Hits of so many samples: signs that give the same sum count as the same, whatever its last bits are."""
+    """Signs that give the same sum count as the same, whatever its last bits are."""
     for _ in range(40):
         hits = RNG.integers(samples * 9 // 10, samples * 9 // 10 + 6, (2, n))
         a, b = hits / samples
@@ -48,14 +48,16 @@ def test_accuracies_whose_differences_are_rounded(n, samples):
     (1000, [871, 68, 24, 407], [874, 71, 21, 404]),
 ])  # fmt: skip
 def test_differences_that_cancel_could_have_come_by_chance(samples, a, b):
-    """Their sum is 0, and in floats almost: the sums of other signs are as near to it, and must count as well."""
+    """Their sum is 0, in floats almost: other signs have sums as near to it, which must count."""
     d = np.array(a) / samples - np.array(b) / samples
-    assert sum(a) == sum(b) and abs(d.sum()) < 1e-15 and sign_flip(d) == 1.0
+    assert sum(a) == sum(b)
+    assert abs(d.sum()) < 1e-15
+    assert sign_flip(d) == 1.0
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e300])
 def test_p_is_never_nothing_and_never_below_the_smallest_there_is(scale):
-    """The observed signs are among all signs: what falls short of itself by rounding would make p = 0."""
+    """The observed signs are among all signs, also if their sum is rounded down."""
     for n in range(1, 11):
         for _ in range(30):
             d = RNG.uniform(0.01, 1.0, n) * scale

@@ -9,9 +9,9 @@ from scipy import stats
 
 from fedsim.study import statistics
 from fedsim.study.statistics import (
-    at_least,
     holm,
     iqm,
+    p_mean_above,
     paired,
     profile,
     ranks,
@@ -31,9 +31,8 @@ def test_paired_differences_are_those_of_scipy(n):
     found, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
     assert (found.ci_low, found.ci_high) == pytest.approx(tuple(test.confidence_interval(0.95)))
     d = a - b
-    assert found.difference == pytest.approx(d.mean()) and found.effect_size == pytest.approx(
-        d.mean() / d.std(ddof=1)
-    )
+    assert found.difference == pytest.approx(d.mean())
+    assert found.effect_size == pytest.approx(d.mean() / d.std(ddof=1))
     assert found.p_value == pytest.approx(
         stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
     )
@@ -100,27 +99,27 @@ def test_differences_below_rounding_are_none():
     steps = np.array([3, -1, -2, 4, -4]) / 359
     base = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
     found = paired(base + steps, base, True)
-    assert found.difference == 0.0 and found.effect_size == 0.0 and found.ci_low == -found.ci_high
+    assert found.difference == 0.0
+    assert found.effect_size == 0.0
+    assert found.ci_low == -found.ci_high
     again = paired(base * (1 + 2e-16), base, True)
-    assert again == paired(base, base, True) and again.probability_of_improvement == 0.5
+    assert again == paired(base, base, True)
+    assert again.probability_of_improvement == 0.5
     small = paired(1e-7 * (base + steps), 1e-7 * base, False)  # small numbers are no rounding
-    assert small.effect_size == pytest.approx(0.0) and small.ci_high == pytest.approx(
-        1e-7 * found.ci_high
-    )
+    assert small.effect_size == pytest.approx(0.0)
+    assert small.ci_high == pytest.approx(1e-7 * found.ci_high)
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_a_mean_above_a_bound_is_tested_as_scipy_does(n):
     d = RNG.normal(0.0, 0.02, n)
     test = stats.ttest_1samp(d, -0.01, alternative="greater")
-    assert at_least(d, -0.01) == pytest.approx(test.pvalue)
+    assert p_mean_above(d, -0.01) == pytest.approx(test.pvalue)
     low = paired(d, np.zeros(n), True).ci_low
-    assert (2 * at_least(d, low) == pytest.approx(0.05)) and 2 * at_least(
-        d, low - 1e-6
-    ) < 0.05 < 2 * at_least(d, low + 1e-6)
-    assert (
-        at_least(np.full(n, 0.5), 0.0) == 2.0**-n and at_least(np.array([0.5, np.inf]), 0.0) == 1.0
-    )
+    assert 2 * p_mean_above(d, low) == pytest.approx(0.05)
+    assert 2 * p_mean_above(d, low - 1e-6) < 0.05 < 2 * p_mean_above(d, low + 1e-6)
+    assert p_mean_above(np.full(n, 0.5), 0.0) == 2.0**-n
+    assert p_mean_above(np.array([0.5, np.inf]), 0.0) == 1.0
 
 
 def test_a_test_that_is_made_twice_counts_once():
@@ -148,13 +147,16 @@ def test_runs_that_diverged_count_as_the_worst():
     losses = scored([1.0, 2.0, float("nan")], [False, True, True], math.inf)
     assert losses.tolist() == [1.0, np.inf, np.inf]
     found = paired(losses, np.array([1.5, 1.5, np.inf]), False)
-    assert found.difference is None and found.ci_low is None and found.p_value == 1.0
+    assert found.difference is None
+    assert found.ci_low is None
+    assert found.p_value == 1.0
     assert found.probability_of_improvement == 0.5  # better once, worse once, alike once
 
 
 def test_one_seed_has_a_difference_and_nothing_else():
     found = paired(np.array([0.9]), np.array([0.8]), True)
-    assert found.difference == pytest.approx(0.1) and found[2:7] == (None, None, None, None, None)
+    assert found.difference == pytest.approx(0.1)
+    assert found[2:7] == (None, None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -171,14 +173,16 @@ def test_holm_is_its_definition(p_values):
 
 
 def test_wilcoxon_waits_for_six_pairs():
-    assert wilcoxon(np.arange(1.0, 6)) is None and wilcoxon(np.zeros(8)) == 1.0
+    assert wilcoxon(np.arange(1.0, 6)) is None
+    assert wilcoxon(np.zeros(8)) == 1.0
 
 
 def test_interquartile_mean_profile_and_ranks():
     scores = RNG.normal(size=(4, 10))
     assert iqm(scores) == pytest.approx(stats.trim_mean(scores.ravel(), 0.25))
     low, high = stratified(scores)
-    assert low < iqm(scores) < high and stratified(scores) == (low, high)  # drawn with a fixed seed
+    assert low < iqm(scores) < high
+    assert stratified(scores) == (low, high)  # drawn with a fixed seed
     assert stratified(np.full((3, 5), 0.5)) == (0.5, 0.5)
     assert profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9])).tolist() == [
         1.0,
@@ -202,7 +206,8 @@ def test_a_median_stands_between_order_statistics_that_binomial_quantiles_name(n
     median, low, high = statistics.median_interval(values.tolist())
     j = int(stats.binom.ppf(0.025, n, 0.5))  # P(Bin < j) ≤ 2.5 % < P(Bin ≤ j)
     ordered = np.sort(values)
-    assert median == pytest.approx(np.median(values)) and (low, high) == (
+    assert median == pytest.approx(np.median(values))
+    assert (low, high) == (
         ordered[j - 1],
         ordered[n - j],
     )

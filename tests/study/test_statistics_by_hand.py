@@ -1,4 +1,4 @@
-"""Differences, intervals, chance and standings by hand: tables of small numbers, infinite scores, seeds in common."""
+"""Differences, intervals, chance and standings by hand: small numbers, infinite scores."""
 
 import numpy as np
 import pytest
@@ -10,18 +10,14 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 
 def test_an_interval_needs_two_values_that_are_finite():
-    assert (
-        statistics.interval(np.array([1.0])) is None
-        and statistics.interval(np.array([1.0, np.inf])) is None
-    )
+    assert statistics.interval(np.array([1.0])) is None
+    assert statistics.interval(np.array([1.0, np.inf])) is None
     low, high = statistics.interval(np.array([1.0, 2.0]))
-    assert (low + high) / 2 == pytest.approx(1.5) and (high - low) / 2 == pytest.approx(
-        12.706204736 * 0.5
-    )
+    assert (low + high) / 2 == pytest.approx(1.5)
+    assert (high - low) / 2 == pytest.approx(12.706204736 * 0.5)
     two = statistics.paired(np.array([1.0, 2.0]), np.array([0.0, 0.5]), True)
-    assert two.ci_low == pytest.approx(
-        1.25 - 12.706204736 * 0.25
-    ) and two.effect_size == pytest.approx(1.25 / 0.3535533906)
+    assert two.ci_low == pytest.approx(1.25 - 12.706204736 * 0.25)
+    assert two.effect_size == pytest.approx(1.25 / 0.3535533906)
 
 
 def test_every_seed_is_drawn_again():
@@ -32,8 +28,10 @@ def test_every_seed_is_drawn_again():
 
 def test_sign_flips_of_infinite_differences_go_by_who_was_better():
     one, other = np.array([1.0, 2.0, np.inf, 4.0]), np.array([0.0, 0.0, 0.0, 5.0])
-    assert statistics.differ(one, other) == statistics.sign_flip(np.array([1.0, 1.0, 1.0, -1.0]))
-    assert statistics.differ(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(
+    assert statistics.p_different(one, other) == statistics.sign_flip(
+        np.array([1.0, 1.0, 1.0, -1.0])
+    )
+    assert statistics.p_different(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(
         np.array([0.5, -1.0])
     )
 
@@ -77,40 +75,32 @@ def test_a_table_of_differences_by_hand():
         rows_of({"base": BASE, "level": LEVEL, "better": BETTER}), "base", "final"
     )
     base, level, better = found
-    assert [row["method"] for row in found] == ["base", "level", "better"] and level[
-        "baseline"
-    ] == "base"
+    assert [row["method"] for row in found] == ["base", "level", "better"]
+    assert level["baseline"] == "base"
     assert (base["seeds"], base["diverged"], base["failed"], base["metric"]) == (
         7,
         0,
         0,
         "test_accuracy",
     )
-    assert base["mean"] == pytest.approx(np.mean(BASE)) and base["sd"] == pytest.approx(
-        np.std(BASE, ddof=1)
-    )
+    assert base["mean"] == pytest.approx(np.mean(BASE))
+    assert base["sd"] == pytest.approx(np.std(BASE, ddof=1))
     tests = (*pairing.TESTS, "p_adjusted")
-    assert [base[name] for name in tests] == [None] * len(tests) and pairing.others(found) == [
+    assert [base[name] for name in tests] == [None] * len(tests)
+    assert pairing.others(found) == [
         level,
         better,
     ]
-    assert (
-        better["seeds"] == 7
-        and better["failed"] == better["diverged"] == 0
-        and better["score"] == "final"
-    )
-    assert better["mean"] == pytest.approx(np.mean(BETTER)) and better["sd"] == pytest.approx(
-        np.std(BETTER, ddof=1)
-    )
-    assert (
-        better["p_value"] == 2 / 2**7
-        and better["p_adjusted"] == 4 / 2**7
-        and level["p_adjusted"] == level["p_value"]
-    )
-    assert (
-        better["probability_of_improvement"] == 1.0
-        and level["probability_of_improvement"] == 3.5 / 7
-    )
+    assert better["seeds"] == 7
+    assert better["failed"] == better["diverged"] == 0
+    assert better["score"] == "final"
+    assert better["mean"] == pytest.approx(np.mean(BETTER))
+    assert better["sd"] == pytest.approx(np.std(BETTER, ddof=1))
+    assert better["p_value"] == 2 / 2**7
+    assert better["p_adjusted"] == 4 / 2**7
+    assert level["p_adjusted"] == level["p_value"]
+    assert better["probability_of_improvement"] == 1.0
+    assert level["probability_of_improvement"] == 3.5 / 7
     assert better["difference"] == pytest.approx(np.mean(BETTER) - np.mean(BASE))
 
 
@@ -122,20 +112,16 @@ def test_only_seeds_that_both_ran_are_paired():
     base, found = sorted(
         pairing.against(rows[::-1], "base", "final"), key=lambda row: row["method"]
     )
-    assert (base["seeds"], base["failed"]) == (6, 1) and base["mean"] == pytest.approx(
-        np.mean(BASE[1:])
-    )
+    assert (base["seeds"], base["failed"]) == (6, 1)
+    assert base["mean"] == pytest.approx(np.mean(BASE[1:]))
     assert (found["seeds"], found["failed"], found["diverged"]) == (5, 1, 1)
     kept = [0.0, *BETTER[2:6]]
-    assert found["mean"] == pytest.approx(np.mean(kept)) and found["difference"] == pytest.approx(
-        np.mean(kept) - np.mean(BASE[1:6])
-    )
+    assert found["mean"] == pytest.approx(np.mean(kept))
+    assert found["difference"] == pytest.approx(np.mean(kept) - np.mean(BASE[1:6]))
     none = pairing.against([{**row, "status": "failed"} for row in rows], "base", "final")[1]
-    assert (
-        none["seeds"] == 0
-        and none["mean"] is none["p_value"] is none["metric"] is None
-        and none["failed"] == 7
-    )
+    assert none["seeds"] == 0
+    assert none["mean"] is none["p_value"] is none["metric"] is None
+    assert none["failed"] == 7
     one = pairing.against(rows_of({"base": [0.5], "other": [0.75]}), "base", "final")[1]
     assert (one["seeds"], one["mean"], one["sd"], one["difference"], one["p_value"]) == (
         1,
@@ -165,6 +151,13 @@ def test_variations_are_compared_each_with_its_own_baseline():
     ]
 
 
+def test_without_any_score_there_are_none_over_all_variations():
+    rows = rows_of({"a": [0.1]}, variant="x") + rows_of({"a": [0.1]}, variant="y")
+    failed = [{**row, "status": "failed", "final": None} for row in rows]
+    assert pairing.scores_of(failed, "final") is None
+    assert pairing.across(None, "final") == pairing.profiles(None, "final") == []
+
+
 def test_scores_over_all_variations():
     rows = [
         *rows_of({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7, 0.8]}, variant="x"),
@@ -184,35 +177,29 @@ def test_scores_over_all_variations():
     ]
     a, b = pairing.across(found, "final")
     assert (a["method"], a["variations"], a["left_out"], a["score"]) == ("a", 2, 1, "final")
-    assert a["iqm"] == pytest.approx(0.2) and b["iqm"] == pytest.approx((0.1 + 0.5 + 0.6 + 0.7) / 4)
-    assert (
-        a["mean_rank"] == 2.0 and b["mean_rank"] == 1.0 and a["ci_low"] <= a["iqm"] <= a["ci_high"]
-    )
+    assert a["iqm"] == pytest.approx(0.2)
+    assert b["iqm"] == pytest.approx((0.1 + 0.5 + 0.6 + 0.7) / 4)
+    assert a["mean_rank"] == 2.0
+    assert b["mean_rank"] == 1.0
+    assert a["ci_low"] <= a["iqm"] <= a["ci_high"]
     profiles = pairing.profiles(found, "final")
-    assert (
-        len(profiles) == 2 * 51
-        and profiles[0]["threshold"] == pytest.approx(0.1)
-        and profiles[50]["threshold"] == pytest.approx(0.9)
-    )
-    assert (
-        profiles[0]["share"] == 7 / 8
-        and profiles[51]["share"] == 5 / 8
-        and profiles[101]["share"] == 0
-    )
-    assert (
-        pairing.scores_of(rows[:8], "final") is None
-        and pairing.across(None, "final") == pairing.profiles(None, "final") == []
-    )
+    assert len(profiles) == 2 * 51
+    assert profiles[0]["threshold"] == pytest.approx(0.1)
+    assert profiles[50]["threshold"] == pytest.approx(0.9)
+    assert profiles[0]["share"] == 7 / 8
+    assert profiles[51]["share"] == 5 / 8
+    assert profiles[101]["share"] == 0
+    assert pairing.scores_of(rows[:8], "final") is None
+    assert pairing.across(None, "final") == pairing.profiles(None, "final") == []
     rows[8]["diverged"] = 1
     assert pairing.scores_of(rows, "final").table[0, 1].tolist() == [0.0, 0.2, 0.2, 0.2]
 
 
 def test_from_seventeen_pairs_on_signs_are_drawn():
-    assert statistics.smallest_p(16) == 2.0**-15 and statistics.smallest_p(17) == 1 / 65537
-    assert (
-        statistics.sign_flip(np.ones(16)) == 2.0**-15
-        and statistics.sign_flip(np.ones(17)) >= 1 / 65537
-    )
+    assert statistics.smallest_p(16) == 2.0**-15
+    assert statistics.smallest_p(17) == 1 / 65537
+    assert statistics.sign_flip(np.ones(16)) == 2.0**-15
+    assert statistics.sign_flip(np.ones(17)) >= 1 / 65537
 
 
 def rows_of_method(method: str, scores: dict[int, float], **more) -> list[dict]:
@@ -247,8 +234,10 @@ def test_two_variations_are_enough_to_be_taken_together():
         *rows_of_method("a", {0: 0.3, 1: 0.4}, variant="y"),
     ]
     found = pairing.scores_of(rows, "final")
-    assert found and (found.variations, found.left_out, found.table.shape) == (2, 0, (1, 2, 2))
-    assert pairing.scores_of(rows[:2], "final") is None and pairing.scores_of([], "final") is None
+    assert found
+    assert (found.variations, found.left_out, found.table.shape) == (2, 0, (1, 2, 2))
+    assert pairing.scores_of(rows[:2], "final") is None
+    assert pairing.scores_of([], "final") is None
 
 
 def test_a_score_at_most_two_points_above_chance_is_chance():
@@ -265,12 +254,11 @@ def test_a_score_at_most_two_points_above_chance_is_chance():
 
 def test_a_standing_without_a_comparison_says_so():
     alone = standings.Standing("base", 0.5, None)
-    assert (
-        alone.seeds == "0 of 0 seed better"
-        and not alone.chance
-        and (alone.better, alone.tied) == (0, 0)
-    )
-    assert alone.benefit == 0.0 and not (alone.sure or alone.clear or alone.diverged)
+    assert alone.seeds == "better in 0 of 0 seeds"
+    assert not alone.chance
+    assert (alone.better, alone.tied) == (0, 0)
+    assert alone.benefit == 0.0
+    assert not (alone.sure or alone.clear or alone.diverged)
     row = {
         "p_adjusted": 0.05,
         "ci_low": 0.0,
@@ -282,8 +270,9 @@ def test_a_standing_without_a_comparison_says_so():
     made = standings.Standing(
         "m", 0.5, {**row, "difference": 0.25, "probability_of_improvement": 0.0}, 1, 1
     )
-    assert not (made.sure or made.clear or made.diverged) and made.benefit == -0.25
-    assert made.seeds == "1 of 2 seeds better, 1 tied"
+    assert not (made.sure or made.clear or made.diverged)
+    assert made.benefit == -0.25
+    assert made.seeds == "better in 1 of 2 seeds, tied in 1"
     made = made._replace(
         row={**row, "difference": None, "probability_of_improvement": 0.0, "ci_high": 0.0}
     )
@@ -291,11 +280,16 @@ def test_a_standing_without_a_comparison_says_so():
     sure = made._replace(
         row={**row, "p_adjusted": 0.049, "ci_low": -0.3, "ci_high": -0.1, "diverged": 2}
     )
-    assert sure.sure and sure.clear and sure.diverged
+    assert sure.sure
+    assert sure.clear
+    assert sure.diverged
     one = made._replace(row={**row, "seeds": 1, "diverged": 1})
-    assert one.diverged and one.seeds == "1 of 1 seed better, 1 tied"
+    assert one.diverged
+    assert one.seeds == "better in 1 of 1 seed, tied in 1"
     none = made._replace(row={**row, "seeds": 0, "diverged": 0, "difference": None})
-    assert not none.diverged and none.benefit == 0.0 and none.seeds == "1 of 0 seed better, 1 tied"
+    assert not none.diverged
+    assert none.benefit == 0.0
+    assert none.seeds == "better in 1 of 0 seeds, tied in 1"
 
 
 def broken_at(means, values=(0, 1, 2, 3, 4), sds=None, seeds=None, start=0.1, larger=True):
@@ -304,35 +298,27 @@ def broken_at(means, values=(0, 1, 2, 3, 4), sds=None, seeds=None, start=0.1, la
 
 
 def test_where_a_method_breaks_down_by_hand():
-    assert broken_at([0.9, 0.9, 0.4, 0.1, 0.1]) == 2 and broken_at([0.9, 0.4, 0.9, 0.1]) == 3
+    assert broken_at([0.9, 0.9, 0.4, 0.1, 0.1]) == 2
+    assert broken_at([0.9, 0.4, 0.9, 0.1]) == 3
     assert broken_at([0.1, 0.1, 0.4, 0.8, 0.9]) == 2  # falls from its end to its start
-    assert (
-        broken_at([0.1, 0.4, 0.9, 0.9]) == 1
-        and broken_at([0.1, 0.9]) == 0
-        and broken_at([0.9, 0.1]) == 1
-    )
-    assert (
-        broken_at([0.9, 0.5, 0.5]) is None and broken_at([0.9, 0.1, 0.9]) is None
-    )  # half of the gain is enough
-    assert (
-        broken_at([0.5, 0.25, 0.1], start=0.0) is not None
-        and broken_at([0.5, 0.25, 0.25], start=0.0) is None
-    )
+    assert broken_at([0.1, 0.4, 0.9, 0.9]) == 1
+    assert broken_at([0.1, 0.9]) == 0
+    assert broken_at([0.9, 0.1]) == 1
+    assert broken_at([0.9, 0.5, 0.5]) is None
+    assert broken_at([0.9, 0.1, 0.9]) is None  # half of the gain is enough
+    assert broken_at([0.5, 0.25, 0.1], start=0.0) is not None
+    assert broken_at([0.5, 0.25, 0.25], start=0.0) is None
     assert broken_at([0.2, 1.9, 2.3], start=2.4, larger=False) == 1
-    assert (
-        broken_at([np.nan, 0.9, np.nan, 0.1]) == 3
-        and broken_at([0.9, np.nan]) is None
-        and broken_at([]) is None
-    )
+    assert broken_at([np.nan, 0.9, np.nan, 0.1]) == 3
+    assert broken_at([0.9, np.nan]) is None
+    assert broken_at([]) is None
 
 
 def test_a_gain_that_cannot_be_told_from_none_breaks_down_nowhere():
     half = statistics.half_width_of(0.2, 4)
     for gain, wanted in ((half * 1.01, 1), (half * 0.99, None)):
         assert broken_at([gain, 0.0], sds=[0.2, 0.0], seeds=[4, 9], start=0.0) == wanted
-    assert (
-        broken_at([0.1, 0.1]) is None
-        and broken_at([0.1, 0.05]) is None
-        and broken_at([0.05, 0.01]) is None
-    )
+    assert broken_at([0.1, 0.1]) is None
+    assert broken_at([0.1, 0.05]) is None
+    assert broken_at([0.05, 0.01]) is None
     assert broken_at([0.11, 0.1], sds=[None, None]) == 1

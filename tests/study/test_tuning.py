@@ -1,4 +1,4 @@
-"""Settings that are tried with one method alone, and what is said of a choice at the edge of its grid."""
+"""Settings that are tried with one method alone, and remarks on choices at the edge of a grid."""
 
 import pandas as pd
 import pytest
@@ -8,7 +8,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
-from fedsim.study.tuning import Trial, edges, tuned
+from fedsim.study.tuning import Trial, edge_lines, tuned
 
 SCENARIO = {
     "name": "small",
@@ -50,8 +50,13 @@ def test_a_method_has_settings_of_its_own():
 def test_settings_of_all_methods_are_tried_with_each_of_them():
     cells = tried("fedavg,fedprox(mu=0.1|1)", tune={"client.lr": [0.1, 0.2]})
     assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
-        ("fedavg", 0.1), ("fedavg", 0.2), *(("fedprox(mu=0.1|1)", lr, mu) for mu in (0.1, 1) for lr in (0.1, 0.2)),
-    ]  # fmt: skip
+        ("fedavg", 0.1),
+        ("fedavg", 0.2),
+        ("fedprox(mu=0.1|1)", 0.1, 0.1),
+        ("fedprox(mu=0.1|1)", 0.2, 0.1),
+        ("fedprox(mu=0.1|1)", 0.1, 1),
+        ("fedprox(mu=0.1|1)", 0.2, 1),
+    ]
 
 
 def test_a_mapping_tunes_any_path_of_its_method():
@@ -63,10 +68,15 @@ def test_a_mapping_tunes_any_path_of_its_method():
     }
     cells = tried(["fedavg", entry])
     assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
-        ("fedavg",), *(("prox", mu, lr) for mu in (0.1, 1) for lr in (0.1, 0.2)),
-    ]  # fmt: skip
-    assert cells[2][3] == ("client.epochs=2", "client.lr=0.2") and cells[2][2] == "fedprox(mu=0.1)"
-    assert methods_of([entry])[0].written == entry  # what the resolved scenario keeps of it
+        ("fedavg",),
+        ("prox", 0.1, 0.1),
+        ("prox", 0.1, 0.2),
+        ("prox", 1, 0.1),
+        ("prox", 1, 0.2),
+    ]
+    assert cells[2][3] == ("client.epochs=2", "client.lr=0.2")
+    assert cells[2][2] == "fedprox(mu=0.1)"
+    assert methods_of([entry])[0].entry == entry  # what the resolved scenario keeps of it
     kept = design_of(read({**SCENARIO, "compare": {"methods": ["fedavg", entry]}})).scenario
     assert kept.resolved()["compare"]["methods"] == ["fedavg", entry]
 
@@ -104,7 +114,8 @@ def test_a_mapping_tunes_any_path_of_its_method():
 def test_what_cannot_be_tuned_is_refused_in_one_line(methods, more, text):
     with pytest.raises(ScenarioError) as refusal:
         design_of(read(SCENARIO), methods, **more)
-    assert text in str(refusal.value) and "\n" not in str(refusal.value)
+    assert text in str(refusal.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_settings_of_a_method_are_chosen_on_validation_data():
@@ -125,15 +136,16 @@ def row(means, chosen, method="m", **columns):
 
 
 def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
-    (said,) = edges(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
-    assert (
-        said
-        == "m is best with mu=0.01, the smallest of 0.01, 0.1, 1: add smaller values, a better one may lie beyond."
+    (line,) = edge_lines(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
+    assert line == (
+        "m is best with mu=0.01, the smallest of 0.01, 0.1, 1: add smaller values; "
+        "a better one may lie beyond."
     )
-    (said,) = edges(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
-    assert "the largest of" in said and "add larger values" in said
+    (line,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
+    assert "the largest of" in line
+    assert "add larger values" in line
     varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
-    assert edges([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
+    assert edge_lines([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
         "With x=1: m is best"
     )
 
@@ -151,7 +163,7 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     ],
 )
 def test_no_word_where_there_is_no_edge(rows):
-    assert edges(rows, ["mu", "another"]) == []
+    assert edge_lines(rows, ["mu", "another"]) == []
 
 
 @pytest.mark.long
@@ -166,25 +178,24 @@ def test_a_comparison_reports_what_was_chosen_and_says_so(tmp_path):
     )
     chosen = tuning[tuning["chosen"] == 1].set_index("method")["tuned"]
     table = found.table.set_index("method")["tuned"]
-    assert all(table[method] == chosen[method] for method in chosen.index) and pd.isna(
-        table["mean"]
-    )
-    assert len(found.summary) == 6 and set(found.summary["method.lr"].dropna()) == {1e-2}
-    assert (
-        found.edges == [line for line in found.verdict if "add larger values" in line]
-        and len(found.edges) == 1
-    )
+    assert all(table[method] == chosen[method] for method in chosen.index)
+    assert pd.isna(table["mean"])
+    assert len(found.summary) == 6
+    assert set(found.summary["method.lr"].dropna()) == {1e-2}
+    assert found.edges == [line for line in found.verdict if "add larger values" in line]
+    assert len(found.edges) == 1
     assert fedsim.verify(tmp_path / "out").equal
     again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
     assert again.table.equals(found.table)
 
 
 def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
-    """Its validation score is that of the start model, which here is better than what the other setting learns."""
+    """Its validation score is that of the initial model, here better than the other setting's."""
     trials = []
     for setting, score, status in ((0.1, 0.9, "not_run"), (0.2, 0.4, None)):
         rounds = [{"seed": 0, "validation_accuracy": score}]
         summary = [{"seed": 0, "final": None if status else score, "diverged": 0, "status": status}]
         trials.append(Trial({"method": "m", "client.lr": setting}, rounds, summary))
     best, rows = tuned(trials, "test_accuracy", "final")
-    assert best == 1 and [row["test_mean"] for row in rows] == [None, 0.4]
+    assert best == 1
+    assert [row["test_mean"] for row in rows] == [None, 0.4]

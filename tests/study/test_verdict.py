@@ -8,6 +8,7 @@ import pytest
 from fedsim.report.results import results
 from fedsim.scenario.sections import ClientCommon, DataCommon, Fleet, Numerics, Spec
 from fedsim.study import words
+from fedsim.study.cautions import few_seeds_lines
 from fedsim.study.claims import BETTER as BETTER_OR_WORSE
 from fedsim.study.claims import claims_of
 from fedsim.study.findings import findings_of
@@ -36,95 +37,101 @@ def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dic
     ]
 
 
-def said(rows, baseline="base", chance=None, **more):
+def verdict_of(rows, baseline="base", chance=None, **more):
     tables = {"compare": against(rows, baseline, "final"), "summary": rows}
     found = findings_of(tables, baseline, chance=chance)
     return verdict(found._replace(**more))
 
 
 def lines_of(rows, baseline="base", **more):
-    return said(rows, baseline, **more).lines
+    return verdict_of(rows, baseline, **more).lines
 
 
 def test_one_headline_then_what_is_sure_and_what_is_level():
     assert lines_of(rows_of({"base": BASE, "level": LEVEL, "better": BETTER})) == [
-        "better leads with test accuracy 0.617 against 0.504 of base (0.113 better, 95 % 0.103 to 0.123;"
-        " 7 of 7 seeds better, p = 0.031 after Holm).",
-        "Surely better than base (p < 0.05 after Holm): better (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better).",
-        "Not told apart from base: level (+0, 95 % -0.0131 to +0.0131; 3 of 7 seeds better, 1 tied).",
+        "better leads with test accuracy 0.617, against 0.504 for base "
+        "(0.113 better, 95 % CI 0.103 to 0.123; better in 7 of 7 seeds; p = 0.031 after Holm).",
+        "Significantly better than base (p < 0.05 after Holm): "
+        "better (+0.113, 95 % CI +0.103 to +0.123; better in 7 of 7 seeds).",
+        "No significant difference from base: "
+        "level (+0, 95 % CI -0.0131 to +0.0131; better in 3 of 7 seeds, tied in 1).",
     ]
 
 
 def test_of_a_single_method_where_it_does_best_and_worst():
-    rows = [row for name, scores in (("iid", BETTER), ("shards", BASE)) for row in
-            rows_of({"base": scores}, variant=f"data.partition={name}")]  # fmt: skip
-    assert (
-        lines_of(rows)[0]
-        == "base ends with test accuracy 0.617 with partition IID and 0.504 with partition shards."
-    )
-    assert lines_of(rows_of({"base": BASE}))[0] == "base ends with test accuracy 0.504."
+    rows = rows_of({"base": BETTER}, variant="data.partition=iid")
+    rows += rows_of({"base": BASE}, variant="data.partition=shards")
+    best_and_worst = "0.617 with partition IID and 0.504 with partition shards"
+    assert lines_of(rows)[0] == f"base ends at test accuracy {best_and_worst}."
+    assert lines_of(rows_of({"base": BASE}))[0] == "base ends at test accuracy 0.504."
 
 
 def test_of_a_loss_less_is_better():
     lines = lines_of(rows_of({"base": BETTER, "less": BASE}, "test_loss"))
     assert lines[0].startswith(
-        "less leads with test loss 0.504 against 0.617 of base (0.113 better, 95 % 0.103 to 0.123;"
+        "less leads with test loss 0.504, against 0.617 for base "
+        "(0.113 better, 95 % CI 0.103 to 0.123;"
     )
     assert lines[1].startswith(
-        "Surely better than base (p < 0.05 after Holm): less (-0.113, 95 % -0.123 to -0.103;"
+        "Significantly better than base (p < 0.05 after Holm): "
+        "less (-0.113, 95 % CI -0.123 to -0.103;"
     )
 
 
-def test_a_baseline_that_leads_says_how_many_are_surely_worse():
-    lines = lines_of(
-        rows_of(
-            {
-                "base": BETTER,
-                "level": [b - 0.001 * (i % 2) for i, b in enumerate(BETTER)],
-                "less": BASE,
-            }
-        )
+def test_a_baseline_that_leads_says_how_many_are_significantly_worse():
+    level = [score - 0.001 * (i % 2) for i, score in enumerate(BETTER)]
+    lines = lines_of(rows_of({"base": BETTER, "level": level, "less": BASE}))
+    assert lines[0] == (
+        "base, the baseline, leads with test accuracy 0.617; "
+        "1 of the 2 others is significantly worse."
     )
-    assert (
-        lines[0]
-        == "base, the baseline, leads with test accuracy 0.617; 1 of the 2 others is surely worse."
-    )
+    both = lines_of(rows_of({"base": BETTER, "less": BASE, "least": [b / 2 for b in BASE]}))
+    assert both[0].endswith("; both others are significantly worse.")
 
 
 def test_too_few_seeds_never_stand_beside_a_p_of_one():
-    few = rows_of(
-        {"base": [0.1, 0.1, 0.11], **{f"m{i}": [0.84, 0.83, 0.85 + 0.01 * i] for i in range(6)}}
-    )
-    lines = lines_of(few)
-    assert "3 of 3 seeds better, too few to be sure" in lines[0] and not any(
-        "p = 1" in line for line in lines
-    )
+    scores = {"base": [0.1, 0.1, 0.11]}
+    for i in range(6):
+        scores[f"m{i}"] = [0.84, 0.83, 0.85 + 0.01 * i]
+    lines = lines_of(rows_of(scores))
+    assert "better in 3 of 3 seeds, too few for significance" in lines[0]
+    assert not any("p = 1" in line for line in lines)
     assert lines[1].startswith(
-        "Better than base by the 95 % interval, too few seeds to be sure: m5 (+0.7"
+        "Better than base by the 95 % interval, with too few seeds for significance: m5 (+0.7"
     )
-    assert (
-        lines[-1].startswith("With 3 seeds no difference can be called sure: of 6 comparisons")
-        and len(lines) == 3
-    )
+    assert lines[2:] == [
+        "With 3 seeds, no difference can be significant: the smallest p of a two-sided test is 1 "
+        "after Holm over 6 comparisons. At least 8 seeds are needed.",
+    ]
     one = lines_of(rows_of({"base": [0.5], "a": [0.75], "b": [0.25]}))
-    assert one[0].startswith(
-        "a leads with test accuracy 0.750 against 0.500 of base, but cannot be told apart from it"
+    assert one[0] == (
+        "a leads with test accuracy 0.750, against 0.500 for base, but not significantly "
+        "(0.25 better; better in 1 of 1 seed)."
     )
-    assert one[0].endswith("(0.25 better; 1 of 1 seed better).")
-    assert one[-1].endswith("give is 1. 6 seeds could.")
+    assert one[-1].endswith("is 1 after Holm over one comparison. At least 6 seeds are needed.")
 
 
-def test_under_attack_it_says_who_holds():
+def test_of_very_many_comparisons_no_number_of_seeds_is_enough():
+    """Beyond 16 seeds the smallest p does not fall any more."""
+    rows = rows_of({"base": BASE, "m": BETTER})
+    found = findings_of({"compare": against(rows, "base", "final"), "summary": rows}, "base")
+    (line,) = few_seeds_lines(found._replace(tests=10_000))
+    assert line.endswith("is 1 after Holm over 10000 comparisons.")
+
+
+def test_under_attack_it_says_who_holds_up():
     chance = {"fleet.malicious=0": 0.1, "fleet.malicious=0.2": 0.1}
     rows = rows_of({"base": BETTER, "m": BASE}, variant="fleet.malicious=0")
     rows += rows_of(
         {"base": [0.1, 0.11, 0.1, 0.1, 0.1, 0.1, 0.1], "m": BASE}, variant="fleet.malicious=0.2"
     )
     lines = lines_of(rows, chance=chance)
-    start = "With 20 % malicious, m holds with test accuracy 0.504 against 0.101 of base, which is at chance level (0.4"
-    assert lines[0].startswith(start)
+    assert lines[0].startswith(
+        "With 20 % malicious, m holds up with test accuracy 0.504, "
+        "against 0.101 for base, which is at chance level (0.4"
+    )
     assert lines[0].endswith(
-        "; with 0 % malicious, base leads with 0.617 (the other is surely worse)."
+        "; with 0 % malicious, base leads with 0.617 (the other is significantly worse)."
     )
     assert [line.split(":")[0] for line in lines[1:]] == [
         "With 0 % malicious",
@@ -138,18 +145,18 @@ def test_where_both_are_at_chance_level_it_says_so():
     for row in rows:
         row["diverged"] = int(row["method"] == "wild")
     lines = lines_of(rows, chance={"": 0.101})
-    assert (
-        lines[0]
-        == "No method is above chance level: m, the best, has test accuracy 0.105; wild diverged under all seeds."
+    assert lines[0] == (
+        "No method is above chance level: m, the best, has test accuracy 0.105; "
+        "wild diverged under all seeds."
     )
     assert "At chance level: m, base; they are not compared with each other." in lines
     assert not any("better than base" in line for line in lines)
 
 
-def test_who_leads_under_an_attack_holds_only_where_half_of_the_gain_is_surely_left():
+def test_who_leads_under_an_attack_holds_up_only_where_half_of_the_gain_is_shown_to_be_left():
     variants = ("fleet.malicious=0", "fleet.malicious=0.2")
     spread = [0.02, -0.01, 0.0, 0.01, -0.02, 0.015, -0.015]
-    for left, verb in ((0.60, "holds"), (0.50, "leads"), (0.46, "leads"), (0.30, "leads")):
+    for left, verb in ((0.60, "holds up"), (0.50, "leads"), (0.46, "leads"), (0.30, "leads")):
         rows = rows_of({"base": [0.8] * 7, "m": [0.9 + d for d in spread]}, variant=variants[0])
         rows += rows_of(
             {"base": [0.2] * 7, "m": [left + d for d in reversed(spread)]}, variant=variants[1]
@@ -160,16 +167,21 @@ def test_who_leads_under_an_attack_holds_only_where_half_of_the_gain_is_surely_l
 
 
 def test_where_seeds_suffice_a_difference_is_not_after_holm():
-    """Ten seeds, two of which lean the other way: the interval leaves out 0, and seven such methods are too many."""
+    """Ten seeds, two of which lean the other way: the interval excludes 0; seven are too many."""
     lean = [0.03, 0.02, 0.025, 0.02, 0.03, 0.02, 0.025, 0.02, -0.006, -0.004]
     scores = {
         "base": [0.5] * 10,
         **{f"m{i}": [0.5 + (1 + i / 100) * d for d in lean] for i in range(7)},
     }
     lines = lines_of(rows_of(scores))
-    assert lines[0].endswith("; 8 of 10 seeds better; by the 95 % interval, not after Holm).")
-    assert lines[1].startswith("Better than base by the 95 % interval, not after Holm: m6 (+0.0")
-    assert len(lines) == 2 and not claims_of(lines)
+    assert lines[0].endswith(
+        "; better in 8 of 10 seeds; by the 95 % interval, but not after Holm)."
+    )
+    assert lines[1].startswith(
+        "Better than base by the 95 % interval, but not after Holm: m6 (+0.0"
+    )
+    assert len(lines) == 2
+    assert not claims_of(lines)
 
 
 def test_scores_that_are_the_same_are_one_test_and_told_once():
@@ -208,15 +220,17 @@ def test_methods_that_do_not_read_an_axis_are_told_once_beside_those_that_do():
     assert "With client μ 0.2: the same scores as with client μ 0.1: same." in lines
     twins = lines_of(rows_of({"base": BASE, "one": BETTER, "two": BETTER}))
     assert twins[1].endswith(
-        "one and two (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better; the same scores)."
+        "one and two (+0.113, 95 % CI +0.103 to +0.123; better in 7 of 7 seeds; identical scores)."
     )
 
 
 def test_no_interval_of_width_0_is_printed():
     twins = lines_of(rows_of({"base": BASE, "one": BASE, "two": [b + 0.25 for b in [0.5] * 7]}))
-    assert "Not told apart from base: one (+0; 0 of 7 seeds better, 7 tied)." in twins
+    level = "No significant difference from base: one (+0; better in 0 of 7 seeds, tied in 7)."
+    assert level in twins
     constant = lines_of(rows_of({"base": [0.5, 0.75], "m": [0.75, 1.0]}))
-    assert "m (+0.25; 2 of 2 seeds better)" in constant[1] and "0.25 better; 2 of 2" in constant[0]
+    assert "m (+0.25; better in 2 of 2 seeds)" in constant[1]
+    assert "0.25 better; better in 2 of 2" in constant[0]
 
 
 def test_sentences_say_as_data_what_they_claim():
@@ -225,14 +239,13 @@ def test_sentences_say_as_data_what_they_claim():
     assert {(claim.kind, claim.who, claim.whom) for claim in claims} == {
         (BETTER_OR_WORSE, "better", "base")
     }
-    assert all(claim.p == pytest.approx(2 * 2 / 2**7) for claim in claims) and not claims_of(
-        lines[2:]
-    )
+    assert all(claim.p == pytest.approx(2 * 2 / 2**7) for claim in claims)
+    assert not claims_of(lines[2:])
     assert json.loads(json.dumps(lines)) == lines  # to everything else they are texts
 
 
-def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_weight_together():
-    """Of nine variations none is picked out: what is left out stands in the column, and its claims are counted."""
+def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_priority_together():
+    """Of nine variations none is picked out; what is left out is in the column, and counted."""
     values = [0.1 * i for i in range(1, 10)]
     rows = []
     for i, value in enumerate(values):
@@ -241,23 +254,21 @@ def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_weight_togeth
             {"base": BASE, "better": better, "level": LEVEL}, variant=f"client.lr={value:.1f}"
         )
     more = [{**row, "seed": seed} for row in rows for seed in (row["seed"], row["seed"] + 7)]
-    about = said(more)
-    assert (
-        about.lines[0].startswith("better has the best mean in all 9 variations")
-        and len(about.lines) == 1
-    )
+    about = verdict_of(more)
+    assert about.lines[0].startswith("better has the best mean in all 9 variations")
+    assert len(about.lines) == 1
     assert {standing.verdict for group in about.standings.values() for standing in group} == {
         "",
-        "surely better",
-        "not told apart",
+        "significantly better",
+        "no significant difference",
     }
     assert len({claim.where for claim in about.claims if claim.kind == BETTER_OR_WORSE}) == 9
-    few = said([row for row in more if row["variant"] < "client.lr=0.3"])
-    assert [line.weight.name for line in few.lines] == [
+    few = verdict_of([row for row in more if row["variant"] < "client.lr=0.3"])
+    assert [line.priority.name for line in few.lines] == [
         "HEADLINE",
-        "SURE",
+        "SIGNIFICANT",
         "LEVEL",
-        "SURE",
+        "SIGNIFICANT",
         "REPEATED",
     ]
 
@@ -276,12 +287,12 @@ def test_the_column_says_of_every_method_what_came_of_it():
             {"status": "failed", "metric": None, "final": None} if row["method"] == "gone" else {}
         )
         row |= {"status": "not_run", "final": None} if row["method"] == "idle" else {}
-    about = said(rows, chance=chance)
+    about = verdict_of(rows, chance=chance)
     assert {standing.method: standing.verdict for standing in about.standings[""]} == {
         "base": "",
-        "level": "not told apart",
-        "less": "surely worse, at chance level",
-        "wild": "surely worse, diverged",
+        "level": "no significant difference",
+        "less": "significantly worse, at chance level",
+        "wild": "significantly worse, diverged",
         "gone": "failed",
         "idle": "not run",
     }
@@ -294,10 +305,12 @@ def test_the_column_says_of_every_method_what_came_of_it():
 def test_headlines_of_regressions_name_r2_and_mae():
     rows = rows_of({"base": BETTER, "less": BASE}, "test_loss")
     errors = {("", "base"): "R² 0.71, MAE 0.52", ("", "less"): "R² 0.8, MAE 0.4"}
-    start = "less leads with test loss 0.504 (R² 0.8, MAE 0.4) against 0.617 (R² 0.71, MAE 0.52) of base (0.113 better"
-    assert lines_of(rows, errors=errors)[0].startswith(start)
+    assert lines_of(rows, errors=errors)[0].startswith(
+        "less leads with test loss 0.504 (R² 0.8, MAE 0.4), "
+        "against 0.617 (R² 0.71, MAE 0.52) for base (0.113 better"
+    )
     assert lines_of(rows_of({"base": BASE, "m": BETTER}, "test_r2"))[0].startswith(
-        "m leads with test R² 0.617 against"
+        "m leads with test R² 0.617, against"
     )
     assert lines_of(rows_of({"base": BETTER, "m": BASE}, "test_mae"))[0].startswith(
         "m leads with test MAE 0.504"
@@ -308,10 +321,8 @@ def test_chance_is_the_share_of_the_most_frequent_label():
     table = pd.DataFrame(
         {"client": ["A", "A", "B"], "label": ["cat", "dog", "dog"], "samples": [4, 2, 4]}
     )
-    assert (
-        chance_levels(table, "test_accuracy") == {"": 0.6}
-        and chance_levels(table, "test_loss") == {}
-    )
+    assert chance_levels(table, "test_accuracy") == {"": 0.6}
+    assert chance_levels(table, "test_loss") == {}
     assert (
         chance_levels(table.assign(label=None), "test_accuracy")
         == chance_levels(None, "test_accuracy")
@@ -329,9 +340,11 @@ def test_failures_and_losses_without_bound():
         row |= {"status": "failed", "metric": None} if row["method"] == "gone" else {}
         row["diverged"] = int(row["method"] == "wild")
     assert lines_of(rows) == [
-        "base, the baseline, leads with test loss 0.504; the other is surely worse; wild diverged under all seeds.",
-        "Surely worse than base (p < 0.05 after Holm): wild (0 of 7 seeds better; 7 of 7 runs diverged).",
-        "Failed under all seeds, compared with nothing: gone.",
+        "base, the baseline, leads with test loss 0.504; the other is significantly worse; "
+        "wild diverged under all seeds.",
+        "Significantly worse than base (p < 0.05 after Holm): "
+        "wild (better in 0 of 7 seeds; 7 of 7 runs diverged).",
+        "Failed under all seeds, and so not compared: gone.",
     ]
     assert lines_of([{**row, "status": "failed", "metric": None} for row in rows]) == [
         "No run has a score."
@@ -346,10 +359,11 @@ def test_methods_that_have_not_run_are_told_from_those_that_failed():
         if row["method"] == "idle" or (row["method"], row["seed"]) == ("part", 3):
             row |= {"status": "not_run", "final": None}
     assert lines_of(rows) == [
-        "base, the baseline, leads with test accuracy 0.504; the other is not surely worse.",
-        "Not told apart from base: part (+0; 0 of 6 seeds better, 6 tied).",
-        "Failed under all seeds, compared with nothing: gone.",
-        "Not run, and so without a score, since no round was aggregated: idle (7 of 7 seeds), part (1 of 7 seeds).",
+        "base, the baseline, leads with test accuracy 0.504; the other is not significantly worse.",
+        "No significant difference from base: part (+0; better in 0 of 6 seeds, tied in 6).",
+        "Failed under all seeds, and so not compared: gone.",
+        "Not run (no round was aggregated), and so without a score: "
+        "idle (7 of 7 seeds), part (1 of 7 seeds).",
     ]
     counts = {
         row["method"]: (row["failed"], row.get("not_run")) for row in against(rows, "base", "final")
@@ -362,7 +376,8 @@ def test_methods_that_have_not_run_are_told_from_those_that_failed():
         ]
     ) == [
         "No run has a score.",
-        "Not run, and so without a score, since no round was aggregated: base with 20 % malicious (7 of 7 seeds).",
+        "Not run (no round was aggregated), and so without a score: "
+        "base with 20 % malicious (7 of 7 seeds).",
     ]
 
 
@@ -372,7 +387,7 @@ def test_of_a_baseline_that_has_not_run_the_others_do_not_fail():
         row |= {"status": "not_run", "final": None}
     assert lines_of(rows) == [
         "good leads with test accuracy 0.617.",
-        "Not run, and so without a score, since no round was aggregated: base (7 of 7 seeds).",
+        "Not run (no round was aggregated), and so without a score: base (7 of 7 seeds).",
     ]
 
 
@@ -381,8 +396,11 @@ def test_few_runs_that_all_diverged_are_called_so():
     for row in rows:
         row["diverged"] = int(row["method"] == "wild")
     lines = lines_of(rows)
-    assert lines[0].endswith("the other is not surely worse; wild diverged under all seeds.")
-    assert lines[1] == "Diverged under all seeds: wild (0 of 3 seeds better; 3 of 3 runs diverged)."
+    end = "the other is not significantly worse; wild diverged under all seeds."
+    assert lines[0].endswith(end)
+    assert lines[1] == (
+        "Diverged under all seeds: wild (better in 0 of 3 seeds; 3 of 3 runs diverged)."
+    )
 
 
 def test_the_baselines_own_row_changes_nothing():
@@ -404,7 +422,7 @@ def test_seeds_are_counted_with_their_ties():
     (standing,) = [
         s for s in standings(against(rows, "base", "final"), rows, "base", "final")[""] if s.row
     ]
-    assert standing.seeds == "1 of 4 seeds better, 1 tied"
+    assert standing.seeds == "better in 1 of 4 seeds, tied in 1"
     assert (
         results(rows, against(rows, "base", "final"), "final")[1]["better in"][0]
         == "1 of 4, 1 tied"
@@ -417,7 +435,7 @@ def test_seeds_are_counted_with_their_ties():
         "fleet.malicious=0": "0 % malicious",
         "fleet.malicious=[0, 3]": "clients 0, 3 malicious",
         "fleet.malicious={count: 5}": "5 malicious",
-        "cohort.size=1, client.epochs=2": "1 client a round, 2 local epochs",
+        "cohort.size=1, client.epochs=2": "1 client per round, 2 local epochs",
         "data.partition.alpha=0.1": "Dirichlet α 0.1",
         "data.partition={kind: dirichlet, alpha: 1}": "partition Dirichlet α 1",
         "data.partition=iid": "partition IID",
