@@ -1,8 +1,7 @@
-"""The build: a checked scenario becomes plans (host) and a program (device)."""
+"""Building an experiment: a checked scenario becomes plans (host) and a program (device)."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,18 +9,18 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.assemble.checked import checked
+from fedsim.assemble.checked import Checked, checked
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.links import locate_link_errors
 from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import plans_of
-from fedsim.assemble.programs import HashableSection, serving
+from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
 from fedsim.engine.mesh import mesh
-from fedsim.engine.pack import Packer, Width, capacity, longest_first
+from fedsim.engine.pack import Capacity, Packer, Width, capacity, longest_first
 from fedsim.engine.records import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.threads import useful_threads
@@ -30,76 +29,86 @@ from fedsim.machine import compile_cache, devices_of, fix_threads, platform
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client
 
+# Widths that `numerics.lanes: auto` starts from, by backend and size of the model.
+ACCELERATOR_LANES = 64
+SMALL_MODEL = 8192  # bytes; many lanes of such a model fit into a core's cache
+SMALL_MODEL_LANES = 16
+MEDIUM_MODEL = 1 << 21  # bytes
+MEDIUM_MODEL_LANES = 8
+
+# Limits of `numerics.block: auto`.
+MAX_BLOCK = 1024
+MAX_BLOCK_BYTES = 1 << 28
+
+OUTPUT_CHANNELS = 32  # of a typical convolution, each of which reads the columns of its input
+
 
 class Experiment(NamedTuple):
-    """Everything a run of a scenario needs; one program for all seeds."""
+    """Everything that the runs of a scenario need; all seeds share one program."""
 
     scenario: Scenario  # with `auto` resolved to numbers
     method: str
     program: Program
-    plans: dict[int, Plan]
+    plans: dict[int, Plan]  # by seed
     shared: dict[int, Any]  # start variables by seed
     client: Client  # the method's hooks, as the lanes run them
-    counted: dict[str, int]  # bytes by purpose that a run holds, besides what the process does
+    counted: dict[str, int]  # bytes by purpose that a run adds to what the process holds
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
-        """One seed, ready for `events` (inside `numerics`); `folder`: for client memory that does not fit."""
+        """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
+
+        Args:
+          seed: one of the scenario's seeds.
+          folder: where client memory goes that does not fit on the device.
+        """
         spec = self.scenario.spec
         policy = Policy(
             nonfinite=spec.on_nonfinite == "stop",
             impossible=spec.on_impossible == "stop",
-            aggregates=aggregates(spec),
+            aggregates=spec.rounds > 0,  # a run of no rounds is done without an aggregate
         )
         return Run(
-            self.program,
-            self.plans[seed],
-            self.shared[seed],
-            jax.random.key(seed),
-            spec.rounds,
-            spec.evaluate.every,
-            policy,
-            folder,
-            int(spec.checkpoint.resident_mb * 1e6),
+            program=self.program,
+            plan=self.plans[seed],
+            shared=self.shared[seed],
+            key=jax.random.key(seed),
+            rounds=spec.rounds,
+            every=spec.evaluate.every,
+            policy=policy,
+            folder=folder,
+            resident=int(spec.checkpoint.resident_mb * 1e6),
         )
-
-
-def aggregates(spec: Any) -> bool:
-    """Whether a run aggregates rounds by design; where it does not, a run without any is done all the same.
-
-    Args:
-      spec: the sections of a scenario.
-    """
-    return spec.rounds > 0
 
 
 @contextlib.contextmanager
 def numerics(
     scenario: Scenario, threads: int | None = None, device: str | None = None
 ) -> Iterator[list[Any]]:
-    """The float type and precision of a scenario, by context, and the compile cache: the host program's defaults stay as they
-    are.
+    """Compute in a scenario's float type and precision, with the compile cache, in this context.
+
+    The defaults of the host program are the same afterwards.
 
     Args:
       scenario: as read.
-      threads: of the run that is repeated or goes on, where the scenario leaves the number to the machine.
+      threads: threads of a run that is repeated or resumed; used where the scenario says `auto`.
       device: as `devices_of` takes it.
 
     Yields:
-      the devices to train on; everything else happens on the first one of this process.
+      The devices to train on; everything else happens on the first one of this process.
     """
     spec = scenario.spec.numerics
     fix_threads(threads if spec.threads == "auto" else spec.threads)
     devices = devices_of(device)
-    local = next(d for d in devices if d.process_index == jax.process_index())
-    precision = jax.default_matmul_precision(spec.matmul_precision)
-    # a hyper-parameter beyond the float type is infinite, and what it does to a model shows in its rounds
-    overflow = np.errstate(over="ignore")
+    process = jax.process_index()
+    first_local_device = next(d for d in devices if d.process_index == process)
+
     with (
         compile_cache(),
         jax.enable_x64(spec.dtype == "float64"),
-        precision,
-        jax.default_device(local),
-        overflow,
+        jax.default_matmul_precision(spec.matmul_precision),
+        jax.default_device(first_local_device),
+        # A hyper-parameter beyond the float type is infinite; its rounds show what that does.
+        np.errstate(over="ignore"),
     ):
         yield devices
 
@@ -116,134 +125,240 @@ def build(
     devices: Sequence[Any] | None = None,
     partition: Callable[..., dict[int, Federation]] = federations_of,
 ) -> Experiment:
-    """Plans and program of a scenario (call it inside `numerics`).
+    """Return the plans and the program of a scenario (call it inside `numerics`).
 
     Args:
       scenario: as read.
       data: `Arrays` in place of the scenario's data set.
       model: any model that `as_model` takes, in place of the scenario's.
-      params: start parameters in place of the model's own.
-      loss: `f(outputs, y) -> loss per row` in place of cross-entropy (labels) or squared error (targets).
-      pack: which lane each client lands on; changes no bit.
+      params: start parameters in place of the model's.
+      loss: `f(outputs, y) -> loss per row` in place of cross-entropy (labels) or squared error
+        (targets).
+      pack: assigns clients to lanes; changes no bit.
       devices: on which the lanes train (None: the default one); changes no bit either.
-      partition: in place of `federations_of`, by whoever builds several scenarios over the same samples.
+      partition: in place of `federations_of`, for building several scenarios over the same samples.
 
     Raises:
       ScenarioError: for combinations that cannot run, with a line for each.
       DataError: for samples that cannot be learned from.
     """
-    spec = scenario.spec
-    dtype = np.dtype(spec.numerics.dtype)
     inputs = checked(scenario, data, model, params, loss, partition)
-    federations, learned, trained = inputs.federations, inputs.learned, inputs.trained
-    shared, shapes = inputs.shared, inputs.shapes
-    some = next(iter(federations.values()))
-    parts = inputs.cohort, inputs.timetable, inputs.fleet, inputs.local
-    labelled = "labels" in trained.client.needs
     plans = plans_of(
-        scenario, federations, *parts, labelled=labelled, down=inputs.down, up=inputs.up
+        scenario,
+        inputs.federations,
+        inputs.plan_inputs,
+        labelled="labels" in inputs.trained.client.needs,
+        bytes_down=inputs.bytes_down,
+        bytes_up=inputs.bytes_up,
     )
-    one, start = (
-        next(iter(plans.values())),
-        partial(start_variables, scenario, learned[0], trained, params=params),
+    layout = _layout(scenario, inputs, plans, pack, devices)
+    program = _program(scenario.spec, inputs, layout, pack, devices)
+
+    plan = next(iter(plans.values()))
+    footprint = run_footprint(scenario, program, plan, inputs.shapes, inputs.activation_bytes)
+    check_memory(scenario, footprint.parts)
+    with allocations(scenario, footprint.parts):
+        shared = jax.block_until_ready(inputs.shared or _start(scenario, inputs, params))
+
+    return Experiment(
+        scenario=_resolved(scenario, inputs, layout.width, data),
+        method=_method_name(scenario.spec),
+        program=program,
+        plans=plans,
+        shared=shared,
+        client=inputs.trained.client,
+        counted=footprint.parts,
     )
-    K = one.nominal
-    model_bytes = tree.nbytes(shapes["params"])
-    width = _width(spec, model_bytes, K, platform())
-    threads = useful_threads(_work(one, model_bytes, inputs.activations))
-    longest = max(plans.values(), key=lambda plan: int(plan.steps.max(initial=0)))
-    check_memory(scenario, least(model_bytes, width, longest, K, len(spec.seeds)))
-    shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
-    several = devices is not None and len(devices) > 1
-    room = capacity([[plan] for plan in plans.values()], width, pack, shards, apart=several)
-    shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    wire, links, broadcast = (
-        tuple(map(HashableSection, sections))
-        for sections in (spec.wire, spec.server, spec.broadcast)
+
+
+class Layout(NamedTuple):
+    """How a cohort is spread over lanes, blocks and shards."""
+
+    width: Width  # lanes and block
+    shards: int  # devices, or threads of one device
+    capacity: Capacity  # static shapes that hold every round of every seed
+
+
+def _layout(
+    scenario: Scenario,
+    inputs: Checked,
+    plans: dict[int, Plan],
+    pack: Packer,
+    devices: Sequence[Any] | None,
+) -> Layout:
+    """Choose the shapes of the program.
+
+    Raises:
+      TooLargeError: for what cannot fit into memory, whatever the rounds are.
+    """
+    spec = scenario.spec
+    plan = next(iter(plans.values()))
+    K = plan.nominal
+    model_bytes = tree.nbytes(inputs.shapes["params"])
+    width = Width(
+        lanes=_lanes(spec.numerics.lanes, model_bytes, K, platform()),
+        block=_block(spec.numerics.block, model_bytes, K),
     )
-    drop = spec.on_nonfinite != "keep"
+
+    # What cannot fit is refused here, because `capacity` plans the rounds, which takes long.
+    longest_plan = max(plans.values(), key=_longest_client_steps)
+    check_memory(scenario, least(model_bytes, width, longest_plan, K, len(spec.seeds)))
+
+    several_devices = devices is not None and len(devices) > 1
+    if devices is not None and several_devices:
+        shards = len(devices)
+    else:
+        threads = useful_threads(_bytes_read(plan, model_bytes, inputs.activation_bytes))
+        full_shards = -(-K // width.lanes)  # rounded up
+        shards = min(threads, full_shards)
+
+    one_bank_per_seed = [[plan] for plan in plans.values()]
+    room = capacity(one_bank_per_seed, width, pack, shards, apart=several_devices)
+    return Layout(width, shards, room)
+
+
+def _lanes(requested: int | str, model_bytes: int, K: int, backend: str) -> int:
+    """Return the number of lanes for a cohort of K clients.
+
+    The bits of a result depend on it, so `auto` is a function of model, cohort and backend alone,
+    never of free memory, cores or devices.
+    """
+    if isinstance(requested, int):
+        return requested
+
+    widest = min(_widest_lanes(model_bytes, backend), K)
+    if K > 2 * widest:
+        return widest
+
+    # In a small cohort the last clients leave lanes idle: of the widths above half of the widest,
+    # take the one that leaves the fewest idle when all clients train equally long.
+    def idle_lanes(lanes: int) -> int:
+        turns = -(-K // lanes)  # rounded up
+        return turns * lanes - K
+
+    widths = range(widest, widest // 2, -1)
+    return min(widths, key=idle_lanes)
+
+
+def _widest_lanes(model_bytes: int, backend: str) -> int:
+    """The lanes that train fastest where there are clients enough."""
+    if backend != "cpu":
+        return ACCELERATOR_LANES
+    if model_bytes <= SMALL_MODEL:
+        return SMALL_MODEL_LANES
+    if model_bytes <= MEDIUM_MODEL:
+        return MEDIUM_MODEL_LANES
+    return 1
+
+
+def _block(requested: int | str, model_bytes: int, K: int) -> int:
+    """Return the slots of a block for a cohort of K clients.
+
+    Like `_lanes`, it decides bits. `auto` is the whole cohort, up to MAX_BLOCK slots and as many
+    messages as fit into MAX_BLOCK_BYTES.
+    """
+    if isinstance(requested, int):
+        return requested
+    messages = MAX_BLOCK_BYTES // max(model_bytes, 1)
+    return max(1, min(K, MAX_BLOCK, messages))
+
+
+def _longest_client_steps(plan: Plan) -> int:
+    """Local steps of the client that trains longest."""
+    return int(plan.steps.max(initial=0))
+
+
+def _bytes_read(plan: Plan, model_bytes: int, activation_bytes: int) -> float:
+    """Estimate the bytes that the matrix products of an average round read.
+
+    The model is read once for a row of a batch, the widest columns once for an output channel.
+    """
+    batch_rows = plan.local.widest(plan.sizes)
+    mean_steps = float(plan.steps[plan.present].mean())
+    step_bytes = batch_rows * model_bytes + OUTPUT_CHANNELS * activation_bytes
+    return plan.nominal * mean_steps * step_bytes
+
+
+def _program(
+    spec: Any,
+    inputs: Checked,
+    layout: Layout,
+    pack: Packer,
+    devices: Sequence[Any] | None,
+) -> Program:
+    """The compiled half of an experiment."""
+    trained = inputs.trained
     server = serving(
-        learned, wire, links, HashableSection(spec.schedule), broadcast, drop=drop, **shape
+        inputs.training_inputs,
+        server_sections(spec),
+        drop=spec.on_nonfinite != "keep",
+        shape=ServerShape(
+            width=layout.width.lanes,
+            block=layout.width.block,
+            blocks=layout.capacity.blocks,
+        ),
     )
-    on = tuple(devices) if devices else None
-    program = Program(
-        mesh=mesh(trained.lanes, on, shards),
+
+    lane_devices = tuple(devices) if devices else None
+    probe = mesh(trained.probe, lane_devices, layout.shards) if server.probes else None
+    server_training = mesh(trained.server_lanes) if server.refers else None
+
+    # Test sets are cut for as many threads as are worth having.
+    federation = next(iter(inputs.federations.values()))
+    test_samples = max(len(x) for x, _ in federation.scored.values())
+    evaluators = useful_threads(test_samples * tree.nbytes(inputs.shapes["params"]))
+
+    return Program(
+        mesh=mesh(trained.lanes, lane_devices, layout.shards),
         server=server,
         evaluate=trained.evaluate,
-        evaluators=useful_threads(max(len(x) for x, _ in some.scored.values()) * model_bytes),
+        evaluators=evaluators,
         task=trained.task,
-        width=width,
-        room=room,
-        dtype=dtype,
+        width=layout.width,
+        room=layout.capacity,
+        dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
         diagnoses=spec.evaluate.diagnostics,
-        probe=mesh(trained.probe, on, shards) if server.probes else None,
-        own=mesh(trained.own) if server.refers else None,
+        probe=probe,
+        own=server_training,
         solo=trained.client.solo,
     )
-    counted = run_footprint(scenario, program, one, shapes, inputs.activations).parts
-    check_memory(scenario, counted)
-    with allocations(scenario, counted):
-        shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
-    settled = spec.numerics.model_copy(update=width._asdict())
-    resolved_sections = {
-        "numerics": settled,
-        "model": inputs.model,
-        "data": resolved_data(scenario, data, some),
+
+
+def _start(scenario: Scenario, inputs: Checked, params: Any) -> dict[int, Any]:
+    """Start variables by seed."""
+    model = inputs.training_inputs.model
+    return {
+        seed: start_variables(scenario, model, inputs.trained, seed, params)
+        for seed in scenario.spec.seeds
     }
-    resolved_sections["fleet"] = resolved_fleet(scenario)
-    resolved_sections["cohort"] = resolved_cohort(scenario)
-    done = scenario._replace(spec=spec.model_copy(update=resolved_sections))
-    return Experiment(
-        done, spec.method or _method(spec), program, plans, shared, trained.client, counted
-    )
 
 
-SMALL = 8192  # bytes of a model of which many lanes fit into a core's cache
-OUTPUTS = 32  # of a convolution, each of which reads its columns
+def _resolved(scenario: Scenario, inputs: Checked, width: Width, data: Any) -> Scenario:
+    """The scenario with what the build decided written out."""
+    federation = next(iter(inputs.federations.values()))
+    spec = scenario.spec
+    sections = {
+        "numerics": spec.numerics.model_copy(update=width._asdict()),
+        "model": inputs.model,
+        "data": resolved_data(scenario, data, federation),
+        "fleet": resolved_fleet(scenario),
+        "cohort": resolved_cohort(scenario),
+    }
+    return scenario._replace(spec=spec.model_copy(update=sections))
 
 
-def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
-    """`auto` resolved by a pure function of model, cohort and backend kind: never of free memory, cores or devices."""
-    wanted = spec.numerics
-    widest = min(
-        64
-        if backend != "cpu"
-        else 16
-        if model_bytes <= SMALL
-        else 8
-        if model_bytes <= 1 << 21
-        else 1,
-        K,
-    )
-    waste = lambda lanes: (
-        -(-K // lanes) * lanes - K
-    )  # idle lanes at the end of a small cohort of equal clients
-    even = min(range(widest, widest // 2, -1), key=waste) if K <= 2 * widest else widest
-    lanes_ = even if wanted.lanes == "auto" else wanted.lanes
-    block = (
-        max(min(K, 1024, (1 << 28) // max(model_bytes, 1)), 1)
-        if wanted.block == "auto"
-        else wanted.block
-    )
-    return Width(lanes_, block)
+def _method_name(spec: Any) -> str:
+    """What the column `method` says where a scenario names no method.
 
-
-def _work(plan: Plan, model_bytes: int, activations: int) -> float:
-    """Bytes that the products of an average round read, roughly: the model once a row, the widest columns once an output."""
-    rows = plan.local.widest(plan.sizes)
-    return (
-        plan.nominal
-        * float(plan.steps[plan.present].mean())
-        * (rows * model_bytes + OUTPUTS * activations)
-    )
-
-
-def _method(spec: Any) -> str:
-    """What stands in the `method` column: `fedavg`, or an asynchronous schedule, for plain local training and the plain
-    mean, else the rule.
+    The rule; for plain local training and a plain mean, `fedavg` or the asynchronous schedule.
     """
+    if spec.method:
+        return spec.method
     rule = next(section for section in spec.server if section.family == "rule")
     plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
-    schedule = "fedavg" if spec.schedule.kind == "sync" else spec.schedule.kind
-    return schedule if plain else rule.kind
+    if not plain:
+        return rule.kind
+    if spec.schedule.kind == "sync":
+        return "fedavg"
+    return spec.schedule.kind

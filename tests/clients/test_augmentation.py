@@ -201,5 +201,5 @@ def test_one_of_a_plug_in_makes_an_image_of_an_image(monkeypatch):
     monkeypatch.setitem(FAMILIES["augmentation"], "squeezed", squeezed)
     written = read(scenario([]))
     federation = federations_of(written, IMAGES, np.dtype("float32"))[0]
-    with pytest.raises(fedsim.ScenarioError, match=r"squeezed: returned .*, the image is"):
+    with pytest.raises(fedsim.ScenarioError, match=r"squeezed: returned .*; the image is"):
         check_augmentation(written, 0, Section(), federation)
