@@ -1,8 +1,6 @@
 """A scenario's links, samples and model, made and checked; all problems are raised at once."""
 
-import inspect
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +12,7 @@ from fedsim.assemble.asynchronous import (
     asynchronous_cohort,
     asynchronous_links,
 )
+from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.feasibility import (
     foreign_metric,
     idle_keys,
@@ -37,15 +36,12 @@ from fedsim.assemble.hooks import (
     check_augmentation,
     check_link,
     check_training,
-    make_link,
     shared_leaves,
     stack_shapes,
 )
-from fedsim.assemble.links import Link, factory_of, locate_link_errors
+from fedsim.assemble.links import Link
 from fedsim.assemble.machines import (
-    cohort_of,
     drawn_cohort,
-    fleet_of,
     idle_fleet_keys,
     require_members,
 )
@@ -59,24 +55,22 @@ from fedsim.assemble.model import (
     short_batches,
     start_models,
 )
-from fedsim.assemble.plans import PlanInputs, plans_of
+from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.programs import (
     Training,
     TrainingInputs,
-    augmented,
+    augment_key,
     client_key,
     training,
 )
-from fedsim.assemble.rates import client_rate
 from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
-from fedsim.compose import FAMILIES, most_bytes
+from fedsim.compose import most_bytes
 from fedsim.data import Federation
 from fedsim.errors import dotted
-from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
-from fedsim.scenario.reader import Path
+from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Codec, Rule, Updates
+from fedsim.types import Client, Codec, Updates
 
 ALTERATIONS = [("data", "skew"), ("data", "attack")]
 
@@ -102,30 +96,8 @@ class Checked(NamedTuple):
     activation_bytes: int  # of the largest value in a pass of a batch through the model
 
 
-class _Components(NamedTuple):
-    """What the factories of a scenario made; UNKNOWN where one refused its hyper-parameters."""
-
-    cohort: Cohort
-    timetable: Timetable
-    fleet: Fleet
-    local: Local
-    client: Client
-    broadcast: list[Link]
-    links: list[Link]  # of `wire` and `server`
-
-    @property
-    def rule(self) -> Link | None:
-        """The rule, where it was made."""
-        return next((link for link in self.links if isinstance(link.made, Rule)), None)
-
-    @property
-    def plan_inputs(self) -> PlanInputs:
-        """What decides the rounds."""
-        return PlanInputs(self.cohort, self.timetable, self.fleet, self.local)
-
-
 class _Samples(NamedTuple):
-    """The samples of a scenario; UNKNOWN where nobody can tell.
+    """The samples of a scenario; UNKNOWN where they cannot be known.
 
     Attributes:
       federations: by seed.
@@ -176,7 +148,7 @@ def checked(
     supplied = Supplied(model, params, loss)
 
     # A step that needs something UNKNOWN is left out, and so are its problems.
-    components = _make_components(problems)
+    components = make_components(problems)
     samples = _load_samples(problems, data, partition)
     _check_augmentations(problems, samples)
     scenario = _with_model_section(problems, samples)
@@ -207,63 +179,6 @@ def checked(
     )
 
 
-def _make_components(problems: Problems) -> _Components:
-    """Make everything that needs neither samples nor a model."""
-    scenario = problems.scenario
-    spec = scenario.spec
-    client_section = spec.client
-
-    def make(path: Path, section: Any) -> Link:
-        made = problems.attempt(make_link, scenario, path, section, reads=[path])
-        return Link(path, section, made)
-
-    cohort = problems.attempt(cohort_of, scenario, reads=[("cohort",)])
-    timetable = make(("schedule",), spec.schedule).made
-    make_fleet = locate_link_errors(fleet_of)
-    fleet = problems.attempt(make_fleet, scenario, reads=[("fleet",), ("cohort",)])
-
-    hook_keys = _hook_keys(client_section)
-    client = problems.attempt(make_link, scenario, ("client",), client_section, reads=hook_keys)
-    work_keys = [("client", key) for key in ("batch", "steps", "epochs")]
-    local = problems.attempt(_local_of, client_section, reads=work_keys)
-
-    # The program makes the optimizer once more, for learning rates that are traced.
-    make_optimizer = factory_of(client_section.optimizer)
-    problems.attempt(make_optimizer, 0.1, reads=[("client", "optimizer")])
-
-    broadcast = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
-    links = [make(path, section) for path, section in links_of(spec)]
-    return _Components(cohort, timetable, fleet, local, client, broadcast, links)
-
-
-def links_of(spec: Any) -> list[tuple[Path, Any]]:
-    """(path, section) of everything in `wire` and `server`, in this order."""
-    wire = [(("wire", i), section) for i, section in enumerate(spec.wire)]
-    server = [(("server", i), section) for i, section in enumerate(spec.server)]
-    return wire + server
-
-
-def _hook_keys(section: Any) -> list[Path]:
-    """The paths that decide the hooks of a client method: its kind and its hyper-parameters."""
-    factory = FAMILIES[section.family][section.kind]
-    names = inspect.signature(factory).parameters
-    return [("method",), ("client", "kind"), *(("client", name) for name in names)]
-
-
-def _local_of(section: Any) -> Local:
-    """How much a client trains, from its section."""
-    rate = client_rate(section)
-    return Local(
-        batch=None if section.batch == "full" else section.batch,
-        epochs=section.epochs,
-        steps=section.steps,
-        shuffle=section.shuffle,
-        drop_last=section.drop_last,
-        lr=rate.of_round,
-        rate=rate.of_step,
-    )
-
-
 def _load_samples(
     problems: Problems, data: Any, partition: Callable[..., dict[int, Federation]]
 ) -> _Samples:
@@ -274,20 +189,21 @@ def _load_samples(
     federations = problems.attempt(partition, scenario, data, dtype, reads=read)
 
     if federations:
-        federation = next(iter(federations.values()))
+        federation = of_first_seed(federations)
         N = federation.N
         eligible = min(int((each.sizes > 0).sum()) for each in federations.values())
     else:
         federation, N = _without_partition(problems, data, dtype)
         eligible = N
 
+    is_known = federation is not UNKNOWN
     return _Samples(
         federations=federations,
         federation=federation,
         N=N,
         eligible=eligible,
-        classes=problems.attempt(lambda federation: federation.classes, federation),
-        per_token=problems.attempt(lambda federation: federation.per_token, federation),
+        classes=federation.classes if is_known else UNKNOWN,
+        per_token=federation.per_token if is_known else UNKNOWN,
     )
 
 
@@ -318,7 +234,7 @@ def _without_partition(problems: Problems, data: Any, dtype: np.dtype) -> tuple[
 
 
 def _check_augmentations(problems: Problems, samples: _Samples) -> None:
-    """Every link of `data.augment` makes an image of an image."""
+    """Check that every link of `data.augment` makes an image of an image."""
     scenario = problems.scenario
     for i, section in enumerate(scenario.spec.data.augment):
         problems.attempt(
@@ -340,8 +256,8 @@ def _nominal_messages(cohort: Cohort, timetable: Timetable, N: int) -> int:
     return timetable.buffer or cohort.nominal(N)
 
 
-def _check_clients(problems: Problems, components: _Components, samples: _Samples) -> _Components:
-    """Check who takes part, and what its section says of the client.
+def _check_clients(problems: Problems, components: Components, samples: _Samples) -> Components:
+    """Check who takes part, and the keys that say how much a client trains.
 
     Returns:
       The components, with the cohort that is drawn where the scenario selects more than it needs.
@@ -364,8 +280,8 @@ def _check_clients(problems: Problems, components: _Components, samples: _Sample
     return components._replace(cohort=cohort)
 
 
-def _check_links(problems: Problems, components: _Components, K: Any) -> None:
-    """Every link can work on the nominal cohort of K clients, and with the other links."""
+def _check_links(problems: Problems, components: Components, K: Any) -> None:
+    """Check that every link can work on a cohort of K clients, and with the other links."""
     scenario = problems.scenario
     links = components.links
     made_links = [link for link in links if link.made is not UNKNOWN]
@@ -385,8 +301,8 @@ def _check_links(problems: Problems, components: _Components, K: Any) -> None:
         problems.check(forgotten, scenario, link, components.client)
 
 
-def _check_rule(problems: Problems, components: _Components, rule: Link) -> None:
-    """The rule can work with client method, cohort, fleet and the server's samples."""
+def _check_rule(problems: Problems, components: Components, rule: Link) -> None:
+    """Check that the rule suits client method, cohort, fleet and the server's samples."""
     scenario = problems.scenario
     cohort = components.cohort
     problems.check(wrong_partners, scenario, rule, reads=[("client",), ("method",)])
@@ -401,7 +317,7 @@ def _make_learning(
     problems: Problems,
     scenario: Scenario,
     supplied: Supplied,
-    components: _Components,
+    components: Components,
     samples: _Samples,
 ) -> _Learning:
     """Make the model and the program that trains it, and check them against the samples."""
@@ -417,7 +333,7 @@ def _make_learning(
         loss=loss,
         classes=samples.classes,
         client=client_key(scenario.spec.client),
-        augment=augmented(scenario.spec.data),
+        augment=augment_key(scenario.spec.data),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -428,8 +344,7 @@ def _make_learning(
     trained = problems.attempt(make_training, components.client, *inputs, reads=hook_keys)
 
     started = problems.attempt(start_models, scenario, model, trained, supplied)
-    shared = problems.attempt(itemgetter(0), started)
-    shapes = problems.attempt(itemgetter(1), started)
+    shared, shapes = (UNKNOWN, UNKNOWN) if started is UNKNOWN else started
 
     federations = samples.federations or {}
     widths = problems.attempt(batch_widths, components.local, federation, federations)
@@ -438,13 +353,19 @@ def _make_learning(
     )
     for each in federations.values():
         problems.check(short_batches, scenario, model, each, components.local)
-    return _Learning(inputs, trained, shared, shapes, activations)
+    return _Learning(
+        inputs=inputs,
+        trained=trained,
+        shared=shared,
+        shapes=shapes,
+        activation_bytes=activations,
+    )
 
 
 def _check_targets(
-    problems: Problems, components: _Components, samples: _Samples, model: Any
+    problems: Problems, components: Components, samples: _Samples, model: Any
 ) -> None:
-    """Client method, cohort and metric suit the targets; the client method suits the model."""
+    """Check that client method, cohort and metric suit the targets and the model."""
     scenario = problems.scenario
     classes = samples.classes
     per_token = samples.per_token
@@ -455,7 +376,7 @@ def _check_targets(
 
 
 def _check_training(
-    problems: Problems, components: _Components, samples: _Samples, learning: _Learning
+    problems: Problems, components: Components, samples: _Samples, learning: _Learning
 ) -> Any:
     """Check the hooks of the client method, and that it can work with the schedule.
 
@@ -482,7 +403,7 @@ def _check_training(
 
 def _check_hooks(
     problems: Problems,
-    components: _Components,
+    components: Components,
     N: Any,
     K: Any,
     trained: Training,
@@ -500,8 +421,8 @@ def _check_hooks(
     return stack
 
 
-def _check_shares(problems: Problems, components: _Components, samples: _Samples) -> None:
-    """A rule that divides by how often each client takes part can do so."""
+def _check_shares(problems: Problems, components: Components, samples: _Samples) -> None:
+    """Check that a rule that divides by how often each client takes part can do so."""
     scenario = problems.scenario
     rule = components.rule
     if rule is None or "share" not in rule.made.needs:

@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.assemble import Experiment, temporary
-from fedsim.assemble.checked import links_of
+from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import data_warnings, run_footprint
+from fedsim.assemble.plans import of_first_seed
 from fedsim.compose import most_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
@@ -48,8 +49,8 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
 
     Call it inside `numerics`.
     """
-    plan = _first(experiment.plans)
-    shared = _first(experiment.shared)
+    plan = of_first_seed(experiment.plans)
+    shared = of_first_seed(experiment.shared)
     program = experiment.program
     rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
     clients = _mean([len(work.ids) for work in rounds])
@@ -83,11 +84,6 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _first(by_seed: dict[int, Any]) -> Any:
-    """The value of the first seed."""
-    return next(iter(by_seed.values()))
-
-
 def _mean(numbers: Sequence[float]) -> float:
     """The mean; 0 where there are none."""
     return statistics.mean(numbers) if numbers else 0
@@ -95,8 +91,8 @@ def _mean(numbers: Sequence[float]) -> float:
 
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     """The most bytes that the clients of an average round receive."""
-    plan = _first(experiment.plans)
-    shared = _first(experiment.shared)
+    plan = of_first_seed(experiment.plans)
+    shared = of_first_seed(experiment.shared)
     client = experiment.client
     codec = experiment.program.server.sender.codec
     counted = downlink(client, codec, shared, plan.federation.N)
@@ -118,8 +114,8 @@ def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     counted from shapes, as the build has done. So is what programs need while they run, unless that
     is much: then the compiler says it.
     """
-    plan = _first(experiment.plans)
-    shared = _first(experiment.shared)
+    plan = of_first_seed(experiment.plans)
+    shared = of_first_seed(experiment.shared)
     held = run_footprint(experiment.scenario, experiment.program, plan, shared)
     calls = _program_calls(experiment, held.shapes)
     process = max(_resident_bytes() + COMPILER_BYTES, memory_peak())
@@ -149,7 +145,7 @@ class _Call(NamedTuple):
 def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
     """The programs of a round; `shapes` by name, as `footprint` makes them."""
     program = experiment.program
-    plan = _first(experiment.plans)
+    plan = of_first_seed(experiment.plans)
     calls = [_training_call(experiment, shapes), *_server_calls(experiment, shapes)]
 
     stacks_by_set, _, _ = held_out(plan.federation, program.evaluators)
@@ -186,7 +182,7 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     assert program.probe is not None
     integer = Shape((), np.int32)
     at = shapes["at"]
-    plan = _first(experiment.plans)
+    plan = of_first_seed(experiment.plans)
     queues, slots, lane, rows = probe_pass(program, plan, shapes["server"].shared).shapes
     inputs = LaneInputs(
         bank=_bank(experiment, shapes),
@@ -231,9 +227,9 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
       largest magnitudes among their entries.
     """
     program = experiment.program
-    plan = _first(experiment.plans)
+    plan = of_first_seed(experiment.plans)
     client = experiment.client
-    shared = _first(experiment.shared)
+    shared = of_first_seed(experiment.shared)
     task = program.task
     number = program.dtype.type
 
@@ -294,7 +290,7 @@ def stacking(experiment: Experiment) -> list[str]:
 
 def notes(experiment: Experiment) -> list[str]:
     """Return what a user may not have meant: a line for each."""
-    plan = _first(experiment.plans)
+    plan = of_first_seed(experiment.plans)
     spec = experiment.scenario.spec
     return [
         *_notes_on_sizes(spec, plan.sizes),

@@ -80,7 +80,7 @@ def user_file(section: Any) -> str | None:
 
 @contextlib.contextmanager
 def located_hooks(scenario: Scenario, path: Path, section: Any) -> Iterator[str | None]:
-    """Whatever goes wrong inside in a user's kind is a line with its path, file and line.
+    """Report what goes wrong inside a user's kind as a line with path, file and line.
 
     Yields:
       `user_file(section)`.
@@ -284,7 +284,7 @@ def stack_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: 
       scenario: as read.
       trained: how clients train.
       shared: shapes of the variables that travel.
-      K: messages; of more than MAX_ROWS, so many.
+      K: messages, of which at most MAX_ROWS are used.
       N: clients.
     """
     K = min(K, MAX_ROWS)

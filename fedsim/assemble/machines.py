@@ -42,9 +42,9 @@ def fleet_of(scenario: Scenario) -> Fleet:
         stragglers = Stragglers(section.stragglers.share, drops_late_work)
 
     # With over-selection, a round ends once the cohort's nominal size has reported.
-    keep = None
+    nominal_size = None
     if section.over_select > 1:
-        keep = getattr(scenario.spec.cohort, "size", None)
+        nominal_size = getattr(scenario.spec.cohort, "size", None)
 
     return Fleet(
         **kinds,
@@ -52,7 +52,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
         stragglers=stragglers,
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
-        keep=keep,
+        keep=nominal_size,
     )
 
 

@@ -110,7 +110,7 @@ def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[Path, str]:
 
 @contextlib.contextmanager
 def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
-    """An allocation that fails inside, although it was counted, is a line with the count.
+    """Report an allocation that fails inside, although it was counted, as a line with the count.
 
     Args:
       scenario: whose document knows the place in the file.

@@ -140,7 +140,7 @@ def _supplied_model(supplied: Supplied, fit: _Fit) -> Model:
 
 @contextlib.contextmanager
 def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
-    """Whatever goes wrong in a model is a line at `model`, with file and line of a user's model.
+    """Report what goes wrong in a model as a line at `model`; in a user's, with file and line.
 
     Raises:
       ScenarioError: for a TypeError or ValueError, which is how JAX reports shapes that do not fit.

@@ -1,11 +1,13 @@
 """The plans of a scenario: who trains when and on what, for every seed."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fedsim.assemble.adversary import adversary_of
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
+
+T = TypeVar("T")
 
 
 class PlanInputs(NamedTuple):
@@ -53,3 +55,8 @@ def plans_of(
         )
         for seed, federation in federations.items()
     }
+
+
+def of_first_seed(by_seed: dict[int, T]) -> T:
+    """Return the value of the first seed, where only what all seeds share matters."""
+    return next(iter(by_seed.values()))

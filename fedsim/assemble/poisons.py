@@ -30,7 +30,7 @@ def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Feder
     sections = spec.data.attack
     if not sections:
         if spec.evaluate.metric == METRIC:
-            text = f"{METRIC} is of data.attack, and there is none; write test_accuracy"
+            text = f"{METRIC} measures data.attack, and there is none; write test_accuracy"
             raise scenario.error(("evaluate", "metric"), text)
         return federation
 
@@ -49,7 +49,15 @@ def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Feder
         path = ("data", "attack", i)
         try:
             with located_hooks(scenario, path, section):
-                result = poisoned(result, name, poison, malicious, of_client, dtype, federation)
+                result = poisoned(
+                    result,
+                    name,
+                    poison,
+                    malicious=malicious,
+                    generator=of_client,
+                    dtype=dtype,
+                    given=federation,
+                )
                 result = with_triggered(result, poison, dtype)
         except (PartitionError, ContractError) as error:
             raise scenario.error(path, f"{section.kind}: {error}") from None

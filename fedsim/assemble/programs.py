@@ -106,7 +106,7 @@ def client_key(section: Any) -> HashableSection:
     return HashableSection(section, PLANNED_KEYS | {"lr"})
 
 
-def augmented(section: Any) -> tuple[HashableSection, ...]:
+def augment_key(section: Any) -> tuple[HashableSection, ...]:
     """The augmentation of a data section, as a key."""
     return tuple(map(HashableSection, section.augment))
 

@@ -46,7 +46,15 @@ def with_skews(scenario: Scenario, federation: Federation, seed: int) -> Federat
             with located_hooks(scenario, path, section):
                 rng = generator(seed, Stream.SKEW, tag_of(name))
                 numbers = numbers_of(skew, original.N, rng)
-                result = skewed(result, name, skew, numbers, of_client, dtype, original)
+                result = skewed(
+                    result,
+                    name,
+                    skew,
+                    numbers=numbers,
+                    generator=of_client,
+                    dtype=dtype,
+                    given=original,
+                )
         except (PartitionError, ContractError) as error:
             raise scenario.error(path, f"{section.kind}: {error}") from None
     return result

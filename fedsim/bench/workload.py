@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
+from fedsim.assemble.plans import of_first_seed
 from fedsim.bench.baselines import cohort, rivals
 from fedsim.bench.timing import TRIALS, Announce, spread, timed
 from fedsim.engine.clock import compile_seconds
@@ -83,7 +84,7 @@ def matmul_peak(dtype: str) -> float:
 def step_flops(experiment: Experiment) -> float:
     """Return the floating-point operations of one client's local step, as XLA counts them."""
     program = experiment.program
-    plan = next(iter(experiment.plans.values()))
+    plan = of_first_seed(experiment.plans)
     train = plan.federation.train
     B = program.room.batch
     batch = Batch(
@@ -93,7 +94,7 @@ def step_flops(experiment: Experiment) -> float:
         key=jax.random.key(0),
         step=jnp.zeros((), jnp.int32),
     )
-    shared = next(iter(experiment.shared.values()))
+    shared = of_first_seed(experiment.shared)
     variables = {name: shared[name] for name in ("params", "stats")}
     lowered = jax.jit(program.task.value_and_grad).lower(variables, batch)
     counted = lowered.compile().cost_analysis()
@@ -179,7 +180,7 @@ def _rivals(
 
 def _work(experiment: Experiment, flops: float, peak: float) -> Work:
     """How much an average round computes, with `flops` in a local step and a `peak` in FLOP/s."""
-    plan = next(iter(experiment.plans.values()))
+    plan = of_first_seed(experiment.plans)
     rounds = range(1, experiment.scenario.spec.rounds + 1)
     steps = statistics.mean(int(plan.round(r)[0].steps.sum()) for r in rounds)
     return Work(round_flops=steps * flops, round_steps=steps, peak=peak)

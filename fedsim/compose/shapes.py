@@ -33,7 +33,7 @@ class ContractError(ValueError):
 
 @contextlib.contextmanager
 def reported(file: str, hook: str = "") -> Iterator[None]:
-    """Whatever goes wrong inside is a `ContractError` that names the hook.
+    """Turn whatever goes wrong inside into a `ContractError` that names the hook.
 
     An error that was raised in `file` has its line.
     """

@@ -9,7 +9,8 @@ from conftest import READERS, TESTS
 
 import fedsim
 from fedsim.assemble import build
-from fedsim.assemble.checked import checked, links_of
+from fedsim.assemble.checked import checked
+from fedsim.assemble.components import links_of
 from fedsim.assemble.experiment import federations_of, numerics
 from fedsim.assemble.hooks import stack_shapes, training_shapes
 from fedsim.assemble.links import factory_of
