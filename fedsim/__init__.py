@@ -1,4 +1,7 @@
-"""fedsim: a federated-learning simulator. Clients are stacked on one axis and vmapped; results are honest frames."""
+"""fedsim: a federated-learning simulator.
+
+Clients are stacked on one axis and vmapped; results are honest frames.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -38,22 +41,25 @@ if TYPE_CHECKING:
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import enable as enable
 
+# module -> the public names that it defines
 _HOME = {
     "compose": (
-        *(
-            "aggregate_stage",
-            "attack",
-            "augmentation",
-            "client",
-            "codec",
-            "cohort",
-            "data_attack",
-            "dataset",
-            "method",
-            "model",
-            "optimizer",
-        ),
-        *("partition", "row_attack", "rule", "skew", "stage"),
+        "aggregate_stage",
+        "attack",
+        "augmentation",
+        "client",
+        "codec",
+        "cohort",
+        "data_attack",
+        "dataset",
+        "method",
+        "model",
+        "optimizer",
+        "partition",
+        "row_attack",
+        "rule",
+        "skew",
+        "stage",
     ),
     "assemble": ("aggregate", "transmit"),
     "data": ("Arrays",),
@@ -70,10 +76,11 @@ _HOME = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker that sees it would take any name for one that is there
+# A type checker that saw this function would accept any name.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str):
-        """Public names are imported when first used, so that `fedsim --help` does not wait for JAX."""
+        """Import public names when they are first used: `fedsim --help` does not wait for JAX."""
         for home, names in _HOME.items():
             if name in names:
                 return getattr(import_module(f"fedsim.{home}"), name)
@@ -81,4 +88,7 @@ if not TYPE_CHECKING:  # a type checker that sees it would take any name for one
 
 
 def __dir__() -> list[str]:
-    return sorted(["__version__", *(name for names in _HOME.values() for name in names)])
+    names = ["__version__"]
+    for public_names in _HOME.values():
+        names.extend(public_names)
+    return sorted(names)

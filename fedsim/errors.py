@@ -1,16 +1,22 @@
-"""Every exception that a user may meet, with its exit code, and how a problem of a scenario is written: one line each."""
+"""Every exception that a user may see, with its exit code and its text: one line per problem."""
 
 import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-MOST_CHARACTERS = 300  # of a line; of these, what is wrong gets at least LEAST_CHARACTERS however long its path is
-LEAST_CHARACTERS = 160
-MOST_PROBLEMS = 50  # lines; whoever made more did not make them by hand
-LISTED = 120  # characters of a list of what is known
-EXIT_CODES = {  # of a command -> what it says
+# Characters of a line. However long its path is, what is wrong has at least MIN_CHARACTERS of them.
+MAX_CHARACTERS = 300
+MIN_CHARACTERS = 160
+
+MOST_PROBLEMS = 50  # lines of an error; nobody makes more mistakes by hand
+MAX_LISTED = 120  # characters of a list of known names
+MAX_PURPOSES = 4  # of memory, that a refusal names
+
+# exit code of a command -> what it means
+EXIT_CODES = {
     0: "done",
-    1: "unforeseen, or a plug-in's function that fails, with the saved traceback (`--debug` shows it); or workers were lost",
+    1: "an unforeseen error, or a plug-in's function that failed, with the saved traceback "
+    "(`--debug` shows it); or workers were lost",
     2: "usage or scenario; of `verify`: something could not be checked",
     3: "data",
     4: "file system",
@@ -21,14 +27,13 @@ EXIT_CODES = {  # of a command -> what it says
     130: "interrupted by Ctrl-C; resumable",
     143: "interrupted by SIGTERM; resumable",
 }
-PARTS = 4  # parts that a refusal for want of memory names
 
 
 class Failure(Exception):
-    """What ends a command in one line per problem.
+    """An error that ends a command with one line per problem.
 
     Attributes:
-      exit_code: of the process.
+      exit_code: the exit code of the process.
       located: whether the text begins with FILE:LINE:COLUMN, which editors and terminals open.
     """
 
@@ -46,21 +51,25 @@ class Problem(NamedTuple):
 
     def text(self, file: str) -> str:
         """`FILE:LINE:COLUMN: where: what`, in characters that a terminal only prints."""
-        place = ":".join(
-            printable(str(part)) for part in (file, self.line, self.column) if part is not None
-        )
-        head = ": ".join(part for part in (place, shortened(printable(self.where), 80)) if part)
-        room = max(MOST_CHARACTERS - len(head) - 2, LEAST_CHARACTERS)
-        return ": ".join(part for part in (head, shortened(printable(self.what), room)) if part)
+        location = [part for part in (file, self.line, self.column) if part is not None]
+        head = ":".join(printable(str(part)) for part in location)
+        where = shortened(printable(self.where), 80)
+        if where:
+            head = f"{head}: {where}" if head else where
+
+        available = max(MAX_CHARACTERS - len(head) - 2, MIN_CHARACTERS)
+        what = shortened(printable(self.what), available)
+        return ": ".join(part for part in (head, what) if part)
 
 
 class ScenarioError(Failure, ValueError):
     """A scenario that cannot be run as written (exit code 2); its text is one line per problem.
 
     Attributes:
-      problems: all of them, each with its place and what to do.
-      file: where the scenario came from.
-      mended: the `Scenario` without its wrong parts, of which more can be checked; None where there is none.
+      problems: all problems, each with its path and what to do.
+      file: the scenario's file.
+      mended: the `Scenario` without its wrong sections, which can be checked further; None where
+        nothing is left of it.
     """
 
     exit_code = 2
@@ -77,25 +86,29 @@ class ScenarioError(Failure, ValueError):
 
 
 class TooLargeError(ScenarioError):
-    """A scenario that does not fit into memory (exit code 8), found out by counting."""
+    """A scenario that does not fit into memory, as counted before it is allocated (exit code 8)."""
 
     exit_code = 8
 
 
 class MissingFileError(ScenarioError):
-    """A scenario that names a file that is not there (exit code 4)."""
+    """A scenario that names a file that does not exist (exit code 4)."""
 
     exit_code = 4
 
 
 class HookError(ScenarioError):
-    """A function of the user's own that failed when it was traced; its text names file and line (exit code 1)."""
+    """A user's function that failed when it was traced (exit code 1), with its file and line."""
 
     exit_code = 1
 
 
 class OrderError(ValueError):
-    """A list of links in an order that means nothing; `index` is the link to blame, None the whole list."""
+    """A list of links in an order that means nothing.
+
+    Attributes:
+      index: the index of the link to blame; None: the list.
+    """
 
     def __init__(self, what: str, index: int | None = None):
         self.index = index
@@ -103,22 +116,25 @@ class OrderError(ValueError):
 
 
 class LinkError(ValueError):
-    """Hyper-parameters that are each allowed, and that a factory refuses all the same; `section` is its link.
+    """Hyper-parameters that a factory refuses, although each of them is allowed.
 
-    `large`: it is refused for want of memory.
+    Attributes:
+      section: the section of the link.
+      large: whether it was refused for want of memory.
     """
 
     def __init__(self, what: str, section: Any, large: bool = False):
-        self.section, self.large = section, large
+        self.section = section
+        self.large = large
         super().__init__(what)
 
 
 class RegistrationError(TypeError):
-    """A factory that cannot serve as the schema of its own section."""
+    """A factory that cannot serve as the schema of its section."""
 
 
 class DeviceError(Failure, ValueError):
-    """A device that is not there, or an environment variable that asks for what cannot be (exit code 2)."""
+    """A device that does not exist, or an impossible environment variable (exit code 2)."""
 
     exit_code = 2
 
@@ -130,16 +146,16 @@ class ProcessError(Failure, RuntimeError):
 
 
 class LostError(Failure, RuntimeError):
-    """Other processes are gone, and what they had to do is not done; `--resume` goes on (exit code 1)."""
+    """Other processes are gone, and their work is not done; `--resume` continues (exit code 1)."""
 
 
 class DataError(Failure, ValueError):
-    """Samples that cannot be learned from as they are (exit code 3); one line per problem, whatever the file holds.
+    """Samples that cannot be learned from as they are (exit code 3); one line per problem.
 
     Attributes:
       lines: what is wrong, and in which row.
-      by_column: of a table the first problem of each column, by its name; what concerns whole rows under an empty one.
-      section: keys of the section that named the samples or the file.
+      by_column: the first problem of each column of a table, by name; of rows, under an empty name.
+      section: section key of the section that named the samples or the file.
     """
 
     exit_code = 3
@@ -151,12 +167,17 @@ class DataError(Failure, ValueError):
         super().__init__("\n".join(self.lines))
 
     def within(self, place: str) -> "DataError":
-        """The same problems, each with a place in front, such as the file's."""
-        return DataError(*(f"{place}: {line}" for line in self.lines), by_column=self.by_column)
+        """Return the same problems, each with a prefix such as the file's path."""
+        lines = [f"{place}: {line}" for line in self.lines]
+        return DataError(*lines, by_column=self.by_column)
 
 
 class PartitionError(ValueError):
-    """Samples that cannot be partitioned as asked; `where` is the key of the data section to blame."""
+    """Samples that cannot be partitioned as asked.
+
+    Attributes:
+      where: the key of the data section to blame.
+    """
 
     def __init__(self, what: str, where: str = "partition"):
         self.where = where
@@ -176,13 +197,13 @@ class LockedError(Failure, OSError):
 
 
 class CheckpointError(Failure, ValueError):
-    """A commit that cannot be continued from (exit code 7)."""
+    """A checkpoint that a run cannot resume from (exit code 7)."""
 
     exit_code = 7
 
 
 class CorruptError(CheckpointError):
-    """A commit that is damaged: the one before it may still be whole."""
+    """A checkpoint that is damaged: the one before it may be intact."""
 
 
 class TooLarge(Failure, MemoryError):
@@ -196,48 +217,52 @@ class TooLarge(Failure, MemoryError):
 
     def __init__(self, parts: Mapping[str, int], most: int):
         self.parts = dict(parts)
-        super().__init__(
-            f"does not fit into memory: needs {in_parts(parts)}, and this process may hold {megabytes(most)}"
-        )
+        text = f"does not fit into memory: needs {in_parts(parts)}"
+        super().__init__(f"{text}, and this process may hold {megabytes(most)}")
 
 
 def in_parts(parts: Mapping[str, int]) -> str:
-    """Bytes by purpose: their sum, and the largest of them."""
-    largest = sorted(parts.items(), key=lambda part: -part[1])[:PARTS]
-    named = ", ".join(
+    """Bytes by purpose, in words: their sum, and the largest of them."""
+    total = megabytes(sum(parts.values()))
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:MAX_PURPOSES]
+    purposes = [
         f"{name.replace('_', ' ')} {megabytes(size)}" for name, size in largest if size >= 5e5
-    )
-    return f"{megabytes(sum(parts.values()))}{f' ({named})' if named else ''}"
+    ]
+    return f"{total} ({', '.join(purposes)})" if purposes else total
 
 
 def exhausted(error: BaseException) -> str:
-    """What an allocation that failed says, XLA's or NumPy's; empty for any other error."""
-    if isinstance(error, MemoryError) and not isinstance(error, Failure):
-        return " ".join(str(error).split()) or "out of memory"
-    text = str(error)
-    if isinstance(error, Failure) or "RESOURCE_EXHAUSTED" not in text:
+    """The reason of an allocation of XLA or NumPy that failed; empty for any other error."""
+    if isinstance(error, Failure):
         return ""
-    return (
-        text[text.index("RESOURCE_EXHAUSTED") :]
-        .splitlines()[0]
-        .removeprefix("RESOURCE_EXHAUSTED: ")
-        .rstrip(".")
-    )
+    text = str(error)
+    if isinstance(error, MemoryError):
+        return " ".join(text.split()) or "out of memory"
+    _, status, reason = text.partition("RESOURCE_EXHAUSTED")
+    line = f"{status}{reason}".splitlines()[0] if status else ""
+    return line.removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
 
 
 class Interrupted(BaseException):
-    """A run that was asked to end early, after its commit; `--resume` goes on (exit code 130 or 143)."""
+    """A run that ended early on request, after its commit (exit code 130 or 143).
+
+    `--resume` continues it.
+    """
 
 
 def exit_code(error: BaseException) -> int:
-    """Exit code of an exception: its own, or that of the system's file and memory errors; 1 where it was not foreseen."""
+    """The exit code of an exception; 1 where it is unforeseen."""
     if isinstance(error, Failure):
         return error.exit_code
-    return 8 if isinstance(error, MemoryError) else 4 if isinstance(error, OSError) else 1
+    if isinstance(error, MemoryError):
+        return 8
+    if isinstance(error, OSError):
+        return 4
+    return 1
 
 
 def megabytes(size: float) -> str:
-    """Bytes as a reader takes them in.
+    """Bytes in words.
 
     >>> megabytes(12_345_678), megabytes(10**24)
     ('12.3 MB', '1e+18 MB')
@@ -246,7 +271,7 @@ def megabytes(size: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Text from files and names without what a terminal would obey."""
+    """Text from files and names without characters that a terminal would obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -254,29 +279,47 @@ def dotted(path: Iterable[str | int]) -> str:
     """`("server", 0, "kind")` -> `server[0].kind`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif text:
+            text += f".{part}"
+        else:
+            text = part
     return text
 
 
 def did_you_mean(word: object, known: Iterable[str], see: str = "") -> str:
-    """`; did you mean 'x'?` for a near miss, else what is known, or, where that is too long, where to see it."""
+    """`; did you mean 'x'?` for a near miss, otherwise what is known.
+
+    Args:
+      word: what was typed.
+      known: the names that there are.
+      see: the command that lists them, which is named where they are too many.
+    """
     known = sorted(known)
     near = nearest(word, known)
     if near is not None:
         return f"; did you mean '{near}'?"
     listed = ", ".join(known)
-    if see and len(listed) > LISTED:
+    if see and len(listed) > MAX_LISTED:
         return f"; {see} names all {len(known)}"
     return f"; known: {listed}"
 
 
 def nearest(word: object, known: Iterable[str], alike: float = 0.6) -> str | None:
-    """The one of what is known that was probably meant."""
-    text, spelled = str(word)[:60].lower(), {name.lower(): name for name in known}
-    near = difflib.get_close_matches(text, spelled, n=1, cutoff=alike)
-    return spelled[near[0]] if near else None
+    """The known name that was probably meant, if any.
+
+    Args:
+      word: what was typed.
+      known: the names that there are.
+      alike: how similar they must be, from 0 to 1.
+    """
+    text = str(word)[:60].lower()
+    by_lower_case = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(text, by_lower_case, n=1, cutoff=alike)
+    return by_lower_case[near[0]] if near else None
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters, the end left out where there are more."""
+    """At most `most` characters of a text; `...` stands for the end of a longer one."""
     return text if len(text) <= most else text[: most - 3] + "..."

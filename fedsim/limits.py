@@ -1,4 +1,7 @@
-"""How much memory this process may hold, and the refusal of what needs more: counted from shapes, before it is allocated."""
+"""How much memory this process may hold, and the refusal of what needs more.
+
+Bytes are counted from shapes, before anything is allocated.
+"""
 
 import os
 import re
@@ -8,29 +11,36 @@ from pathlib import Path
 
 from fedsim.errors import TooLarge
 
-MOST = (
-    2**31 - 1
-)  # what an integer of a scenario may be: counters and indices on the device are int32
+MOST = 2**31 - 1  # of an integer in a scenario: counters and indices on the device are int32
 GROUPS = Path("/sys/fs/cgroup")
+NO_LIMIT = 1 << 62
 
 
 def memory_limit() -> int:
-    """Bytes that this process may hold: of the machine, or less where its control group or `ulimit -v` says so."""
-    sizes = [int(text) for path in _groups() if (text := _text(path).strip()).isdigit()]
-    if total := re.search(r"MemTotal:\s*(\d+) kB", _text("/proc/meminfo")):
-        sizes.append(int(total[1]) * 1024)
+    """Return the bytes that this process may hold.
+
+    It is the machine's memory, or less where the control group or `ulimit -v` says so.
+    """
+    limits = []
+    for path in _group_files():
+        text = _text(path).strip()
+        if text.isdigit():  # else `max`, or no such file
+            limits.append(int(text))
+
+    total = re.search(r"MemTotal:\s*(\d+) kB", _text("/proc/meminfo"))
+    if total:
+        limits.append(int(total[1]) * 1024)
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
     address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if address_space != resource.RLIM_INFINITY:  # much of it is mapped and never held
-        status = dict(re.findall(r"(VmSize|VmRSS):\s*(\d+) kB", _text("/proc/self/status")))
-        spare = 1024 * (int(status.get("VmSize", 0)) - int(status.get("VmRSS", 0)))
-        sizes.append(max(address_space - spare, 0))
-    return min(sizes, default=1 << 62)
+    if address_space != resource.RLIM_INFINITY:
+        limits.append(max(address_space - _mapped_bytes(), 0))
+    return min(limits, default=NO_LIMIT)
 
 
 def require_memory(**parts: int) -> None:
-    """Refuse what cannot be held.
+    """Refuse what this process cannot hold.
 
     Args:
       parts: bytes by purpose; what is counted may be less than what will be held.
@@ -38,27 +48,37 @@ def require_memory(**parts: int) -> None:
     Raises:
       TooLarge: when all of them together exceed `memory_limit`.
     """
-    if sum(parts.values()) > (most := memory_limit()):
+    most = memory_limit()
+    if sum(parts.values()) > most:
         raise TooLarge(parts, most)
 
 
-def _groups() -> Iterator[Path]:
-    """Where the limits of this process' control group and of those above it stand, in either version of the hierarchy."""
+def _group_files() -> Iterator[Path]:
+    """Files with the memory limits of this process' control group and of the groups above it."""
     for line in _text("/proc/self/cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
-        if controllers in ("", "memory"):
-            root, name = (
-                (GROUPS, "memory.max")
-                if not controllers
-                else (GROUPS / "memory", "memory.limit_in_bytes")
-            )
-            path = root / group.lstrip("/")
-            yield from (
-                folder / name for folder in (path, *path.parents) if folder.is_relative_to(root)
-            )
+        if controllers == "":  # version 2 of the hierarchy
+            root = GROUPS
+            name = "memory.max"
+        elif controllers == "memory":  # version 1
+            root = GROUPS / "memory"
+            name = "memory.limit_in_bytes"
+        else:
+            continue
+        folder = root / group.lstrip("/")
+        for folder_above in (folder, *folder.parents):
+            if folder_above.is_relative_to(root):
+                yield folder_above / name
+
+
+def _mapped_bytes() -> int:
+    """Address space that is mapped and not held, which a limit of address space counts as well."""
+    status = dict(re.findall(r"(VmSize|VmRSS):\s*(\d+) kB", _text("/proc/self/status")))
+    return 1024 * (int(status.get("VmSize", 0)) - int(status.get("VmRSS", 0)))
 
 
 def _text(path: str | Path) -> str:
+    """The text of a file; empty where it cannot be read."""
     try:
         return Path(path).read_text()
     except OSError:

@@ -1,9 +1,12 @@
-"""What the field calls by other names -> ours: `synonyms.csv`, read when something that was typed is unknown.
+"""What the field calls by other names -> fedsim's names: `synonyms.csv`, for unknown words.
 
-A row has the words that are typed (spaces between them), where (`key`, `option`, `command`, `kind`; behind a colon the
-section, command or family that it is about), what to write (`ours`), and a remark. `{value}` is what was typed as the
-value or kind, `{rest}` the other words of the command line. A row speaks only of what is not there: once fedsim has a
-kind or key of that name, the name means that, and a test asks for the row to be taken out.
+A row has the words that a user types (spaces between them), where (`key`, `option`, `command`,
+`kind`; behind a colon the section, command or family that it is about), what to write (`ours`), and
+a remark. `{value}` is what was typed as the value or kind, `{rest}` the other words of the command
+line.
+
+A row is about names that fedsim does not have. Once there is a kind or key of that name, the name
+means that, and a test asks for the row to be removed.
 """
 
 import csv
@@ -24,7 +27,7 @@ class Synonym(NamedTuple):
 
 @functools.cache
 def synonyms() -> tuple[Synonym, ...]:
-    """Every word of the table, in its order."""
+    """Return every word of the table, in its order."""
     text = files("fedsim").joinpath("synonyms.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return tuple(
@@ -35,19 +38,31 @@ def synonyms() -> tuple[Synonym, ...]:
 
 
 def synonym(typed: str, *wheres: str) -> Synonym | None:
-    """The row of a word at the first of these places that has one; capitals, dashes and underscores make no difference."""
+    """Return the row of a word, for the first of several `where` that has one.
+
+    Capitals, dashes and underscores make no difference.
+    """
     word = _plain(typed)
-    at = {s.where: s for s in reversed(synonyms()) if _plain(s.typed) == word}
-    return next((at[where] for where in wheres if where in at), None)
+    rows: dict[str, Synonym] = {}  # by `where`; the first one of each counts
+    for row in synonyms():
+        if _plain(row.typed) == word:
+            rows.setdefault(row.where, row)
+    return next((rows[where] for where in wheres if where in rows), None)
 
 
 def answer(synonym: Synonym, **values: str) -> str:
-    """What to write instead, in words."""
-    text = (
-        f"write {synonym.ours}" + (f" ({synonym.remark})" if synonym.remark else "")
-        if synonym.ours
-        else synonym.remark
-    )
+    """Return what to write instead, in words.
+
+    Args:
+      synonym: the row.
+      values: texts for `{value}` and `{rest}` in it.
+    """
+    if not synonym.ours:
+        text = synonym.remark
+    elif synonym.remark:
+        text = f"write {synonym.ours} ({synonym.remark})"
+    else:
+        text = f"write {synonym.ours}"
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)
     return text

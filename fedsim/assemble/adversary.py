@@ -5,10 +5,22 @@ from fedsim.scenario.sections import Malicious
 
 
 def adversary_of(section: float | list[int] | Malicious, N: int) -> Adversary:
-    """Who of N clients is malicious, by a share, a number or ids."""
-    form = Malicious(ids=section) if isinstance(section, list) else section
-    form = form if isinstance(form, Malicious) else Malicious(share=form)
-    if form.ids is not None:
-        return Adversary(ids=tuple(form.ids))
-    count = form.count if form.share is None else round(form.share * N)
-    return Adversary(count=count or 0, redrawn=form.per == "round")
+    """Return who of N clients is malicious.
+
+    Args:
+      section: a share of the clients, a list of client ids, or a mapping with either or a count.
+      N: the number of clients.
+    """
+    if isinstance(section, list):
+        malicious = Malicious(ids=section)
+    elif isinstance(section, Malicious):
+        malicious = section
+    else:
+        malicious = Malicious(share=section)
+
+    if malicious.ids is not None:
+        return Adversary(ids=tuple(malicious.ids))
+    redrawn = malicious.per == "round"
+    if malicious.share is not None:
+        return Adversary(count=round(malicious.share * N), redrawn=redrawn)
+    return Adversary(count=malicious.count or 0, redrawn=redrawn)

@@ -1,22 +1,25 @@
-"""The parts of a scenario, each of them checked; all problems are raised at once."""
+"""A scenario's links, samples and model, made and checked; all problems are raised at once."""
 
-import inspect
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.assemble.asynchronous import (
+    asynchronous_client,
+    asynchronous_cohort,
+    asynchronous_links,
+)
+from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.feasibility import (
-    asynchronous,
     foreign_metric,
     idle_keys,
     large_cohort,
     merged_rows,
-    own_samples,
     repeated_clients,
+    server_samples,
     small_cohort,
     too_many_rows,
     unknown_clients,
@@ -29,69 +32,99 @@ from fedsim.assemble.feasibility import (
 )
 from fedsim.assemble.federation import altered, evenly_partitioned
 from fedsim.assemble.hooks import (
+    StackShapes,
     check_augmentation,
     check_link,
     check_training,
-    line_shapes,
-    make_link,
     shared_leaves,
+    stack_shapes,
 )
-from fedsim.assemble.links import factory_of, locate_link_errors
+from fedsim.assemble.links import Link
 from fedsim.assemble.machines import (
-    cohort_of,
     drawn_cohort,
-    fleet_of,
+    idle_fleet_keys,
     require_members,
-    unmeant_fleet,
 )
 from fedsim.assemble.model import (
+    Supplied,
     activation_bytes,
+    batch_widths,
     loss_of,
     model_of,
     model_section,
     short_batches,
     start_models,
 )
-from fedsim.assemble.plans import plans_of
-from fedsim.assemble.problems import UNKNOWN, Problems
-from fedsim.assemble.programs import Training, augmented, client_key, training
-from fedsim.assemble.rates import client_rate
+from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
+from fedsim.assemble.problems import UNKNOWN, Problems, all_known
+from fedsim.assemble.programs import (
+    Training,
+    TrainingInputs,
+    augment_key,
+    client_key,
+    training,
+)
 from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
-from fedsim.compose import FAMILIES, most_bytes
+from fedsim.compose import most_bytes
 from fedsim.data import Federation
 from fedsim.errors import dotted
-from fedsim.fleet import Cohort, Fleet, Local, Timetable
-from fedsim.scenario.reader import Path
+from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Codec, Rule, Updates
+from fedsim.types import Client, Codec, Updates
 
-SKEWED = [("data", "skew"), ("data", "attack")]
-DEALING = [
-    ("data", "partition"),
-    ("data", "clients"),
-    *SKEWED,
-]  # of samples that can be known all the same
+ALTERATIONS = [("data", "skew"), ("data", "attack")]
+
+# Keys of the data section without which its samples can be loaded all the same.
+PARTITIONING = [("data", "partition"), ("data", "clients"), *ALTERATIONS]
 AUGMENT = ("data", "augment")
 
 
 class Checked(NamedTuple):
-    """The parts of a scenario that can run."""
+    """What a scenario is made of, once it is known that it can run."""
 
-    model: Any  # its section
+    model: Any  # the model section
     federations: dict[int, Federation]  # by seed
-    cohort: Cohort  # who takes part in a round
-    timetable: Timetable  # when the server steps
-    fleet: Fleet  # clients as machines
-    up: int  # the most bytes of what one client sends in a round
-    down: int  # and of what it gets
-    local: Local  # how much a client trains, on which learning rate
-    learned: tuple  # model, loss, classes, client and augmentation, as `training` and `serving` take them
+    plan_inputs: PlanInputs
+    bytes_up: int  # the most bytes that a client sends in a round
+    bytes_down: int  # and that it receives
+    training_inputs: TrainingInputs
     trained: Training  # what `training` makes of them
-    shared: dict[
-        int, Any
-    ]  # start variables by seed where model or parameters were given; else none, made at last
-    shapes: Any  # of start variables
-    activations: int  # bytes of the largest value in a pass of a batch through the model
+    # Start variables by seed where a model or parameters were supplied. Otherwise empty: they are
+    # made once it is known that they fit into memory.
+    shared: dict[int, Any]
+    shapes: Any  # of the start variables
+    activation_bytes: int  # of the largest value in a pass of a batch through the model
+
+
+class _Samples(NamedTuple):
+    """The samples of a scenario; UNKNOWN where they cannot be known.
+
+    Attributes:
+      federations: by seed.
+      federation: the first of them, to check everything else on; where the partition alone is
+        impossible, the samples in equal parts.
+      N: clients.
+      eligible: clients that can take part, under the seed that has the fewest.
+      classes: number of classes; 0 for regression targets.
+      per_token: whether every token has a label.
+    """
+
+    federations: dict[int, Federation]
+    federation: Federation
+    N: int
+    eligible: int
+    classes: int
+    per_token: bool
+
+
+class _Learning(NamedTuple):
+    """The model of a scenario and how it is trained; UNKNOWN where refused."""
+
+    inputs: TrainingInputs
+    trained: Training
+    shared: dict[int, Any]  # as in `Checked`
+    shapes: Any  # of the start variables
+    activation_bytes: int
 
 
 def checked(
@@ -102,243 +135,318 @@ def checked(
     loss: Any,
     partition: Callable[..., dict[int, Federation]],
 ) -> Checked:
-    """The parts of a scenario; the arguments are those of `build`.
+    """Return what a scenario is made of; the arguments are those of `build`.
 
-    Of what is left of a refused scenario, nothing more than the problems can be known: it gives UNKNOWN.
+    For a scenario whose wrong sections were left out it returns UNKNOWN: there is nothing to run,
+    and its other problems are raised.
 
     Raises:
       ScenarioError: with a line for every problem that can be known.
       DataError: for samples that cannot be learned from.
     """
-    spec, problems = scenario.spec, Problems(scenario)
-    cohort = problems.attempt(cohort_of, scenario, reads=[("cohort",)])
-    timetable = problems.attempt(
-        make_link, scenario, ("schedule",), spec.schedule, reads=[("schedule",)]
-    )
-    fleet = problems.attempt(
-        locate_link_errors(fleet_of), scenario, reads=[("fleet",), ("cohort",)]
-    )
-    client = problems.attempt(
-        make_link, scenario, ("client",), spec.client, reads=_client_keys(spec.client)
-    )
-    local = problems.attempt(
-        local_of, spec.client, reads=[("client", key) for key in ("batch", "steps", "epochs")]
-    )
-    problems.attempt(factory_of(spec.client.optimizer), 0.1, reads=[("client", "optimizer")])
-    make = lambda path, section: (
-        path,
-        section,
-        problems.attempt(make_link, scenario, path, section, reads=[path]),
-    )
-    sent = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
-    links = [make(path, section) for path, section in links_of(spec)]
-    samples_read = [("data", key) for key in type(spec.data).model_fields if key != "augment"]
-    dtype = np.dtype(spec.numerics.dtype)
-    federations = problems.attempt(partition, scenario, data, dtype, reads=samples_read)
-    federation, N = _samples(problems, federations, data)
-    for i, section in enumerate(spec.data.augment):
-        problems.attempt(
-            check_augmentation, scenario, i, section, federation, reads=[("data", "augment")]
-        )
-    section = problems.attempt(model_section, scenario, federation, reads=[("model",)])
-    if section is not UNKNOWN:
-        scenario = scenario._replace(spec=spec.model_copy(update={"model": section}))
-    K = problems.attempt(
-        lambda cohort, N, timetable: timetable.buffer or cohort.nominal(N), cohort, N, timetable
-    )
-    problems.check(idle_keys, scenario, client)
-    eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
-    problems.check(unknown_clients, scenario, N)
-    problems.check(unknown_members, scenario, cohort, N)
-    problems.attempt(require_members, scenario, cohort, N)
-    problems.check(large_cohort, scenario, cohort, eligible)
-    worked = [("client", key) for key in ("steps", "epochs")]
-    problems.check(unmeant_fleet, scenario, reads=[("fleet",), ("cohort",), ("schedule",), *worked])
-    if not problems.errors:
-        cohort = drawn_cohort(scenario, cohort, eligible)
-    _check_links(problems, links, cohort, K, fleet)
-    problems.check(second_codec, links)
-    problems.check(linear_partners, links)
-    problems.check(merged_rows, links)
-    for path, each, made in sent:
-        problems.check(no_downlink, path, each, made)
-    for path, each, made in links:
-        problems.check(forgotten, scenario, path, each, made, client)
+    problems = Problems(scenario)
+    supplied = Supplied(model, params, loss)
 
-    net = problems.attempt(model_of, scenario, federation, model, params, loss, reads=[("model",)])
-    classes = problems.attempt(lambda federation: federation.classes, federation)
-    features = net is UNKNOWN or net.features is not None
-    per_token = problems.attempt(lambda federation: federation.per_token, federation)
-    problems.check(unmet_needs, scenario, client, classes, per_token, features)
-    problems.check(unknown_columns, scenario, cohort, classes, per_token)
-    problems.check(foreign_metric, scenario, classes)
-    learned = (
-        net,
-        loss or problems.attempt(loss_of, scenario, federation, reads=[("model",)]),
-        classes,
-        client_key(spec.client),
-        augmented(spec.data),
-    )
-    hooks = [("client", "optimizer"), ("data", "augment")]
-    trained = problems.attempt(
-        lambda client, *learned: training(*learned), client, *learned, reads=hooks
-    )
-    started = problems.attempt(start_models, scenario, net, trained, model, params)
-    shapes = problems.attempt(itemgetter(1), started)
-    activations = problems.attempt(
-        activation_bytes, scenario, net, federation, federations or {}, local, shapes, model
-    )
-    for each in federations.values() if federations else ():
-        problems.check(short_batches, scenario, net, each, local)
+    # A step that needs something UNKNOWN is left out, and so are its problems.
+    components = make_components(problems)
+    samples = _load_samples(problems, data, partition)
+    _check_augmentations(problems, samples)
+    scenario = _with_model_section(problems, samples)
+    K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
 
-    problems.attempt(check_training, scenario, trained, shapes, federation, local)
-    travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
-    if (
-        travelling is not UNKNOWN
-    ):  # a method whose leaves are refused has no memory to look at either
-        made_links = [made for *_, made in links]
-        problems.check(
-            asynchronous, scenario, timetable, cohort, trained, shapes, eligible, made_links
-        )
-    shown = problems.attempt(line_shapes, scenario, trained, travelling, K, N)
-    for path, section, made in (*sent, *links):
-        problems.attempt(check_link, scenario, path, section, made, shown)
-        if shown is not UNKNOWN:
-            problems.attempt(check_size, scenario, path, section, made, travelling["params"])
-    _check_shares(problems, links, federations, (cohort, timetable, fleet, local))
+    components = _check_clients(problems, components, samples)
+    _check_links(problems, components, K)
+    learning = _make_learning(problems, scenario, supplied, components, samples)
+    travelling = _check_training(problems, components, samples, learning)
+    stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
+    _check_shares(problems, components, samples)
+
     problems.raise_all()
     if problems.broken:
         return UNKNOWN
+    params_shapes = travelling["params"]
     return Checked(
         model=scenario.spec.model,
+        federations=samples.federations,
+        plan_inputs=components.plan_inputs,
+        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, components.links),
+        bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast),
+        training_inputs=learning.inputs,
+        trained=learning.trained,
+        shared=learning.shared,
+        shapes=learning.shapes,
+        activation_bytes=learning.activation_bytes,
+    )
+
+
+def _load_samples(
+    problems: Problems, data: Any, partition: Callable[..., dict[int, Federation]]
+) -> _Samples:
+    """Load the samples and partition them."""
+    scenario = problems.scenario
+    dtype = np.dtype(scenario.spec.numerics.dtype)
+    read = [("data", key) for key in type(scenario.spec.data).model_fields if key != "augment"]
+    federations = problems.attempt(partition, scenario, data, dtype, reads=read)
+
+    if federations:
+        federation = of_first_seed(federations)
+        N = federation.N
+        eligible = min(int((each.sizes > 0).sum()) for each in federations.values())
+    else:
+        federation, N = _without_partition(problems, data, dtype)
+        eligible = N
+
+    is_known = federation is not UNKNOWN
+    return _Samples(
         federations=federations,
-        cohort=cohort,
-        timetable=timetable,
-        fleet=fleet,
-        up=_encoded_bytes(_message(shown[0]), travelling["params"], links),
-        down=_encoded_bytes(travelling, travelling["params"], sent),
-        local=local,
-        learned=learned,
+        federation=federation,
+        N=N,
+        eligible=eligible,
+        classes=federation.classes if is_known else UNKNOWN,
+        per_token=federation.per_token if is_known else UNKNOWN,
+    )
+
+
+def _without_partition(problems: Problems, data: Any, dtype: np.dtype) -> tuple[Any, Any]:
+    """The samples in equal parts and the number of clients, where the partition was refused.
+
+    Both are UNKNOWN where the samples were refused, too.
+    """
+    if not problems.refused(*map(dotted, PARTITIONING), "evaluate.metric"):
+        return UNKNOWN, UNKNOWN
+
+    scenario = problems.scenario
+    spec = scenario.spec
+    keys = [("data", key) for key in type(spec.data).model_fields]
+    read = [key for key in keys if key not in (*PARTITIONING, AUGMENT)]
+    federation = problems.attempt(evenly_partitioned, scenario, data, dtype, reads=read)
+
+    # Skews and attacks follow the partition, so nobody has looked at them yet.
+    if problems.refused("data.partition", "data.clients"):
+        altering = [*ALTERATIONS, ("fleet", "malicious"), ("evaluate", "metric")]
+        problems.attempt(altered, scenario, federation, spec.seeds[0], reads=altering)
+
+    # A natural partition has a client for every id among the samples.
+    is_natural = spec.data.partition.kind == "natural"
+    if is_natural or problems.refused("data.clients", "data.partition.kind"):
+        return federation, UNKNOWN
+    return federation, spec.data.clients
+
+
+def _check_augmentations(problems: Problems, samples: _Samples) -> None:
+    """Check that every link of `data.augment` makes an image of an image."""
+    scenario = problems.scenario
+    for i, section in enumerate(scenario.spec.data.augment):
+        problems.attempt(
+            check_augmentation, scenario, i, section, samples.federation, reads=[AUGMENT]
+        )
+
+
+def _with_model_section(problems: Problems, samples: _Samples) -> Scenario:
+    """The scenario with the model that suits its samples, where it names none."""
+    scenario = problems.scenario
+    section = problems.attempt(model_section, scenario, samples.federation, reads=[("model",)])
+    if section is UNKNOWN:
+        return scenario
+    return scenario._replace(spec=scenario.spec.model_copy(update={"model": section}))
+
+
+def _nominal_messages(cohort: Cohort, timetable: Timetable, N: int) -> int:
+    """Messages that the server takes in a step, when all of its clients report."""
+    return timetable.buffer or cohort.nominal(N)
+
+
+def _check_clients(problems: Problems, components: Components, samples: _Samples) -> Components:
+    """Check who takes part, and the keys that say how much a client trains.
+
+    Returns:
+      The components, with the cohort that is drawn where the scenario selects more than it needs.
+    """
+    scenario = problems.scenario
+    cohort = components.cohort
+    N = samples.N
+    problems.check(idle_keys, scenario, components.client)
+    problems.check(unknown_clients, scenario, N)
+    problems.check(unknown_members, scenario, cohort, N)
+    problems.attempt(require_members, scenario, cohort, N)
+    problems.check(large_cohort, scenario, cohort, samples.eligible)
+
+    work_keys = [("client", key) for key in ("steps", "epochs")]
+    fleet_keys = [("fleet",), ("cohort",), ("schedule",), *work_keys]
+    problems.check(idle_fleet_keys, scenario, reads=fleet_keys)
+
+    if not problems.errors and all_known(cohort, samples.eligible):
+        cohort = drawn_cohort(scenario, cohort, samples.eligible)
+    return components._replace(cohort=cohort)
+
+
+def _check_links(problems: Problems, components: Components, K: Any) -> None:
+    """Check that every link can work on a cohort of K clients, and with the other links."""
+    scenario = problems.scenario
+    links = components.links
+    made_links = [link for link in links if link.made is not UNKNOWN]
+    for link in made_links:
+        problems.check(small_cohort, link, K)
+        problems.check(too_many_rows, link, K)
+        if link.section.family == "rule":
+            _check_rule(problems, components, link)
+
+    problems.check(second_codec, links)
+    problems.check(linear_partners, links)
+    problems.check(merged_rows, links)
+    for link in components.broadcast:
+        if link.made is not UNKNOWN:
+            problems.check(no_downlink, link)
+    for link in made_links:
+        problems.check(forgotten, scenario, link, components.client)
+
+
+def _check_rule(problems: Problems, components: Components, rule: Link) -> None:
+    """Check that the rule suits client method, cohort, fleet and the server's samples."""
+    scenario = problems.scenario
+    cohort = components.cohort
+    problems.check(wrong_partners, scenario, rule, reads=[("client",), ("method",)])
+    problems.check(repeated_clients, scenario, cohort, rule)
+    problems.check(unknown_shares, scenario, cohort, components.fleet, rule)
+    if not problems.refused("data.server"):
+        compared = [("compare", "methods"), ("client", "steps")]
+        problems.check(server_samples, scenario, rule, reads=compared)
+
+
+def _make_learning(
+    problems: Problems,
+    scenario: Scenario,
+    supplied: Supplied,
+    components: Components,
+    samples: _Samples,
+) -> _Learning:
+    """Make the model and the program that trains it, and check them against the samples."""
+    federation = samples.federation
+    model = problems.attempt(model_of, scenario, federation, supplied, reads=[("model",)])
+    _check_targets(problems, components, samples, model)
+
+    loss = supplied.loss
+    if not loss:
+        loss = problems.attempt(loss_of, scenario, federation, reads=[("model",)])
+    inputs = TrainingInputs(
+        model=model,
+        loss=loss,
+        classes=samples.classes,
+        client=client_key(scenario.spec.client),
+        augment=augment_key(scenario.spec.data),
+    )
+
+    def make_training(client: Client, *inputs: Any) -> Training:
+        del client  # `training` makes it once more; here it only has to be known
+        return training(*inputs)
+
+    hook_keys = [("client", "optimizer"), AUGMENT]
+    trained = problems.attempt(make_training, components.client, *inputs, reads=hook_keys)
+
+    started = problems.attempt(start_models, scenario, model, trained, supplied)
+    shared, shapes = (UNKNOWN, UNKNOWN) if started is UNKNOWN else started
+
+    federations = samples.federations or {}
+    widths = problems.attempt(batch_widths, components.local, federation, federations)
+    activations = problems.attempt(
+        activation_bytes, scenario, model, supplied, federation, widths, shapes
+    )
+    for each in federations.values():
+        problems.check(short_batches, scenario, model, each, components.local)
+    return _Learning(
+        inputs=inputs,
         trained=trained,
-        shared=started[0],
+        shared=shared,
         shapes=shapes,
-        activations=activations,
+        activation_bytes=activations,
     )
 
 
-def local_of(section: Any) -> Local:
-    """How much a client trains, from its section."""
-    rate = client_rate(section)
-    return Local(
-        batch=None if section.batch == "full" else section.batch,
-        epochs=section.epochs,
-        steps=section.steps,
-        shuffle=section.shuffle,
-        drop_last=section.drop_last,
-        lr=rate.of_round,
-        rate=rate.of_step,
+def _check_targets(
+    problems: Problems, components: Components, samples: _Samples, model: Any
+) -> None:
+    """Check that client method, cohort and metric suit the targets and the model."""
+    scenario = problems.scenario
+    classes = samples.classes
+    per_token = samples.per_token
+    has_features = model is UNKNOWN or model.features is not None
+    problems.check(unmet_needs, scenario, components.client, classes, per_token, has_features)
+    problems.check(unknown_columns, scenario, components.cohort, classes, per_token)
+    problems.check(foreign_metric, scenario, classes)
+
+
+def _check_training(
+    problems: Problems, components: Components, samples: _Samples, learning: _Learning
+) -> Any:
+    """Check the hooks of the client method, and that it can work with the schedule.
+
+    Returns:
+      Shapes of the variables that travel; UNKNOWN where the method was refused.
+    """
+    scenario = problems.scenario
+    cohort = components.cohort
+    timetable = components.timetable
+    trained = learning.trained
+    shapes = learning.shapes
+    problems.attempt(
+        check_training, scenario, trained, shapes, samples.federation, components.local
     )
+    travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
+
+    # A method whose leaves are refused has no memory to look at either.
+    if all_known(travelling, timetable, cohort, samples.eligible):
+        problems.check(asynchronous_cohort, scenario, timetable, cohort, samples.eligible)
+        problems.check(asynchronous_client, scenario, timetable, trained, shapes)
+        problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
+    return travelling
 
 
-def links_of(spec: Any) -> list[tuple[Path, Any]]:
-    """(path, section) of everything in `wire` and `server`, in this order."""
-    return [
-        ((name, i), section)
-        for name in ("wire", "server")
-        for i, section in enumerate(getattr(spec, name))
-    ]
+def _check_hooks(
+    problems: Problems,
+    components: Components,
+    N: Any,
+    K: Any,
+    trained: Training,
+    travelling: Any,
+) -> StackShapes:
+    """Check the hooks of every link on a stack of K messages -> its shapes, or UNKNOWN."""
+    scenario = problems.scenario
+    stack = problems.attempt(stack_shapes, scenario, trained, travelling, K, N)
+    if stack is UNKNOWN:
+        return UNKNOWN
+    for link in (*components.broadcast, *components.links):
+        if link.made is not UNKNOWN:
+            problems.attempt(check_link, scenario, link, stack)
+            problems.attempt(check_size, scenario, link, travelling["params"])
+    return stack
+
+
+def _check_shares(problems: Problems, components: Components, samples: _Samples) -> None:
+    """Check that a rule that divides by how often each client takes part can do so."""
+    scenario = problems.scenario
+    rule = components.rule
+    if rule is None or "share" not in rule.made.needs:
+        return
+    if problems.refused("client", "cohort", "fleet", "schedule"):
+        return
+
+    def make_plans(federations: dict[int, Federation], *inputs: Any) -> list[Plan]:
+        return list(plans_of(scenario, federations, PlanInputs(*inputs)).values())
+
+    plans = problems.attempt(make_plans, samples.federations, *components.plan_inputs)
+    problems.check(unknown_probabilities, scenario, rule.made, plans)
 
 
 def _message(updates: Updates) -> Any:
-    """Shapes of one client's message, from those of a stack."""
+    """Shapes of one client's message `[...]`, from those of a stack `[K, ...]`."""
     sent = (updates.delta, updates.stats, updates.aux)
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), sent)
 
 
-def _encoded_bytes(message: Any, params: Any, links: list) -> int:
+def _encoded_bytes(message: Any, params: Any, links: list[Link]) -> int:
     """The most bytes of a message, whose parameters a codec among the links encodes."""
-    codec = next((made for *_, made in links if isinstance(made, Codec)), None)
+    message_bytes = tree.payload_bytes(message)
+    codec = next((link.made for link in links if isinstance(link.made, Codec)), None)
     if codec is None:
-        return tree.payload_bytes(message)
-    return tree.payload_bytes(message) - tree.payload_bytes(params) + most_bytes(codec, params)
-
-
-def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]:
-    """Samples to check everything else on, and the number of clients; each UNKNOWN where nobody can tell.
-
-    Where only the partition is impossible, the samples are those in equal parts.
-    """
-    scenario = problems.scenario
-    if federations:
-        federation = next(iter(federations.values()))
-        return federation, federation.N
-    if not problems.refused(*map(dotted, DEALING), "evaluate.metric"):
-        return UNKNOWN, UNKNOWN
-    section = scenario.spec.data
-    loaded = [
-        ("data", key)
-        for key in type(section).model_fields
-        if ("data", key) not in (*DEALING, AUGMENT)
-    ]
-    dtype = np.dtype(scenario.spec.numerics.dtype)
-    federation = problems.attempt(evenly_partitioned, scenario, data, dtype, reads=loaded)
-    if problems.refused(
-        "data.partition", "data.clients"
-    ):  # what would have come behind the partition
-        altering = [*SKEWED, ("fleet", "malicious"), ("evaluate", "metric")]
-        problems.attempt(altered, scenario, federation, scenario.spec.seeds[0], reads=altering)
-    counted = (
-        not problems.refused("data.clients", "data.partition.kind")
-        and section.partition.kind != "natural"
-    )
-    return federation, section.clients if counted else UNKNOWN
-
-
-def _client_keys(section: Any) -> list[Path]:
-    """The paths of what decides the hooks of a client method: its kind, and its own hyper-parameters."""
-    own = inspect.signature(FAMILIES[section.family][section.kind]).parameters
-    return [("method",), ("client", "kind"), *(("client", name) for name in own)]
-
-
-def _check_shares(
-    problems: Problems, links: list[tuple[Path, Any, Any]], federations: Any, parts: tuple
-) -> None:
-    """A rule that divides by how often each client takes part can do so.
-
-    Args:
-      problems: so far.
-      links: of `wire` and `server`.
-      federations: by seed.
-      parts: cohort, timetable, fleet and local work.
-    """
-    scenario = problems.scenario
-    rule = next((made for *_, made in links if isinstance(made, Rule)), UNKNOWN)
-    if (
-        rule is UNKNOWN
-        or "share" not in rule.needs
-        or problems.refused("client", "cohort", "fleet", "schedule")
-    ):
-        return
-    make = lambda federations, *parts: plans_of(scenario, federations, *parts).values()
-    problems.check(
-        unknown_probabilities, scenario, rule, problems.attempt(make, federations, *parts)
-    )
-
-
-def _check_links(
-    problems: Problems, links: list[tuple[Path, Any, Any]], cohort: Any, K: Any, fleet: Any
-) -> None:
-    """Every link can work on the nominal cohort of K clients, behind the others."""
-    scenario = problems.scenario
-    for path, section, made in links:
-        problems.check(small_cohort, path, section, made, K)
-        problems.check(too_many_rows, path, section, made, K)
-        if section.family == "rule":
-            problems.check(
-                wrong_partners, scenario, path, section, made, reads=[("client",), ("method",)]
-            )
-            problems.check(repeated_clients, scenario, section, cohort, made)
-            problems.check(unknown_shares, scenario, path, cohort, made, fleet)
-            if not problems.refused("data.server"):
-                compared = [("compare", "methods"), ("client", "steps")]
-                problems.check(own_samples, scenario, path, section, made, reads=compared)
+        return message_bytes
+    return message_bytes - tree.payload_bytes(params) + most_bytes(codec, params)

@@ -1,4 +1,4 @@
-"""Files that a scenario names: where they are, and where none is looked for."""
+"""Files that a scenario names: where they are, and which ones it may not name."""
 
 import contextlib
 import functools
@@ -6,74 +6,78 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedsim.compose import FAMILIES
-from fedsim.errors import DataError, MissingFileError, nearest, shortened
+from fedsim.errors import DataError, MissingFileError, Problem, nearest, shortened
 from fedsim.scenario.expected import value_in_words
-from fedsim.scenario.named_files import SectionKey
+from fedsim.scenario.named_files import DATA, SectionKey
 from fedsim.scenario.scenario import Scenario
 from fedsim.sources import sha256_of_data
 
-
-def section_at(scenario: Scenario, place: SectionKey) -> Any:
-    """The section at a place of a scenario."""
-    return functools.reduce(getattr, place, scenario.spec)
+MAX_ENTRIES = 1000  # of a folder, that are compared with the name of a missing file
 
 
-def data_file(scenario: Scenario, place: SectionKey) -> Path:
-    """Where a file is: beside the scenario, or else in the working directory, or else in a `--data-root`.
+def section_at(scenario: Scenario, key: SectionKey) -> Any:
+    """Return the section at a section key of a scenario."""
+    return functools.reduce(getattr, key, scenario.spec)
 
-    A scenario file may name what lies in these folders, symbolic links followed, and nothing else: it may be a stranger's.
-    Where it says the file's SHA-256, as run directories do, the file may have moved: below these folders, or wherever its
-    relative path leads; whoever knows the hash knows the file.
+
+def data_file(scenario: Scenario, key: SectionKey) -> Path:
+    """Return the file that a section names by its key `path`.
+
+    It is looked for in the scenario's folder, in the working directory, and in every `--data-root`.
+    A scenario may be a stranger's: it may name what lies in these folders, symbolic links followed,
+    and nothing else.
+
+    Where the section gives the file's SHA-256, as run directories do, the file may have moved: to
+    anywhere below these folders, or to wherever its relative path leads. Whoever knows the hash
+    knows the file.
 
     Args:
       scenario: as read.
-      place: of the section that names the file by its key `path`.
+      key: the section key of the section.
 
     Raises:
       ScenarioError: when there is no such file, or it lies elsewhere.
     """
-    section = section_at(scenario, place)
-    document, path, sha256 = scenario.document, section.path, getattr(section, "sha256", None)
+    section = section_at(scenario, key)
+    path_key = (*key, "path")
+    document = scenario.document
     roots = document.roots or (str(Path(document.file).parent), ".")
-    allowed = [os.path.realpath(root) for root in roots] if document.roots is not None else ["/"]
-    places = dict.fromkeys(os.path.normpath(os.path.join(root, path)) for root in roots)
+    # A user's Python program may read anything.
+    allowed_roots = ("/",) if document.roots is None else roots
+    candidates = _joined(roots, [section.path])
     try:
-        inside = [
-            p
-            for p in places
-            if any(Path(os.path.realpath(p)).is_relative_to(root) for root in allowed)
-        ]
-        existing = [one for one in inside if os.path.exists(one)]
+        allowed = [path for path in candidates if _is_below(path, allowed_roots)]
+        existing = [path for path in allowed if os.path.exists(path)]
+        sha256 = getattr(section, "sha256", None)
         if sha256 and len(existing) != 1:
-            existing = [
-                *filter(partial(_holds, sha256), [*existing, *_moved(path, roots)]),
-                *existing,
-            ]
+            moved = _moved(section.path, roots)
+            matches = [path for path in [*existing, *moved] if _has_hash(path, sha256)]
+            existing = matches + existing
     except (OSError, ValueError) as error:
-        text = f"found {value_in_words(path)}, which no file can be called: {error}"
-        raise scenario.error((*place, "path"), text) from None
+        text = f"found {value_in_words(section.path)}, which cannot be the name of a file: {error}"
+        raise scenario.error(path_key, text) from None
+
     if existing:
         return Path(existing[0])
-    if not inside or any(os.path.lexists(one) for one in places if one not in inside):
-        text = (
-            f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
-        )
-        raise scenario.error(
-            (*place, "path"), f"{text}; move it there, or allow its folder with --data-root DIR"
-        )
-    raise _missing_file(scenario, (*place, "path"), path, inside)
+
+    outside = [path for path in candidates if path not in allowed]
+    if not allowed or any(map(os.path.lexists, outside)):
+        folders = "the scenario's folder and the working directory"
+        text = f"{value_in_words(section.path)} lies outside {folders}"
+        remedy = "move it there, or allow its folder with --data-root DIR"
+        raise scenario.error(path_key, f"{text}; {remedy}")
+    raise _missing_file(scenario, path_key, allowed)
 
 
-def path_of(scenario: Scenario, place: SectionKey) -> dict[str, str]:
-    """The key `path` of a section that may name a file, as its factory is called with it."""
-    return (
-        {"path": str(data_file(scenario, place))} if names_file(section_at(scenario, place)) else {}
-    )
+def path_of(scenario: Scenario, key: SectionKey) -> dict[str, str]:
+    """The argument `path` of a section's factory, if the section names a file."""
+    if not names_file(section_at(scenario, key)):
+        return {}
+    return {"path": str(data_file(scenario, key))}
 
 
 def names_file(section: Any) -> bool:
@@ -81,71 +85,92 @@ def names_file(section: Any) -> bool:
     return getattr(section, "path", None) is not None
 
 
-def resolved_file(scenario: Scenario, place: SectionKey) -> dict[str, str]:
-    """Where a file lies, and its hash, where the section that names it has a key for it; nothing where it names none."""
-    section = section_at(scenario, place)
+def resolved_file(scenario: Scenario, key: SectionKey) -> dict[str, str]:
+    """Where the file of a section lies, and its hash, for the keys that the section has.
+
+    It is empty for a section that names no file.
+    """
+    section = section_at(scenario, key)
     if not names_file(section):
         return {}
-    path = data_file(scenario, place)
-    return {
-        "path": str(path.resolve()),
-        **({"sha256": sha256_of_data(path)} if hasattr(section, "sha256") else {}),
-    }
+    path = data_file(scenario, key)
+    resolved = {"path": str(path.resolve())}
+    if hasattr(section, "sha256"):
+        resolved["sha256"] = sha256_of_data(path)
+    return resolved
+
+
+def _joined(roots: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Every name below every root, without repetitions."""
+    roots = list(roots)
+    paths = [os.path.normpath(os.path.join(root, name)) for name in names for root in roots]
+    return list(dict.fromkeys(paths))
+
+
+def _is_below(path: str, roots: Iterable[str]) -> bool:
+    """Whether a path leads into one of several folders, symbolic links followed."""
+    real_path = Path(os.path.realpath(path))
+    return any(real_path.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
 def _moved(path: str, roots: Iterable[str]) -> list[str]:
-    """Where a file may be that is not where its path leads inside: wherever else that is, and below the roots."""
+    """Paths that a file may have moved to: its own from any root, and its ends below the roots."""
     parts = Path(path).parts
-    ends = [
-        os.path.join(*parts[i:])
-        for i in range(len(parts))
-        if ".." not in parts[i:] and not os.path.isabs(parts[i])
-    ]
-    names = [*([] if os.path.isabs(path) else [path]), *ends]
-    return list(
-        dict.fromkeys(
-            os.path.normpath(os.path.join(root, name)) for name in names for root in roots
-        )
-    )
+    names = [] if os.path.isabs(path) else [path]
+    for i, part in enumerate(parts):
+        if ".." not in parts[i:] and not os.path.isabs(part):
+            names.append(os.path.join(*parts[i:]))
+    return _joined(roots, names)
 
 
-def _holds(sha256: str, place: str) -> bool:
-    """Whether a file is the one with this hash."""
+def _has_hash(path: str, sha256: str) -> bool:
+    """Whether a file exists and has this hash."""
     try:
-        return sha256_of_data(place) == sha256.lower()
+        return sha256_of_data(path) == sha256.lower()
     except (OSError, DataError):
         return False
 
 
-def _missing_file(
-    scenario: Scenario, key: SectionKey, path: str, places: list[str]
-) -> MissingFileError:
-    """A data file that is in none of the places where it may be; a reader's `WHERE` says where such files come from."""
-    document, near = scenario.document, _similar_file(places)
-    outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
-    instead = (
-        f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
-    )
-    folders = " and ".join(
-        dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in places)
-    )
-    text = f"there is no file {value_in_words(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
-    problems, kind = scenario.error(key, text).problems, scenario.spec.data.kind
-    source = (
-        getattr(sys.modules[FAMILIES["dataset"][kind].__module__], "WHERE", "")
-        if key == ("data", "path")
-        else ""
-    )
-    if source:
-        problems += scenario.error(("data", "kind"), f"{kind}: {source}").problems
+def _missing_file(scenario: Scenario, path_key: SectionKey, paths: list[str]) -> MissingFileError:
+    """The error for a file that is in none of the folders where it may be."""
+    document = scenario.document
+    similar = _similar_file(paths)
+    if similar:
+        remedy = f"did you mean '{similar}'?"
+    else:
+        remedy = "write its path relative to the scenario's folder"
+        if document.roots:
+            remedy += ", or allow its folder with --data-root DIR"
+
+    folders = [shortened(os.path.dirname(path) or ".", 80) for path in paths]
+    looked_in = " and ".join(dict.fromkeys(folders))
+    path = section_at(scenario, path_key)
+    name = value_in_words(os.path.basename(os.path.normpath(path)))
+    text = f"there is no file {name}; {remedy} (looked in {looked_in})"
+
+    problems = scenario.error(path_key, text).problems
+    if path_key == (*DATA, "path"):
+        problems += _where_to_get_it(scenario)
     return MissingFileError(problems, document.file)
 
 
-def _similar_file(places: list[str]) -> str | None:
-    """A file with a name like one that is missing, in its folder."""
-    for place in map(Path, places):
+def _where_to_get_it(scenario: Scenario) -> list[Problem]:
+    """A line that says where files of a data set come from, if its module has a `WHERE`."""
+    kind = scenario.spec.data.kind
+    module = sys.modules[FAMILIES["dataset"][kind].__module__]
+    where = getattr(module, "WHERE", "")
+    if not where:
+        return []
+    return scenario.error(("data", "kind"), f"{kind}: {where}").problems
+
+
+def _similar_file(paths: list[str]) -> str | None:
+    """A file with a name like that of a missing one, next to where it would be."""
+    for path in map(Path, paths):
         with contextlib.suppress(OSError):
-            names = {entry.name for entry in itertools.islice(os.scandir(place.parent), 1000)}
-            if (near := nearest(place.name, names - {place.name})) is not None:
-                return near
+            entries = itertools.islice(os.scandir(path.parent), MAX_ENTRIES)
+            names = {entry.name for entry in entries}
+            similar = nearest(path.name, names - {path.name})
+            if similar is not None:
+                return similar
     return None

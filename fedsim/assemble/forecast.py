@@ -1,22 +1,23 @@
-"""`fedsim check`: what a run will take, before it starts. Nothing is trained, and few programs are compiled."""
+"""`fedsim check`: what a run will take. Nothing is trained, and few programs are compiled."""
 
 import ctypes
 import functools
 import gc
 import itertools
 import statistics
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.assemble import Experiment
-from fedsim.assemble import temporary as temporary_
-from fedsim.assemble.checked import links_of
-from fedsim.assemble.hooks import own_file
+from fedsim.assemble import Experiment, temporary
+from fedsim.assemble.components import links_of
+from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import data_warnings, run_footprint
+from fedsim.assemble.plans import of_first_seed
 from fedsim.compose import most_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
@@ -24,145 +25,225 @@ from fedsim.engine.footprint import probe_pass, shapes_of
 from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.shared_leaves import travelling
 from fedsim.errors import dotted
+from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak
 from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
+
 FORECAST_ROUNDS = 50  # whose plans are counted
-COMPILER = 90_000_000  # bytes that a process holds on to once it has the programs of a run: 50 MB of kept ones, 150 of new ones
+
+# Bytes that a process holds on to once it has the programs of a run: 50 MB of programs from the
+# cache, 150 MB of new ones.
+COMPILER_BYTES = 90_000_000
+
+# Share of a run's memory below which what programs need while they run is counted, not measured.
+SMALL_SHARE = 0.1
+
 QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # of a program that runs once
-PARTIAL = frozenset(
-    {"top_k", "rand_k", "threshold", "low_rank"}
-)  # codecs that leave most of a vector out
-LITTLE = 0.1  # of a run's memory: below it, what programs need while they run is counted and not measured
+PARTIAL_CODECS = frozenset({"top_k", "rand_k", "threshold", "low_rank"})  # drop most of a vector
 
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
-    """Parameters, local steps, bytes and memory of a scenario that was built for one device (call it inside `numerics`)."""
-    plan = next(iter(experiment.plans.values()))
-    program, shared = experiment.program, next(iter(experiment.shared.values()))
+    """Return parameters, local steps, bytes and memory of a scenario that was built for one device.
+
+    Call it inside `numerics`.
+    """
+    plan = of_first_seed(experiment.plans)
+    shared = of_first_seed(experiment.shared)
+    program = experiment.program
     rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
-    clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
-    parts, message = memory(experiment)
-    training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
-    ending = sum(
-        parts[name] for name in ("process", "samples", "client_memory", "server", "tables")
-    )
+    clients = _mean([len(work.ids) for work in rounds])
+    steps = _mean([int(work.steps.sum()) for work in rounds])
+
+    # Memory is measured first: what follows would count as memory of the process.
+    memory, message_bytes = _memory(experiment)
+    training_bytes = sum(memory[name] for name in memory if name != "tables")
+    at_the_end = ("process", "samples", "client_memory", "server", "tables")
+    ending_bytes = sum(memory[name] for name in at_the_end)
+    server_steps = int(plan.of_server().steps[0]) if program.server.refers else 0
+
     return {
         "clients": plan.federation.N,
         "clients_a_round": clients,
         "samples": int(plan.sizes.sum()),
         "parameters": sum(leaf.size for leaf in jax.tree.leaves(shared["params"])),
-        "steps_a_round": statistics.mean(int(work.steps.sum()) for work in rounds) if rounds else 0,
+        "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
-        "server_steps": int(plan.of_server().steps[0]) if program.server.refers else 0,
-        "bytes_up_a_round": int(clients * message),
-        "bytes_down_a_round": _received(experiment, [work.ids for work in rounds]),
+        "server_steps": server_steps,
+        "bytes_up_a_round": int(clients * message_bytes),
+        "bytes_down_a_round": _bytes_down(experiment, rounds),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
         "stacked": not program.server.pipeline.folds,
         "stacked_by": stacking(experiment),
-        "memory": parts,
-        "peak_bytes": max(training, ending, memory_peak()),
+        "memory": memory,
+        "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
         "notes": notes(experiment),
     }
 
 
-def _received(experiment: Experiment, cohorts: list[Any]) -> int:
-    """The most bytes that the clients of an average round get."""
-    plan, shared = next(iter(experiment.plans.values())), next(iter(experiment.shared.values()))
-    client, codec = experiment.client, experiment.program.server.sender.codec
-    counted, size = downlink(client, codec, shared, plan.federation.N), None
+def _mean(numbers: Sequence[float]) -> float:
+    """The mean; 0 where there are none."""
+    return statistics.mean(numbers) if numbers else 0
+
+
+def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
+    """The most bytes that the clients of an average round receive."""
+    plan = of_first_seed(experiment.plans)
+    shared = of_first_seed(experiment.shared)
+    client = experiment.client
+    codec = experiment.program.server.sender.codec
+    counted = downlink(client, codec, shared, plan.federation.N)
+
+    message_bytes = None
     if codec is not None:
-        size = (
-            counted.whole - counted.model + most_bytes(codec, travelling(client, shared["params"]))
-        )
-    return (
-        int(statistics.mean(int(counted.deliver(ids, size).sum()) for ids in cohorts))
-        if cohorts
-        else 0
-    )
+        encoded = most_bytes(codec, travelling(client, shared["params"]))
+        message_bytes = counted.whole - counted.model + encoded
+    received = [int(counted.deliver(work.ids, message_bytes).sum()) for work in rounds]
+    return int(_mean(received))
 
 
-def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
-    """Bytes by purpose (`tables` at the end, when those of training are free again), and bytes of one client's message.
+def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
+    """Bytes by purpose, and the bytes of one client's message.
 
-    What the process holds is measured when everything is built; what it will hold besides is counted from shapes, as the
-    build has done. So is what programs need while they run, unless that is much: then the compiler says it.
+    `tables` are held at the end, when the memory of training is free again.
+
+    What the process holds is measured once everything is built; what it will hold besides is
+    counted from shapes, as the build has done. So is what programs need while they run, unless that
+    is much: then the compiler says it.
     """
-    program, plan = experiment.program, next(iter(experiment.plans.values()))
-    held = run_footprint(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
-    programs = _programs(experiment, held.shapes)
-    resident = _resident()
-    process = max(resident + COMPILER, memory_peak())
-    temporary = max(
-        times * temporary_.counted(run, *shapes, donated=d) for times, run, shapes, d in programs
+    plan = of_first_seed(experiment.plans)
+    shared = of_first_seed(experiment.shared)
+    held = run_footprint(experiment.scenario, experiment.program, plan, shared)
+    calls = _program_calls(experiment, held.shapes)
+    process = max(_resident_bytes() + COMPILER_BYTES, memory_peak())
+
+    temporary_bytes = max(
+        call.at_once * temporary.counted(call.program, *call.shapes, donated=call.donated)
+        for call in calls
     )
-    if temporary > LITTLE * (process + sum(held.parts.values())):
-        temporary = max(
-            times * temporary_.measured(run, *shapes) for times, run, shapes, _ in programs
+    if temporary_bytes > SMALL_SHARE * (process + sum(held.parts.values())):
+        temporary_bytes = max(
+            call.at_once * temporary.measured(call.program, *call.shapes) for call in calls
         )
-        process = _resident()
-    return {"process": process, **held.parts, "temporary": temporary}, held.message
+        process = _resident_bytes()  # which has the compiled programs now
+    memory = {"process": process, **held.parts, "temporary": temporary_bytes}
+    return memory, held.message
 
 
-def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any, tuple, Any]]:
-    """The programs of a round: how many run at once, each, the shapes that it takes, and those whose memory it reuses."""
-    program, plan = experiment.program, next(iter(experiment.plans.values()))
-    programs, server, at, integer = program.server, s["server"], s["at"], Shape((), np.int32)
-    keys, bank = ((at.root,), at.round), (server.shared,) * program.room.versions
-    lent = LaneInputs(bank, s["seated"], s["queues"], s["slots"], s["data"], keys)
-    on_lanes = (lent, s["lane"], s["rows"], integer, integer, integer)
-    total, store, messages = s["total"], s["store"], s["messages"]
-    adding, lost = (total, messages, 0), (total,)
-    if programs.pipeline.folds:
-        adding, lost = (total, store, messages, at, 0), (total, store)
-    all_programs = [
-        (program.mesh.shards, program.mesh.train, on_lanes, (s["lane"], s["rows"])),
-        (1, programs.reduction.adding, adding, lost),
-        (1, programs.close, (total, store, s["slots"], at), store),
-    ]
-    for stacks in held_out(plan.federation, program.evaluators)[0].values():
-        all_programs.append(
-            (program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ())
-        )
+class _Call(NamedTuple):
+    """A program of a round, and the shapes that it is called with."""
+
+    at_once: int  # calls that run side by side
+    program: Any
+    shapes: tuple
+    donated: Any = ()  # those whose memory the results take
+
+
+def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
+    """The programs of a round; `shapes` by name, as `footprint` makes them."""
+    program = experiment.program
+    plan = of_first_seed(experiment.plans)
+    calls = [_training_call(experiment, shapes), *_server_calls(experiment, shapes)]
+
+    stacks_by_set, _, _ = held_out(plan.federation, program.evaluators)
+    for stacks in stacks_by_set.values():
+        arguments = (shapes["server"].shared, *shapes_of(stacks[0]))
+        calls.append(_Call(program.evaluators, program.evaluate, arguments))
+
     if program.probe is not None:
-        queues, slots, lane, rows = probe_pass(program, plan, server.shared).shapes
-        probing = (
-            LaneInputs(bank, (), queues, slots, s["data"], keys),
-            lane,
-            rows,
-            integer,
-            integer,
-            integer,
-        )
-        all_programs.append((program.probe.shards, program.probe.train, probing, (lane, rows)))
-    return all_programs
+        calls.append(_probe_call(experiment, shapes))
+    return calls
+
+
+def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
+    """The lanes' program."""
+    program = experiment.program
+    integer = Shape((), np.int32)
+    at = shapes["at"]
+    inputs = LaneInputs(
+        bank=_bank(experiment, shapes),
+        memory=shapes["seated"],
+        queues=shapes["queues"],
+        slots=shapes["slots"],
+        data=shapes["data"],
+        keys=((at.root,), at.round),
+    )
+    buffers = (shapes["lane"], shapes["rows"])
+    arguments = (inputs, *buffers, integer, integer, integer)
+    return _Call(program.mesh.shards, program.mesh.train, arguments, donated=buffers)
+
+
+def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
+    """The program of the pass at the global model."""
+    program = experiment.program
+    assert program.probe is not None
+    integer = Shape((), np.int32)
+    at = shapes["at"]
+    plan = of_first_seed(experiment.plans)
+    queues, slots, lane, rows = probe_pass(program, plan, shapes["server"].shared).shapes
+    inputs = LaneInputs(
+        bank=_bank(experiment, shapes),
+        memory=(),
+        queues=queues,
+        slots=slots,
+        data=shapes["data"],
+        keys=((at.root,), at.round),
+    )
+    arguments = (inputs, lane, rows, integer, integer, integer)
+    return _Call(program.probe.shards, program.probe.train, arguments, donated=(lane, rows))
+
+
+def _bank(experiment: Experiment, shapes: dict[str, Any]) -> tuple:
+    """Start models of the lanes."""
+    return (shapes["server"].shared,) * experiment.program.room.versions
+
+
+def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
+    """The programs that reduce a round's messages and step."""
+    server = experiment.program.server
+    at = shapes["at"]
+    store = shapes["store"]
+    total = shapes["total"]
+    messages = shapes["messages"]
+    adding = _Call(1, server.reduction.adding, (total, messages, 0), donated=(total,))
+    if server.pipeline.folds:
+        arguments = (total, store, messages, at, 0)
+        adding = _Call(1, server.reduction.adding, arguments, donated=(total, store))
+    closing = _Call(1, server.close, (total, store, shapes["slots"], at), donated=store)
+    return [adding, closing]
 
 
 def one_batch(experiment: Experiment) -> dict[str, float]:
-    """One client's first batch through all of its hooks, as one program: an error in a model, a loss or a client method
-    shows where it is, as it would when the run traces it.
+    """Pass one client's first batch through all of its hooks, as one program.
+
+    An error in a model, a loss or a client method shows where it is, as it would when a run traces
+    it.
 
     Returns:
-      `loss` of the start model on the batch, and `largest_gradient` and `largest_update`, by magnitude of their entries.
+      `loss` of the start model on the batch, and `largest_gradient` and `largest_update`, the
+      largest magnitudes among their entries.
     """
-    program, plan, client = (
-        experiment.program,
-        next(iter(experiment.plans.values())),
-        experiment.client,
+    program = experiment.program
+    plan = of_first_seed(experiment.plans)
+    client = experiment.client
+    shared = of_first_seed(experiment.shared)
+    task = program.task
+    number = program.dtype.type
+
+    id = int(plan.eligible[0])
+    lr = number(plan.local.lr(1))
+    client_work = Work(
+        id=jnp.int32(id),
+        samples=number(plan.sizes[id]),
+        steps=jnp.int32(1),
+        lr=lr,
+        lr_sum=lr,
+        labels=plan.labels[id].astype(program.dtype),
+        malicious=plan.malicious[id],
     )
-    shared, f, task = next(iter(experiment.shared.values())), plan.federation, program.task
-    id, number = int(plan.eligible[0]), program.dtype.type
-    index, valid = plan.batches(1, id)
-    mask, lr = np.arange(index.shape[1]) < valid[0], number(plan.local.lr(1))
-    labels, samples, malicious = (
-        plan.labels[id].astype(program.dtype),
-        number(plan.sizes[id]),
-        plan.malicious[id],
-    )
-    about = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels, malicious)
 
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(shared, work, x, y, mask, key):
@@ -171,71 +252,123 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         variables, local = client.start(task, shared, row, work)
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
         params, local = client.step(task, gradient, variables["params"], local, shared, work)
-        message = client.finish(task, shared, {"params": params, "stats": stats}, local, row, work)
+        trained = {"params": params, "stats": stats}
+        message = client.finish(task, shared, trained, local, row, work)
         return loss, _largest(gradient), _largest(message.delta)
 
-    values = step(shared, about, f.train.x[index[0]], f.train.y[index[0]], mask, jax.random.key(0))
-    return dict(
-        zip(("loss", "largest_gradient", "largest_update"), map(float, values), strict=True)
-    )
+    index, valid = plan.batches(1, id)  # [T, B], [T]
+    mask = np.arange(index.shape[1]) < valid[0]  # [B]
+    train = plan.federation.train
+    x = train.x[index[0]]
+    y = train.y[index[0]]
+    loss, gradient, update = step(shared, client_work, x, y, mask, jax.random.key(0))
+    return {
+        "loss": float(loss),
+        "largest_gradient": float(gradient),
+        "largest_update": float(update),
+    }
 
 
 def _largest(values: Any) -> Any:
-    return functools.reduce(
-        jnp.maximum, [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size], 0.0
-    )
+    """The largest magnitude in a tree."""
+    magnitudes = [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size]
+    return functools.reduce(jnp.maximum, magnitudes, 0.0)
 
 
 def stacking(experiment: Experiment) -> list[str]:
-    """Links that must see all messages of a round at once, as `server[0] krum`: they hold the whole stack in memory."""
+    """Return the links that hold the whole stack of a round in memory, as `server[0] krum`."""
     links = []
     for path, section in links_of(experiment.scenario.spec):
-        made = factory_of(section)() if section.family != "optimizer" else None
-        by_row = (
-            made is None
-            or isinstance(made, RowStage)
-            or (isinstance(made, Rule) and made.fold is not None)
-        )
-        links += [] if by_row else [f"{dotted(path)} {section.kind}"]
+        if section.family == "optimizer":
+            continue
+        made = factory_of(section)()
+        is_sum = isinstance(made, Rule) and made.fold is not None
+        if not is_sum and not isinstance(made, RowStage):
+            links.append(f"{dotted(path)} {section.kind}")
     return links
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """What a user may not have meant."""
-    spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
-    sizes, lines = plan.sizes, []
-    if empty := int((sizes == 0).sum()):
-        lines.append(f"{empty} of {len(sizes)} clients hold no samples and never take part")
-    if spec.client.batch != "full" and (
-        small := int(((sizes < spec.client.batch) & (sizes > 0)).sum())
-    ):
-        lines.append(
-            f"{small} of {len(sizes)} clients hold fewer samples than client.batch = {spec.client.batch}"
-        )
-    attacks = [section.kind for section in spec.wire if section.family == "attack"]
-    if attacks and not plan.malicious.any():
-        lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
-    if spec.data.attack and not plan.malicious.any():
-        lines.append(
-            f"data.attack has {spec.data.attack[0].kind}, and no client is malicious; set fleet.malicious"
-        )
-    if spec.broadcast and (kind := spec.broadcast[0].kind) in PARTIAL:
-        text = f"broadcast has {kind}, and clients train from what is left of the model"
-        lines.append(f"{text}; ef21(codec: {kind}) sends them differences")
-    idle = plan.malicious.any() and not attacks and not spec.data.attack
-    if idle and own_file(spec.client) is None:  # a client method may read it
-        text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
-        lines.append(f"{text}: malicious clients behave like all others")
-    if experiment.client.personal is not None and not len(plan.federation.test_holders.indices):
-        text = (
-            f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
-        )
-        lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
-    return lines + data_warnings(experiment.scenario, plan.federation)
+    """Return what a user may not have meant: a line for each."""
+    plan = of_first_seed(experiment.plans)
+    spec = experiment.scenario.spec
+    return [
+        *_notes_on_sizes(spec, plan.sizes),
+        *_notes_on_attacks(spec, plan),
+        *_notes_on_broadcast(spec),
+        *_notes_on_malicious_clients(spec, plan),
+        *_notes_on_personal_models(experiment, plan),
+        *data_warnings(experiment.scenario, plan.federation),
+    ]
 
 
-def _resident() -> int:
-    """Bytes that this process holds now, without what the compiler left behind for others to use."""
+def _notes_on_sizes(spec: Any, sizes: np.ndarray) -> list[str]:
+    """Clients without samples, and clients that cannot fill a batch."""
+    lines = []
+    clients = len(sizes)
+    empty = int((sizes == 0).sum())
+    if empty:
+        lines.append(f"{empty} of {clients} clients hold no samples and never take part")
+
+    batch = spec.client.batch
+    if batch != "full":
+        small = int(((sizes < batch) & (sizes > 0)).sum())
+        if small:
+            text = f"{small} of {clients} clients hold fewer samples"
+            lines.append(f"{text} than client.batch = {batch}")
+    return lines
+
+
+def _attacks_on_wire(spec: Any) -> list[str]:
+    """The kinds of the attacks on messages."""
+    return [section.kind for section in spec.wire if section.family == "attack"]
+
+
+def _notes_on_attacks(spec: Any, plan: Plan) -> list[str]:
+    """Attacks without malicious clients."""
+    if plan.malicious.any():
+        return []
+    lines = []
+    remedy = "and no client is malicious; set fleet.malicious"
+    on_wire = _attacks_on_wire(spec)
+    if on_wire:
+        lines.append(f"wire has {on_wire[0]}, {remedy}")
+    if spec.data.attack:
+        lines.append(f"data.attack has {spec.data.attack[0].kind}, {remedy}")
+    return lines
+
+
+def _notes_on_broadcast(spec: Any) -> list[str]:
+    """A broadcast that drops most of the model."""
+    if not spec.broadcast or spec.broadcast[0].kind not in PARTIAL_CODECS:
+        return []
+    kind = spec.broadcast[0].kind
+    text = f"broadcast has {kind}, and clients train from what is left of the model"
+    return [f"{text}; ef21(codec: {kind}) sends them differences"]
+
+
+def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:
+    """Malicious clients without an attack; a user's client method may read who is malicious."""
+    has_attack = bool(_attacks_on_wire(spec) or spec.data.attack)
+    if not plan.malicious.any() or has_attack or user_file(spec.client) is not None:
+        return []
+    text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
+    return [f"{text}: malicious clients behave like all others"]
+
+
+def _notes_on_personal_models(experiment: Experiment, plan: Plan) -> list[str]:
+    """Personal models that nobody scores."""
+    has_own_tests = len(plan.federation.test_holders.indices) > 0
+    if experiment.client.personal is None or has_own_tests:
+        return []
+    text = f"{experiment.scenario.spec.client.kind} has personal models"
+    reason = "no client keeps samples to score them on"
+    remedy = "set data.client_test for personal_accuracy in clients.csv"
+    return [f"{text}, and {reason}; {remedy}"]
+
+
+def _resident_bytes() -> int:
+    """Bytes that this process holds now, without memory that the compiler has freed."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc
     if trim is not None:
         gc.collect()

@@ -1,14 +1,14 @@
-"""Links that fedsim did not bring: their hooks are checked by shapes before anything is trained."""
+"""Links of the user's: their hooks are checked by shapes before anything is trained."""
 
 import contextlib
 import inspect
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from fedsim.assemble.links import factory_of
+from fedsim.assemble.links import Link, factory_of
 from fedsim.assemble.programs import HashableSection, Training
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import (
@@ -42,23 +42,36 @@ from fedsim.types import (
 )
 
 Shape: Any = jax.ShapeDtypeStruct
-SOUND: set[Hashable] = (
-    set()
-)  # checks that were passed: a comparison has many cells with the same links
-NOUNS = {
+
+# Checks that were passed: many cells of a comparison have the same links.
+PASSED: set[Hashable] = set()
+
+# family -> what its factories return, and the name of that in `fedsim`
+RETURNED = {
     "client": (Client, "types.Client"),
     "cohort": (Cohort, "fleet.selection.Cohort"),
     "skew": (Skew, "data.Skew"),
     "data_attack": (Poison, "data.Poison"),
     "timetable": (Timetable, "fleet.Timetable"),
-}  # what factories make, and its name
-MOST_ROWS = (
-    1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
-)
+}
+
+# Rows of the stack that a rule is traced on: one that loops over its rows takes long for more.
+MAX_ROWS = 1000
 
 
-def own_file(section: Any) -> str | None:
-    """The file that defines a section's kind; None for the kinds of fedsim."""
+class StackShapes(NamedTuple):
+    """Shapes of what links of `wire` and `server` work on."""
+
+    updates: Updates  # of a stack [K, ...]
+    context: Context
+    present: Any  # of the mask of all clients [N]
+
+
+def user_file(section: Any) -> str | None:
+    """Return the file that defines a section's kind; None for the kinds of fedsim.
+
+    It is empty for a user's kind whose file is unknown.
+    """
     factory = inspect.unwrap(FAMILIES[section.family][section.kind])
     if factory.__module__.startswith("fedsim."):
         return None
@@ -67,13 +80,17 @@ def own_file(section: Any) -> str | None:
 
 @contextlib.contextmanager
 def located_hooks(scenario: Scenario, path: Path, section: Any) -> Iterator[str | None]:
-    """Yields `own_file(section)`; where there is one, whatever goes wrong inside is a line with place, file and line.
+    """Report what goes wrong inside a user's kind as a line with path, file and line.
+
+    Yields:
+      `user_file(section)`.
 
     Raises:
       ScenarioError: for hooks that return something else than their callers take.
       HookError: for hooks that fail.
     """
-    if (file := own_file(section)) is None:
+    file = user_file(section)
+    if file is None:
         yield None
         return
     try:
@@ -84,59 +101,64 @@ def located_hooks(scenario: Scenario, path: Path, section: Any) -> Iterator[str 
 
 
 def hook_error(scenario: Scenario, path: Path, name: str, error: ContractError) -> ScenarioError:
-    """A broken contract at its place, as `server[0] midrange: returned ...`; that of a hook that failed has its traceback."""
-    where = " ".join(part for part in (dotted(path), name) if part)
+    """Return a broken contract as an error at its path, `server[0] midrange: returned ...`.
+
+    The error of a hook that failed has the hook's traceback.
+    """
+    where = f"{dotted(path)} {name}".strip()
     problem = problem_at(scenario.document, path, "")._replace(where=where, what=str(error))
-    if not error.raised or error.__cause__ is None:
-        return ScenarioError([problem], scenario.document.file)
-    return HookError([problem], scenario.document.file).with_traceback(
-        error.__cause__.__traceback__
-    )
+    file = scenario.document.file
+    if error.raised and error.__cause__ is not None:
+        return HookError([problem], file).with_traceback(error.__cause__.__traceback__)
+    return ScenarioError([problem], file)
 
 
 def make_link(
     scenario: Scenario, path: Path, section: Any, file: Mapping[str, str] | None = None
 ) -> Any:
-    """What the factory of a section makes.
+    """Return what the factory of a section makes.
 
     Args:
-      scenario: whose document knows its place.
-      path: of the section.
+      scenario: whose document knows the section's place in the file.
+      path: the section's path.
       section: whose keys are the factory's arguments.
-      file: key of the section -> where the file lies that it names.
+      file: `{"path": PATH}`, where the section names a file.
 
     Raises:
-      LinkError: for hyper-parameters that it refuses.
-      ScenarioError: for one that fedsim did not bring and that makes something else.
+      LinkError: for hyper-parameters that the factory refuses.
+      ScenarioError: for a user's factory that returns something else.
     """
     with located_hooks(scenario, path, section) as source:
         made = factory_of(section)(**(file or {}))
-        noun, name = NOUNS.get(section.family, (object, ""))
-        if source is not None and not isinstance(made, noun):
-            raise ContractError(f"made {type(made).__name__}, needed is a fedsim.{name}")
+        expected, name = RETURNED.get(section.family, (object, ""))
+        if source is not None and not isinstance(made, expected):
+            raise ContractError(f"returned {type(made).__name__}; expected a fedsim.{name}")
         return made
 
 
-def check_link(
-    scenario: Scenario, path: Path, section: Any, made: Any, shapes: tuple, types: bool = True
-) -> None:
-    """A link of `wire` or `server` that fedsim did not bring keeps its contract.
+def check_link(scenario: Scenario, link: Link, shapes: StackShapes, types: bool = True) -> None:
+    """Check that a user's link of `broadcast`, `wire` or `server` keeps its contract.
+
+    Optimisers are left to optax.
 
     Args:
-      scenario: whose document knows its place.
-      path: of the link.
-      section: of the link.
-      made: what its factory made; optimisers are optax's affair.
-      shapes: as `line_shapes` makes them.
+      scenario: whose document knows the link's place in the file.
+      link: the link.
+      shapes: as `stack_shapes` makes them.
       types: whether a rule must keep the dtype.
 
     Raises:
       ScenarioError: where it does not.
     """
     updates, context, present = shapes
-    with located_hooks(scenario, path, section) as file:
-        if file is None or (key := _key(section, types, shapes)) in SOUND:
+    made = link.made
+    with located_hooks(scenario, link.path, link.section) as file:
+        if file is None:
             return
+        key = _key(link.section, types, shapes)
+        if key in PASSED:
+            return
+
         if isinstance(made, Rule):
             check_rule(made, updates, context, present, file, types)
         elif isinstance(made, Codec):
@@ -145,30 +167,39 @@ def check_link(
             check_aggregate_stage(made, updates, context, present, file)
         elif isinstance(made, Stage | RowStage | Aim):
             check_stage(made, updates, context, present, file)
-        SOUND.add(key)
+        PASSED.add(key)
 
 
 def check_training(
     scenario: Scenario, trained: Training, shared: Any, federation: Federation, local: Local
 ) -> None:
-    """A client method that fedsim did not bring keeps its contract on a batch.
+    """Check that a user's client method keeps its contract on a batch.
 
     Raises:
       ScenarioError: where it does not.
     """
-    with located_hooks(scenario, ("client",), scenario.spec.client) as file:
-        batch, work = training_shapes(scenario, trained, federation, local.widest(federation.sizes))
-        if (
-            file is None
-            or (key := _key(scenario.spec.client, trained.task, (shared, batch, work))) in SOUND
-        ):
+    section = scenario.spec.client
+    with located_hooks(scenario, ("client",), section) as file:
+        rows = local.widest(federation.sizes)
+        batch, work = training_shapes(scenario, trained, federation, rows)
+        if file is None:
+            return
+        key = _key(section, trained.task, (shared, batch, work))
+        if key in PASSED:
             return
         check_client(trained.client, trained.task, shared, batch, work, file)
-        SOUND.add(key)
+        PASSED.add(key)
+
+
+def _key(section: Any, about: Any, shapes: Any) -> Hashable:
+    """Everything that a check depends on."""
+    leaves, structure = jax.tree.flatten(shapes)
+    leaf_types = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    return (HashableSection(section), about, structure, leaf_types)
 
 
 def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
-    """Shapes of what travels of the start variables: of all of them, or of those that the client method shares.
+    """Return the shapes of the start variables that travel: those that the client method shares.
 
     Raises:
       ScenarioError: for a choice that the model's leaves do not allow.
@@ -185,82 +216,104 @@ def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
 
 
 def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Federation) -> None:
-    """An augmentation makes an image of an image.
+    """Check that an augmentation makes an image of an image.
 
     Raises:
-      ScenarioError: for samples that are no images, and for one that gives something else, or refuses them.
+      ScenarioError: for samples that are not images, and for an augmentation that returns something
+        else, or refuses them.
     """
-    f, path = federation, ("data", "augment", i)
-    shape = f.train.x.shape[1:]
-    if len(shape) not in (2, 3) or f.vocabulary:
-        features = "are tokens" if f.vocabulary else f"have shape {shape}"
-        text = f"{section.kind} is for images [height, width, channels], and these samples {features}; take it out"
-        raise scenario.error(path, text)
+    path = ("data", "augment", i)
+    shape = federation.train.x.shape[1:]
+    if federation.vocabulary or len(shape) not in (2, 3):
+        features = "are tokens" if federation.vocabulary else f"have shape {shape}"
+        text = f"{section.kind} is for images [height, width, channels]"
+        raise scenario.error(path, f"{text}, and these samples {features}; remove it")
+
     change = make_link(scenario, path, section)
+    image = Shape(shape, federation.train.x.dtype)
+    key = jax.eval_shape(jax.random.key, 0)
     try:
         with located_hooks(scenario, path, section):
-            image = Shape(shape, f.train.x.dtype)
-            require_like(
-                jax.eval_shape(change, jax.eval_shape(jax.random.key, 0), image), image, "the image"
-            )
+            require_like(jax.eval_shape(change, key, image), image, "the image")
     except ScenarioError:
         raise
     except ValueError as error:
         raise scenario.error(path, f"{section.kind}: {error}") from None
 
 
-def _key(section: Any, about: Any, shapes: Any) -> Hashable:
-    """Everything that a check depends on."""
-    leaves, structure = jax.tree.flatten(shapes)
-    return (
-        HashableSection(section),
-        about,
-        structure,
-        tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves),
-    )
-
-
 def training_shapes(
     scenario: Scenario, trained: Training, federation: Federation, rows: int
 ) -> tuple[Batch, Work]:
-    """Shapes of a batch of so many rows, and of what a client knows about its work."""
-    f, number, count = (
-        federation,
-        Shape((), np.dtype(scenario.spec.numerics.dtype)),
-        Shape((), np.int32),
+    """Return the shapes of a batch, and of what a client knows about its work.
+
+    Args:
+      scenario: as read.
+      trained: how clients train.
+      federation: whose samples have the shape of all.
+      rows: rows of the batch.
+    """
+    x = federation.train.x
+    y = federation.train.y
+    integer = Shape((), np.int32)
+    number = Shape((), np.dtype(scenario.spec.numerics.dtype))
+    classes = federation.classes if "labels" in trained.client.needs else 0
+
+    batch = Batch(
+        x=Shape((rows, *x.shape[1:]), x.dtype),
+        y=Shape((rows, *y.shape[1:]), y.dtype),
+        mask=Shape((rows,), np.bool_),
+        key=jax.eval_shape(jax.random.key, 0),
+        step=integer,
     )
-    x, y = (Shape((rows, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
-    key = jax.eval_shape(jax.random.key, 0)
-    labels = Shape((f.classes if "labels" in trained.client.needs else 0,), number.dtype)
-    batch = Batch(x=x, y=y, mask=Shape((rows,), np.bool_), key=key, step=count)
-    flag = Shape((), np.bool_)
-    return batch, Work(
-        count, samples=number, steps=count, lr=number, lr_sum=number, labels=labels, malicious=flag
+    work = Work(
+        id=integer,
+        samples=number,
+        steps=integer,
+        lr=number,
+        lr_sum=number,
+        labels=Shape((classes,), number.dtype),
+        malicious=Shape((), np.bool_),
     )
+    return batch, work
 
 
-def line_shapes(
-    scenario: Scenario, trained: Training, shared: Any, K: int, N: int
-) -> tuple[Updates, Context, Any]:
-    """Shapes of a stack of K messages, of what wire and server may know about it, and of the mask of all clients."""
-    K, dtype = min(K, MOST_ROWS), np.dtype(scenario.spec.numerics.dtype)
-    number, numbers = Shape((), dtype), Shape((K,), dtype)
+def stack_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: int) -> StackShapes:
+    """Return the shapes of a stack of K messages, of the context and of the mask of all clients.
+
+    Args:
+      scenario: as read.
+      trained: how clients train.
+      shared: shapes of the variables that travel.
+      K: messages, of which at most MAX_ROWS are used.
+      N: clients.
+    """
+    K = min(K, MAX_ROWS)
+    dtype = np.dtype(scenario.spec.numerics.dtype)
+    number = Shape((), dtype)
+    numbers = Shape((K,), dtype)
+    integers = Shape((K,), np.int32)
+    flags = Shape((K,), np.bool_)
+
+    def stacked(tree):  # [...] -> [K, ...]
+        return jax.tree.map(lambda leaf: Shape((K, *leaf.shape), leaf.dtype), tree)
+
+    # Entries of `aux` that clients send; a reducer makes the others out of what the rule returns.
     reduced = [name for name, how in trained.client.reduce.items() if not callable(how)]
-    sent = {name: shared["aux"][name] for name in reduced if name in shared["aux"]}
-    stacked = lambda tree: jax.tree.map(lambda leaf: Shape((K, *leaf.shape), leaf.dtype), tree)
+    aux = {name: shared["aux"][name] for name in reduced if name in shared["aux"]}
+
     updates = Updates(
         delta=stacked(shared["params"]),
         stats=stacked(shared["stats"]),
-        aux=stacked(sent),
-        arrived=Shape((K,), np.bool_),
+        aux=stacked(aux),
+        arrived=flags,
         samples=numbers,
         count=numbers,
         loss=numbers,
         steps=numbers,
         effort=numbers,
         memory=(),
-        bytes=Shape((K,), np.int32),
-        age=Shape((K,), np.int32),
+        bytes=integers,
+        age=integers,
     )
     context = Context(
         key=jax.eval_shape(jax.random.key, 0),
@@ -268,11 +321,11 @@ def line_shapes(
         N=number,
         lr=number,
         shared=shared,
-        ids=Shape((K,), np.int32),
-        malicious=Shape((K,), np.bool_),
+        ids=integers,
+        malicious=flags,
         samples=number,
         expected=number,
         expected_samples=number,
         share=numbers,
     )
-    return updates, context, Shape((N,), np.bool_)
+    return StackShapes(updates, context, present=Shape((N,), np.bool_))

@@ -12,22 +12,32 @@ from fedsim.compose import FAMILIES, scheduled
 from fedsim.compose.shapes import ContractError
 from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
 from fedsim.scenario.order import index_of_rule
+from fedsim.scenario.reader import Path
 from fedsim.scenario.sections import sections_within
 from fedsim.types import AggregateStage, RowStage, Rule, Stage
 
 
-def factory_of(section: Any) -> Callable:
-    """A section's factory with its own hyper-parameters filled in (those of the section's common
-    part left out).
+class Link(NamedTuple):
+    """A link of a scenario."""
 
-    What it raises against them is a `LinkError`; errors of samples stay what they are.
+    path: Path  # of its section
+    section: Any
+    made: Any  # what its factory returned; `problems.UNKNOWN` where it was refused
+
+
+def factory_of(section: Any) -> Callable:
+    """Return a section's factory with its hyper-parameters filled in.
+
+    Keys that the factory has no parameter for, which all sections of the family share, are left
+    out. What the factory raises against its hyper-parameters becomes a `LinkError`; errors about
+    samples stay what they are.
     """
     factory = FAMILIES[section.family][section.kind]
-    names = [n for n in inspect.signature(factory).parameters if n in type(section).model_fields]
-    values = {name: _made(getattr(section, name)) for name in names}
-    filled = partial(factory, **values)
-    if isinstance(rate := values.pop("lr", None), BaseModel):  # an optimizer's, by a schedule
-        filled = lambda: scheduled(partial(inspect.unwrap(factory), **values), factory_of(rate)())
+    values = _hyper_parameters(factory, section)
+    if isinstance(values.get("lr"), BaseModel):
+        filled = partial(_scheduled_optimizer, factory, values)
+    else:
+        filled = partial(factory, **values)
 
     @functools.wraps(factory)
     def make(*arguments: Any, **options: Any) -> Any:
@@ -36,38 +46,63 @@ def factory_of(section: Any) -> Callable:
         except (DataError, PartitionError, ContractError):
             raise
         except MemoryError as error:
-            text = (
-                str(error)
-                if isinstance(error, TooLarge)
-                else f"needs more memory than there is ({error})"
-            )
-            raise LinkError(f"{text}; make it smaller", section, large=True) from error
+            text = f"{_memory_problem(error)}; make it smaller"
+            raise LinkError(text, section, large=True) from error
         except (ValueError, ArithmeticError) as error:
-            lines = str(error).strip("'\" \n").splitlines() or [type(error).__name__]
-            raise LinkError(f"{section.kind}: {lines[0]}", section) from error
+            raise LinkError(f"{section.kind}: {_first_line(error)}", section) from error
 
     return make
 
 
-def _made(value: Any) -> Any:
-    """A codec that another one is made of, from its section; anything else as it is."""
-    return factory_of(value)() if getattr(value, "family", "") == "codec" else value
+def _hyper_parameters(factory: Callable, section: Any) -> dict[str, Any]:
+    """The keys of a section that are parameters of its factory; a codec's section as a codec."""
+    values = {}
+    for name in inspect.signature(factory).parameters:
+        if name not in type(section).model_fields:
+            continue
+        value = getattr(section, name)
+        is_codec = getattr(value, "family", "") == "codec"
+        values[name] = factory_of(value)() if is_codec else value
+    return values
+
+
+def _scheduled_optimizer(factory: Callable, values: dict[str, Any]) -> Any:
+    """An optimizer whose learning rate follows the schedule that its key `lr` describes."""
+    others = {name: value for name, value in values.items() if name != "lr"}
+    optimizer = partial(inspect.unwrap(factory), **others)
+    return scheduled(optimizer, factory_of(values["lr"])())
+
+
+def _memory_problem(error: MemoryError) -> str:
+    if isinstance(error, TooLarge):
+        return str(error)
+    return f"needs more memory than there is ({error})"
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of an error's text, without quotes; its type where it has none."""
+    lines = str(error).strip("'\" \n").splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def located(scenario: Any, error: LinkError) -> ScenarioError:
-    """A refusal with its place in the scenario."""
+    """Return the refusal of a link as an error at the path of its section."""
+    path: Path = ()
+    for section_path, section in sections_within(scenario.spec):
+        if section is error.section:
+            path = section_path
+            break
+
     refusal = scenario.too_large if error.large else scenario.error
-    path = next(
-        (path for path, other in sections_within(scenario.spec) if other is error.section), ()
-    )
     located_error = refusal(path, str(error))
     located_error.__cause__ = error
     return located_error
 
 
 def locate_link_errors(make: Callable) -> Callable:
-    """Decorator for functions of a scenario: a `LinkError` becomes a `ScenarioError` with the place
-    of its section.
+    """Decorator for functions of a scenario: their `LinkError`s become `ScenarioError`s.
+
+    The error has the path of the section that was refused.
     """
 
     @functools.wraps(make)
@@ -86,20 +121,27 @@ class ServerLinks(NamedTuple):
     stages: list[Stage | RowStage]
     rule: Rule
     steps: list[AggregateStage]  # between rule and optimisers
-    tail: list[Any]  # optimisers
+    optimisers: list[Any]
 
     @staticmethod
-    def of(made: Sequence[Any], at: int) -> "ServerLinks":
-        """Links in their order, whose rule is number `at`."""
-        steps = [link for link in made[at + 1 :] if isinstance(link, AggregateStage)]
-        return ServerLinks(list(made[:at]), made[at], steps, list(made[at + 1 + len(steps) :]))
+    def of(made: Sequence[Any], rule_index: int) -> "ServerLinks":
+        """Split what the factories made, in the order of the list, at its rule."""
+        behind = made[rule_index + 1 :]
+        steps = [link for link in behind if isinstance(link, AggregateStage)]
+        return ServerLinks(
+            stages=list(made[:rule_index]),
+            rule=made[rule_index],
+            steps=steps,
+            optimisers=list(behind[len(steps) :]),
+        )
 
 
 def server_of(sections: Sequence[Any]) -> ServerLinks:
-    """A server list: stages, exactly one rule, steps on the aggregate, optimisers.
+    """Make a server list: stages, exactly one rule, steps on the aggregate, optimisers.
 
     Raises:
       OrderError: for any other order.
     """
-    at = index_of_rule(sections)
-    return ServerLinks.of([factory_of(section)() for section in sections], at)
+    rule_index = index_of_rule(sections)
+    made = [factory_of(section)() for section in sections]
+    return ServerLinks.of(made, rule_index)

@@ -1,7 +1,6 @@
-"""Clients as machines, from the section `fleet` of a scenario."""
+"""The clients' devices and the cohort, from the sections `fleet` and `cohort` of a scenario."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,59 +8,77 @@ import numpy as np
 from fedsim.assemble.data_files import path_of, resolved_file, section_at
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import factory_of
+from fedsim.assemble.problems import Findings
 from fedsim.errors import DataError
 from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
 from fedsim.scenario.named_files import COHORT, FLEET, SectionKey
-from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
 from fedsim.sources.faults import LISTED
 from fedsim.sources.traces import participations_of
 
 
 def fleet_of(scenario: Scenario) -> Fleet:
-    """The machines of all seeds; factories that refuse their arguments raise a LinkError."""
+    """Return the fleet of all seeds.
+
+    Raises:
+      LinkError: for hyper-parameters that a factory refuses.
+      DataError: for a file of traces that cannot be used.
+    """
     section = scenario.spec.fleet
-    parts = [(place, part) for place in FLEET if (part := section_at(scenario, place))]
-    made = {place[-1]: _part(scenario, place, part) for place, part in parts}
-    shares = section.dropout
-    dropout = (
-        Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
-    )
-    slow = section.stragglers
+    kinds = {}  # speed, links and availability, where the section has them
+    for key in FLEET:
+        if section_at(scenario, key):
+            kinds[key[-1]] = _made(scenario, key)
+
+    dropout = section.dropout
+    if isinstance(dropout, float):
+        dropout = Dropout(during=dropout)
+    else:
+        dropout = Dropout(**dropout.model_dump())
+
+    stragglers = Stragglers()
+    if section.stragglers is not None:
+        drops_late_work = section.stragglers.work == "drop"
+        stragglers = Stragglers(section.stragglers.share, drops_late_work)
+
+    # With over-selection, a round ends once the cohort's nominal size has reported.
+    nominal_size = None
+    if section.over_select > 1:
+        nominal_size = getattr(scenario.spec.cohort, "size", None)
+
     return Fleet(
-        **made,
+        **kinds,
         dropout=dropout,
-        stragglers=Stragglers() if slow is None else Stragglers(slow.share, slow.work == "drop"),
+        stragglers=stragglers,
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
-        keep=getattr(scenario.spec.cohort, "size", None) if section.over_select > 1 else None,
+        keep=nominal_size,
     )
 
 
-def _part(scenario: Scenario, place: SectionKey, section: Any) -> Any:
-    """Speeds, links or availability, from the section at a place."""
+def _made(scenario: Scenario, key: SectionKey) -> Any:
+    """What the factory of the section at a path makes, with the file that the section names."""
     try:
-        return factory_of(section)(**path_of(scenario, place))
+        return factory_of(section_at(scenario, key))(**path_of(scenario, key))
     except DataError as error:
-        error.section = place
+        error.section = key
         raise
 
 
 def resolved_fleet(scenario: Scenario) -> Any:
-    """The section `fleet` as it was understood: where its traces lie, and their hashes."""
-    files = {place[-1]: resolved_file(scenario, place) for place in FLEET}
+    """Return the section `fleet` with the paths and hashes of its trace files written out."""
     fleet = scenario.spec.fleet
-    return fleet.model_copy(
-        update={
-            key: getattr(fleet, key).model_copy(update=known)
-            for key, known in files.items()
-            if known
-        }
-    )
+    sections = {}
+    for key in FLEET:
+        name = key[-1]
+        file = resolved_file(scenario, key)
+        if file:
+            sections[name] = getattr(fleet, name).model_copy(update=file)
+    return fleet.model_copy(update=sections)
 
 
 def cohort_of(scenario: Scenario) -> Cohort:
-    """Who takes part in a round; one that is listed in a file is read from there.
+    """Return who takes part in a round; a listed cohort may be read from a file.
 
     Raises:
       LinkError: for hyper-parameters that the factory refuses.
@@ -75,70 +92,89 @@ def cohort_of(scenario: Scenario) -> Cohort:
 
 
 def resolved_cohort(scenario: Scenario) -> Any:
-    """The section `cohort` as it was understood: where its file lies, and its hash."""
+    """Return the section `cohort` with the path and the hash of its file written out."""
     return scenario.spec.cohort.model_copy(update=resolved_file(scenario, COHORT))
 
 
 def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
-    """Refuse clients in a file of cohorts that are not there.
+    """Refuse a file of cohorts that lists clients that do not exist.
 
     Raises:
       DataError: naming file and lines.
     """
-    if scenario.spec.cohort.kind != "listed" or not any(client >= N for client in cohort.names):
+    section = scenario.spec.cohort
+    if section.kind != "listed" or not any(client >= N for client in cohort.names):
         return
     file = path_of(scenario, COHORT)
     if not file:
         return
-    rows = participations_of(file["path"], scenario.spec.cohort.sha256)
+
+    rows = participations_of(file["path"], section.sha256)
     beyond = np.flatnonzero(rows.client >= N)
-    lines = [
-        f"line {rows.lines[i]}: there is no client {rows.client[i]}; clients are 0 to {N - 1}"
-        for i in beyond[:LISTED]
-    ]
-    more = [f"and {len(beyond) - LISTED:,} more problems"] if len(beyond) > LISTED else []
-    error = DataError(*lines, *more).within(file["path"])
+    lines = []
+    for i in beyond[:LISTED]:
+        text = f"there is no client {rows.client[i]} (clients are 0 to {N - 1})"
+        lines.append(f"line {rows.lines[i]}: {text}")
+    if len(beyond) > LISTED:
+        lines.append(f"and {len(beyond) - LISTED:,} more problems")
+
+    error = DataError(*lines).within(file["path"])
     error.section = COHORT
     raise error
 
 
 def drawn_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Cohort:
-    """The cohort that is drawn, larger than the one that is kept where a scenario selects more; the size stays nominal."""
-    section, factor = scenario.spec.cohort, scenario.spec.fleet.over_select
+    """Return the cohort that is drawn, which is larger where a scenario selects more clients.
+
+    Args:
+      scenario: as read.
+      cohort: the cohort whose messages count; its size stays the nominal one.
+      eligible: clients that can be drawn.
+    """
+    section = scenario.spec.cohort
+    factor = scenario.spec.fleet.over_select
     if factor == 1:
         return cohort
-    size = min(math.ceil(section.size * factor - 1e-9), eligible)
-    larger = {"size": size} | (
-        {"candidates": max(section.candidates, size)} if hasattr(section, "candidates") else {}
-    )
-    return factory_of(section.model_copy(update=larger))()._replace(
-        nominal=cohort.nominal, share=None
-    )
+
+    tolerance = 1e-9  # 1.1 · 70 is 77.00000000000001
+    size = min(math.ceil(section.size * factor - tolerance), eligible)
+    enlarged = {"size": size}
+    if hasattr(section, "candidates"):
+        enlarged["candidates"] = max(section.candidates, size)
+    drawn: Cohort = factory_of(section.model_copy(update=enlarged))()
+    return drawn._replace(nominal=cohort.nominal, share=None)
 
 
-def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+def idle_fleet_keys(scenario: Scenario) -> Findings:
     """Keys of a fleet that would change nothing, or cannot be followed."""
-    spec, fleet = scenario.spec, scenario.spec.fleet
+    spec = scenario.spec
+    fleet = spec.fleet
     if fleet.over_select > 1 and not isinstance(getattr(spec.cohort, "size", None), int):
-        text = f"{spec.cohort.kind} has no size to end a round at; take the cohort uniform, or take it out"
-        yield ("fleet", "over_select"), text
+        text = f"{spec.cohort.kind} has no size to end a round at"
+        yield ("fleet", "over_select"), f"{text}; use the cohort uniform, or remove it"
+
     if not isinstance(fleet.dropout, float) and sum(fleet.dropout.model_dump().values()) > 1 + 1e-9:
-        text = "before, during and after are probabilities of the same client, and more than 1 together; lower one"
-        yield ("fleet", "dropout"), text
+        text = "before, during and after are probabilities of the same client"
+        yield ("fleet", "dropout"), f"{text}, and more than 1 together; lower one"
+
     if fleet.partial_work and fleet.deadline is None:
-        yield (
-            ("fleet", "partial_work"),
-            "nobody is late without a deadline; write fleet.deadline, or take it out",
-        )
+        text = "nobody is late without a deadline"
+        yield ("fleet", "partial_work"), f"{text}; write fleet.deadline, or remove it"
+
     if fleet.stragglers is not None and fleet.stragglers.work == "partial":
-        name = "steps" if spec.client.steps is not None else "epochs"
+        name = "epochs" if spec.client.steps is None else "steps"
         if np.max(getattr(spec.client, name)) == 1:
-            text = f"a straggler does 1 to E − 1 of E {name}, and client.{name} is 1; write more, or work: drop"
-            yield ("fleet", "stragglers"), text
-    if spec.schedule.kind == "sync":
-        return
-    absent: dict[str, Any] = dict.fromkeys(("deadline", "stragglers"))
-    for key, default in {**absent, "over_select": 1.0}.items():
-        if getattr(fleet, key) != default:
+            text = f"a straggler does 1 to E − 1 of E {name}, and client.{name} is 1"
+            yield ("fleet", "stragglers"), f"{text}; write more, or work: drop"
+
+    if spec.schedule.kind != "sync":
+        yield from _keys_of_rounds(spec)
+
+
+def _keys_of_rounds(spec: Any) -> Findings:
+    """Keys of a fleet that an asynchronous schedule, which has no rounds, cannot follow."""
+    defaults: dict[str, Any] = {"deadline": None, "stragglers": None, "over_select": 1.0}
+    for key, default in defaults.items():
+        if getattr(spec.fleet, key) != default:
             text = f"{key} is about rounds of one cohort, and {spec.schedule.kind} has none"
-            yield ("fleet", key), f"{text}; take schedule: sync, or take it out"
+            yield ("fleet", key), f"{text}; use schedule: sync, or remove it"

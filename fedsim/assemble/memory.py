@@ -1,4 +1,7 @@
-"""Whether a scenario fits into memory: what `engine.footprint` counts, against what there is, as a line with a place."""
+"""Whether a scenario fits into memory, and what users may not have meant with their samples.
+
+`engine.footprint` counts bytes. Here they are compared with what there is, and refused at a path.
+"""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -17,12 +20,13 @@ from fedsim.machine import memory_now
 from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
 
-REMEDY = {  # part -> where it comes from, and what to do
-    "start_models": (("model",), "take a smaller model, or fewer seeds"),
-    "server": (("model",), "take a smaller model"),
+# purpose of memory -> the path that decides how much it takes, and what to do
+REMEDIES: dict[str, tuple[Path, str]] = {
+    "start_models": (("model",), "use a smaller model, or fewer seeds"),
+    "server": (("model",), "use a smaller model"),
     "lanes": (
         ("numerics", "lanes"),
-        "lower numerics.lanes and numerics.block, or take a smaller model",
+        "lower numerics.lanes and numerics.block, or use a smaller model",
     ),
     "batches": (
         ("client", "steps"),
@@ -30,19 +34,19 @@ REMEDY = {  # part -> where it comes from, and what to do
     ),
     "work": (
         ("client", "batch"),
-        "lower client.batch, numerics.lanes, the cohort, or take a smaller model",
+        "lower client.batch, numerics.lanes, the cohort, or use a smaller model",
     ),
     "cohort": (("cohort",), "lower the cohort's size"),
-    "stack": (("cohort",), "lower the cohort's size, or take a rule that is a sum"),
-    "codec": (("wire",), "take a smaller codec or model, or lower numerics.lanes"),
+    "stack": (("cohort",), "lower the cohort's size, or use a rule that is a sum"),
+    "codec": (("wire",), "use a smaller codec or model, or lower numerics.lanes"),
     "client_memory": (
         ("client", "kind"),
-        "lower checkpoint.resident_mb, or take a method without client memory",
+        "lower checkpoint.resident_mb, or use a method without client memory",
     ),
-    "samples": (("data",), "lower data.resident_mb, or take fewer samples"),
-    "partition": (("data", "clients"), "lower data.clients, or take fewer seeds"),
-    "skew": (("data", "skew"), "take fewer seeds or samples, or skews of labels alone"),
-    "attack": (("data", "attack"), "take fewer seeds or samples, or attacks on labels alone"),
+    "samples": (("data",), "lower data.resident_mb, or use fewer samples"),
+    "partition": (("data", "clients"), "lower data.clients, or use fewer seeds"),
+    "skew": (("data", "skew"), "use fewer seeds or samples, or skews of labels alone"),
+    "attack": (("data", "attack"), "use fewer seeds or samples, or attacks on labels alone"),
     "tables": (("data", "clients"), "lower data.clients"),
     "rows": (("rounds",), "lower it, or evaluate less often with evaluate.every"),
 }
@@ -51,131 +55,156 @@ REMEDY = {  # part -> where it comes from, and what to do
 def run_footprint(
     scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0
 ) -> Held:
-    """What a run of a scenario holds besides what the process holds already.
+    """Return the memory that a run adds to what the process holds already.
 
     Args:
       scenario: as read.
       program: as built.
-      plan: of a seed.
+      plan: the plan of one seed.
       shared: start variables, or their shapes.
-      activations: bytes of the largest value in a pass through the model, of one client.
+      activations: bytes of the largest value in a pass of one client through the model.
     """
     spec = scenario.spec
-    samples = 0.0 if joined() else spec.data.resident_mb * 1e6
-    resident = Kept(samples, spec.checkpoint.resident_mb * 1e6)
-    rows = len(spec.seeds) * (
-        2 + spec.rounds // spec.evaluate.every
-    )  # of evaluated rounds, of all seeds
+    resident = Kept(
+        samples=0.0 if joined() else spec.data.resident_mb * 1e6,
+        memory=spec.checkpoint.resident_mb * 1e6,
+    )
+    evaluated_rounds = 2 + spec.rounds // spec.evaluate.every
+    rows = len(spec.seeds) * evaluated_rounds
     return footprint(program, plan, shared, resident, rows, activations)
 
 
 def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
-    """Refuse what will not fit, beside what the process holds already.
+    """Refuse what does not fit together with what the process holds already.
+
+    Args:
+      scenario: whose document knows the place in the file.
+      parts: bytes by purpose.
 
     Raises:
-      TooLargeError: naming the bytes, and the place of what takes most of them.
+      TooLargeError: naming the bytes, at the path of what takes most of them.
     """
     try:
         require_memory(process=memory_now(), **parts)
     except TooLarge as error:
-        path, remedy = _largest(scenario, parts)
+        path, remedy = _remedy(scenario, parts)
         raise scenario.too_large(path, f"{error}; {remedy}") from None
 
 
-def _largest(scenario: Scenario, parts: Mapping[str, int]) -> tuple[Path, str]:
-    """The place of what takes most memory, and what to do."""
-    largest, spec = max(parts.items(), key=lambda part: part[1])[0], scenario.spec
-    path, remedy = REMEDY[largest]
-    if largest == "lanes":  # what was written, or else the model is to blame
-        written = [name for name in ("lanes", "block") if getattr(spec.numerics, name) != "auto"]
-        path, remedy = (("numerics", written[0]), remedy) if written else REMEDY["server"]
-    if largest == "batches":
-        path = ("client", "epochs" if spec.client.steps is None else "steps")
+def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[Path, str]:
+    """The path of what takes most memory, and what to do."""
+    spec = scenario.spec
+    largest = max(parts, key=lambda purpose: parts[purpose])
+    path, remedy = REMEDIES[largest]
+
+    if largest == "lanes":
+        # Lanes and block are to blame where they were written; otherwise the model is.
+        requested = [key for key in ("lanes", "block") if getattr(spec.numerics, key) != "auto"]
+        if not requested:
+            return REMEDIES["server"]
+        return ("numerics", requested[0]), remedy
+    if largest == "batches" and spec.client.steps is None:
+        return ("client", "epochs"), remedy
     return path, remedy
 
 
 @contextlib.contextmanager
 def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
-    """An allocation that fails all the same, within what was counted or beyond it, as a line with the count.
+    """Report an allocation that fails inside, although it was counted, as a line with the count.
+
+    Args:
+      scenario: whose document knows the place in the file.
+      parts: bytes by purpose, as they were counted.
 
     Raises:
-      TooLargeError: instead of that error.
+      TooLargeError: in place of the failed allocation's error.
     """
     try:
         yield
     except Exception as error:
-        if not (reason := exhausted(error)):
+        reason = exhausted(error)
+        if not reason:
             raise
-        path, remedy = _largest(scenario, parts)
+        path, remedy = _remedy(scenario, parts)
         text = f"an allocation failed ({reason}); the forecast is {in_parts(parts)}; {remedy}"
         raise scenario.too_large(path, text) from error
 
 
 def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
-    """Refuse more clients than tables, plans and partitions of all seeds have room for, before anything is partitioned.
+    """Refuse more clients than memory has space for, before anything is partitioned.
 
     Args:
       scenario: as read.
       n: training samples.
-      classes: of them.
+      classes: classes of the samples.
+
+    Raises:
+      TooLargeError: for tables, plans and partitions of all seeds that do not fit.
     """
     spec = scenario.spec
     N = spec.data.clients
-    a_seed = 4 * n + 8 * N * (
-        6 + classes
-    )  # index lists; sizes, offsets, steps, ids; labels by client
-    check_memory(scenario, {"partition": len(spec.seeds) * a_seed, "tables": TABLE_BYTES * N})
+    index_bytes = 4 * n
+    client_bytes = 8 * N * (6 + classes)  # sizes, offsets, steps, ids ...; labels by client
+    partition_bytes = len(spec.seeds) * (index_bytes + client_bytes)
+    check_memory(scenario, {"partition": partition_bytes, "tables": TABLE_BYTES * N})
 
 
 def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
-    """What a user may not have meant with the samples: one line for each, mostly none."""
+    """Return what a user may not have meant with the samples: a line for each, usually none."""
     unused = _unused_samples(federation)
-    return [*unused, *_label_warnings(federation), *_scale_warnings(scenario.spec.data, federation)]
+    scales = _scale_warnings(scenario.spec.data, federation)
+    return [*unused, *_label_warnings(federation), *scales]
 
 
 def partition_notes(federation: Federation) -> list[str]:
-    """Samples that nobody gets, and clients that never train, where there are such."""
-    f, notes = federation, _unused_samples(federation)
+    """Return a line for samples that no client holds, and one for clients that never train."""
+    f = federation
+    notes = _unused_samples(f)
     if f.held_out.any():
         tests = np.bincount(f.test_holders.owner, minlength=f.N)[f.held_out]
-        notes.append(
-            f"{len(tests):,} of {f.N:,} clients never train, and are tested on {tests.sum():,} samples of their own"
-        )
+        clients = f"{len(tests):,} of {f.N:,} clients never train"
+        notes.append(f"{clients}, and are tested on {tests.sum():,} samples of their own")
     return notes
 
 
 def _unused_samples(f: Federation) -> list[str]:
-    return [
-        f"the partition leaves {f.unused:,} of {len(f.train.x):,} training samples to nobody"
-    ] * bool(f.unused)
+    """A line for samples that no client holds, if there are any."""
+    if not f.unused:
+        return []
+    n = len(f.train.x)
+    return [f"the partition leaves {f.unused:,} of {n:,} training samples to nobody"]
 
 
 def _scale_warnings(section: Any, federation: Federation) -> list[str]:
-    """Features whose scales differ by orders, where the data section could do something about it."""
+    """A line for features whose scales differ by orders, where the data section can change that."""
     if getattr(section, "standardize", None) is not False:
         return []
     remark = scale_remark(federation.train.x, federation.names.features)
     return [remark] if remark else []
 
 
-def _label_warnings(federation: Federation) -> list[str]:
-    """Labels that are trained for nothing."""
-    f = federation
+def _label_warnings(f: Federation) -> list[str]:
+    """A line for classes without training samples: gaps in the numbering, or labels to test on."""
     if not f.classes or f.per_token:
         return []
-    trained = np.bincount(f.train.y[f.holders.indices], minlength=f.classes) > 0
+    labels = f.train.y[f.holders.indices]
+    trained = np.bincount(labels, minlength=f.classes) > 0  # [C]
     count = int(trained.sum())
-    if f.names.labels is None and f.classes - count >= max(f.classes // 2, 1):
-        text = f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {count} of them have training samples"
+
+    unnamed = f.names.labels is None
+    if unnamed and f.classes - count >= max(f.classes // 2, 1):
+        classes = f"labels run from 0 to {f.classes - 1}, {f.classes} classes"
+        text = f"{classes}, and {count} of them have training samples"
         return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
-    unseen = (
-        np.flatnonzero(~trained & (np.bincount(f.test.y, minlength=f.classes) > 0))
-        if len(f.test.y)
-        else []
-    )
-    if len(unseen):
-        listed = ", ".join(shortened(str(f.label_names[k]), 40) for k in unseen[:5]) + ", ..." * (
-            len(unseen) > 5
-        )
-        return [f"test labels {listed} are in no client's training samples: nobody learns them"]
-    return []
+
+    if not len(f.test.y):
+        return []
+    tested = np.bincount(f.test.y, minlength=f.classes) > 0
+    unseen = np.flatnonzero(tested & ~trained)
+    if not len(unseen):
+        return []
+    names = [shortened(str(f.label_names[label]), 40) for label in unseen[:5]]
+    if len(unseen) > 5:
+        names.append("...")
+    text = f"test labels {', '.join(names)} are in no client's training samples"
+    return [f"{text}: nobody learns them"]

@@ -1,17 +1,18 @@
-"""The model section, or a user's own network: the model for the samples at hand, its loss, and its start variables."""
+"""A scenario's model, or a user's network: made for the samples, with loss and start values."""
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.assemble.hooks import hook_error, located_hooks, own_file
+from fedsim.assemble.hooks import hook_error, located_hooks, user_file
 from fedsim.assemble.memory import check_memory
+from fedsim.assemble.problems import Findings
 from fedsim.assemble.programs import (
     HashableSection,
     Training,
@@ -27,7 +28,6 @@ from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
 from fedsim.models.modules import required
-from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS
 from fedsim.types import Model
@@ -35,8 +35,16 @@ from fedsim.types import Model
 Shape: Any = jax.ShapeDtypeStruct
 
 
+class Supplied(NamedTuple):
+    """What a Python program passes in place of the scenario's; None: nothing."""
+
+    model: Any = None  # anything that `as_model` takes
+    params: Any = None  # start parameters
+    loss: Any = None
+
+
 def model_section(scenario: Scenario, federation: Federation) -> Any:
-    """The model section; where none is written, samples with regression targets have `linear` in place of the default."""
+    """Return the model section; for regression targets `linear`, where none is written."""
     spec = scenario.spec
     if federation.classes or "model" in spec.model_fields_set:
         return spec.model
@@ -44,114 +52,131 @@ def model_section(scenario: Scenario, federation: Federation) -> Any:
 
 
 def loss_of(scenario: Scenario, federation: Federation) -> str:
-    """The name of the loss: as written, else cross-entropy for classes and squared error for targets.
+    """Return the name of the loss; by default cross-entropy for classes, squared error for targets.
 
     Raises:
       ScenarioError: for cross-entropy without classes.
     """
-    name = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
+    default = "cross_entropy" if federation.classes else "squared"
+    name = scenario.spec.model.loss or default
     if name == "squared" and federation.per_token:
-        text = "squared is for one label a sample, and here every token has one; write cross_entropy, or leave it out"
-        raise scenario.error(("model", "loss"), text)
+        text = "squared is for one label a sample, and here every token has one"
+        raise scenario.error(("model", "loss"), f"{text}; write cross_entropy, or leave it out")
     if name == "cross_entropy" and not federation.classes:
-        text = "cross_entropy is for classes, and these targets are numbers; write squared, or leave it out"
-        raise scenario.error(("model", "loss"), text)
+        text = "cross_entropy is for classes, and these targets are numbers"
+        raise scenario.error(("model", "loss"), f"{text}; write squared, or leave it out")
     return name
 
 
-def model_of(
-    scenario: Scenario, federation: Federation, model: Any, params: Any, loss: Any
-) -> Model:
-    """The scenario's model for the samples at hand, or the user's own; a custom loss may take any outputs.
+def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> Model:
+    """Return the scenario's model for its samples, or the one that was supplied.
+
+    With a supplied loss, a model may have any outputs.
 
     Raises:
       ScenarioError: for a model that does not take such samples.
     """
-    if model is None and scenario.spec.model.kind == "logistic" and not federation.classes:
+    kind = scenario.spec.model.kind
+    if supplied.model is None and kind == "logistic" and not federation.classes:
         text = "logistic is for classes, and these targets are numbers; write linear or mlp"
-        raise scenario.error(
-            ("model",), f"{text}, or make the targets whole numbers or text, which are classes"
-        )
-    shape = federation.train.x.shape[1:]
-    outputs = federation.classes or int(np.prod(federation.train.y.shape[1:], dtype=int))
-    expects: Any = (
-        {}
-        if loss is not None
-        else {"classes": outputs}
-        if federation.classes
-        else {"targets": outputs}
-    )
-    if expects and federation.per_token:
-        expects["labels"] = shape[0]
-    with model_errors(scenario, model):
-        net = _model(scenario, shape, outputs, expects, _tokens(federation), model, params)
+        remedy = "or make the targets whole numbers or text, which are classes"
+        raise scenario.error(("model",), f"{text}, {remedy}")
+
+    fit = _fit_of(federation, supplied.loss)
+    with model_errors(scenario, supplied.model):
+        if supplied.model is None:
+            section = HashableSection(scenario.spec.model, {"loss"})
+            expects = tuple(fit.expects.items())
+            net = registered_model(section, fit.shape, fit.outputs, expects, fit.tokens)
+        else:
+            net = _supplied_model(supplied, fit)
+
     stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
 
 
-def _tokens(federation: Federation) -> Tokens | None:
-    """What a model must know of tokens, where samples are."""
-    return Tokens(federation.vocabulary, federation.per_token) if federation.vocabulary else None
+class _Fit(NamedTuple):
+    """What a model must fit."""
+
+    shape: tuple[int, ...]  # of one sample
+    outputs: int
+    expects: dict[str, int]  # what outputs are checked against, as `as_model` takes it
+    tokens: Tokens | None  # what a model must know about samples that are tokens
 
 
-def _model(
-    scenario: Scenario,
-    shape: tuple,
-    outputs: int,
-    expects: dict[str, int],
-    tokens: Tokens | None,
-    model: Any,
-    params: Any,
-) -> Model:
-    """The scenario's model, or the user's own, as a `Model`."""
-    options: dict[str, Any] = {**expects, "tokens": tokens is not None}
-    if model is None:
-        return registered_model(
-            HashableSection(scenario.spec.model, {"loss"}),
-            shape,
-            outputs,
-            tuple(expects.items()),
-            tokens,
-        )
-    # functions are what they are: an object with state may have changed since the last run
-    if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
-        return user_model(*model, shape, tuple(options.items()))
-    plain = not isinstance(model, type) and not hasattr(model, "apply")
-    if callable(model) and plain and params is not None and required(model) >= 2:
-        return as_model(lambda key: params, model, shape=shape, **options)
-    return as_model(model, shape=shape, **options)
+def _fit_of(federation: Federation, loss: Any) -> _Fit:
+    """What the samples demand of a model; a supplied loss takes any outputs."""
+    shape = federation.train.x.shape[1:]
+    outputs = federation.classes or int(np.prod(federation.train.y.shape[1:], dtype=int))
+
+    expects: dict[str, int] = {}
+    if loss is None:
+        expects["classes" if federation.classes else "targets"] = outputs
+        if federation.per_token:
+            expects["labels"] = shape[0]
+
+    tokens = None
+    if federation.vocabulary:
+        tokens = Tokens(federation.vocabulary, federation.per_token)
+    return _Fit(shape, outputs, expects, tokens)
+
+
+def _supplied_model(supplied: Supplied, fit: _Fit) -> Model:
+    """A user's network as a `Model`."""
+    options: dict[str, Any] = {**fit.expects, "tokens": fit.tokens is not None}
+
+    # Only functions are cached: an object with state may have changed since the last run.
+    pair = supplied.model
+    if type(pair) is tuple and len(pair) == 2 and all(map(callable, pair)):
+        return user_model(*pair, fit.shape, tuple(options.items()))
+
+    # A function of parameters and samples is a model once it comes with parameters.
+    model = supplied.model
+    is_function = callable(model) and not isinstance(model, type) and not hasattr(model, "apply")
+    if is_function and supplied.params is not None and required(model) >= 2:
+        return as_model(lambda key: supplied.params, model, shape=fit.shape, **options)
+    return as_model(model, shape=fit.shape, **options)
 
 
 @contextlib.contextmanager
 def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
-    """What goes wrong in a model is a line at `model`; for one that fedsim did not bring, with its file and line.
+    """Report what goes wrong in a model as a line at `model`; in a user's, with file and line.
 
     Raises:
-      ScenarioError: for a TypeError or ValueError, which is how JAX says that shapes do not fit.
-      HookError: for anything else inside a model of the user's own.
+      ScenarioError: for a TypeError or ValueError, which is how JAX reports shapes that do not fit.
+      HookError: for anything else inside a user's model.
     """
     section = scenario.spec.model
-    file = own_file(section) if model is None else file_of(model)
+    file = user_file(section) if model is None else _file_of(model)
     try:
         with contextlib.nullcontext() if file is None else reported(file):
             yield
+    except (ScenarioError, LinkError):
+        raise
     except (ContractError, TypeError, ValueError) as error:
-        if isinstance(error, ScenarioError | LinkError):
-            raise
-        cause, raised = error.__cause__, isinstance(error, ContractError) and error.raised
-        text = (str(error if raised or cause is None else cause).splitlines() or [""])[
-            0
-        ].removeprefix("model: ")
-        broken = ContractError(text, raised and not isinstance(cause, TypeError | ValueError))
-        broken.__cause__ = cause
-        name = section.kind if model is None and file is not None else ""
-        raise hook_error(scenario, ("model",), name, broken) from error
+        is_users_kind = model is None and file is not None
+        name = section.kind if is_users_kind else ""
+        raise hook_error(scenario, ("model",), name, _in_one_line(error)) from error
 
 
-def file_of(model: Any) -> str:
+def _in_one_line(error: Exception) -> ContractError:
+    """What went wrong in a model, as one line."""
+    cause = error.__cause__
+    raised = isinstance(error, ContractError) and error.raised
+    informative = error if raised or cause is None else cause
+    lines = str(informative).splitlines()
+    text = lines[0].removeprefix("model: ") if lines else ""
+
+    shapes_do_not_fit = isinstance(cause, TypeError | ValueError)
+    broken = ContractError(text, raised=raised and not shapes_do_not_fit)
+    broken.__cause__ = cause
+    return broken
+
+
+def _file_of(model: Any) -> str:
     """The file that defines a user's network; empty where it is unknown."""
-    parts = model if isinstance(model, tuple) else (model,)
-    code = getattr(parts[-1], "__code__", None)
+    function = model[-1] if isinstance(model, tuple) else model
+    code = getattr(function, "__code__", None)
     if code is not None:
         return code.co_filename
     with contextlib.suppress(TypeError, OSError):
@@ -160,108 +185,149 @@ def file_of(model: Any) -> str:
 
 
 def start_models(
-    scenario: Scenario, net: Model, trained: Training, model: Any, params: Any
+    scenario: Scenario, net: Model, trained: Training, supplied: Supplied
 ) -> tuple[dict[int, Any], Any]:
-    """Start variables by seed, made now only where model or parameters were given, and their shapes.
+    """Return start variables by seed, and their shapes.
+
+    The variables are made here only where a model or parameters were supplied; otherwise the
+    dictionary is empty, and they are made once it is known that they fit into memory.
 
     Raises:
-      ScenarioError: for parameters that are no floats, or do not fit the model.
+      ScenarioError: for parameters that are not floats, or do not fit the model.
+      TooLargeError: for a supplied model that does not fit into memory.
     """
     seeds = scenario.spec.seeds
-    with model_errors(scenario, model):
-        if model is not None or params is not None:
-            _check_size(scenario, net, trained, params)
-            shared = {seed: start_variables(scenario, net, trained, seed, params) for seed in seeds}
-            return shared, shared[seeds[0]]
-        return {}, jax.eval_shape(lambda: start_variables(scenario, net, trained, seeds[0], None))
+    with model_errors(scenario, supplied.model):
+        if supplied.model is None and supplied.params is None:
+            return {}, _start_shapes(scenario, net, trained, params=None)
+
+        _check_size(scenario, net, trained, supplied.params)
+        shared = {
+            seed: start_variables(scenario, net, trained, seed, supplied.params) for seed in seeds
+        }
+        return shared, shared[seeds[0]]
+
+
+def _start_shapes(scenario: Scenario, net: Model, trained: Training, params: Any) -> Any:
+    """Shapes of the start variables; nothing is computed."""
+    seed = scenario.spec.seeds[0]
+    return jax.eval_shape(lambda: start_variables(scenario, net, trained, seed, params))
 
 
 def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) -> None:
-    """Refuse a user's model that is too large before it is made; one that cannot be traced is made to know its size.
+    """Refuse a user's model that is too large before it is made.
+
+    A model that cannot be traced counts as empty: what is wrong with it shows when it is made.
 
     Raises:
       TooLargeError: naming the bytes.
     """
-    size = 0
-    with contextlib.suppress(Exception):  # what is wrong with it shows when it is made
-        shapes = jax.eval_shape(
-            lambda: start_variables(scenario, net, trained, scenario.spec.seeds[0], params)
-        )
-        size = tree.nbytes(shapes["params"])
-    check_memory(scenario, {"start_models": len(scenario.spec.seeds) * size, "server": 3 * size})
+    model_bytes = 0
+    with contextlib.suppress(Exception):
+        shapes = _start_shapes(scenario, net, trained, params)
+        model_bytes = tree.nbytes(shapes["params"])
+    seeds = len(scenario.spec.seeds)
+    check_memory(scenario, {"start_models": seeds * model_bytes, "server": 3 * model_bytes})
 
 
 def start_variables(
     scenario: Scenario, net: Model, trained: Training, seed: int, params: Any
 ) -> dict[str, Any]:
-    """What the server sends first under a seed: `params`, `stats`, and the client method's `aux`.
+    """Return what the server sends first: `params`, `stats`, and the client method's `aux`.
 
     Raises:
-      ScenarioError: for parameters that are no floats, or do not fit the model.
+      ScenarioError: for parameters that are not floats, or do not fit the model.
     """
     variables = net.init(start_key(jax.random.key(seed)))
     if params is not None:
-        given = jax.tree.map(lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params)
+        supplied = jax.tree.map(
+            lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
+        )
         try:
-            tree.stack([variables["params"], given])
+            tree.stack([variables["params"], supplied])  # which compares structures and shapes
         except ValueError as error:
             raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
-        variables = {**variables, "params": given}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
-        if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
-            name = jax.tree_util.keystr(path)
-            text = (
-                f"parameter {name} is {leaf.dtype}; parameters are floats, counters go into stats"
-            )
-            raise scenario.error(("model",), text)
+        variables = {**variables, "params": supplied}
+
+    _require_floats(scenario, variables["params"])
     variables = jax.tree.map(jnp.asarray, variables)
     with located_hooks(scenario, ("client",), scenario.spec.client):
         aux = trained.client.aux(trained.task, variables["params"])
-    probe = {} if trained.client.probe is None else {"probe": tree.zeros_like(variables["params"])}
+
+    probe = {}
+    if trained.client.probe is not None:
+        probe = {"probe": tree.zeros_like(variables["params"])}
     return {**variables, "aux": aux | probe}
+
+
+def _require_floats(scenario: Scenario, params: Any) -> None:
+    """Refuse parameters that are not floats.
+
+    Raises:
+      ScenarioError: naming the first one.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
+            parameter = f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}"
+            text = f"{parameter}; parameters are floats, counters go into stats"
+            raise scenario.error(("model",), text)
+
+
+def batch_widths(
+    local: Local, federation: Federation, others: Mapping[int, Federation]
+) -> set[int]:
+    """Rows of the widest batch of a federation, and of others by seed."""
+    federations = (federation, *others.values())
+    return {local.widest(each.sizes) for each in federations}
 
 
 def activation_bytes(
     scenario: Scenario,
     net: Model,
-    some: Federation,
-    federations: Mapping[int, Federation],
-    local: Local,
-    shapes: Any,
-    model: Any,
+    supplied: Supplied,
+    federation: Federation,
+    widths: Iterable[int],
+    variables: Any,
 ) -> int:
-    """Bytes of the largest value that the model makes of a batch, from a trace: nothing is computed.
+    """Return the bytes of the largest value that the model makes of a batch.
+
+    They are counted in a trace; nothing is computed.
 
     Args:
       scenario: as read.
       net: the model.
-      some: a federation, whose samples are those of all.
-      federations: of all seeds, whose largest clients decide how wide a batch is.
-      local: how much a client trains.
-      shapes: of the start variables.
-      model: what was given in place of the scenario's.
+      supplied: what a Python program passed in place of the scenario's model.
+      federation: whose samples have the shape of all.
+      widths: numbers of rows that a batch may have.
+      variables: shapes of the start variables.
 
     Raises:
       ScenarioError: for a model that does not take such a batch.
     """
-    x, key = some.train.x, jax.eval_shape(jax.random.key, 0)
-    forward = lambda v, x, mask, key: net.apply(v, x, mask=mask, key=key, train=True)
-    with model_errors(scenario, model):
-        return max(
-            widest(forward, shapes, Shape((rows, *x.shape[1:]), x.dtype), Shape((rows,), bool), key)
-            for rows in {local.widest(f.sizes) for f in (some, *federations.values())}
-        )
+    x = federation.train.x
+    key = jax.eval_shape(jax.random.key, 0)
+
+    def forward(variables, x, mask, key):
+        return net.apply(variables, x, mask=mask, key=key, train=True)
+
+    def largest_value(rows: int) -> int:
+        batch = Shape((rows, *x.shape[1:]), x.dtype)
+        mask = Shape((rows,), bool)
+        return widest(forward, variables, batch, mask, key)
+
+    with model_errors(scenario, supplied.model):
+        return max(largest_value(rows) for rows in widths)
 
 
-def short_batches(
-    scenario: Scenario, net: Model, federation: Federation, local: Local
-) -> Iterator[tuple[Path, str]]:
-    """A model that mixes the rows of a batch without looking at `mask`, and a client whose batches are not full."""
+def short_batches(scenario: Scenario, net: Model, federation: Federation, local: Local) -> Findings:
+    """A model that mixes the rows of a batch and ignores `mask`, where batches are not full."""
     eligible = np.flatnonzero(federation.sizes)
     sizes = federation.sizes[eligible]
     rows = local.widest(sizes)
-    short = (sizes < rows) if scenario.spec.client.drop_last else (sizes % rows != 0)
+    drop_last = scenario.spec.client.drop_last
+    short = sizes < rows if drop_last else sizes % rows != 0
     if net.mixes_rows and short.any():
         client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)
-        text = f"mixes the rows of a batch without looking at mask, and client {client} has short batches"
-        yield ("model",), f"{text}; set client.drop_last and a batch that every client can fill"
+        text = "mixes the rows of a batch without looking at mask"
+        remedy = "set client.drop_last and a batch that every client can fill"
+        yield ("model",), f"{text}, and client {client} has short batches; {remedy}"

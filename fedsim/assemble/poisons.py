@@ -1,124 +1,149 @@
 """`data.attack` -> a federation in which the samples of malicious clients are poisoned."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from fedsim.assemble.adversary import adversary_of
 from fedsim.assemble.hooks import located_hooks, make_link
 from fedsim.assemble.memory import check_memory
-from fedsim.assemble.problems import UNKNOWN, Problems
+from fedsim.assemble.problems import UNKNOWN, Findings, Problems
 from fedsim.compose import named
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation, Poison, poisoned, unfit, with_triggered
 from fedsim.errors import PartitionError
 from fedsim.fleet import Adversary
 from fedsim.fleet.streams import Stream, generator
-from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
 
 METRIC = "attack_success"
 
 
-def poisoned_as_written(scenario: Scenario, federation: Federation, seed: int) -> Federation:
-    """The federation with the training samples of malicious clients changed by `data.attack`; the same one without it.
+def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Federation:
+    """Return the federation after the attacks of `data.attack`; without any, the same one.
+
+    The training samples of malicious clients change.
 
     Raises:
-      ScenarioError: for samples that cannot be attacked so, with a line for every link.
-      TooLargeError: when there is no room for a copy of the samples.
+      ScenarioError: for samples that cannot be attacked as asked, with a line for every attack.
+      TooLargeError: when a copy of the samples does not fit into memory.
     """
-    sections = scenario.spec.data.attack
+    spec = scenario.spec
+    sections = spec.data.attack
     if not sections:
-        if scenario.spec.evaluate.metric == METRIC:
-            raise scenario.error(
-                ("evaluate", "metric"),
-                f"{METRIC} is of data.attack, and there is none; write test_accuracy",
-            )
+        if spec.evaluate.metric == METRIC:
+            text = f"{METRIC} measures data.attack, and there is none; write test_accuracy"
+            raise scenario.error(("evaluate", "metric"), text)
         return federation
-    problems, adversary = (
-        Problems(scenario),
-        adversary_of(scenario.spec.fleet.malicious, federation.N),
-    )
-    make = lambda i, section: problems.attempt(make_link, scenario, ("data", "attack", i), section)
-    poisons = [make(i, section) for i, section in enumerate(sections)]
-    for i, section in enumerate(sections):
-        problems.check(_unfit, i, section.kind, poisons[i], federation)
-    problems.check(_aims, poisons)
-    problems.check(_aimless, scenario, poisons)
+
+    adversary = adversary_of(spec.fleet.malicious, federation.N)
+    poisons = _made_and_checked(scenario, federation, adversary)
+    _check_memory(scenario, poisons, federation)
+
+    def of_client(tag: int, client: int) -> np.random.Generator:
+        return generator(seed, Stream.POISON, tag, client)
+
+    dtype = np.dtype(spec.numerics.dtype)
+    malicious = _malicious_clients(adversary, federation.N, seed)
+    names = named([section.kind for section in sections])
+    result = federation
+    for i, (section, name, poison) in enumerate(zip(sections, names, poisons, strict=True)):
+        path = ("data", "attack", i)
+        try:
+            with located_hooks(scenario, path, section):
+                result = poisoned(
+                    result,
+                    name,
+                    poison,
+                    malicious=malicious,
+                    generator=of_client,
+                    dtype=dtype,
+                    given=federation,
+                )
+                result = with_triggered(result, poison, dtype)
+        except (PartitionError, ContractError) as error:
+            raise scenario.error(path, f"{section.kind}: {error}") from None
+    return result
+
+
+def _made_and_checked(
+    scenario: Scenario, federation: Federation, adversary: Adversary
+) -> list[Poison]:
+    """What the sections of `data.attack` make, once all of them suit samples and adversary.
+
+    Raises:
+      ScenarioError: with a line for every problem.
+    """
+    problems = Problems(scenario)
+    sections = scenario.spec.data.attack
+    poisons = [
+        problems.attempt(make_link, scenario, ("data", "attack", i), section)
+        for i, section in enumerate(sections)
+    ]
+    for i, (section, poison) in enumerate(zip(sections, poisons, strict=True)):
+        problems.check(_unfit, i, section.kind, poison, federation)
+    problems.check(_several_targets, poisons)
+    problems.check(_no_target, scenario, poisons)
     problems.check(_redrawn, adversary)
     problems.raise_all()
-    _check_room(scenario, poisons, federation)
-    known = adversary._replace(
-        ids=tuple(id for id in adversary.ids if id < federation.N)
-    )  # others have a line elsewhere
-    malicious, f = known.mask(federation.N, seed, 1), federation
-    for i, name in enumerate(named([section.kind for section in sections])):
-        f = _poisoned(scenario, i, name, poisons[i], malicious, f, federation, seed)
-    return f
+    return poisons
 
 
-def _poisoned(
-    scenario: Scenario,
-    i: int,
-    name: str,
-    poison: Poison,
-    malicious: np.ndarray,
-    f: Federation,
-    given: Federation,
-    seed: int,
-) -> Federation:
-    """The federation after its i-th attack."""
-    place, section = ("data", "attack", i), scenario.spec.data.attack[i]
-    of_client = lambda tag, client: generator(seed, Stream.POISON, tag, client)
-    dtype = np.dtype(scenario.spec.numerics.dtype)
-    try:
-        with located_hooks(scenario, place, section):
-            return with_triggered(
-                poisoned(f, name, poison, malicious, of_client, dtype, given), poison, dtype
-            )
-    except (PartitionError, ContractError) as error:
-        raise scenario.error(place, f"{section.kind}: {error}") from None
+def _malicious_clients(adversary: Adversary, N: int, seed: int) -> np.ndarray:
+    """The malicious clients of the first round `[N]`.
+
+    Ids beyond the last client are left out: `feasibility.unknown_clients` refuses them.
+    """
+    existing = tuple(id for id in adversary.ids if id < N)
+    return adversary._replace(ids=existing).mask(N, seed, 1)
 
 
-def _unfit(i: int, kind: str, poison: Poison, federation: Federation) -> Iterator[tuple[Path, str]]:
-    """An attack on samples that cannot be attacked so."""
+def _unfit(i: int, kind: str, poison: Poison, federation: Federation) -> Findings:
+    """An attack that these samples do not allow."""
+    path = ("data", "attack", i)
     if poison.trigger is not None and poison.target is None:
-        yield ("data", "attack", i), f"{kind} has a trigger, and no target"
-    elif text := unfit(poison, federation):
-        yield ("data", "attack", i), f"{kind} {text}"
+        yield path, f"{kind} has a trigger, and no target"
+        return
+    text = unfit(poison, federation)
+    if text:
+        yield path, f"{kind} {text}"
 
 
-def _aims(poisons: list[Poison]) -> Iterator[tuple[Path, str]]:
-    """Several attacks with a target: there is one `attack_success`."""
-    aimed = [
-        i for i, poison in enumerate(poisons) if poison is not UNKNOWN and poison.target is not None
-    ]
+def _several_targets(poisons: list[Poison]) -> Findings:
+    """A second attack with a target: there is one `attack_success`."""
+    aimed = [i for i, poison in enumerate(poisons) if _has_target(poison)]
     for i in aimed[1:]:
-        text = f"has a target, and so has data.attack[{aimed[0]}]; the success of one is measured, take one out"
-        yield ("data", "attack", i), text
+        text = f"has a target, and so has data.attack[{aimed[0]}]"
+        reason = "the success of one attack is measured"
+        yield ("data", "attack", i), f"{text}; {reason}, remove one"
 
 
-def _aimless(scenario: Scenario, poisons: list[Poison]) -> Iterator[tuple[Path, str]]:
-    """A success that no attack aims at."""
-    if scenario.spec.evaluate.metric == METRIC and all(
-        p is not UNKNOWN and p.target is None for p in poisons
-    ):
-        yield (
-            ("evaluate", "metric"),
-            f"no attack of data.attack has a target, so there is no {METRIC}; write test_accuracy",
-        )
+def _has_target(poison: Poison) -> bool:
+    return poison is not UNKNOWN and poison.target is not None
 
 
-def _redrawn(adversary: Adversary) -> Iterator[tuple[Path, str]]:
+def _no_target(scenario: Scenario, poisons: list[Poison]) -> Findings:
+    """The metric `attack_success`, where no attack has a target."""
+    if scenario.spec.evaluate.metric != METRIC:
+        return
+    if UNKNOWN in poisons or any(map(_has_target, poisons)):
+        return
+    text = f"no attack of data.attack has a target, so there is no {METRIC}"
+    yield ("evaluate", "metric"), f"{text}; write test_accuracy"
+
+
+def _redrawn(adversary: Adversary) -> Findings:
     """Malicious clients that change from round to round."""
     if adversary.redrawn:
-        text = "is round, and data.attack changes samples before the first one; write per: run, or attack on the wire"
-        yield ("fleet", "malicious", "per"), text
+        text = "is round, and data.attack changes samples before the first one"
+        remedy = "write per: run, or attack on the wire"
+        yield ("fleet", "malicious", "per"), f"{text}; {remedy}"
 
 
-def _check_room(scenario: Scenario, poisons: list[Poison], f: Federation) -> None:
+def _check_memory(scenario: Scenario, poisons: list[Poison], f: Federation) -> None:
     """Refuse copies of the samples that do not fit, before any is made."""
-    changes = any(poison.features == "changes" for poison in poisons)
-    aims = any(poison.target is not None for poison in poisons)
-    if changes or aims:
-        check_memory(scenario, {"attack": changes * f.train.x.nbytes + 2 * aims * f.test.x.nbytes})
+    copied_bytes = 0
+    if any(poison.features == "changes" for poison in poisons):
+        copied_bytes += f.train.x.nbytes
+    if any(poison.target is not None for poison in poisons):
+        copied_bytes += 2 * f.test.x.nbytes
+    if copied_bytes:
+        check_memory(scenario, {"attack": copied_bytes})

@@ -1,7 +1,8 @@
-"""The device half of the build: pure functions made once per static configuration, shared by all runs of a process.
+"""The compiled half of a build: pure functions, made once for each static configuration.
 
-What is data (learning rates, batches, steps, cohorts, who is malicious) is no part of the key, so that runs that differ
-in nothing else are compiled once: seeds, learning rates, and all rules behind one client method.
+All runs of a process share them. Numbers that a plan hands over (learning rates, batches, steps,
+cohorts, who is malicious) are not part of a configuration, so runs that differ in nothing else are
+compiled once: seeds, learning rates, and all rules behind one client method.
 """
 
 import functools
@@ -30,32 +31,40 @@ from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
 from fedsim.types import Client, Model, Task
 
-KEPT = 64  # configurations of each kind
-DATA = {
-    "batch",
-    "steps",
-    "epochs",
-    "shuffle",
-    "drop_last",
-    "lr_per",
-}  # of a client section: what the plan reads
+MAX_CACHED = 64  # configurations of each kind
+
+# Keys of a client section that the plan reads, and the program does not.
+PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per"}
 
 
 class HashableSection:
-    """A checked section as a key: equal text and equal factory are the same thing."""
+    """A checked section as a key: equal values and an equal factory make equal keys.
+
+    Args:
+      section: a checked section.
+      without: keys of the section that do not count.
+    """
 
     def __init__(self, section: Any, without: frozenset[str] | set[str] = frozenset()):
+        factory = FAMILIES[section.family][section.kind]
         self.section = section
-        self.key = (
-            FAMILIES[section.family][section.kind],
-            section.model_dump_json(exclude=set(without)),
-        )
+        self.key = (factory, section.model_dump_json(exclude=set(without)))
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HashableSection) and self.key == other.key
+
+
+class TrainingInputs(NamedTuple):
+    """What decides the program that trains; the arguments of `training`."""
+
+    model: Model
+    loss: Callable | str
+    classes: int
+    client: HashableSection  # as `client_key` makes it
+    augment: tuple[HashableSection, ...]
 
 
 class Training(NamedTuple):
@@ -66,21 +75,53 @@ class Training(NamedTuple):
     lanes: Lanes
     probe: Lanes  # of the pass at the global model, for methods and rules that ask for one
     evaluate: Evaluate
-    own: Lanes  # of the server's own training, for rules that ask for its update
-    memories: Memories  # of the method, where no stage remembers anything beside it
+    server_lanes: Lanes  # of the server's training, for rules that ask for its update
+    memories: Memories  # of the method, where no stage remembers anything as well
+
+
+class ServerSections(NamedTuple):
+    """The sections that decide the server's program."""
+
+    wire: tuple[HashableSection, ...]
+    server: tuple[HashableSection, ...]
+    schedule: HashableSection
+    broadcast: tuple[HashableSection, ...] = ()
+
+
+class ServerShape(NamedTuple):
+    """The static shape of the stack that the server works on."""
+
+    width: int  # lanes
+    block: int  # slots of a block
+    blocks: int
 
 
 def client_key(section: Any) -> HashableSection:
-    """A client section without what the plan reads; a schedule by local steps is part of the program."""
-    return HashableSection(section, DATA if counts_steps(section) else DATA | {"lr"})
+    """A client section without the keys that the plan reads.
+
+    The learning rate is one of them, unless a schedule counts local steps, which is compiled.
+    """
+    if counts_steps(section):
+        return HashableSection(section, PLANNED_KEYS)
+    return HashableSection(section, PLANNED_KEYS | {"lr"})
 
 
-def augmented(section: Any) -> tuple[HashableSection, ...]:
+def augment_key(section: Any) -> tuple[HashableSection, ...]:
     """The augmentation of a data section, as a key."""
     return tuple(map(HashableSection, section.augment))
 
 
-@functools.lru_cache(KEPT)
+def server_sections(spec: Any) -> ServerSections:
+    """The sections of a scenario that decide the server's program, as keys."""
+    return ServerSections(
+        wire=tuple(map(HashableSection, spec.wire)),
+        server=tuple(map(HashableSection, spec.server)),
+        schedule=HashableSection(spec.schedule),
+        broadcast=tuple(map(HashableSection, spec.broadcast)),
+    )
+
+
+@functools.lru_cache(MAX_CACHED)
 def registered_model(
     section: HashableSection,
     shape: tuple[int, ...],
@@ -88,153 +129,189 @@ def registered_model(
     expects: tuple[tuple[str, int], ...],
     tokens: Tokens | None,
 ) -> Model:
-    """A model by its kind, for samples of a shape; its `init` is one program.
+    """Return a model by its kind, for samples of a shape; its `init` is one program.
 
     Args:
       section: the model section.
-      shape: of one sample.
-      outputs: that it is to have.
-      expects: `(("classes", 10),)` or `(("targets", 2),)`, against which its outputs are checked when traced, or neither.
-      tokens: what it must know of them, where samples are tokens.
+      shape: the shape of one sample.
+      outputs: how many outputs the model is to have.
+      expects: `(("classes", 10),)` or `(("targets", 2),)`, which its outputs are checked against
+        when they are traced; or empty.
+      tokens: what the model must know about samples that are tokens.
 
     Raises:
       ValueError: for tokens, where the model takes numbers.
     """
-    known: Any = dict(expects)
     build = factory_of(section.section)()
     reads_tokens = "tokens" in inspect.signature(build).parameters
     if tokens is not None and not reads_tokens:
-        kind = section.section.kind
-        raise ValueError(
-            f"{kind} takes numbers, and these samples are tokens; use char_lstm, char_gru or transformer"
-        )
+        text = f"{section.section.kind} takes numbers, and these samples are tokens"
+        raise ValueError(f"{text}; use char_lstm, char_gru or transformer")
+
     made = build(shape, outputs, tokens) if reads_tokens else build(shape, outputs)
-    model = as_model(made, shape=shape, **known)
+    options: Any = dict(expects)
+    model = as_model(made, shape=shape, **options)
     return model._replace(init=jax.jit(model.init))
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(MAX_CACHED)
 def stored_model(model: Model, scale: float) -> Model:
-    """A model for features as they are stored: the same one for the same model, so that it is compiled once."""
+    """A model that reads features as they are stored; cached, so that it is compiled once."""
     return reading(model, scale)
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(MAX_CACHED)
 def user_model(
     init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]
 ) -> Model:
-    """A user's pair of functions as a model."""
-    known: Any = dict(expects)
-    return as_model(init, apply, shape=shape, **known)
+    """A user's pair of functions as a model; arguments as in `registered_model`."""
+    options: Any = dict(expects)
+    return as_model(init, apply, shape=shape, **options)
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(MAX_CACHED)
 def training(
-    net: Model,
+    model: Model,
     loss: Callable | str,
     classes: int,
-    section: HashableSection,
+    client: HashableSection,
     augment: tuple[HashableSection, ...] = (),
 ) -> Training:
-    """The program that trains and evaluates a model.
+    """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
-    What is measured at the global model, and scores, are of samples as they stand.
+    Augmentation changes what clients train on. Passes at the global model and scores see the
+    samples unchanged.
     """
-    c = section.section
-    schedule = client_rate(c).schedule
+    section = client.section
+    row_loss = LOSSES[loss] if isinstance(loss, str) else loss
+    schedule = client_rate(section).schedule
 
     def rate(lr, step):
-        return jnp.asarray(schedule(step.astype(lr.dtype)), lr.dtype) if schedule else lr
+        if schedule is None:
+            return lr
+        return jnp.asarray(schedule(step.astype(lr.dtype)), lr.dtype)
 
-    cost = LOSSES[loss] if isinstance(loss, str) else loss
-    plain = task(net, cost, factory_of(c.optimizer), rate, classes)
-    job = plain._replace(augment=_augmenting(augment)) if augment else plain
-    client = factory_of(c)()
-    if c.optimizer_state == "carry":
-        client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
+    plain_task = task(model, row_loss, factory_of(section.optimizer), rate, classes)
+    client_task = plain_task
+    if augment:
+        client_task = plain_task._replace(augment=_augmentation(augment))
+
+    def fresh_optimizer_state(params):
+        return client_task.optimizer(jnp.zeros(())).init(params)
+
+    method = factory_of(section)()
+    if section.optimizer_state == "carry":
+        method = carrying(method, fresh_optimizer_state)
+
     return Training(
-        client=client,
-        task=job,
-        lanes=Lanes(client, job),
-        probe=Lanes(client.probe or mean_loss, plain),
-        evaluate=evaluation(net, cost, classes),
-        own=Lanes(sgd()._replace(shares=client.shares), job),
-        memories=Memories(client),
+        client=method,
+        task=client_task,
+        lanes=Lanes(method, client_task),
+        probe=Lanes(method.probe or mean_loss, plain_task),
+        evaluate=evaluation(model, row_loss, classes),
+        server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
+        memories=Memories(method),
     )
 
 
-def _augmenting(links: tuple[HashableSection, ...]) -> Callable:
+def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
     """`data.augment`, as a change of a batch."""
     sections = [link.section for link in links]
     names = named([section.kind for section in sections])
-    return augmenting(
-        {name: factory_of(section)() for name, section in zip(names, sections, strict=True)}
-    )
+    changes = [factory_of(section)() for section in sections]
+    return augmenting(dict(zip(names, changes, strict=True)))
 
 
-@functools.lru_cache(KEPT)
-def evaluation(net: Model, cost: Callable, classes: int) -> Evaluate:
+@functools.lru_cache(MAX_CACHED)
+def evaluation(model: Model, row_loss: Callable, classes: int) -> Evaluate:
     """The program that evaluates a model, which is the same whoever trains it."""
-    return evaluator(net.apply, cost, classes > 0)
+    return evaluator(model.apply, row_loss, classes > 0)
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(MAX_CACHED)
 def serving(
-    learned: tuple,
-    wire: tuple[HashableSection, ...],
-    server: tuple[HashableSection, ...],
-    schedule: HashableSection,
-    broadcast: tuple[HashableSection, ...] = (),
+    training_inputs: TrainingInputs,
+    sections: ServerSections,
     *,
     drop: bool,
-    width: int,
-    **shape: int,
+    shape: ServerShape,
 ) -> Server:
-    """The server's program for what `training(*learned)` sends; without the optimisers behind its rule it is made once.
+    """Return the server's program for what `training(*training_inputs)` sends.
 
-    Where the schedule is one in which old updates count less, they do behind all stages; where it mixes models, that is the
-    last step on the aggregate.
+    A schedule that discounts old updates does so behind all stages; one that mixes models does so
+    in the last step on the aggregate.
+
+    Args:
+      training_inputs: what decides the messages.
+      sections: what decides the rest.
+      drop: whether messages that are not finite are left out.
+      shape: lanes, slots and blocks.
 
     Raises:
       OrderError: for a server list in an order that means nothing.
     """
-    stages, rule, steps, tail = server_of([w.section for w in server])
-    if tail:
-        inner = serving(
-            learned,
-            wire,
-            server[: -len(tail)],
-            schedule,
-            broadcast,
+    stages, rule, steps, optimisers = server_of([link.section for link in sections.server])
+
+    # Servers that differ in their optimisers alone share everything in front of them.
+    if optimisers:
+        without_optimisers = sections.server[: -len(optimisers)]
+        server = serving(
+            training_inputs,
+            sections._replace(server=without_optimisers),
             drop=drop,
-            width=width,
-            **shape,
+            shape=shape,
         )
-        return inner.with_optimiser(server_step(*tail))
-    timetable: Timetable = factory_of(schedule.section)()
+        return server.with_optimiser(server_step(*optimisers))
+
+    timetable: Timetable = factory_of(sections.schedule.section)()
     if timetable.discount is not None:
         stages = [*stages, discount(timetable.discount)]
     if timetable.mixing is not None:
         steps = [*steps, mixing()]
-    before, trained = [factory_of(w.section)() for w in wire], training(*learned)
-    codec = factory_of(broadcast[0].section)() if broadcast else None
-    pipeline = Pipeline(before, stages, rule, steps, trained.client, drop=drop, width=width)
+
+    codec = None
+    if sections.broadcast:
+        codec = factory_of(sections.broadcast[0].section)()
+
+    trained = training(*training_inputs)
+    pipeline = Pipeline(
+        wire=_made(sections.wire),
+        stages=stages,
+        rule=rule,
+        steps=steps,
+        client=trained.client,
+        drop=drop,
+        width=shape.width,
+    )
     return Server(
         pipeline,
         trained.task,
-        codec,
-        trained.memories,
-        deviations(learned, wire, drop, width),
-        **shape,
+        broadcast=codec,
+        memories=trained.memories,
+        deviations=deviations(training_inputs, sections.wire, drop, shape.width),
+        block=shape.block,
+        blocks=shape.blocks,
     )
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(MAX_CACHED)
 def deviations(
-    learned: tuple, wire: tuple[HashableSection, ...], drop: bool, width: int
+    training_inputs: TrainingInputs, wire: tuple[HashableSection, ...], drop: bool, width: int
 ) -> Deviations:
-    """The program that measures rows behind a wire, whatever rule follows: as of the plain mean."""
-    trained = training(*learned)
-    links = [factory_of(w.section)() for w in wire]
-    pipeline = Pipeline(links, [], mean(), [], trained.client, drop=drop, width=width)
+    """The program that measures rows behind a wire; with the plain mean, whatever rule follows."""
+    trained = training(*training_inputs)
+    pipeline = Pipeline(
+        wire=_made(wire),
+        stages=[],
+        rule=mean(),
+        steps=[],
+        client=trained.client,
+        drop=drop,
+        width=width,
+    )
     return Deviations(pipeline, trained.task)
+
+
+def _made(links: tuple[HashableSection, ...]) -> list[Any]:
+    """What the factories of these sections make."""
+    return [factory_of(link.section)() for link in links]

@@ -1,4 +1,4 @@
-"""What a Python caller hands to `fedsim.aggregate` and `fedsim.transmit`: links, stacks, weights and masks."""
+"""What a Python caller passes to `fedsim.aggregate` and `fedsim.transmit`, checked."""
 
 import functools
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.tree_util import Partial, tree_leaves_with_path
+from jax.tree_util import Partial, keystr, tree_leaves_with_path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim.errors import Problem, ScenarioError
@@ -18,8 +18,13 @@ from fedsim.tree import Tree
 from fedsim.types import ServerLoss
 
 
-def weights_of(of: str, weights: Any, K: int) -> np.ndarray:
-    """Sample counts of K rows, 1 each where none are given.
+def argument_error(command: str, argument: str, text: str) -> ScenarioError:
+    """Return what is wrong with an argument of `aggregate` or `transmit` as an error."""
+    return ScenarioError([Problem(argument, text)], command)
+
+
+def weights_of(command: str, weights: Any, K: int) -> np.ndarray:
+    """Return the sample counts of K rows, 1 each where none are given.
 
     Raises:
       ScenarioError: for another number of them, or one that is negative or not finite.
@@ -27,97 +32,131 @@ def weights_of(of: str, weights: Any, K: int) -> np.ndarray:
     if weights is None:
         return np.ones(K)
     try:
-        w = np.asarray(weights, float)
+        counts = np.asarray(weights, float)
     except (TypeError, ValueError) as error:
-        raise ScenarioError([Problem("weights", f"are no numbers: {error}")], of) from None
-    if w.shape != (K,):
-        raise ScenarioError(
-            [Problem("weights", f"{K} rows need {K} weights, found shape {list(w.shape)}")], of
-        )
-    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
+        raise argument_error(command, "weights", f"are not numbers: {error}") from None
+
+    if counts.shape != (K,):
+        text = f"{K} rows need {K} weights, found shape {list(counts.shape)}"
+        raise argument_error(command, "weights", text)
+    bad = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))
     if len(bad):
-        text = f"the weight of row {bad[0]} is {w[bad[0]]}; sample counts are finite and at least 0"
-        raise ScenarioError([Problem("weights", text)], of)
-    return w
+        row = bad[0]
+        text = f"the weight of row {row} is {counts[row]}; sample counts are finite and at least 0"
+        raise argument_error(command, "weights", text)
+    return counts
 
 
 def mask_of(malicious: Any, K: int) -> np.ndarray:
-    """Mask `[K]` of the rows an attack controls, from a mask or from row numbers.
+    """Return the mask `[K]` of the rows that an attack controls.
+
+    Args:
+      malicious: a mask, or row numbers; None: no rows.
+      K: the number of rows.
 
     Raises:
-      ScenarioError: for a mask of another length, or a row that is not there.
+      ScenarioError: for a mask of another length, or a row that does not exist.
     """
     given = np.asarray([] if malicious is None else malicious)
-    if given.dtype == bool and given.shape != (K,):
-        text = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
-        raise ScenarioError([Problem("malicious", text)], "transmit")
-    if (
-        given.dtype != bool
-        and given.size
-        and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < K)
-    ):
-        text = f"rows are 0 to {K - 1}, found {given.tolist()}"
-        raise ScenarioError([Problem("malicious", text)], "transmit")
+    if given.dtype == bool:
+        if given.shape != (K,):
+            text = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
+            raise argument_error("transmit", "malicious", text)
+        return given
+
     mask = np.zeros(K, bool)
-    mask[given if given.size else []] = True
+    if given.size:
+        is_integer = given.dtype.kind in "iu"
+        if not (is_integer and given.min() >= 0 and given.max() < K):
+            text = f"rows are 0 to {K - 1}, found {given.tolist()}"
+            raise argument_error("transmit", "malicious", text)
+        mask[given] = True
     return mask
 
 
+def losses_of(loss: Any, K: int) -> Any:
+    """Return the losses of K rows, if there are any.
+
+    Raises:
+      ScenarioError: for another number of them.
+    """
+    if loss is not None and np.shape(loss) != (K,):
+        text = f"{K} rows need {K} losses, found shape {list(np.shape(loss))}"
+        raise argument_error("aggregate", "loss", text)
+    return loss
+
+
 def arrays_of(trees: Any) -> Tree:
-    """A nested list of numbers as an array; PyTrees of arrays as they are."""
+    """Return a nested list of numbers as an array, and PyTrees of arrays unchanged."""
     leaves = jax.tree.leaves(trees)
     if leaves and not any(hasattr(leaf, "dtype") for leaf in leaves):
         return np.asarray(trees, float)
     return trees
 
 
-def own_update(of: str, reference: Any, stack: Tree) -> Tree | None:
-    """The server's own update, in the dtype of a row of the stack.
+def reference_of(command: str, reference: Any, stack: Tree) -> Tree | None:
+    """Return the server's own update in the dtype of a row of the stack, if there is one.
 
     Raises:
       ScenarioError: for one that is not like a row.
     """
     if reference is None:
         return None
-    given = arrays_of(reference)
+    update = arrays_of(reference)
+    # [K, ...] -> [...]
     row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
-    name = lambda path: jax.tree_util.keystr(path, simple=True)
-    shapes = lambda x: [
-        f"{name(path)} {[*np.shape(leaf)]}".strip() for path, leaf in tree_leaves_with_path(x)
-    ]
-    if jax.tree.structure(row) != jax.tree.structure(given) or shapes(row) != shapes(given):
-        text = f"is to be a tree like a row of the updates, {', '.join(shapes(row))}; found {', '.join(shapes(given))}"
-        raise ScenarioError([Problem("reference", text)], of)
-    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), given, row)
+    expected = _shapes_in_words(row)
+    found = _shapes_in_words(update)
+    if jax.tree.structure(row) != jax.tree.structure(update) or expected != found:
+        text = f"must be a tree like a row of the updates, {', '.join(expected)}"
+        raise argument_error(command, "reference", f"{text}; found {', '.join(found)}")
+    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), update, row)
+
+
+def _shapes_in_words(tree: Tree) -> list[str]:
+    """Name and shape of every leaf; a leaf at the top has no name."""
+    words = []
+    for path, leaf in tree_leaves_with_path(tree):
+        name = keystr(path, simple=True)
+        shape = list(np.shape(leaf))
+        words.append(f"{name} {shape}".strip())
+    return words
 
 
 @functools.lru_cache(64)
 def as_server_loss(loss: Callable[[Tree], Any]) -> ServerLoss:
-    """A function of the parameters alone as `Context.server_loss`; which samples it is over is its own affair."""
+    """Return a function of the parameters alone as `Context.server_loss`.
+
+    Which samples it is over is up to the function.
+    """
 
     def of_params(params: Tree, batch: int | None = None, key: Any = None) -> Any:
         del batch, key
         value = loss(params)
         if np.shape(value):
-            text = f"is to return a number, and returned shape {list(np.shape(value))}"
-            raise ScenarioError([Problem("server_loss", text)], "aggregate")
+            text = f"must return a number; it returned shape {list(np.shape(value))}"
+            raise argument_error("aggregate", "server_loss", text)
         return value
 
     return Partial(of_params)
 
 
-def checked_links(section: str, written: Any) -> list[BaseModel]:
-    """A kind, a link or a list of links, read as the section of that name.
+def checked_links(section: str, links: Any) -> list[BaseModel]:
+    """Return a kind, a link or a list of links as the checked sections of a list.
+
+    Args:
+      section: the list's name, `wire` or `server`.
+      links: as a user writes them.
 
     Raises:
-      ScenarioError: with every problem of it.
+      ScenarioError: with every problem.
     """
-    links = LISTS_OF_LINKS[section]
-    listed = mappings_of([written] if isinstance(written, str | dict) else list(written), links)
+    annotation = LISTS_OF_LINKS[section]
+    listed = [links] if isinstance(links, str | dict) else list(links)
+    mappings = mappings_of(listed, annotation)
     try:
-        return TypeAdapter(links).validate_python(listed)
+        return TypeAdapter(annotation).validate_python(mappings)
     except ValidationError as error:
-        document = Document({section: listed}, {}, section)
-        raise ScenarioError(
-            problems_of(document, links, listed, error.errors(), (section,)), section
-        ) from None
+        document = Document({section: mappings}, {}, section)
+        problems = problems_of(document, annotation, mappings, error.errors(), (section,))
+        raise ScenarioError(problems, section) from None

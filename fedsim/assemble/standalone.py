@@ -1,9 +1,10 @@
-"""Stages and rules on somebody's own stack, as in a round of a fresh server: `fedsim.aggregate` and
-`fedsim.transmit`.
+"""`fedsim.aggregate` and `fedsim.transmit`: stages and rules on a user's own stack.
+
+They do what a round of a fresh server does.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,27 +13,30 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.feasibility import at_most, bounds_of
-from fedsim.assemble.hooks import check_link, make_link
-from fedsim.assemble.links import ServerLinks
-from fedsim.assemble.programs import KEPT, HashableSection
+from fedsim.assemble.hooks import StackShapes, check_link, make_link
+from fedsim.assemble.links import Link, ServerLinks
+from fedsim.assemble.programs import MAX_CACHED, HashableSection
 from fedsim.assemble.stack_inputs import (
+    argument_error,
     arrays_of,
     as_server_loss,
     checked_links,
+    losses_of,
     mask_of,
-    own_update,
+    reference_of,
     weights_of,
 )
 from fedsim.clients import sgd
 from fedsim.compose import fresh_rows, server_step
 from fedsim.engine.pipeline import Pipeline
-from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
+from fedsim.errors import LinkError, OrderError
 from fedsim.scenario.order import index_of_rule
-from fedsim.scenario.reader import Document, Path
+from fedsim.scenario.reader import Document
 from fedsim.scenario.scenario import Scenario
 from fedsim.tree import Tree
 from fedsim.types import Codec, Context, Rule, ServerLoss, Updates
 
+# argument -> what a rule asks for with it
 NEEDED = {
     "loss": "every client's loss",
     "reference": "the server's own update",
@@ -52,7 +56,7 @@ def aggregate(
     loss: Any = None,
     server_loss: Callable[[Tree], Any] | None = None,
 ) -> Tree:
-    """Any server list on your own stacked updates: what a fresh server would add to the model.
+    """Apply any server list to your own stacked updates: what a fresh server adds to the model.
 
     Args:
       server: a kind (`"median"`), a link (`{"kind": "krum", "f": 2}`), or a list of stages, one
@@ -60,11 +64,11 @@ def aggregate(
       deltas: updates stacked on the leading axis, a PyTree with leaves `[K, ...]`, an array, or a
         nested list.
       weights: sample counts `[K]`; 0 = did not report; 1 for everybody if left out.
-      seed: of rules and stages that draw.
+      seed: the seed of rules and stages that draw.
       reference: the server's own update, a tree like a row, for rules that ask for it.
       params: the shared parameters, for links that look at them; zeros if left out.
       lr: client learning rate, for rules that use it.
-      loss: of every client at the shared parameters `[K]`, for rules that ask for it.
+      loss: every client's loss at the shared parameters `[K]`, for rules that ask for it.
       server_loss: parameters -> their loss on samples of the server's own, a scalar, for rules that
         ask for it; in JAX.
 
@@ -78,25 +82,29 @@ def aggregate(
     >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
     [2.0]
     """
+    sections = tuple(map(HashableSection, checked_links("server", server)))
     try:
-        prepared = _aggregation(tuple(map(HashableSection, checked_links("server", server))))
+        prepared = _aggregation(sections)
     except OrderError as error:
-        raise ScenarioError([Problem("server", str(error))], "aggregate") from None
+        raise argument_error("aggregate", "server", str(error)) from None
+
     stack = arrays_of(deltas)
-    w = weights_of("aggregate", weights, tree.rows(stack))
-    _require_rows(prepared, w)
-    _require_needs(
-        "aggregate", "server", prepared, loss=loss, reference=reference, server_loss=server_loss
+    K = tree.rows(stack)
+    sample_counts = weights_of("aggregate", weights, K)
+    _require_rows(prepared, sample_counts)
+    passed = {"loss": loss, "reference": reference, "server_loss": server_loss}
+    _require_needs("aggregate", "server", prepared, passed)
+    inputs = RoundInputs(
+        stack=stack,
+        weights=sample_counts,
+        seed=seed,
+        params=params,
+        reference=reference_of("aggregate", reference, stack),
+        server_loss=server_loss and as_server_loss(server_loss),
+        lr=lr,
+        loss=losses_of(loss, K),
     )
-    known = Known(
-        own_update("aggregate", reference, stack), server_loss and as_server_loss(server_loss)
-    )
-    if loss is not None and np.shape(loss) != w.shape:
-        text = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
-        raise ScenarioError([Problem("loss", text)], "aggregate")
-    return _on_device(
-        prepared.function, stack, w, seed, params=params, known=known, lr=lr, loss=loss
-    )
+    return _run(prepared.function, inputs)
 
 
 def transmit(
@@ -111,14 +119,14 @@ def transmit(
     reference: Tree | None = None,
     server_loss: Callable[[Tree], Any] | None = None,
 ) -> tuple[Tree, np.ndarray]:
-    """Any wire list on your own stacked updates: what arrives of them, and what it takes.
+    """Send your own stacked updates over any wire list: what arrives, and how many bytes it takes.
 
     Args:
       wire: a kind, a link, or a list of attacks and stages.
       deltas: as in `aggregate`.
       weights: sample counts `[K]`; 0 = does not take part.
       malicious: mask `[K]` (or ids) of the rows an attack controls; nobody if left out.
-      seed: of links that draw.
+      seed: the seed of links that draw.
       params: the shared parameters; zeros if left out.
       defence: a server list, for attacks that know what they attack: its stages and its rule,
         fresh.
@@ -137,49 +145,66 @@ def transmit(
     >>> arrived.tolist(), sent.tolist()
     ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """
-    links, against = (
-        tuple(map(HashableSection, checked_links(*part)))
-        for part in (("wire", wire), ("server", defence))
-    )
-    prepared = _transmission(links, against)
+    wire_sections = tuple(map(HashableSection, checked_links("wire", wire)))
+    server_sections = tuple(map(HashableSection, checked_links("server", defence)))
+    prepared = _transmission(wire_sections, server_sections)
+
     stack = arrays_of(deltas)
     K = tree.rows(stack)
-    w, mask = weights_of("transmit", weights, K), mask_of(malicious, K)
-    _require_rows(prepared, w)
-    _require_needs("transmit", "defence", prepared, reference=reference, server_loss=server_loss)
-    known = Known(
-        own_update("transmit", reference, stack), server_loss and as_server_loss(server_loss)
+    sample_counts = weights_of("transmit", weights, K)
+    mask = mask_of(malicious, K)
+    _require_rows(prepared, sample_counts)
+    passed = {"reference": reference, "server_loss": server_loss}
+    _require_needs("transmit", "defence", prepared, passed)
+    inputs = RoundInputs(
+        stack=stack,
+        weights=sample_counts,
+        seed=seed,
+        params=params,
+        reference=reference_of("transmit", reference, stack),
+        server_loss=server_loss and as_server_loss(server_loss),
+        malicious=mask,
     )
-    arrived, sent = _on_device(
-        prepared.function, stack, w, seed, params=params, known=known, malicious=mask
-    )
-    return arrived, np.asarray(sent, np.int64)
+    arrived, message_bytes = _run(prepared.function, inputs)
+    return arrived, np.asarray(message_bytes, np.int64)
 
 
-class Known(NamedTuple):
-    """What the server makes of samples of its own."""
+class RoundInputs(NamedTuple):
+    """A stack, and what its caller says about the round."""
 
+    stack: Tree  # [K, ...]
+    weights: np.ndarray  # [K]
+    seed: int
+    params: Tree | None = None
     reference: Tree | None = None
-    loss: ServerLoss | None = None
+    server_loss: ServerLoss | None = None
+    malicious: np.ndarray | None = None  # [K]
+    lr: float = 1.0
+    loss: Any = None  # [K]
 
 
 class Prepared(NamedTuple):
     """A list of links, ready for stacks of any shape."""
 
-    scenario: Scenario  # whose document says where a problem is; there is nothing else in it
-    links: list[tuple[Path, Any, Any]]  # (path, section, what its factory made) of every link
-    function: Callable[[Updates, Context], Tree]  # compiled, (updates, context) -> tree
+    scenario: Scenario  # empty but for its document, which places problems
+    links: list[Link]
+    function: Callable[[Updates, Context], Tree]  # compiled
     needs: frozenset[str] = frozenset()  # what the rule asks for
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(MAX_CACHED)
 def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
-    """A server list, made once: the links of a fresh server, behind an empty wire."""
-    at = index_of_rule([w.section for w in server])
-    scenario, links = _links("aggregate", "server", server)
-    stages, rule, steps, tail = ServerLinks.of([link for _, _, link in links], at)
+    """The links of a fresh server, behind an empty wire; made once for each list.
+
+    Raises:
+      OrderError: for a list in an order that means nothing.
+      ScenarioError: for hyper-parameters that a factory refuses.
+    """
+    rule_index = index_of_rule([link.section for link in server])
+    scenario, links = _make_links("aggregate", "server", server)
+    stages, rule, steps, optimisers = ServerLinks.of([link.made for link in links], rule_index)
     pipeline = Pipeline([], stages, rule, steps, sgd(), drop=False)
-    optimiser = server_step(*tail)
+    optimiser = server_step(*optimisers)
 
     def reduce(updates: Updates, context: Context) -> Tree:
         _check_hooks(scenario, links, updates, context)
@@ -194,152 +219,204 @@ def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
     return Prepared(scenario, links, jax.jit(reduce), rule.needs)
 
 
-@functools.lru_cache(KEPT)
+@functools.lru_cache(MAX_CACHED)
 def _transmission(
     wire: tuple[HashableSection, ...], server: tuple[HashableSection, ...]
 ) -> Prepared:
-    """A wire list, made once, before the defence of a server list."""
-    at = index_of_rule([w.section for w in server])
-    scenario, links = _links("transmit", "wire", wire)
-    _, defence = _links("transmit", "defence", server)
-    made = [
-        link._replace(linear=False) if isinstance(link, Codec) else link for _, _, link in links
-    ]
-    stages, rule, _, _ = ServerLinks.of([link for _, _, link in defence], at)
-    pipeline = Pipeline(made, stages, rule, [], sgd(), drop=False)
+    """The links of a wire, before the defence of a server list; made once for each pair of lists.
+
+    Raises:
+      OrderError: for a server list in an order that means nothing.
+      ScenarioError: for hyper-parameters that a factory refuses.
+    """
+    rule_index = index_of_rule([link.section for link in server])
+    scenario, links = _make_links("transmit", "wire", wire)
+    _, defence = _make_links("transmit", "defence", server)
+    stages, rule, _, _ = ServerLinks.of([link.made for link in defence], rule_index)
+    pipeline = Pipeline(_decoding_each(links), stages, rule, [], sgd(), drop=False)
+
     remembering = {
         name: link for name, link in pipeline.remembering.items() if name in pipeline.wire_names
     }
 
-    def send(updates: Updates, context: Context) -> Tree:
+    def send(updates: Updates, context: Context) -> tuple[Tree, jax.Array]:
         _check_hooks(scenario, links, updates, context)
         updates = updates._replace(memory=fresh_rows(remembering, context))
         state = pipeline.init(context.shared["params"], jnp.ones_like(updates.arrived))
         arrived, _, _, _ = pipeline.arrive(updates, state, lambda phase: context)
         return arrived.delta, arrived.bytes
 
-    return Prepared(scenario, links, jax.jit(send), rule.needs if pipeline.aims else frozenset())
+    needs = rule.needs if pipeline.aims else frozenset()
+    return Prepared(scenario, links, jax.jit(send), needs)
 
 
-def _links(
-    of: str, name: str, written: tuple[HashableSection, ...]
-) -> tuple[Scenario, list[tuple[Path, Any, Any]]]:
-    """What the factories of a list make, each with its path.
+def _decoding_each(links: Sequence[Link]) -> list[Any]:
+    """What the links made, with codecs that decode every payload, not their sum."""
+    made = []
+    for link in links:
+        if isinstance(link.made, Codec):
+            made.append(link.made._replace(linear=False))
+        else:
+            made.append(link.made)
+    return made
+
+
+def _make_links(
+    command: str, name: str, sections: Sequence[HashableSection]
+) -> tuple[Scenario, list[Link]]:
+    """Make the links of a list.
+
+    Args:
+      command: `aggregate` or `transmit`, which errors name in place of a file.
+      name: the list's name.
+      sections: its checked sections.
 
     Raises:
       ScenarioError: for hyper-parameters that a factory refuses.
     """
-    scenario, links = Scenario(None, Document({}, {}, of)), []
-    for i, section in enumerate(w.section for w in written):
+    scenario = Scenario(None, Document({}, {}, command))
+    links = []
+    for i, hashable in enumerate(sections):
+        path = (name, i)
+        section = hashable.section
         try:
-            links.append(((name, i), section, make_link(scenario, (name, i), section)))
+            links.append(Link(path, section, make_link(scenario, path, section)))
         except LinkError as error:
-            raise scenario.error((name, i), str(error)) from error
+            raise scenario.error(path, str(error)) from error
     return scenario, links
 
 
-def _check_hooks(
-    scenario: Scenario, links: list[tuple[Path, Any, Any]], updates: Updates, context: Context
-) -> None:
-    """Links of the user's own keep their contract: checked while the list is compiled, so once for
-    a shape.
-    """
-    for path, section, made in links:
-        check_link(scenario, path, section, made, (updates, context, updates.arrived), types=False)
+def _check_hooks(scenario: Scenario, links: list[Link], updates: Updates, context: Context) -> None:
+    """Check a user's links while their list is compiled, so once for a shape."""
+    shapes = StackShapes(updates, context, present=updates.arrived)
+    for link in links:
+        check_link(scenario, link, shapes, types=False)
 
 
-def _require_needs(of: str, where: str, prepared: Prepared, **given: Any) -> None:
+def _require_needs(command: str, where: str, prepared: Prepared, passed: dict[str, Any]) -> None:
     """Refuse to leave out what a rule asks for.
+
+    Args:
+      command: `aggregate` or `transmit`.
+      where: the argument that brings the rule.
+      prepared: the links.
+      passed: arguments by name; None where left out.
 
     Raises:
       ScenarioError: naming the argument.
     """
-    for name in sorted(prepared.needs & given.keys()):
-        if given[name] is None:
+    for name in sorted(prepared.needs & passed.keys()):
+        if passed[name] is None:
             text = f"a rule of the list asks for {NEEDED[name]}; pass {name}="
-            raise ScenarioError([Problem(where, text)], of)
+            raise argument_error(command, where, text)
 
 
 def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
-    """Refuse fewer reporting rows than a link needs, naming it and the hyper-parameter that
-    decides.
+    """Refuse fewer reporting rows than a link needs, or more than it can take.
+
+    No rows at all change nothing, and are allowed.
 
     Raises:
-      ScenarioError: for some rows, but too few; none at all change nothing.
+      ScenarioError: naming the link and the hyper-parameter that decides.
     """
     rows = int((weights > 0).sum())
-    for path, section, made in prepared.links:
-        least, bounds = getattr(made, "least", 1), bounds_of(section)
+    for link in prepared.links:
+        section = link.section
+        bounds = bounds_of(section)
+        path = (*link.path, *bounds[:1])
+        least = getattr(link.made, "least", 1)
         if 0 < rows < least:
-            given = ", ".join(f"{name}={getattr(section, name)}" for name in bounds)
-            kind = f"{section.kind}({given})" if given else section.kind
-            instead = (
-                f"lower {' or '.join(bounds)}, or give more rows" if bounds else "give more rows"
-            )
-            text = f"{kind}: {rows} rows reported, at least {least} are needed; {instead}"
-            raise prepared.scenario.error((*path, *bounds[:1]), text)
-        most = made.most if isinstance(made, Rule) else None
+            text = f"{_call(section, bounds)}: {rows} rows reported, at least {least} are needed"
+            remedy = "give more rows"
+            if bounds:
+                remedy = f"lower {' or '.join(bounds)}, or give more rows"
+            raise prepared.scenario.error(path, f"{text}; {remedy}")
+
+        most = link.made.most if isinstance(link.made, Rule) else None
         if most is not None and rows > most:
-            text = (
-                f"{at_most(section, most)}, and {rows} rows reported; lower f, or give fewer rows"
-            )
-            raise prepared.scenario.error((*path, *bounds[:1]), text)
+            text = f"{at_most(section, most)}, and {rows} rows reported"
+            raise prepared.scenario.error(path, f"{text}; lower f, or give fewer rows")
 
 
-def _on_device(
-    function: Callable,
-    stack: Tree,
-    weights,
-    seed: int,
-    *,
-    params=None,
-    known=Known(),  # noqa: B008 (immutable)
-    malicious=None,
-    lr=1.0,
-    loss=None,
-) -> Tree:
-    """Run `(updates, context) -> tree` in the stack's own float type; NumPy in, NumPy out."""
-    host = not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(stack))
-    double = any(np.dtype(leaf.dtype) == np.float64 for leaf in jax.tree.leaves(stack))
-    with jax.enable_x64(double):
-        # for all but the stack: every operation of JAX's is one more program to compile
-        on_host: Any = np
-        dtype: Any = np.float64 if double else np.float32
-        stack = jax.tree.map(jnp.asarray, stack)
-        K, row = (
-            tree.rows(stack),
-            jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), stack),
-        )
-        w, one = on_host.asarray(weights, dtype), on_host.ones(K, dtype)
-        updates = Updates(
-            delta=stack,
-            stats={},
-            aux={},
-            arrived=w > 0,
-            samples=w,
-            count=one,
-            loss=on_host.full(K, np.nan, dtype) if loss is None else on_host.asarray(loss, dtype),
-            steps=one,
-            effort=one,
-            memory=(),
-            bytes=on_host.full(K, tree.payload_bytes(row), on_host.int32),
-            age=on_host.zeros(K, on_host.int32),
-        )
-        context = Context(
-            key=jax.random.key(seed),
-            round=on_host.int32(1),
-            N=dtype(K),
-            lr=dtype(lr),
-            shared={
-                "params": row if params is None else jax.tree.map(jnp.asarray, arrays_of(params))
-            },
-            ids=on_host.arange(K),
-            malicious=on_host.zeros(K, bool) if malicious is None else on_host.asarray(malicious),
-            reference=jax.tree.map(jnp.asarray, known.reference),
-            expected=dtype(K),
-            expected_samples=w.sum(),
-            share=one,
-            server_loss=known.loss,
-        )
-        out = function(updates, context)
-        return jax.tree.map(np.asarray, out) if host else out
+def _call(section: Any, names: list[str]) -> str:
+    """A link and some of its hyper-parameters, as `krum(f=2)`."""
+    if not names:
+        return section.kind
+    values = [f"{name}={getattr(section, name)}" for name in names]
+    return f"{section.kind}({', '.join(values)})"
+
+
+def _run(function: Callable[[Updates, Context], Any], inputs: RoundInputs) -> Any:
+    """Run a compiled function in the float type of the stack; NumPy in, NumPy out."""
+    leaves = jax.tree.leaves(inputs.stack)
+    is_numpy = not any(isinstance(leaf, jax.Array) for leaf in leaves)
+    is_double = any(np.dtype(leaf.dtype) == np.float64 for leaf in leaves)
+    dtype = np.float64 if is_double else np.float32
+    with jax.enable_x64(is_double):
+        inputs = inputs._replace(stack=jax.tree.map(jnp.asarray, inputs.stack))
+        result = function(_updates(inputs, dtype), _context(inputs, dtype))
+        return jax.tree.map(np.asarray, result) if is_numpy else result
+
+
+# NumPy makes everything but the stack: every operation of JAX would be one more program to compile.
+# It is typed as Any because `Updates` and `Context` annotate their fields as JAX arrays.
+numpy: Any = np
+
+
+def _updates(inputs: RoundInputs, dtype: type) -> Updates:
+    """The stack as what K clients sent."""
+    K = tree.rows(inputs.stack)
+    weights = numpy.asarray(inputs.weights, dtype)
+    ones = numpy.ones(K, dtype)
+    if inputs.loss is None:
+        loss = numpy.full(K, np.nan, dtype)
+    else:
+        loss = numpy.asarray(inputs.loss, dtype)
+    message_bytes = tree.payload_bytes(_zero_row(inputs.stack))
+    return Updates(
+        delta=inputs.stack,
+        stats={},
+        aux={},
+        arrived=weights > 0,
+        samples=weights,
+        count=ones,
+        loss=loss,
+        steps=ones,
+        effort=ones,
+        memory=(),
+        bytes=numpy.full(K, message_bytes, np.int32),
+        age=numpy.zeros(K, np.int32),
+    )
+
+
+def _context(inputs: RoundInputs, dtype: type) -> Context:
+    """What links may know about the first round of a fresh server with K clients."""
+    K = tree.rows(inputs.stack)
+    if inputs.params is None:
+        params = _zero_row(inputs.stack)
+    else:
+        params = jax.tree.map(jnp.asarray, arrays_of(inputs.params))
+    if inputs.malicious is None:
+        malicious = numpy.zeros(K, bool)
+    else:
+        malicious = numpy.asarray(inputs.malicious)
+    number: Any = dtype
+    return Context(
+        key=jax.random.key(inputs.seed),
+        round=numpy.int32(1),
+        N=number(K),
+        lr=number(inputs.lr),
+        shared={"params": params},
+        ids=numpy.arange(K),
+        malicious=malicious,
+        reference=jax.tree.map(jnp.asarray, inputs.reference),
+        expected=number(K),
+        expected_samples=numpy.asarray(inputs.weights, dtype).sum(),
+        share=numpy.ones(K, dtype),
+        server_loss=inputs.server_loss,
+    )
+
+
+def _zero_row(stack: Tree) -> Tree:
+    """Zeros like a row of a stack: [K, ...] -> [...]."""
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), stack)

@@ -1,96 +1,111 @@
-"""What must hold of codecs on the wire: every problem is a place and a remedy, as in `build.feasibility`."""
+"""What must hold for codecs on the wire, as checks like those of `feasibility`."""
 
-from collections.abc import Iterator
 from typing import Any
 
+from fedsim.assemble.links import Link
+from fedsim.assemble.problems import Findings
 from fedsim.compose import most_bytes
 from fedsim.engine.footprint import coding_bytes
 from fedsim.errors import TooLarge
 from fedsim.limits import MOST, require_memory
-from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client, Codec, Rule, forgetful, no_row
 
-Link = tuple[Path, Any, Any]  # path, section, what its factory made
+
+def second_codec(links: list[Link]) -> Findings:
+    """A second codec: a message is encoded once."""
+    codecs = [link for link in links if link.section.family == "codec"]
+    for link in codecs[1:]:
+        text = f"{link.section.kind} is a second codec, after {codecs[0].section.kind}"
+        nested = "top_k(values: ...) for the values that a sparsifier keeps"
+        memory = "error_feedback(codec: ...) for a memory"
+        remedy = f"remove one, or write one into the other: {nested}, {memory}"
+        yield link.path, f"{text}; a message is encoded once, {remedy}"
 
 
-def second_codec(links: list[Link]) -> Iterator[tuple[Path, str]]:
-    """One message is encoded once."""
-    codecs = [(path, section) for path, section, _ in links if section.family == "codec"]
-    for path, section in codecs[1:]:
-        text = f"{section.kind} is a second codec, after {codecs[0][1].kind}; a message is encoded once, take one out"
-        inside = "top_k(values: ...) for the values that a sparsifier keeps, error_feedback(codec: ...) for a memory"
-        yield path, f"{text}, or write one into the other: {inside}"
+def forgotten(scenario: Scenario, link: Link, client: Client) -> Findings:
+    """A stage that remembers one message a round, with a method that sends two.
 
-
-def forgotten(
-    scenario: Scenario, path: Path, section: Any, made: Any, client: Client
-) -> Iterator[tuple[Path, str]]:
-    """A stage that remembers one message a round, behind a method that sends two."""
-    if (
-        client.probe is not None and remembers(made) and not isinstance(made, Rule)
-    ):  # which sees the second one alone
+    A rule that remembers sees the second message alone.
+    """
+    sends_two = client.probe is not None
+    if sends_two and remembers(link.made) and not isinstance(link.made, Rule):
         kind = scenario.spec.client.kind
-        text = f"{section.kind} remembers one message of a client, and {kind} sends two a round"
-        yield (
-            path,
-            f"{text}, a gradient at the shared model first; take another method, or leave it out",
-        )
+        text = f"{link.section.kind} remembers one message of a client"
+        reason = f"{kind} sends two a round, a gradient at the shared model first"
+        yield link.path, f"{text}, and {reason}; use another method, or leave it out"
 
 
-def no_downlink(path: Path, section: Any, made: Any) -> Iterator[tuple[Path, str]]:
+def no_downlink(link: Link) -> Findings:
     """A codec for updates whose memory means nothing between one model and the next."""
+    section = link.section
     kind = section.kind
     if kind == "error_feedback":
-        text = f"{kind} adds what it left out of one model to the next one, and clients would train from the sum"
+        text = f"{kind} adds what it left out of one model to the next one"
+        remedy = f"use ef21(codec: {section.codec.kind}), which sends differences"
         yield (
-            path,
-            f"{text}; take ef21(codec: {section.codec.kind}), which sends differences, or the codec alone",
+            link.path,
+            f"{text}, and clients would train from the sum; {remedy}, or the codec alone",
         )
-    elif isinstance(made, Codec) and made.server is not None:
-        yield (
-            path,
-            f"{kind} with k has a memory behind the rule, and a broadcast has no rule; leave k out",
-        )
+    elif isinstance(link.made, Codec) and link.made.server is not None:
+        text = f"{kind} with k has a memory behind the rule, and a broadcast has no rule"
+        yield link.path, f"{text}; leave k out"
 
 
-def check_size(scenario: Scenario, path: Path, section: Any, made: Any, params: Any) -> None:
-    """A codec whose messages can be counted, and whose arrays for one of them fit into memory, by their shapes.
+def check_size(scenario: Scenario, link: Link, params: Any) -> None:
+    """Refuse a codec whose messages have too many bytes to count or to encode.
+
+    Args:
+      scenario: whose document knows the link's place in the file.
+      link: any link; one that is not a codec passes.
+      params: shapes of the parameters that a message has.
 
     Raises:
-      TooLargeError: where they do not.
+      TooLargeError: for a message whose size does not fit into an int32, or whose arrays do not fit
+        into memory.
     """
-    if not isinstance(made, Codec):
+    codec = link.made
+    kind = link.section.kind
+    if not isinstance(codec, Codec):
         return
-    if (size := most_bytes(made, params)) > MOST:
-        text = f"{section.kind}: a message of {size} bytes; at most {MOST} can be counted; make it smaller"
-        raise scenario.too_large(path, text)
+
+    message_bytes = most_bytes(codec, params)
+    if message_bytes > MOST:
+        text = f"{kind}: a message of {message_bytes} bytes; at most {MOST} can be counted"
+        raise scenario.too_large(link.path, f"{text}; make it smaller")
     try:
-        require_memory(codec=coding_bytes(made, params))
+        require_memory(codec=coding_bytes(codec, params))
     except TooLarge as error:
-        raise scenario.too_large(path, f"{section.kind}: {error}; make it smaller") from None
+        raise scenario.too_large(link.path, f"{kind}: {error}; make it smaller") from None
 
 
 def remembers(made: Any) -> bool:
-    """Whether a link keeps a row of every client."""
-    nothing = no_row if isinstance(made, Codec) else forgetful
+    """Whether a link stores a row for every client."""
     if isinstance(made, Rule):
         return made.before is not None and remembers(made.before)
+    nothing = no_row if isinstance(made, Codec) else forgetful
     return getattr(made, "memory", nothing) is not nothing
 
 
-def linear_partners(links: list[Link]) -> Iterator[tuple[Path, str]]:
-    """Payloads of a linear codec can be summed, and nothing else."""
-    codec = next((link for link in links if isinstance(link[2], Codec) and link[2].linear), None)
-    if codec is None:
+def linear_partners(links: list[Link]) -> Findings:
+    """Links behind a linear codec that do more than sum its payloads."""
+    index = _index_of_linear_codec(links)
+    if index is None:
         return
-    section = codec[1]
-    for path, other, made in links[links.index(codec) + 1 :]:
-        text = f"works on updates, and {section.kind} sends their payloads, which are decoded as a sum behind the rule"
-        if other.family in ("stage", "attack"):
-            yield path, f"{other.kind} {text}; take it out, or put it before the codec"
-        if isinstance(made, Rule) and not made.linear:
-            yield (
-                path,
-                f"{other.kind} {text}; take the rule mean, or a codec that is decoded row by row",
-            )
+    kind = links[index].section.kind
+    reason = f"{kind} sends their payloads, which are decoded as a sum behind the rule"
+
+    for link in links[index + 1 :]:
+        text = f"{link.section.kind} works on updates, and {reason}"
+        if link.section.family in ("stage", "attack"):
+            yield link.path, f"{text}; remove it, or put it before the codec"
+        if isinstance(link.made, Rule) and not link.made.linear:
+            remedy = "use the rule mean, or a codec that is decoded row by row"
+            yield link.path, f"{text}; {remedy}"
+
+
+def _index_of_linear_codec(links: list[Link]) -> int | None:
+    for i, link in enumerate(links):
+        if isinstance(link.made, Codec) and link.made.linear:
+            return i
+    return None

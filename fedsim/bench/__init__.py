@@ -1,1 +1,1 @@
-"""How fast rounds and rules are, and against what."""
+"""How fast rounds, rules and codecs are, and compared with what."""

@@ -1,6 +1,7 @@
-"""The plain ways to run a round in JAX, beside which the lanes are measured: the same plan, the same numbers, other loops.
+"""The plain ways to run a round in JAX, which the lanes are compared with.
 
-All three give what one round of `mean` gives (a test); they are written as one would by hand, and fast for what they are.
+They have the same plan and the same numbers as the lanes, in other loops. All three give what one
+round of `mean` gives (a test); they are written as one would by hand, and fast for what they are.
 """
 
 from collections.abc import Callable
@@ -26,18 +27,20 @@ class Cohort(NamedTuple):
 
 
 def cohort(plan: Plan, r: int, T: int, B: int, dtype: np.dtype) -> Cohort:
-    """Round r of a plan, for at most T steps of B samples."""
+    """Return round r of a plan, for at most T steps of B samples."""
     work, _ = plan.round(r)
     K = len(work.ids)
-    index, valid = np.zeros((K, T, B), np.int32), np.zeros((K, T), np.int32)
+    index = np.zeros((K, T, B), np.int32)
+    valid = np.zeros((K, T), np.int32)
     for k, id in enumerate(work.ids):
-        rows, count = plan.batches(r, int(id))
-        index[k, : len(rows), : rows.shape[1]], valid[k, : len(rows)] = rows, count
+        rows, count = plan.batches(r, int(id))  # [steps, rows of a batch], [steps]
+        index[k, : len(rows), : rows.shape[1]] = rows
+        valid[k, : len(rows)] = count
     return Cohort(index, valid, work.steps.astype(np.int32), work.weight.astype(dtype))
 
 
 def rivals(task: Task, lr: float) -> dict[str, Callable]:
-    """Rounds `(shared, cohort, data) -> shared` by name.
+    """Return rounds `(shared, cohort, data) -> shared` by name.
 
     Args:
       task: what a client works on.
@@ -56,36 +59,45 @@ def rivals(task: Task, lr: float) -> dict[str, Callable]:
         _, g = task.value_and_grad({"params": params, "stats": shared["stats"]}, batch)
         return jax.tree.map(lambda p, g: p - jnp.where(n > 0, lr, 0) * g, params, g)
 
-    def scanned(shared, index, valid, data):
+    def train_padded(shared, index, valid, data):
         """One client, all its padded steps."""
-        walk = lambda params, batch: (step(shared, params, batch[0], batch[1], data), None)
+
+        def walk(params, batch):
+            rows, n = batch
+            return step(shared, params, rows, n, data), None
+
         params, _ = lax.scan(walk, shared["params"], (index, valid))
         return tree.subtract(params, shared["params"])
 
-    def walked(shared, index, valid, steps, data):
+    def train_exactly(shared, index, valid, steps, data):
         """One client, exactly its steps."""
-        walk = lambda t, params: step(shared, params, index[t], valid[t], data)
-        return tree.subtract(lax.fori_loop(0, steps, walk, shared["params"]), shared["params"])
+
+        def walk(t, params):
+            return step(shared, params, index[t], valid[t], data)
+
+        params = lax.fori_loop(0, steps, walk, shared["params"])
+        return tree.subtract(params, shared["params"])
 
     def moved(shared, deltas, weight):
+        """The shared variables after a round."""
         return {**shared, "params": tree.add(shared["params"], tree.weighted_mean(deltas, weight))}
 
     @jax.jit
     def padded_vmap(shared, c: Cohort, data):
-        deltas = jax.vmap(scanned, in_axes=(None, 0, 0, None))(shared, c.index, c.valid, data)
-        return moved(shared, deltas, c.weight)
+        train = jax.vmap(train_padded, in_axes=(None, 0, 0, None))
+        return moved(shared, train(shared, c.index, c.valid, data), c.weight)
 
     @jax.jit
     def scan_over_clients(shared, c: Cohort, data):
-        deltas = lax.map(
-            lambda one: walked(shared, one[0], one[1], one[2], data), (c.index, c.valid, c.steps)
-        )
+        def train(client):
+            index, valid, steps = client
+            return train_exactly(shared, index, valid, steps, data)
+
+        deltas = lax.map(train, (c.index, c.valid, c.steps))
         return moved(shared, deltas, c.weight)
 
-    one_step, stack_and_move = (
-        jax.jit(step),
-        jax.jit(lambda shared, deltas, w: moved(shared, tree.stack(deltas), w)),
-    )
+    one_step = jax.jit(step)
+    stack_and_move = jax.jit(lambda shared, deltas, w: moved(shared, tree.stack(deltas), w))
 
     def python_loop(shared, c: Cohort, data):
         deltas = []

@@ -1,8 +1,8 @@
-"""Every registered codec on 100 messages of 1,000,000 numbers, beside the training of a round of W1."""
+"""Every codec on 100 messages of 1,000,000 numbers, compared with a round of W1."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,8 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.stack_inputs import checked_links
-from fedsim.bench.workload import lanes, spread, timed
+from fedsim.bench.timing import Announce, spread, timed
+from fedsim.bench.workload import lanes
 from fedsim.compose import FAMILIES, lift, transmitted
 from fedsim.engine.clock import compile_seconds
 from fedsim.scenario import Scenario
@@ -21,12 +22,14 @@ from fedsim.scenario.reader import Document
 from fedsim.study.words import call_of
 from fedsim.types import Codec, Context, Updates
 
-ROWS, COLUMNS = 100, 1_000_000
-TRIALS, SECONDS = 3, 15.0  # passes over all messages; after so long no further one
+ROWS = 100
+COLUMNS = 1_000_000
+TRIALS = 3  # passes over all messages
+MAX_SECONDS = 15.0  # after which there is no further pass
+
+# Hyper-parameters of kinds whose defaults are missing, or are meant for short messages.
 SPARSE = {"density": 0.01}
-PARAMETERS: dict[
-    str, dict[str, Any]
-] = {  # of kinds whose defaults are none, or are for short messages
+PARAMETERS: dict[str, dict[str, Any]] = {
     "top_k": SPARSE,
     "rand_k": SPARSE,
     "threshold": {"value": 2.5},
@@ -38,106 +41,135 @@ PARAMETERS: dict[
     "diana": {"codec": {"kind": "rand_k", **SPARSE}, "alpha": 0.01},
 }
 
+Params = dict[str, jax.Array]
+
+
+class Messages(NamedTuple):
+    """Messages in blocks of one per lane."""
+
+    blocks: list[tuple[Updates, Context]]
+    params: Params  # of the model that they update
+    width: int  # lanes
+
 
 def bench_codecs(
-    w1: Scenario, say: Callable[[str], None], rows: int = ROWS, columns: int = COLUMNS
+    w1: Scenario, announce: Announce, rows: int = ROWS, columns: int = COLUMNS
 ) -> Iterator[dict[str, Any]]:
-    """Seconds of a round of W1, then of every codec to encode and decode all messages as a round does, lane by lane.
+    """Measure a round of W1, then every codec encoding and decoding all messages.
 
-    A codec with a memory has it in every message. Of a linear one payloads are summed, and the sum is decoded once.
+    Messages are encoded as a round does it, lane by lane. A codec with a memory has it in every
+    message. The payloads of a linear codec are summed, and the sum is decoded once.
 
     Args:
-      w1: the scenario beside which codecs stand.
-      say: called with what is measured next.
+      w1: the scenario that codecs are compared with.
+      announce: called with what is measured next.
       rows: messages.
-      columns: numbers in each: a square matrix, as nearly as may be.
+      columns: numbers in each: a square matrix, as nearly as possible.
+
+    Yields:
+      a record for W1, then one for every codec.
     """
     with numerics(w1) as devices:
-        say(f"{w1.spec.name}: a round")
+        announce(f"{w1.spec.name}: a round")
         experiment = build(w1, devices=devices)
-        seconds, _, run = lanes(experiment)
+        seconds, _, details = lanes(experiment)
         width = experiment.program.width.lanes
-        yield {"workload": w1.spec.name, "how": f"lanes ({width})", **seconds, **run}
-    blocks, params = _messages(rows, columns, width)
+        yield {"workload": w1.spec.name, "how": f"lanes ({width})", **seconds, **details}
+
+    messages = _messages(rows, columns, width)
     for kind in sorted(FAMILIES["codec"]):
         section = {"kind": kind, **PARAMETERS.get(kind, {})}
-        say(f"{call_of(section)} of {rows} × {columns:,}")
-        record = _measured(codec_of(section), blocks, params, width)
-        times = record["seconds"] / seconds["seconds"]
+        announce(f"{call_of(section)} of {rows} × {columns:,}")
+        record = _measure(codec_of(section), messages)
         yield {
             "workload": f"{kind} {rows} × {columns:,}",
             "how": call_of(section),
             **record,
-            "times_lanes": times,
+            "times_lanes": record["seconds"] / seconds["seconds"],
         }
 
 
 def codec_of(section: Mapping[str, Any]) -> Codec:
-    """The codec that a section describes."""
-    (link,) = checked_links("wire", dict(section))
-    return make_link(Scenario(None, Document({}, {}, "bench")), ("wire", 0), link)
+    """Return the codec that a section describes."""
+    (checked_section,) = checked_links("wire", dict(section))
+    scenario = Scenario(None, Document({}, {}, "bench"))
+    return make_link(scenario, ("wire", 0), checked_section)
 
 
-def _messages(
-    rows: int, columns: int, width: int
-) -> tuple[list[tuple[Updates, Context]], dict[str, jax.Array]]:
-    """Normally distributed messages in blocks of one per lane, the last one filled up with zeros; and parameters."""
-    side = max(side for side in range(1, int(columns**0.5) + 1) if columns % side == 0)
-    rng, blocks = np.random.default_rng(0), []
+def _messages(rows: int, columns: int, width: int) -> Messages:
+    """Normally distributed messages; zeros fill up the last block."""
+    divisors = [side for side in range(1, int(columns**0.5) + 1) if columns % side == 0]
+    side = max(divisors)
     params = {"w": jnp.zeros((side, columns // side), jnp.float32)}
-    one = jnp.ones(width, jnp.float32)
+
+    rng = np.random.default_rng(0)
+    blocks = []
     for first in range(0, rows, width):
-        block = np.zeros((width, columns), np.float32)
         filled = min(width, rows - first)
+        block = np.zeros((width, columns), np.float32)
         block[:filled] = rng.standard_normal((filled, columns), np.float32)
-        updates = Updates(
-            delta={"w": jnp.asarray(block.reshape(width, side, -1))},
-            stats={},
-            aux={},
-            arrived=jnp.arange(width) < filled,
-            samples=one,
-            count=one,
-            loss=one,
-            steps=one,
-            effort=one,
-            memory=(),
-            bytes=jnp.full(width, tree.payload_bytes(params), jnp.int32),
-            age=jnp.zeros(width, jnp.int32),
-        )
-        context = Context(
-            key=jax.random.key(0),
-            round=jnp.int32(1),
-            N=jnp.float32(rows),
-            lr=jnp.float32(1),
-            shared={"params": params},
-            ids=first + jnp.arange(width),
-            malicious=jnp.zeros(width, bool),
-        )
-        blocks.append((updates, context))
-    return blocks, params
+        delta = {"w": jnp.asarray(block.reshape(width, side, -1))}
+        updates = _updates(delta, params, filled, width)
+        blocks.append((updates, _context(params, rows, first, width)))
+    return Messages(blocks, params, width)
 
 
-def _measured(
-    codec: Codec, blocks: list[tuple[Updates, Context]], params: dict[str, jax.Array], width: int
-) -> dict[str, Any]:
-    """Seconds of a pass over all blocks, of compiling, and the bytes of a message, mean over the first block."""
-    row, context = transmitted(codec), blocks[0][1]
-    stage = lift(row, width)
-    memory = jax.vmap(lambda id: row.memory(params, jax.random.fold_in(context.key, id)))(
-        context.ids
+def _updates(delta: dict[str, jax.Array], params: Params, filled: int, width: int) -> Updates:
+    """A block of messages, of which the first `filled` are sent."""
+    ones = jnp.ones(width, jnp.float32)
+    return Updates(
+        delta=delta,
+        stats={},
+        aux={},
+        arrived=jnp.arange(width) < filled,
+        samples=ones,
+        count=ones,
+        loss=ones,
+        steps=ones,
+        effort=ones,
+        memory=(),
+        bytes=jnp.full(width, tree.payload_bytes(params), jnp.int32),
+        age=jnp.zeros(width, jnp.int32),
     )
+
+
+def _context(params: Params, rows: int, first: int, width: int) -> Context:
+    """What is known about a block of messages; `first`: the id of its first client."""
+    return Context(
+        key=jax.random.key(0),
+        round=jnp.int32(1),
+        N=jnp.float32(rows),
+        lr=jnp.float32(1),
+        shared={"params": params},
+        ids=first + jnp.arange(width),
+        malicious=jnp.zeros(width, bool),
+    )
+
+
+def _measure(codec: Codec, messages: Messages) -> dict[str, Any]:
+    """Seconds of a pass over all messages and of compiling, and the mean bytes of a message."""
+    blocks, params, width = messages
+    row_stage = transmitted(codec)
+    stage = lift(row_stage, width)
+    updates, context = blocks[0]
+    d = sum(leaf.size for leaf in params.values())
+
+    def fresh_memory(id):
+        return row_stage.memory(params, jax.random.fold_in(context.key, id))
+
+    memory = jax.vmap(fresh_memory)(context.ids)
 
     @jax.jit
     def send(updates: Updates, context: Context, memory: Any) -> tuple[Any, jax.Array, Any]:
-        updates = stage.apply(updates._replace(memory=memory), (), context)[0]
-        delta = (
-            jax.tree.map(lambda leaf: leaf.sum(0), updates.delta) if codec.linear else updates.delta
-        )
-        return delta, updates.bytes, updates.memory
+        arrived = stage.apply(updates._replace(memory=memory), (), context)[0]
+        delta = arrived.delta
+        if codec.linear:
+            delta = jax.tree.map(lambda leaf: leaf.sum(0), delta)
+        return delta, arrived.bytes, arrived.memory
 
-    decode = jax.jit(lambda table: codec.decode(table, sum(leaf.size for leaf in params.values())))
+    decode = jax.jit(lambda table: codec.decode(table, d))
 
-    def play() -> None:
+    def send_all() -> None:
         total = None
         for updates, context in blocks:
             arrived = jax.block_until_ready(send(updates, context, memory))[0]
@@ -146,12 +178,19 @@ def _measured(
         if codec.linear:
             jax.block_until_ready(decode(total))
 
-    compiling = compile_seconds()
-    arrived, sent, _ = jax.block_until_ready(send(*blocks[0], memory))
+    compiled_before = compile_seconds()
+    arrived, sent_bytes, _ = jax.block_until_ready(send(updates, context, memory))
     if codec.linear:
         jax.block_until_ready(decode(arrived))
-    sizes = np.asarray(sent)[np.asarray(blocks[0][0].arrived)]
-    compiling, began, taken = compile_seconds() - compiling, time.perf_counter(), []
-    while len(taken) < TRIALS and (not taken or time.perf_counter() - began < SECONDS):
-        taken.append(timed(play))
-    return {**spread(taken), "compile_seconds": compiling, "message_bytes": float(sizes.mean())}
+    compiling_seconds = compile_seconds() - compiled_before
+    message_bytes = np.asarray(sent_bytes)[np.asarray(updates.arrived)]
+
+    seconds = []
+    begin = time.perf_counter()
+    while len(seconds) < TRIALS and (not seconds or time.perf_counter() - begin < MAX_SECONDS):
+        seconds.append(timed(send_all))
+    return {
+        **spread(seconds),
+        "compile_seconds": compiling_seconds,
+        "message_bytes": float(message_bytes.mean()),
+    }

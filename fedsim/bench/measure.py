@@ -4,11 +4,13 @@ import json
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 
 from fedsim.bench.codecs import bench_codecs
 from fedsim.bench.rules import bench_rules
+from fedsim.bench.timing import Announce
 from fedsim.bench.workload import bench
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
@@ -17,29 +19,37 @@ from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario import read
 from fedsim.scenario.shipped import shipped
 
-OVER = {
+# column -> how several measurements become one; for all other numbers, the median.
+#
+# Compiling counts the first time, and so does memory: later measurements find the programs
+# compiled, and the memory of other workloads in use.
+COMBINED: dict[str, Callable[[Sequence[Any]], Any]] = {
     "least": min,
     "most": max,
     "compile_seconds": max,
     "peak_bytes": min,
-}  # several passes; of the rest the median
+}
 
 
 def measured(
     what: Sequence[str],
     edits: tuple[str, ...],
     out: Path,
-    say: Callable[[str], None],
+    say: Announce,
     times: int = 1,
 ) -> list[Record]:
-    """Measure scenarios, rules and codecs -> records, also written to a folder.
+    """Measure scenarios, rules and codecs, and write the records to a folder.
 
     Args:
-      what: files of scenarios, `rules`, `codecs`; none: the scenarios of `scenarios/bench`, and the rules.
-      edits: as of `--set`.
+      what: files of scenarios, `rules`, `codecs`; empty: the scenarios of `scenarios/bench`, and
+        the rules.
+      edits: edits as of `--set`.
       out: the folder.
       say: called with what is measured next.
-      times: measure everything so often and give medians.
+      times: how often everything is measured, of which the medians count.
+
+    Returns:
+      The records.
 
     Raises:
       ScenarioError: for a scenario that cannot run as written.
@@ -48,40 +58,39 @@ def measured(
     files.make_folder(out)
     ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/")}
     if not ours and (not what or "codecs" in what):
-        raise DirectoryError(
-            "scenarios/bench: does not come with this installation; name a scenario"
-        )
+        text = "scenarios/bench: does not come with this installation; name a scenario"
+        raise DirectoryError(text)
+
     chosen = what or [*ours.values(), "rules"]
-    runs = [
-        [record for one in chosen for record in _records(one, edits, ours, say)]
-        for _ in range(times)
-    ]
-    records = [_median(same) for same in zip(*runs, strict=True)]
+    passes = []
+    for _ in range(times):
+        passes.append([record for name in chosen for record in _records(name, edits, ours, say)])
+    records = [_median(same) for same in zip(*passes, strict=True)]
+
+    devices = jax.devices()
+    machine = {"environment": numerical(devices), "surroundings": surroundings(devices)}
     files.write(out / "bench.csv", tables.to_csv(records, tables.BENCH))
-    machine = {"environment": numerical(jax.devices()), "surroundings": surroundings(jax.devices())}
     files.write(out / "bench.json", json.dumps({"records": records, **machine}, indent=2) + "\n")
     return records
 
 
 def _records(
-    one: str, edits: tuple[str, ...], ours: Mapping[str, str], say: Callable[[str], None]
+    name: str, edits: tuple[str, ...], ours: Mapping[str, str], announce: Announce
 ) -> Iterator[Record]:
-    """Of a scenario, of the rules or of the codecs."""
-    if one == "rules":
-        return bench_rules(say)
-    if one == "codecs":
-        return bench_codecs(read(ours["bench/w1"], edits), say)
-    return bench(read(one, edits), say)
+    """The records of the rules, of the codecs or of a scenario's file."""
+    if name == "rules":
+        return bench_rules(announce)
+    if name == "codecs":
+        return bench_codecs(read(ours["bench/w1"], edits), announce)
+    return bench(read(name, edits), announce)
 
 
 def _median(records: Sequence[Record]) -> Record:
-    """Of one measurement made several times: medians, the range over all of them, and what is no number as it is.
-
-    Compiling counts the first time, and so does memory: later ones find the programs, and the memory of other workloads.
-    """
-    done = {}
-    for name, value in records[0].items():
-        values = [record[name] for record in records]
-        of = OVER.get(name, statistics.median)
-        done[name] = of(values) if isinstance(value, int | float) else value
-    return done
+    """One record for several of the same measurement; what is not a number is that of the first."""
+    combined = {}
+    for column, value in records[0].items():
+        combined[column] = value
+        if isinstance(value, int | float):
+            combine = COMBINED.get(column, statistics.median)
+            combined[column] = combine([record[column] for record in records])
+    return combined

@@ -1,7 +1,9 @@
-"""Aggregation rules on a large stack, beside NumPy in tiles of columns on two threads. Others: `tests/peers/rules.py`.
+"""Aggregation rules on a large stack, compared with NumPy in tiles of columns on two threads.
 
-With OPENBLAS_NUM_THREADS=1, as `fedsim bench` has it: else the products of each tile divide themselves among threads
-again, and Krum in NumPy takes about twice as long.
+`tests/peers/rules.py` compares them with other libraries.
+
+`fedsim bench` sets OPENBLAS_NUM_THREADS=1: otherwise the products of each tile are divided among
+threads once more, and Krum in NumPy takes about twice as long.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,58 +15,98 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.assemble import aggregate
-from fedsim.bench.workload import TRIALS, spread, timed
+from fedsim.bench.timing import TRIALS, Announce, spread, timed
 from fedsim.engine.clock import compile_seconds
 
-ROWS, COLUMNS = 100, 1_000_000
-F = 10  # malicious clients that Krum is told of; a tenth is trimmed from each tail
-THREADS, SORTED, MULTIPLIED = 2, 4096, 4096  # of NumPy; columns of a tile, measured
+ROWS = 100
+COLUMNS = 1_000_000
+F = 10  # malicious clients that Krum assumes; a tenth is trimmed from each tail
+
+# NumPy's threads, and the columns of its tiles, as measured to be fastest.
+NUMPY_THREADS = 2
+SORTED_COLUMNS = 4096
+MULTIPLIED_COLUMNS = 4096
+
+LINKS = {
+    "median": {"kind": "median"},
+    "trimmed_mean": {"kind": "trimmed_mean", "trim": F},
+    "krum": {"kind": "krum", "f": F},
+    "multi_krum": {"kind": "multi_krum", "f": F},
+    "geometric_median": {"kind": "geometric_median"},
+}
 
 
 def bench_rules(
-    say: Callable[[str], None], rows: int = ROWS, columns: int = COLUMNS
+    announce: Announce, rows: int = ROWS, columns: int = COLUMNS
 ) -> Iterator[dict[str, Any]]:
-    """Seconds of every rule, and of the same by NumPy -> two records a rule."""
+    """Measure every rule, and the same by NumPy.
+
+    Args:
+      announce: called with what is measured next.
+      rows: rows of the stack.
+      columns: its columns.
+
+    Yields:
+      two records a rule.
+    """
     x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
     stack = jnp.asarray(x)
-    links = {
-        "median": {"kind": "median"},
-        "trimmed_mean": {"kind": "trimmed_mean", "trim": F},
-        "krum": {"kind": "krum", "f": F},
-        "multi_krum": {"kind": "multi_krum", "f": F},
-        "geometric_median": {"kind": "geometric_median"},
-    }
-    for name, link in links.items():
-        say(f"{name} of {rows} × {columns:,}")
-        compiling = compile_seconds()
-        ours = lambda link=link: jax.block_until_ready(aggregate([link], stack))
-        ours()
-        compiling = compile_seconds() - compiling
-        alternately = [
-            (timed(ours), timed(lambda name=name: NUMPY[name](x))) for _ in range(TRIALS)
-        ]
-        seconds, theirs = map(spread, zip(*alternately, strict=True))
+    for name, link in LINKS.items():
         workload = f"{name} {rows} × {columns:,}"
-        yield {"workload": workload, "how": "fedsim", **seconds, "compile_seconds": compiling}
+        announce(f"{name} of {rows} × {columns:,}")
+
+        def by_fedsim(link=link) -> None:
+            jax.block_until_ready(aggregate([link], stack))
+
+        def by_numpy(name=name) -> None:
+            NUMPY[name](x)
+
+        compiled_before = compile_seconds()
+        by_fedsim()
+        compiling_seconds = compile_seconds() - compiled_before
+
+        # Both are measured in turn, so that what else the machine does hits both.
+        pairs = [(timed(by_fedsim), timed(by_numpy)) for _ in range(TRIALS)]
+        ours, theirs = map(spread, zip(*pairs, strict=True))
+        yield {"workload": workload, "how": "fedsim", **ours, "compile_seconds": compiling_seconds}
         yield {
             "workload": workload,
             "how": "NumPy, two threads",
             **theirs,
-            "times_lanes": theirs["seconds"] / seconds["seconds"],
+            "times_lanes": theirs["seconds"] / ours["seconds"],
         }
 
 
-def _each(work: Callable[[np.ndarray], np.ndarray], x: np.ndarray, width: int) -> list[np.ndarray]:
-    """`work` of every tile of columns."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(work, [x[:, i : i + width] for i in range(0, x.shape[1], width)]))
+def _for_tiles(
+    work: Callable[[np.ndarray], np.ndarray], x: np.ndarray, width: int
+) -> list[np.ndarray]:
+    """`work` on every tile of columns, on several threads."""
+    tiles = [x[:, first : first + width] for first in range(0, x.shape[1], width)]
+    with ThreadPoolExecutor(NUMPY_THREADS) as pool:
+        return list(pool.map(work, tiles))
 
 
-def _sorted(x: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """`of` the columns in ascending order, each of them a row: NumPy sorts what lies together several times as fast."""
-    return np.concatenate(
-        _each(lambda tile: of(np.sort(np.ascontiguousarray(tile.T), axis=1)), x, SORTED)
-    )
+def _of_sorted_columns(x: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """`reduce` the columns `[K, D]` in ascending order, passed as rows `[tile, K]`.
+
+    NumPy sorts values that are adjacent in memory several times as fast.
+    """
+
+    def reduce_tile(tile: np.ndarray) -> np.ndarray:
+        rows = np.ascontiguousarray(tile.T)
+        return reduce(np.sort(rows, axis=1))
+
+    return np.concatenate(_for_tiles(reduce_tile, x, SORTED_COLUMNS))
+
+
+def _median(x: np.ndarray) -> np.ndarray:
+    low = (len(x) - 1) // 2
+    high = len(x) // 2
+    return _of_sorted_columns(x, lambda rows: (rows[:, low] + rows[:, high]) / 2)
+
+
+def _trimmed_mean(x: np.ndarray) -> np.ndarray:
+    return _of_sorted_columns(x, lambda rows: rows[:, F:-F].mean(1))
 
 
 def _gram(x: np.ndarray) -> np.ndarray:
@@ -74,16 +116,20 @@ def _gram(x: np.ndarray) -> np.ndarray:
         y = tile - tile.mean(0)
         return y @ y.T
 
-    return np.sum(_each(products, x, MULTIPLIED), axis=0)
+    return np.sum(_for_tiles(products, x, MULTIPLIED_COLUMNS), axis=0)
 
 
 def _krum_scores(x: np.ndarray) -> np.ndarray:
-    """The sum of the distances to the nearest K − f − 2 of each."""
+    """The sum of every row's squared distances to its nearest K − f − 2 rows."""
     gram = _gram(x)
     squares = gram.diagonal()
-    d = np.maximum(squares[:, None] + squares[None, :] - 2 * gram, 0)
-    np.fill_diagonal(d, np.inf)
-    return np.sort(d, axis=1)[:, : len(x) - F - 2].sum(1)
+    distances = np.maximum(squares[:, None] + squares[None, :] - 2 * gram, 0)
+    np.fill_diagonal(distances, np.inf)
+    return np.sort(distances, axis=1)[:, : len(x) - F - 2].sum(1)
+
+
+def _krum(x: np.ndarray) -> np.ndarray:
+    return x[_krum_scores(x).argmin()]
 
 
 def _multi_krum(x: np.ndarray) -> np.ndarray:
@@ -93,23 +139,22 @@ def _multi_krum(x: np.ndarray) -> np.ndarray:
 
 
 def _geometric_median(x: np.ndarray) -> np.ndarray:
-    """Weiszfeld's iteration on weights, until they stand still."""
-    gram, w = _gram(x), np.full(len(x), 1 / len(x), x.dtype)
+    """Weiszfeld's iteration on weights, until it converges."""
+    gram = _gram(x)
+    w = np.full(len(x), 1 / len(x), x.dtype)
     for _ in range(1000):
-        d = np.sqrt(np.maximum(gram.diagonal() - 2 * gram @ w + w @ gram @ w, 1e-12))
-        new = (1 / d) / (1 / d).sum()
-        if np.abs(new - w).max() < 1e-7:
+        distances = np.sqrt(np.maximum(gram.diagonal() - 2 * gram @ w + w @ gram @ w, 1e-12))
+        new_w = (1 / distances) / (1 / distances).sum()
+        if np.abs(new_w - w).max() < 1e-7:
             break
-        w = new
+        w = new_w
     return w @ x
 
 
 NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "median": lambda x: _sorted(
-        x, lambda rows: (rows[:, (len(x) - 1) // 2] + rows[:, len(x) // 2]) / 2
-    ),
-    "trimmed_mean": lambda x: _sorted(x, lambda rows: rows[:, F:-F].mean(1)),
-    "krum": lambda x: x[_krum_scores(x).argmin()],
+    "median": _median,
+    "trimmed_mean": _trimmed_mean,
+    "krum": _krum,
     "multi_krum": _multi_krum,
     "geometric_median": _geometric_median,
 }

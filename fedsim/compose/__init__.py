@@ -1,7 +1,7 @@
 """Names and composition: how a function becomes a link, and how links become a chain.
 
-A factory's signature is the schema of its section in a scenario, its docstring what `fedsim explain` prints. Plug-ins use
-the same decorators as the built-ins.
+A factory's signature is the schema of its section in a scenario; its docstring is what
+`fedsim explain` prints. Plug-ins use the same decorators as fedsim.
 """
 
 from fedsim.compose.chains import ServerStep as ServerStep

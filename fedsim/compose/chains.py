@@ -23,32 +23,40 @@ from fedsim.types import (
     stateless,
 )
 
-ROWS = ""  # among what a row-wise stage reports: the rows that arrived, and in sums how many
+# The entry of a row-wise stage's reports that says which rows arrived; in sums, how many.
+ROWS = ""
 
 
 def lift(stage: RowStage, width: int | None = None) -> Stage:
-    """A stage for ONE row as a stage for K rows: `vmap` over exactly `width` rows at a time (over all if left out).
+    """A stage for ONE row as a stage for K rows: `vmap` over `width` rows at a time.
 
-    Each row sees the context with its own id, its own `malicious` and its own key. The width is that of the lanes: XLA's
-    bits depend on the width of a vmapped axis, and so a row's do not depend on how many rows stand in its block.
+    Each row sees the context with its own id, `malicious` and key. XLA's bits depend on the width
+    of a vmapped axis; with that of the lanes, a row's bits do not depend on how many rows are in
+    its block.
+
+    Args:
+      stage: the stage.
+      width: rows at a time; None: all of them.
     """
 
     def per_row(row: Updates, id, malicious, key, context: Context) -> tuple[Updates, Info]:
         context = context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id))
-        return stage.apply(row, context), {} if stage.measure is None else stage.measure(
-            row, context
-        )
+        changed = stage.apply(row, context)
+        measured = {} if stage.measure is None else stage.measure(row, context)
+        return changed, measured
 
     def apply(updates: Updates, state: Tree, context: Context):
-        K, context = updates.samples.shape[0], context._replace(state=state)
+        context = context._replace(state=state)
+        K = updates.samples.shape[0]
         size = width or K
-        chunks = -(-K // size)
+        chunks = -(-K // size)  # rounded up
 
-        def cut(leaf):
-            padded = jnp.pad(leaf, [(0, chunks * size - K)] + [(0, 0)] * (leaf.ndim - 1))
+        def cut(leaf):  # [K, ...] -> [chunks, size, ...]
+            row_padding = (0, chunks * size - K)
+            padded = jnp.pad(leaf, [row_padding] + [(0, 0)] * (leaf.ndim - 1))
             return padded.reshape(chunks, size, *leaf.shape[1:])
 
-        def join(leaf):
+        def join(leaf):  # [chunks, size, ...] -> [K, ...]
             return leaf.reshape(chunks * size, *leaf.shape[2:])[:K]
 
         def one_chunk(chunk):
@@ -57,12 +65,12 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
                 rows, ids, malicious, context.key, context
             )
 
-        changed = jax.lax.map(
-            one_chunk, jax.tree.map(cut, (updates, context.ids, context.malicious))
-        )
-        changed, measured = jax.tree.map(join, changed)
-        measured = {n: v.astype(jnp.int32) if v.dtype == bool else v for n, v in measured.items()}
-        return changed, state, {**measured, ROWS: updates.arrived} if measured else {}
+        inputs = jax.tree.map(cut, (updates, context.ids, context.malicious))
+        changed, measured = jax.tree.map(join, jax.lax.map(one_chunk, inputs))
+        if not measured:
+            return changed, state, {}
+        info = {name: _countable(values) for name, values in measured.items()}
+        return changed, state, {**info, ROWS: updates.arrived}
 
     return Stage(
         apply=apply,
@@ -74,28 +82,37 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
     )
 
 
+def _countable(values: Array) -> Array:
+    """Truth values as integers, which can be summed."""
+    return values.astype(jnp.int32) if values.dtype == bool else values
+
+
 def no_reports(info: Info) -> Info:
-    """The sums over no rows, of what the stages of a line report."""
-    zero = lambda values: jnp.zeros((), values.dtype)
-    sums = lambda more: (
-        {n: zero(v) for n, v in more.items() if n != ROWS} | {ROWS: jnp.zeros((), jnp.int32)}
-    )
+    """The sums over no rows, for what the stages of a line report."""
+
+    def zero(values):
+        return jnp.zeros((), values.dtype)
+
+    def no_rows(report: Info) -> Info:
+        sums = {name: zero(values) for name, values in report.items() if name != ROWS}
+        return sums | {ROWS: jnp.zeros((), jnp.int32)}
+
     return {
-        place: sums(more) if ROWS in more else jax.tree.map(zero, more)
-        for place, more in info.items()
+        index: no_rows(report) if ROWS in report else jax.tree.map(zero, report)
+        for index, report in info.items()
     }
 
 
 def add_reports(total: Info, info: Info) -> Info:
-    """The sums with a block of rows added, one after another; what a stage reports of a whole stack is that."""
+    """The sums with a block of rows added; what a stage reports of a whole stack replaces them."""
     return {
-        place: _with_rows(total[place], more) if ROWS in more else more
-        for place, more in info.items()
+        index: _with_rows(total[index], report) if ROWS in report else report
+        for index, report in info.items()
     }
 
 
 def _with_rows(total: Info, measured: Info) -> Info:
-    """Sums over rows with those added that arrived `[K]`; how many they are is the entry `ROWS`."""
+    """Sums over rows with the rows added that arrived `[K]`; the entry `ROWS` counts them."""
     arrived = measured[ROWS]
     sums = {ROWS: total[ROWS] + jnp.sum(arrived, dtype=jnp.int32)}
     for name, values in measured.items():
@@ -109,19 +126,21 @@ def _with_rows(total: Info, measured: Info) -> Info:
 
 
 def settled(info: Info) -> Info:
-    """What a stage reports of a round, from the sums over its rows: integers as sums, floats as means."""
+    """A stage's report of a round, from sums over its rows: integers as sums, floats as means."""
     if ROWS not in info:
         return info
     rows = info[ROWS]
-    mean = lambda value: value / jnp.maximum(rows, 1).astype(value.dtype)
-    whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)
-    return {
-        name: value if whole(value) else mean(value) for name, value in info.items() if name != ROWS
-    }
+
+    def finished(total):
+        if jnp.issubdtype(total.dtype, jnp.integer):
+            return total
+        return total / jnp.maximum(rows, 1).astype(total.dtype)
+
+    return {name: finished(total) for name, total in info.items() if name != ROWS}
 
 
 def labels(links: Sequence[Any]) -> list[str]:
-    """What the links of a round are called where they report: by their kinds, `clip`, and a second one `clip[1]`.
+    """The names under which the links of a round report: their kinds; a second `clip` is `clip[1]`.
 
     >>> labels([RowStage(abs, "clip"), RowStage(abs, "clip"), RowStage(abs, "other")])
     ['clip', 'clip[1]', 'other']
@@ -134,14 +153,15 @@ def line(
     width: int | None = None,
     owners: Sequence[str] | None = None,
 ) -> Stage:
-    """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb.
+    """Several stages as one; inserting another stage does not disturb the noise of any.
 
-    Its info is that of every stage, by the stage's place among them; of a row-wise stage, what every row reports `[K]`.
+    Its info has the report of every stage under the stage's index; a row-wise stage reports every
+    row `[K]`.
 
     Args:
-      stages: those that see a row, or all.
-      width: as of `lift`.
-      owners: names under which `updates.memory` holds their rows; `labels` of the stages if left out.
+      stages: stages that see one row, or all rows.
+      width: as in `lift`.
+      owners: names under which `updates.memory` holds the stages' rows; None: their `labels`.
     """
     lifted = [lift(stage, width) if isinstance(stage, RowStage) else stage for stage in stages]
     owners = labels(stages) if owners is None else owners
@@ -152,49 +172,65 @@ def line(
         return tuple(stage.init(params, present) for stage in lifted)
 
     def apply(updates, state, context):
-        states, info = [], {}
-        for place, (stage, key_of, old) in enumerate(zip(lifted, keys, state, strict=True)):
-            known, owner = dict(updates.memory), owners[place]
-            shown = updates._replace(memory=known.get(owner, ()))
-            updates, new, more = stage.apply(shown, old, context._replace(key=key_of(context.key)))
-            updates = updates._replace(
-                memory={**known, owner: updates.memory} if owner in known else known
-            )
-            states.append(new)
-            info |= {place: more} if more else {}
+        states = []
+        info = {}
+        for index, (stage, key_of, owner) in enumerate(zip(lifted, keys, owners, strict=True)):
+            memory = dict(updates.memory)
+            shown = updates._replace(memory=memory.get(owner, ()))
+            stage_context = context._replace(key=key_of(context.key))
+            updates, stage_state, report = stage.apply(shown, state[index], stage_context)
+
+            # The stage saw its own rows alone: put them back among those of all owners.
+            if owner in memory:
+                memory[owner] = updates.memory
+            updates = updates._replace(memory=memory)
+            states.append(stage_state)
+            if report:
+                info[index] = report
         return updates, tuple(states), info
 
     def after(states, info):
-        done = list(states)
-        for place, more in info.items():
-            update = lifted[place].after
-            if update is not None:
-                moved = update(states[place], settled(more))
-                done[place] = (
-                    tree.select(more[ROWS] > 0, moved, states[place]) if ROWS in more else moved
-                )
-        return tuple(done)
+        new_states = list(states)
+        for index, report in info.items():
+            stage_after = lifted[index].after
+            if stage_after is None:
+                continue
+            new_state = stage_after(states[index], settled(report))
+            if ROWS in report:  # where no row arrived, nothing was measured
+                new_state = tree.select(report[ROWS] > 0, new_state, states[index])
+            new_states[index] = new_state
+        return tuple(new_states)
 
     least = max((stage.least for stage in lifted), default=0)
     return Stage(apply=apply, init=init, least=least, name="+".join(names), after=after)
 
 
 def with_before(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage | RowStage]:
-    """The stages in front of a rule, and what the rule does to every row itself."""
-    return [*stages, *([rule.before] if rule.before else [])]
+    """The stages in front of a rule, and what the rule itself does to every row."""
+    if rule.before is None:
+        return list(stages)
+    return [*stages, rule.before]
 
 
 def fresh_rows(stages: Mapping[str, Stage | RowStage], context: Context) -> dict[str, Tree]:
-    """What stages remember of clients that never took part `[K, ...]`, by the names of the stages."""
+    """What stages remember of clients that never took part `[K, ...]`, by the stages' names."""
     params = context.shared["params"]
-    row = lambda stage: jax.vmap(
-        lambda id: stage.memory(params, jax.random.fold_in(context.key, id))
-    )(context.ids)
-    return {name: row(stage) for name, stage in stages.items()}
+
+    def rows_of(stage: Stage | RowStage) -> Tree:
+        def row(id):
+            return stage.memory(params, jax.random.fold_in(context.key, id))
+
+        return jax.vmap(row)(context.ids)
+
+    return {name: rows_of(stage) for name, stage in stages.items()}
 
 
 def noises(names: Sequence[str]) -> list[Callable[[Any], Any]]:
-    """Key of a list of links -> key of each: by name, so that inserting another link disturbs none."""
+    """For every link, a function from the list's key to the link's.
+
+    Keys depend on a link's name and on how often it came before, so that inserting another link
+    disturbs none.
+    """
 
     def key_of(tag: int, repeat: int) -> Callable[[Any], Any]:
         return lambda key: jax.random.fold_in(jax.random.fold_in(key, tag), repeat)
@@ -203,23 +239,25 @@ def noises(names: Sequence[str]) -> list[Callable[[Any], Any]]:
 
 
 def aggregate_line(stages: Sequence[AggregateStage]) -> AggregateStage:
-    """Steps on the aggregate one after another, as one; its info is that of every step, by its place among them."""
-    keys = noises([stage.name for stage in stages])
+    """Several steps on the aggregate as one; its info has every step's report under its index."""
+    names = [stage.name for stage in stages]
+    keys = noises(names)
 
     def init(params, present):
         return tuple(stage.init(params, present) for stage in stages)
 
     def apply(aggregate, state, context):
-        states, info = [], {}
-        for place, (stage, key_of, old) in enumerate(zip(stages, keys, state, strict=True)):
-            aggregate, new, more = stage.apply(
-                aggregate, old, context._replace(key=key_of(context.key))
-            )
-            states.append(new)
-            info |= {place: more} if more else {}
+        states = []
+        info = {}
+        for index, (stage, key_of) in enumerate(zip(stages, keys, strict=True)):
+            stage_context = context._replace(key=key_of(context.key))
+            aggregate, stage_state, report = stage.apply(aggregate, state[index], stage_context)
+            states.append(stage_state)
+            if report:
+                info[index] = report
         return aggregate, tuple(states), info
 
-    return AggregateStage(apply, init, "+".join(stage.name for stage in stages))
+    return AggregateStage(apply, init, "+".join(names))
 
 
 def folding(
@@ -227,7 +265,7 @@ def folding(
     weights: Callable[[Updates], Float[Array, " K"]],
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless,
 ) -> Rule:
-    """A rule from its fold: `apply` over a whole stack is the fold of one block, never written twice."""
+    """A rule from its fold: `apply` over a whole stack is the fold of one block."""
 
     def apply(updates: Updates, state: Tree, context: Context):
         total = fold.add(fold.zero(updates), updates, context)
@@ -237,21 +275,24 @@ def folding(
 
 
 class ServerStep(NamedTuple):
-    """What stands behind the rule: its aggregate becomes the step that is added to the shared parameters."""
+    """What makes the step that is added to the shared parameters out of the rule's aggregate."""
 
     init: Callable[[Tree], Tree]  # (params) -> state
-    apply: Callable[
-        [Tree, Tree, Tree], tuple[Tree, Tree]
-    ]  # (aggregate, state, params) -> (step, state)
+    # (aggregate, state, params) -> (step, state)
+    apply: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 
 def server_step(*optimisers: optax.GradientTransformation) -> ServerStep:
-    """The optimisers behind a rule, one after another; with none of them the aggregate is the step.
+    """Chain the optimisers behind a rule; without any, the aggregate is the step.
 
-    They see the pseudo-gradient −Δ̄ (so `optax.sgd(1.)` is the plain rule) and the parameters sent out.
+    They see the pseudo-gradient −Δ̄ (so `optax.sgd(1.)` is the plain rule) and the parameters that
+    were sent out.
     """
     if not optimisers:
-        return ServerStep(lambda params: (), lambda aggregate, state, params: (aggregate, state))
+        return ServerStep(
+            init=lambda params: (),
+            apply=lambda aggregate, state, params: (aggregate, state),
+        )
     optimiser = optax.chain(*optimisers)
 
     def apply(aggregate, state, params):
@@ -270,7 +311,7 @@ class Scheduled(NamedTuple):
 def scheduled(
     factory: Callable[..., Any], rate: Callable[[Any], Any]
 ) -> optax.GradientTransformation:
-    """An optimiser that is made anew for every step, with the learning rate of that step.
+    """An optimiser that is made again for every step, with the learning rate of that step.
 
     Args:
       factory: `lr -> optax.GradientTransformation`, as the keyword `lr`.

@@ -1,4 +1,4 @@
-"""Codecs on the wire: what one vector of a message becomes on its way, as a row-wise stage."""
+"""Codecs on the wire: what a message becomes on its way, as a row-wise stage."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,10 +28,11 @@ from fedsim.types import (
 
 
 def transmitted(codec: Codec) -> RowStage:
-    """The stage that encodes the `params` of ONE message, counts its bytes, and decodes what arrives.
+    """The stage that encodes the `params` of ONE message, counts its bytes, and decodes it.
 
-    Of a linear codec the payload itself arrives: what the rule makes of all payloads is decoded behind it. A message that
-    is not finite stays as it is, and so does its sender's memory: the filter behind the wire finds it.
+    A linear codec's payload is not decoded here: the rule works on all payloads, and what it makes
+    of them is decoded behind it. A message that is not finite stays as it is, and so does its
+    sender's memory: the filter behind the wire finds it.
     """
 
     def memory(params: Tree, key: jax.Array) -> Tree:
@@ -40,16 +41,15 @@ def transmitted(codec: Codec) -> RowStage:
 
     def apply(row: Updates, context: Context) -> Updates:
         delta, bits, memory = through(codec, row.delta, row.memory, context.key)
-        return row._replace(
-            delta=delta,
-            memory=memory,
-            bytes=row.bytes - tree.payload_bytes(row.delta) + in_bytes(bits),
-        )
+        sent_bytes = row.bytes - tree.payload_bytes(row.delta) + in_bytes(bits)
+        return row._replace(delta=delta, memory=memory, bytes=sent_bytes)
 
     def measure(row: Updates, context: Context) -> Info:
-        x, sized = ravel_pytree(row.delta)[0], shaped(codec, row.delta)
+        x, _ = ravel_pytree(row.delta)
+        sized = shaped(codec, row.delta)
         assert sized.entropy is not None
-        bits = sized.entropy(sized.encode(x, row.memory, context.key)[0], len(x))
+        payload, _, _ = sized.encode(x, row.memory, context.key)
+        bits = sized.entropy(payload, len(x))
         return {"entropy_bytes": jnp.where(jnp.isfinite(x).all(), jnp.ceil(bits / 8), 0)}
 
     return RowStage(
@@ -61,7 +61,10 @@ def transmitted(codec: Codec) -> RowStage:
 
 
 def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tree, Bits, Tree]:
-    """A tree on its way -> (what arrives, bits, the sender's memory); one that is not finite arrives as it is."""
+    """Send a tree -> (what arrives, bits, the sender's memory).
+
+    A tree that is not finite arrives as it is.
+    """
     x, unravel = ravel_pytree(sent)
     codec = shaped(codec, sent)
     payload, bits, new = codec.encode(x, memory, key)
@@ -74,21 +77,20 @@ def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tre
 
 
 def shaped(codec: Codec, sent: Tree) -> Codec:
-    """The codec for the leaves of what is sent (shapes will do), where it encodes them one by one."""
-    return (
-        codec
-        if codec.shaped is None
-        else codec.shaped(tuple(leaf.shape for leaf in jax.tree.leaves(sent)))
-    )
+    """The codec for a tree (shapes will do); one that encodes leaves apart depends on them."""
+    if codec.shaped is None:
+        return codec
+    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(sent))
+    return codec.shaped(shapes)
 
 
 def row_of(codec: Codec, sent: Tree, known: Tree) -> Tree:
-    """The sender's row at the start of the run, when receivers have the tree `known`."""
+    """The sender's memory at the start of the run, when receivers have the tree `known`."""
     return shaped(codec, sent).memory(ravel_pytree(known)[0])
 
 
 def decoding(codec: Codec) -> Callable[[Tree, Tree], Tree]:
-    """(what a rule made of the payloads of a linear codec, params) -> a tree like the params."""
+    """(what a rule made of a linear codec's payloads, params) -> a tree like the params."""
 
     def decode(aggregate: Tree, params: Tree) -> Tree:
         x, unravel = ravel_pytree(params)
@@ -99,11 +101,14 @@ def decoding(codec: Codec) -> Callable[[Tree, Tree], Tree]:
 
 def decoding_step(codec: Codec) -> AggregateStage:
     """The step that decodes what a rule made of the payloads of a linear codec."""
-    decode, server = decoding(codec), codec.server
+    server = codec.server
     if server is None:
-        return AggregateStage(
-            lambda sum, state, context: (decode(sum, context.shared["params"]), state, {})
-        )
+        decode = decoding(codec)
+
+        def decode_aggregate(aggregate: Tree, state: Tree, context: Context) -> Result:
+            return decode(aggregate, context.shared["params"]), state, {}
+
+        return AggregateStage(decode_aggregate)
 
     def apply(aggregate: Tree, state: Tree, context: Context) -> Result:
         x, unravel = ravel_pytree(context.shared["params"])
@@ -116,14 +121,16 @@ def decoding_step(codec: Codec) -> AggregateStage:
 def as_stages(
     links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence
 ) -> list[Stage | RowStage]:
-    """The links of a wire as stages: codecs encode, attacks that know the defence are aimed at it."""
+    """The links of a wire as stages: codecs encode, and attacks are aimed at the defence."""
     return [_as_stage(link, defence) for link in links]
 
 
 def _as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage | RowStage:
     if isinstance(link, Aim):
         return link.aim(defence)._replace(name=link.name)
-    return transmitted(link) if isinstance(link, Codec) else link
+    if isinstance(link, Codec):
+        return transmitted(link)
+    return link
 
 
 def in_bytes(bits: Bits) -> jax.Array:
@@ -134,12 +141,18 @@ def in_bytes(bits: Bits) -> jax.Array:
 
 
 def most_bytes(codec: Codec, sent: Tree) -> int:
-    """The most bytes of such a tree on its way (shapes will do): nothing is computed."""
+    """The most bytes of a tree on its way (shapes will do): nothing is computed.
+
+    Raises:
+      ContractError: for a codec whose bits depend on the values, and that has no `most`.
+    """
     leaves = jax.tree.leaves(sent)
-    d, dtype = sum(leaf.size for leaf in leaves), jnp.result_type(*(leaf.dtype for leaf in leaves))
+    d = sum(leaf.size for leaf in leaves)
+    dtype = jnp.result_type(*(leaf.dtype for leaf in leaves))
     codec = shaped(codec, sent)
     if codec.most is not None:
         return -(-codec.most(d) // 8)
+
     sizes: list[Bits] = []
 
     def encode(x, key):
@@ -148,6 +161,7 @@ def most_bytes(codec: Codec, sent: Tree) -> int:
         return payload
 
     jax.eval_shape(encode, jax.ShapeDtypeStruct((d,), dtype), jax.eval_shape(jax.random.key, 0))
-    if not isinstance(sizes[0], int):
+    bits = sizes[0]
+    if not isinstance(bits, int):
         raise ContractError("encode: bits depend on x, and the codec does not say `most`")
-    return -(-sizes[0] // 8)
+    return -(-bits // 8)

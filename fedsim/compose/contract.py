@@ -1,13 +1,18 @@
-"""What the hooks of a link must return, checked by their shapes alone: nothing is computed for it.
+"""What the hooks of a link must return, checked by their shapes alone: nothing is computed.
 
-Every check takes shapes (or arrays, or tracers) in place of values, and raises a `ContractError`: `updates` of a stack
-`[K, ...]`, `context` of what may be known of it, `present` of the mask of all clients `[N]`, `shared` of the shared
-variables, `batch` of a batch, `work` of what is known about one client. `file` is that of the factory, to name the line of
-an error by.
+Every check takes shapes (or arrays, or tracers) in place of values, and raises a `ContractError`:
+
+  updates: of a stack `[K, ...]`.
+  context: of what may be known about it.
+  present: of the mask of all clients `[N]`.
+  shared: of the shared variables.
+  batch: of a batch.
+  work: of what is known about one client.
+  file: the factory's file, to name the line of an error.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,32 +53,35 @@ Shape: Any = jax.ShapeDtypeStruct
 def check_rule(
     rule: Rule, updates: Updates, context: Context, present: Any, file: str = "", types: bool = True
 ) -> None:
-    """What a rule makes of a stack `[K, ...]` is one row, and its state stays what it was.
+    """A rule makes one row of a stack `[K, ...]`, and its state stays what it was.
 
     Args:
+      rule: the rule.
+      updates: see above, like the other arguments.
       types: whether what it returns must have the dtype of a row.
     """
-    row, params = _row(updates.delta), context.shared["params"]
+    row = _row(updates.delta)
+    params = context.shared["params"]
     context = _with_needs(rule, context)
     with reported(file, "init"):
         state = traced(rule.init, params, present)
 
-    def demand(returned: Any) -> None:
+    def require_result(returned: Any) -> None:
         require_parts(returned, ("tree", "state", "info"))
         require_like(returned[0], row, "one row", types=types)
         require_like(returned[1], state, "what init made", "state")
 
     with reported(file):
-        demand(traced(rule.apply, updates, state, context))
-    if (fold := rule.fold) is not None:
+        require_result(traced(rule.apply, updates, state, context))
+    if rule.fold is not None:
         with reported(file, "fold"):
-            total = traced(fold.zero, updates)
-            require_like(traced(fold.add, total, updates, context), total, "what zero made")
-            demand(traced(fold.finish, total, state, context))
+            total = traced(rule.fold.zero, updates)
+            added = traced(rule.fold.add, total, updates, context)
+            require_like(added, total, "what zero made")
+            require_result(traced(rule.fold.finish, total, state, context))
     with reported(file, "weights"):
-        require_like(
-            traced(rule.weights, updates), updates.samples, "a weight for every row", types=False
-        )
+        weights = traced(rule.weights, updates)
+        require_like(weights, updates.samples, "a weight for every row", types=False)
     if rule.evaluated is not None:
         with reported(file, "evaluated"):
             require_like(traced(rule.evaluated, params, state), params, "the model")
@@ -84,33 +92,42 @@ def check_rule(
 def check_stage(
     stage: Stage | RowStage | Aim, updates: Updates, context: Context, present: Any, file: str = ""
 ) -> None:
-    """A stage (or an attack) keeps the structure and the shapes of the stack, or of the one row it is written for."""
+    """A stage or an attack keeps the structure and the shapes of the stack, or of its one row."""
     if isinstance(stage, Aim):
         with reported(file, "aim"):
             stage = stage.aim(lambda updates, context: tree.zero_row(updates.delta))
     with reported(file, "init"):
         state = traced(stage.init, context.shared["params"], present)
+
     if isinstance(stage, RowStage):
-        row, ids, malicious = _row((updates, context.ids, context.malicious))
-        context = context._replace(ids=ids, malicious=malicious, state=state)
-        with reported(file, "memory"):
-            remembered = traced(
-                stage.memory, context.shared["params"], jax.eval_shape(jax.random.key, 0)
-            )
-        row = row._replace(memory=remembered)
-        with reported(file):
-            _require_stack(traced(stage.apply, row, context), row, "one row")
-        with reported(file, "measure"):
-            info = {} if stage.measure is None else traced(stage.measure, row, context)
-        if stage.after is not None:
-            with reported(file, "after"):
-                require_like(traced(stage.after, state, info), state, "what init made", "state")
+        _check_row_stage(stage, updates, context, state, file)
         return
     with reported(file):
         returned = traced(stage.apply, updates, state, context)
         require_parts(returned, ("updates", "state", "info"))
         _require_stack(returned[0], updates, "the stack")
         require_like(returned[1], state, "what init made", "state")
+
+
+def _check_row_stage(
+    stage: RowStage, updates: Updates, context: Context, state: Any, file: str
+) -> None:
+    """A stage for one row keeps its shapes; `state`: shapes of its state."""
+    row, id, malicious = _row((updates, context.ids, context.malicious))
+    context = context._replace(ids=id, malicious=malicious, state=state)
+    with reported(file, "memory"):
+        memory = traced(stage.memory, context.shared["params"], _key())
+    row = row._replace(memory=memory)
+
+    with reported(file):
+        _require_stack(traced(stage.apply, row, context), row, "one row")
+    info: Any = {}
+    if stage.measure is not None:
+        with reported(file, "measure"):
+            info = traced(stage.measure, row, context)
+    if stage.after is not None:
+        with reported(file, "after"):
+            require_like(traced(stage.after, state, info), state, "what init made", "state")
 
 
 def check_aggregate_stage(
@@ -128,98 +145,73 @@ def check_aggregate_stage(
 
 
 def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
-    """A codec gives bits and its memory back, and what it decodes is a vector of the same length."""
+    """A codec returns bits and its memory, and decodes a vector of the same length."""
     leaves = jax.tree.leaves(_row(updates.delta))
-    x = Shape((sum(leaf.size for leaf in leaves),), leaves[0].dtype)
+    d = sum(leaf.size for leaf in leaves)
+    x = Shape((d,), leaves[0].dtype)
     with reported(file, "memory"):
         memory = traced(codec.memory, x)
+
     with reported(file, "encode"):
-        returned = traced(codec.encode, x, memory, jax.eval_shape(jax.random.key, 0))
+        returned = traced(codec.encode, x, memory, _key())
         require_parts(returned, ("payload", "bits", "memory"))
-        payload, bits, after = returned
-        require_like(
-            bits.bits if isinstance(bits, Size) else bits,
-            Shape((), jnp.int32),
-            "one number",
-            "bits",
-            types=False,
-        )
-        require_like(after, memory, "what memory made", "memory")
+        payload, bits, memory_after = returned
+        number = bits.bits if isinstance(bits, Size) else bits
+        require_like(number, Shape((), jnp.int32), "one number", "bits", types=False)
+        require_like(memory_after, memory, "what memory made", "memory")
+
     with reported(file, "decode"):
-        require_like(
-            traced(lambda payload: codec.decode(payload, x.shape[0]), payload),
-            x,
-            "the vector",
-            types=False,
-        )
+        decoded = traced(lambda payload: codec.decode(payload, d), payload)
+        require_like(decoded, x, "the vector", types=False)
     with reported(file):
         most_bytes(codec, updates.delta)
+
+
+class _Loop(NamedTuple):
+    """What the hooks of a client method are traced on."""
+
+    task: Task
+    shared: Shared
+    batch: Batch
+    work: Work
+    file: str
+
+    @property
+    def model(self) -> dict[str, Tree]:
+        """Shapes of the variables that a client trains."""
+        return {name: self.shared[name] for name in ("params", "stats")}
 
 
 def check_client(
     client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = ""
 ) -> None:
-    """The hooks of a client method return what the local loop carries from step to step, and what it sends."""
+    """The hooks of a client method return what the local loop carries, and what it sends."""
+    loop = _Loop(task, shared, batch, work, file)
     with reported(file, "memory"):
-        row = traced(client.memory, shared, jax.eval_shape(jax.random.key, 0))
-    message = _loop(client, task, shared, row, batch, work, file)
+        row = traced(client.memory, shared, _key())
+    message = _trace_loop(client, row, loop)
     with reported(file, "finish"):
         require_like(message.memory, row, "what memory made", "memory")
         require_like(message.stats, shared["stats"], "the model", "stats")
-        _require_aux(message.aux, client, task, shared, work)
+        _require_aux(message.aux, client, loop)
     if client.personal is not None:
         with reported(file, "personal"):
             variables = traced(client.personal, shared, row)
-            require_like(
-                variables,
-                {name: shared[name] for name in ("params", "stats")},
-                "the shared model",
-                "variables",
-            )
+            require_like(variables, loop.model, "the shared model", "variables")
     if client.probe is not None:
         with reported(file, "probe"):
-            _loop(client.probe, task, shared, (), batch, work, file)
+            _trace_loop(client.probe, (), loop)
 
 
-def check_shares(client: Client, params: Tree) -> None:
-    """What a client method shares is a truth value for every leaf, and of one leaf at least it is true."""
-    if client.shares is None:
-        return
-    mask = client.shares(params)
-    if jax.tree.structure(mask) != jax.tree.structure(params):
-        mask = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), mask)
-        require_like(
-            mask,
-            jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), params),
-            "the model",
-            "shares",
-        )
-    for path, leaf in jax.tree_util.tree_leaves_with_path(mask):
-        if not isinstance(leaf, bool):
-            name = jax.tree_util.keystr(path, simple=True, separator=".")
-            raise ContractError(
-                f"returned shares {kind_of(leaf)} for {name}, needed is True or False"
-            )
-    if not any(jax.tree.leaves(mask)):
-        raise ContractError(
-            "returned shares without a leaf that travels; then the server learns nothing"
-        )
-
-
-def _loop(
-    client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, work: Work, file: str
-) -> Message:
-    """One client's way through the local loop -> shapes of its message."""
+def _trace_loop(client: Client, row: Tree, loop: _Loop) -> Message:
+    """Trace one client through the local loop -> shapes of its message."""
+    task, shared, batch, work, file = loop
     with reported(file, "start"):
         returned = traced(partial(client.start, task), shared, row, work)
         require_parts(returned, ("variables", "local"))
         variables, local = returned
-        require_like(
-            variables,
-            {name: shared[name] for name in ("params", "stats")},
-            "the shared model",
-            "variables",
-        )
+        require_like(variables, loop.model, "the shared model", "variables")
+
     with reported(file, "gradient"):
         returned = traced(partial(client.gradient, task), variables, batch, local, shared, work)
         require_parts(returned, ("(loss, stats)", "gradient"))
@@ -227,49 +219,80 @@ def _loop(
         (loss, stats), gradient = returned
         require_like(loss, Shape((), work.lr.dtype), "the mean of a batch", "loss", types=False)
         require_like(stats, variables["stats"], "the model", "stats")
+
     with reported(file, "step"):
-        returned = traced(
-            partial(client.step, task), gradient, variables["params"], local, shared, work
-        )
+        params = variables["params"]
+        returned = traced(partial(client.step, task), gradient, params, local, shared, work)
         require_parts(returned, ("params", "local"))
-        require_like(returned[0], variables["params"], "the model", "params")
+        require_like(returned[0], params, "the model", "params")
         require_like(returned[1], local, "what start made", "local")
+
     with reported(file, "finish"):
         message = traced(partial(client.finish, task), shared, variables, local, row, work)
         if not isinstance(message, Message):
-            raise ContractError(f"returned {kind_of(message)}, needed is a fedsim.types.Message")
+            raise ContractError(f"returned {kind_of(message)}; expected a fedsim.types.Message")
         require_like(message.delta, shared["params"], "the model", "delta")
         require_like(message.effort, Shape((), work.lr.dtype), "one number", "effort", types=False)
     return message
 
 
-def _require_aux(
-    sent: dict[str, Tree], client: Client, task: Task, shared: Shared, work: Work
-) -> None:
-    """What is sent for `aux` has a known reduction and the shapes that `aux` began with; so has what a reducer makes."""
+def _require_aux(sent: dict[str, Tree], client: Client, loop: _Loop) -> None:
+    """Every entry of `aux` that is sent has a reduction, and the shapes that `aux` began with.
+
+    What a reducer makes has them as well.
+    """
+    shared = loop.shared
     for name, entry in sent.items():
         if client.reduce.get(name) not in ("mean", "sum_over_N"):
-            raise ContractError(
-                f"returned aux {name!r}, and the client's `reduce` says neither mean nor sum_over_N of it"
-            )
+            text = "the client's `reduce` says neither mean nor sum_over_N of it"
+            raise ContractError(f"returned aux {name!r}, and {text}")
         require_like({name: entry}, {name: shared["aux"].get(name)}, "what `aux` made", "aux")
+
     for name, reduce in client.reduce.items():
         if callable(reduce):
             old = shared["aux"][name]
-            new = traced(partial(reduce, task), old, shared, shared["params"], work.lr)
+            reducer = partial(reduce, loop.task)
+            new = traced(reducer, old, shared, shared["params"], loop.work.lr)
             require_like(new, old, "what `aux` made", f"by reduce {name!r}")
 
 
+def check_shares(client: Client, params: Tree) -> None:
+    """A client method shares a truth value for every leaf, and at least one leaf.
+
+    Args:
+      client: the method.
+      params: shapes of the parameters.
+    """
+    if client.shares is None:
+        return
+    mask = client.shares(params)
+    if jax.tree.structure(mask) != jax.tree.structure(params):
+        one_flag = lambda leaf: jax.ShapeDtypeStruct((), bool)
+        flags = jax.tree.map(one_flag, mask)
+        expected = jax.tree.map(one_flag, params)
+        require_like(flags, expected, "the model", "shares")
+
+    for path, leaf in jax.tree_util.tree_leaves_with_path(mask):
+        if not isinstance(leaf, bool):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            text = f"returned shares {kind_of(leaf)} for {name}"
+            raise ContractError(f"{text}; expected True or False")
+    if not any(jax.tree.leaves(mask)):
+        text = "returned shares without a leaf that travels"
+        raise ContractError(f"{text}; then the server learns nothing")
+
+
 def _require_stack(returned: Any, updates: Updates, reference: str) -> None:
+    """Refuse anything but updates of the same shapes."""
     if not isinstance(returned, Updates):
-        raise ContractError(f"returned {kind_of(returned)}, needed is a fedsim.types.Updates")
+        raise ContractError(f"returned {kind_of(returned)}; expected a fedsim.types.Updates")
     require_like(returned.delta, updates.delta, reference, types=False)
     for name in Updates._fields[1:]:
         require_like(getattr(returned, name), getattr(updates, name), reference, name, types=False)
 
 
 def _with_needs(rule: Rule, context: Context) -> Context:
-    """With what the rule asks for of the server's own samples, and nothing else of it."""
+    """The context with what the rule asks for that comes from the server's own samples."""
     params = context.shared["params"]
     if "reference" in rule.needs and context.reference is None:
         context = context._replace(reference=params)
@@ -283,6 +306,11 @@ def _no_loss(params: Any, batch: int | None = None, key: Any = None) -> Any:
     return jnp.zeros((), jnp.result_type(*jax.tree.leaves(params)))
 
 
+def _key() -> Any:
+    """The shape of a random key."""
+    return jax.eval_shape(jax.random.key, 0)
+
+
 def _row(stack: Tree) -> Tree:
-    """Shapes of one row of a stack."""
+    """Shapes of one row of a stack: [K, ...] -> [...]."""
     return jax.tree.map(lambda leaf: Shape(leaf.shape[1:], leaf.dtype), stack)

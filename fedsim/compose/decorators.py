@@ -1,6 +1,7 @@
-"""The decorators of the families, for our own kinds and for those of plug-ins alike.
+"""The decorators of the families, for fedsim's kinds and those of plug-ins.
 
-All of them raise a RegistrationError for a parameter without annotation, or a name that another module has taken.
+All of them raise a RegistrationError for a parameter without annotation, or a name that another
+module has taken.
 """
 
 from fedsim.kinds import F, register
@@ -17,17 +18,17 @@ def dataset(factory: F) -> F:
             return fedsim.Arrays(x, (x[:, 0] > 0).astype(int))
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.Arrays`; its name is the kind, its annotated parameters are the keys that
-        a scenario may set.
+      factory: `(hyper-parameters) -> fedsim.Arrays`; its name is the kind, its annotated parameters
+        are the keys that a scenario may set.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("dataset", factory)
 
 
 def partition(factory: F) -> F:
-    """Decorator: your own way to deal samples out to clients, as a kind of `data.partition`.
+    """Decorator: your own assignment of samples to clients, as a kind of `data.partition`.
 
     Example::
 
@@ -43,18 +44,19 @@ def partition(factory: F) -> F:
             return assign
 
     Args:
-      factory: `(hyper-parameters) -> assign`, and `assign(pool, clients, rng) -> fedsim.data.Parts` puts every row of
-        `pool.y` `[n]` into the list of one client (a row in none is nobody's); `rng` is a NumPy generator that the run's
-        seed decides. `pool.x`, `pool.scale` and `pool.columns` say more of the samples, `Parts.names` may name the clients.
+      factory: `(hyper-parameters) -> assign`, and `assign(pool, clients, rng) -> fedsim.data.Parts`
+        puts every row of `pool.y` `[n]` into the list of one client (a row in none is nobody's).
+        `rng` is a NumPy generator that the run's seed decides. `pool.x`, `pool.scale` and
+        `pool.columns` say more about the samples; `Parts.names` may name the clients.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("partition", factory)
 
 
 def skew(factory: F) -> F:
-    """Decorator: your own way in which clients' samples differ, as a kind of `data.skew`.
+    """Decorator: your own difference between clients' samples, as a kind of `data.skew`.
 
     Example::
 
@@ -68,13 +70,14 @@ def skew(factory: F) -> F:
             return Skew(draw, features=lambda x, share, rng: (1 - share) * x)
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.data.Skew`; its `draw(clients, rng) -> numbers` `[N]` gives every client a
-        number, and `features(x, number, rng) -> x` `[n, ...]`, or `labels(y, number, classes, rng) -> y` `[n]`, changes the
-        samples of ONE client by it. A client whose number is 0 keeps its samples. The NumPy generators are decided by the
-        run's seed, those of `features` and `labels` by the client as well; numbers stand in partition.csv.
+      factory: `(hyper-parameters) -> fedsim.data.Skew`. Its `draw(clients, rng) -> numbers` `[N]`
+        gives every client a number, and `features(x, number, rng) -> x` `[n, ...]`, or
+        `labels(y, number, classes, rng) -> y` `[n]`, changes the samples of ONE client by it. A
+        client whose number is 0 keeps its samples. The run's seed decides the NumPy generators,
+        together with the client for `features` and `labels`. partition.csv lists the numbers.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("skew", factory)
 
@@ -99,20 +102,22 @@ def data_attack(factory: F) -> F:
             return Poison(samples, trigger=trigger, target=target)
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.data.Poison`; its `samples(x, y, classes, place, rng) -> (x, y)` makes other
-        training samples of those of ONE malicious client: features `[n, ...]` as a model reads them and labels `[n]`, of the
-        same shapes; `place` is the client's, 0, 1, ..., among the malicious clients with samples. The NumPy generator is
-        decided by the run's seed and the client. With a `trigger(x) -> x` and a `target`, `attack_success` is a column of
-        rounds.csv: how often the model takes triggered test samples of other labels for the target.
+      factory: `(hyper-parameters) -> fedsim.data.Poison`. Its
+        `samples(x, y, classes, place, rng) -> (x, y)` replaces the training samples of ONE
+        malicious client: features `[n, ...]` as a model reads them and labels `[n]`, of the same
+        shapes. `place` is the client's position, 0, 1, ..., among the malicious clients with
+        samples. The run's seed and the client decide the NumPy generator. With a `trigger(x) -> x`
+        and a `target`, `attack_success` is a column of rounds.csv: how often the model takes
+        triggered test samples of other labels for the target.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("data_attack", factory)
 
 
 def augmentation(factory: F) -> F:
-    """Decorator: your own random change of the images that clients train on, as a kind of `data.augment`.
+    """Decorator: your own random change of training images, as a kind of `data.augment`.
 
     Example::
 
@@ -124,18 +129,19 @@ def augmentation(factory: F) -> F:
             return change
 
     Args:
-      factory: `(hyper-parameters) -> change`, and `change(key, x) -> x` makes another image of ONE image `[height, width]`
-        or `[height, width, channels]`, of the same shape and type, in JAX; images are as they are stored, bytes perhaps.
-        The key is decided by seed, round, client, local step and place in the batch.
+      factory: `(hyper-parameters) -> change`, and `change(key, x) -> x` makes another image of ONE
+        image `[height, width]` or `[height, width, channels]`, of the same shape and type, in JAX.
+        Images are as they are stored, perhaps as bytes. Seed, round, client, local step and
+        position in the batch decide the key.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("augmentation", factory)
 
 
 def model(factory: F) -> F:
-    """Decorator: a model of your own, as a kind of `model`; for one run, `fedsim.run(..., model=)` will do.
+    """Decorator: your own model, as a kind of `model`.
 
     Example::
 
@@ -148,12 +154,14 @@ def model(factory: F) -> F:
             return build
 
     Args:
-      factory: `(hyper-parameters) -> build`, and `build(shape, outputs) -> fedsim.types.Model` makes the model for the
-        shape of one sample and the number of classes or targets. For samples that are tokens, `build(shape, outputs,
-        tokens)` is asked, with `fedsim.models.Tokens`; `tokens` is None where they are numbers.
+      factory: `(hyper-parameters) -> build`, and `build(shape, outputs) -> fedsim.types.Model`
+        makes the model for the shape of one sample and the number of classes or targets. A model
+        for tokens has `build(shape, outputs, tokens)`, which is called with `fedsim.models.Tokens`,
+        or with None where samples are numbers. For a single run, `fedsim.run(..., model=)` is
+        enough.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("model", factory)
 
@@ -176,23 +184,26 @@ def cohort(factory: F) -> F:
         @fedsim.cohort
         def hardest(size: int = 5):
             def draw(population, round, rng):
-                loss = np.nan_to_num(population.loss, nan=np.inf)  # of a client that never took part, there is none
+                # A client that never took part has no loss.
+                loss = np.nan_to_num(population.loss, nan=np.inf)
                 return population.ids[np.argsort(-loss, kind="stable")[:size]]
 
             return Cohort(draw, nominal=lambda clients: size, needs=frozenset({"loss"}))
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.fleet.Cohort`; its `draw(population, round, rng) -> ids` sees the ids and
-        the sample counts of all clients that have samples, and a NumPy generator that seed and round decide. One that
-        `needs` `loss` also sees every client's mean loss over the batches that it trained on in the last round in which it
-        took part (NaN: it never did, +∞: no finite one) and draws at most `nominal` clients; a round is then drawn when
-        the one before is over, and methods that are compared have cohorts of their own. In the same way `norm` is that of the
-        last update, and `sketch` 64 numbers for it. A cohort may also need `drawn` (how often each was drawn, and when last),
-        `seconds` (that a round takes it) and `labels` (its samples by class), which depend on no method.
-        `fedsim.fleet.Drawn(ids, factor)` in place of ids lets clients count with factors.
+      factory: `(hyper-parameters) -> fedsim.fleet.Cohort`. Its
+        `draw(population, round, rng) -> ids` sees the ids and the sample counts of all clients that
+        have samples, and a NumPy generator that seed and round decide. A cohort that `needs` `loss`
+        also sees every client's mean loss over the batches of the last round in which it took part
+        (NaN: it never did, +∞: no finite one), and draws at most `nominal` clients. A round is then
+        drawn when the one before is over, and methods that are compared have different cohorts. In
+        the same way, `norm` is the norm of the last update, and `sketch` 64 numbers for it. A
+        cohort may also need `drawn` (how often each client was drawn, and when last), `seconds`
+        (that a round takes it) and `labels` (its samples by class), which do not depend on the
+        method. `fedsim.fleet.Drawn(ids, factor)` in place of ids lets clients count with factors.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("cohort", factory)
 
@@ -213,18 +224,19 @@ def client(factory: F) -> F:
             return sgd()._replace(gradient=gradient)
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.types.Client`: five hooks on one local loop, each written for ONE client, and
-        which leaves travel and what its own model is, where not all is shared. `lr`, `batch`, `epochs` and the other keys
-        that all clients have need no parameter.
+      factory: `(hyper-parameters) -> fedsim.types.Client`: five hooks on one local loop, each
+        written for ONE client; and, where clients do not share everything, which leaves travel and
+        what a client's personal model is. `lr`, `batch`, `epochs` and the other keys that all
+        clients have need no parameter.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("client", factory)
 
 
 def method(factory: F) -> F:
-    """Decorator: a name for a client method, a rule and what stands behind it, as a `method`.
+    """Decorator: a name for a client method, a rule and what follows it, as a `method`.
 
     Example::
 
@@ -233,17 +245,17 @@ def method(factory: F) -> F:
             return {"client": {"kind": "decayed", "strength": strength}, "server": ["midrange"]}
 
     Args:
-      factory: `(hyper-parameters) -> {"client": {...}, "server": [...]}`, written as in a scenario; `client` may be
-        left out.
+      factory: `(hyper-parameters) -> {"client": {...}, "server": [...]}`, written as in a scenario;
+        `client` may be left out.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("method", factory)
 
 
 def optimizer(factory: F) -> F:
-    """Decorator: your own optimizer, as a kind of `client.optimizer` and after the rule in `server`.
+    """Decorator: your own optimizer, as a kind of `client.optimizer` and, after the rule, `server`.
 
     Example::
 
@@ -252,16 +264,17 @@ def optimizer(factory: F) -> F:
             return optax.chain(optax.scale_by_sign(), optax.scale(-lr))
 
     Args:
-      factory: `(lr, other hyper-parameters) -> optax.GradientTransformation`; optax's own optimizers are kinds already.
+      factory: `(lr, other hyper-parameters) -> optax.GradientTransformation`; optax's optimizers
+        are kinds already.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("optimizer", factory)
 
 
 def schedule(factory: F) -> F:
-    """Decorator: a learning rate that changes, as a kind of `client.lr`.
+    """Decorator: your own learning rate schedule, as a kind of `client.lr`.
 
     Args:
       factory: `(hyper-parameters) -> f`, and `f(count) -> learning rate`.
@@ -273,23 +286,24 @@ def speed(factory: F) -> F:
     """Decorator: your own speeds of clients, as a kind of `fleet.speed`.
 
     Args:
-      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> seconds` `[N]` of a local step, drawn once for a seed;
-        `clients` has `N`, `samples` `[N]` and `labels` `[N, C]`.
+      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> seconds` `[N]` of a local
+        step, drawn once for a seed; `clients` has `N`, `samples` `[N]` and `labels` `[N, C]`.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("speed", factory)
 
 
 def link(factory: F) -> F:
-    """Decorator: your own links of clients, as a kind of `fleet.links`.
+    """Decorator: your own network links of clients, as a kind of `fleet.links`.
 
     Args:
-      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> fedsim.fleet.Rates`, drawn once for a seed.
+      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> fedsim.fleet.Rates`, drawn
+        once for a seed.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("link", factory)
 
@@ -301,13 +315,13 @@ def availability(factory: F) -> F:
       factory: `(hyper-parameters) -> fedsim.fleet.Availability`.
 
     Returns:
-      The factory, as it was.
+      The factory, unchanged.
     """
     return register("availability", factory)
 
 
 def timetable(factory: F) -> F:
-    """Decorator: when the server steps, as a kind of `schedule`.
+    """Decorator: your own choice of when the server steps, as a kind of `schedule`.
 
     Args:
       factory: `(hyper-parameters) -> fedsim.fleet.Timetable`.

@@ -1,6 +1,6 @@
-"""The decorators of the families whose kinds change messages and aggregates: links of `broadcast`, `wire` and `server`.
+"""The decorators of the links of `broadcast`, `wire` and `server`.
 
-Their factories may return a noun, or a plain function that is wrapped as one.
+Their factories may return a noun of `fedsim.types`, or a plain function that is wrapped as one.
 """
 
 import functools
@@ -23,7 +23,7 @@ NOUNS = (Rule, Stage, RowStage, Codec, Aim, AggregateStage)
 
 
 def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
-    """Decorator: your own rule, as a kind that ends the first part of `server`, and as a `method`.
+    """Decorator: your own rule, as a kind of `server`, and as a `method`.
 
     Example::
 
@@ -38,18 +38,19 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
             return reduce
 
     Args:
-      factory: `(hyper-parameters) -> reduce`, and `reduce(updates, context) -> tree` makes one tree from the stacked
-        `updates.delta` `[K, ...]`. Rows where `updates.arrived` `[K]` is False did not report and may hold anything. A rule
-        with memory, one that is a sum, or one that `needs` more than the context has, returns a `fedsim.types.Rule`.
+      factory: `(hyper-parameters) -> reduce`, and `reduce(updates, context) -> tree` makes one tree
+        from the stacked `updates.delta` `[K, ...]`. Rows where `updates.arrived` `[K]` is False did
+        not report and may hold anything. A rule with memory, one that is a sum, or one that `needs`
+        more than the context has, returns a `fedsim.types.Rule`.
 
     Returns:
       The factory, which returns a `Rule` now.
     """
-    return _wrapped(
-        "rule",
-        factory,
-        lambda f: Rule(apply=lambda updates, state, context: (f(updates, context), state, {})),
-    )
+
+    def wrap(reduce: Reduce) -> Rule:
+        return Rule(apply=lambda updates, state, context: (reduce(updates, context), state, {}))
+
+    return _wrapped("rule", factory, wrap)
 
 
 def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage | RowStage]:
@@ -65,8 +66,9 @@ def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage 
             return change
 
     Args:
-      factory: `(hyper-parameters) -> change`, and `change(updates, context) -> updates`, stacked `[K, ...]`. One that
-        needs no other row returns a `fedsim.types.RowStage`, written for ONE row; one with memory a `Stage`.
+      factory: `(hyper-parameters) -> change`, and `change(updates, context) -> updates`, stacked
+        `[K, ...]`. A stage that needs no other row returns a `fedsim.types.RowStage`, written for
+        ONE row; one with memory returns a `Stage`.
 
     Returns:
       The factory, which returns a `Stage` or a `RowStage` now.
@@ -89,10 +91,12 @@ def attack(
             return corrupt
 
     Args:
-      factory: `(hyper-parameters) -> corrupt`, and `corrupt(updates, context) -> delta` `[K, ...]`, of which only the
-        rows of malicious clients are taken. One that needs no other row returns `fedsim.row_attack(f)`; one that knows the
-        defence `fedsim.types.Aim(aim)`, where `aim(defence) -> Stage` and `defence(updates, context) -> tree` is what the
-        server's stages and rule would make of a stack.
+      factory: `(hyper-parameters) -> corrupt`, and `corrupt(updates, context) -> delta` `[K, ...]`,
+        of which only the rows of malicious clients are used. An attack that needs no other row
+        returns `fedsim.row_attack(f)`. One that knows the defence returns
+        `fedsim.types.Aim(aim)`, where `aim(defence) -> Stage` and
+        `defence(updates, context) -> tree` is what the server's stages and rule would make of a
+        stack.
 
     Returns:
       The factory, which returns a `Stage` or a `RowStage` now.
@@ -103,7 +107,7 @@ def attack(
 def aggregate_stage(
     factory: Callable[P, AggregateStage | Callable[[Tree, Context], Tree]],
 ) -> Callable[P, AggregateStage]:
-    """Decorator: your own step on the aggregate, as a kind of `server` between the rule and the optimisers.
+    """Decorator: your own step on the aggregate, as a kind of `server` between rule and optimisers.
 
     Example::
 
@@ -115,15 +119,20 @@ def aggregate_stage(
             return change
 
     Args:
-      factory: `(hyper-parameters) -> change`, and `change(aggregate, context) -> aggregate` sees what the rule made, once a
-        round; `context.key` is its own. One with memory returns a `fedsim.types.AggregateStage`.
+      factory: `(hyper-parameters) -> change`, and `change(aggregate, context) -> aggregate` sees
+        what the rule made, once a round, with a `context.key` for it alone. A step with memory
+        returns a `fedsim.types.AggregateStage`.
 
     Returns:
       The factory, which returns an `AggregateStage` now.
     """
-    wrap = lambda change: AggregateStage(
-        lambda aggregate, state, context: (change(aggregate, context), state, {})
-    )
+
+    def wrap(change: Callable[[Tree, Context], Tree]) -> AggregateStage:
+        def apply(aggregate, state, context):
+            return change(aggregate, context), state, {}
+
+        return AggregateStage(apply)
+
     return _wrapped("aggregate_stage", factory, wrap)
 
 
@@ -140,27 +149,33 @@ def codec(factory: Callable[P, Codec]) -> Callable[P, Codec]:
             return fedsim.types.Codec(encode, lambda payload, d: payload.astype(jnp.float32))
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.types.Codec`; its `encode(x, memory, key) -> (payload, bits, memory)` sees the
-        `params` of ONE message as a vector `[d]`, `decode(payload, d) -> y` `[d]` makes of it what an honest receiver can.
-        Bits are a Python integer, or an array where they depend on `x`; then `most(d)` says how many they may be.
+      factory: `(hyper-parameters) -> fedsim.types.Codec`. Its
+        `encode(x, memory, key) -> (payload, bits, memory)` sees the `params` of ONE message as a
+        vector `[d]`, and `decode(payload, d) -> y` `[d]` makes of it what an honest receiver can.
+        Bits are a Python integer, or an array where they depend on `x`; then `most(d)` says how
+        many they may be.
 
     Returns:
-      The factory, whose codecs bear its name now.
+      The factory, whose codecs have its name now.
     """
     return _wrapped("codec", factory, None)
 
 
 def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
-    """An attack on one message that needs no other one: what a factory under `fedsim.attack` may return.
+    """An attack on one message that needs no other one, for a factory under `fedsim.attack`.
 
     Example::
 
         @fedsim.attack
         def louder(factor: float = 10.0):
-            return fedsim.row_attack(lambda delta, context: jax.tree.map(lambda x: factor * x, delta))
+            def corrupt(delta, context):
+                return jax.tree.map(lambda x: factor * x, delta)
+
+            return fedsim.row_attack(corrupt)
 
     Args:
-      corrupt: `(delta, context) -> delta` for ONE malicious client: no axis for clients anywhere, `context.key` its own.
+      corrupt: `(delta, context) -> delta` for ONE malicious client, without an axis for clients;
+        `context.key` is for this client alone.
 
     Returns:
       A stage that changes the rows of malicious clients alone.
@@ -171,18 +186,26 @@ def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
 def _wrapped(
     family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any] | None
 ) -> Callable[P, Any]:
-    """For families whose factories may return a noun, or a plain function that is wrapped as one; it gets the kind's name."""
+    """Register a factory whose result becomes a noun with the kind's name.
+
+    Args:
+      family: the family of the kind.
+      factory: returns a noun, or a plain function.
+      wrap: plain function -> noun; None: the factory must return a codec.
+    """
 
     @functools.wraps(factory)
     def build(*args: P.args, **kwargs: P.kwargs) -> Any:
         returned = factory(*args, **kwargs)
+        kind = type(returned).__name__
         if wrap is None and not isinstance(returned, Codec):
-            raise ContractError(f"made {type(returned).__name__}, needed is a fedsim.types.Codec")
+            raise ContractError(f"returned {kind}; expected a fedsim.types.Codec")
         if not isinstance(returned, NOUNS) and not callable(returned):
-            raise ContractError(
-                f"made {type(returned).__name__}, needed is a function of (updates, context)"
-            )
-        noun = returned if wrap is None or isinstance(returned, NOUNS) else wrap(returned)
+            raise ContractError(f"returned {kind}; expected a function of (updates, context)")
+
+        noun = returned
+        if wrap is not None and not isinstance(returned, NOUNS):
+            noun = wrap(returned)
         return noun._replace(name=factory.__name__)
 
     return register(family, build)
@@ -193,7 +216,7 @@ def _stage(change: Change) -> Stage:
 
 
 def _corrupting(corrupt: Reduce) -> Change:
-    """Honest rows stay as they are, bit by bit; malicious ones become what the attacker computed."""
+    """Honest rows keep their bits; malicious rows become what the attacker computed."""
 
     def change(updates: Updates, context: Context) -> Updates:
         delta = jax.tree.map(jnp.asarray, corrupt(updates, context))

@@ -1,7 +1,8 @@
-"""Shapes in place of values: what a user's function returns, traced by `jax.eval_shape`, against what is needed.
+"""Shapes in place of values: what a user's function returns, compared with what is needed.
 
-What does not fit is a `ContractError` with one line such as `returned [5, 40, 10], one row is [40, 10]`. Errors raised
-inside the function become one as well, with its file and line.
+`jax.eval_shape` traces the function. What does not fit is a `ContractError` with one line such as
+`returned [5, 40, 10]; one row is [40, 10]`. Errors raised inside the function become one as well,
+with its file and line.
 """
 
 import contextlib
@@ -15,14 +16,14 @@ import jax
 from fedsim.errors import Failure, LinkError, shortened
 from fedsim.tree import Tree
 
-LONGEST = 100  # characters of a list of leaves
+MAX_CHARACTERS = 100  # of a list of leaves
 
 
 class ContractError(ValueError):
     """A hook that does not return what its caller takes.
 
     Attributes:
-      raised: whether it failed by itself, in a line of its own file.
+      raised: whether it failed by itself, in a line of its file.
     """
 
     def __init__(self, text: str, raised: bool = False):
@@ -32,37 +33,41 @@ class ContractError(ValueError):
 
 @contextlib.contextmanager
 def reported(file: str, hook: str = "") -> Iterator[None]:
-    """Whatever goes wrong inside is a `ContractError` that names the hook, and the line of its file where there is one."""
-    name = f"{hook}: " if hook else ""
+    """Turn whatever goes wrong inside into a `ContractError` that names the hook.
+
+    An error that was raised in `file` has its line.
+    """
     try:
         yield
     except (Failure, LinkError, MemoryError, jax.errors.JaxRuntimeError):
         raise
     except ContractError as error:
-        raise ContractError(
-            f"{hook} {error}" if hook else str(error), error.raised
-        ) from error.__cause__
+        text = f"{hook} {error}" if hook else str(error)
+        raise ContractError(text, error.raised) from error.__cause__
     except Exception as error:  # whatever a user's function does
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == file
-        ]
-        place = f"{Path(file).name}:{lines[-1]}: " if lines else ""
-        message = (str(error).strip().splitlines() or [""])[0]
-        raise ContractError(
-            f"{name}{place}{type(error).__name__}: {message}", bool(lines)
-        ) from error
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == file]
+        messages = str(error).strip().splitlines()
+        text = f"{type(error).__name__}: {messages[0] if messages else ''}"
+        if lines:
+            text = f"{Path(file).name}:{lines[-1]}: {text}"
+        if hook:
+            text = f"{hook}: {text}"
+        raise ContractError(text, raised=bool(lines)) from error
 
 
 def traced(hook: Callable, *shapes: Any) -> Any:
-    """Shapes of what a hook returns."""
+    """Return the shapes of what a hook returns.
+
+    Raises:
+      ContractError: for a leaf that is not an array or a number.
+    """
 
     def checked(*arguments: Any) -> Any:
         returned = hook(*arguments)
         for leaf in jax.tree.leaves(returned):
             if not (hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)):
-                raise ContractError(f"returned {type(leaf).__name__}, which is no array")
+                raise ContractError(f"returned {type(leaf).__name__}, which is not an array")
         return returned
 
     return jax.eval_shape(checked, *shapes)
@@ -81,59 +86,81 @@ def require_like(
     Args:
       returned: shapes.
       expected: shapes.
-      reference: what is expected, `one row`.
-      part: which part of what was returned, `stats`.
+      reference: what is expected, as `one row`.
+      part: which part of what was returned it is, as `stats`.
       types: whether the dtype matters.
-      spread: whether a shape will do that broadcasts to the one expected.
+      spread: whether a shape is enough that broadcasts to the expected one.
+
+    Raises:
+      ContractError: naming the first difference.
     """
-    leaves, wanted = _leaves(returned), _leaves(expected)
+    leaves = _leaves(returned)
+    expected_leaves = _leaves(expected)
     prefix = f"returned {part} " if part else "returned "
-    if leaves.keys() != wanted.keys():
-        raise ContractError(f"{prefix}{_names(leaves)}, {reference} has {_names(wanted)}")
-    if jax.tree.structure(returned) != jax.tree.structure(expected):
-        one, other = (
-            shortened(str(jax.tree.structure(tree)), LONGEST) for tree in (returned, expected)
-        )
-        raise ContractError(f"{prefix}{one}, {reference} has {other}")
+    if leaves.keys() != expected_leaves.keys():
+        expected_names = _names_in_words(expected_leaves)
+        raise ContractError(f"{prefix}{_names_in_words(leaves)}; {reference} has {expected_names}")
+
+    structure = jax.tree.structure(returned)
+    expected_structure = jax.tree.structure(expected)
+    if structure != expected_structure:
+        found = shortened(str(structure), MAX_CHARACTERS)
+        wanted = shortened(str(expected_structure), MAX_CHARACTERS)
+        raise ContractError(f"{prefix}{found}; {reference} has {wanted}")
+
     for name, leaf in leaves.items():
-        label, want = f" for {name}" if name else "", wanted[name]
-        if not (_broadcasts(leaf.shape, want.shape) if spread else leaf.shape == want.shape):
-            raise ContractError(f"{prefix}{_sides(leaf)}{label}, {reference} is {_sides(want)}")
-        if types and leaf.dtype != want.dtype:
-            raise ContractError(f"{prefix}{leaf.dtype}{label}, {reference} is {want.dtype}")
+        like = expected_leaves[name]
+        label = f" for {name}" if name else ""
+        fits = _broadcasts(leaf.shape, like.shape) if spread else leaf.shape == like.shape
+        if not fits:
+            sides = f"{_sides(leaf)}{label}; {reference} is {_sides(like)}"
+            raise ContractError(f"{prefix}{sides}")
+        if types and leaf.dtype != like.dtype:
+            raise ContractError(f"{prefix}{leaf.dtype}{label}; {reference} is {like.dtype}")
 
 
 def require_parts(returned: Any, parts: tuple[str, ...]) -> None:
-    """Refuse what is no tuple of these parts."""
-    if type(returned) is not tuple or len(returned) != len(parts):
-        text = f"a tuple of {len(returned)}" if type(returned) is tuple else kind_of(returned)
-        raise ContractError(f"returned {text}, needed is ({', '.join(parts)})")
+    """Refuse anything but a tuple of these parts.
+
+    Raises:
+      ContractError: naming what was returned.
+    """
+    is_tuple = type(returned) is tuple
+    if not is_tuple or len(returned) != len(parts):
+        text = f"a tuple of {len(returned)}" if is_tuple else kind_of(returned)
+        raise ContractError(f"returned {text}; expected ({', '.join(parts)})")
 
 
 def kind_of(returned: Any) -> str:
-    """What sort of thing was returned."""
-    return (
-        f"one array {_sides(returned)}" if hasattr(returned, "dtype") else type(returned).__name__
-    )
+    """What sort of thing was returned, in words."""
+    if hasattr(returned, "dtype"):
+        return f"one array {_sides(returned)}"
+    return type(returned).__name__
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    ahead = len(to) - len(shape)
-    return ahead >= 0 and all(
-        side in (1, full) for side, full in zip(shape, to[ahead:], strict=True)
-    )
+    """Whether a shape broadcasts to another one."""
+    missing_axes = len(to) - len(shape)
+    if missing_axes < 0:
+        return False
+    pairs = zip(shape, to[missing_axes:], strict=True)
+    return all(side in (1, full_side) for side, full_side in pairs)
 
 
 def _leaves(tree: Tree) -> dict[str, Any]:
-    named = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in named}
+    """The leaves of a tree by name; the leaf of a tree that is one array has an empty name."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
-def _names(leaves: dict[str, Any]) -> str:
+def _names_in_words(leaves: dict[str, Any]) -> str:
+    if not leaves:
+        return "nothing"
     if list(leaves) == [""]:
         return f"one array {_sides(leaves[''])}"
-    return f"leaves {shortened(', '.join(leaves), LONGEST)}" if leaves else "nothing"
+    return f"leaves {shortened(', '.join(leaves), MAX_CHARACTERS)}"
 
 
 def _sides(leaf: Any) -> str:
+    """The shape of a leaf, as `[40, 10]`."""
     return f"[{', '.join(map(str, leaf.shape))}]"

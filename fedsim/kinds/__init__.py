@@ -1,4 +1,4 @@
-"""Which kinds there are: names and factories by family. This imports neither JAX nor NumPy."""
+"""The kinds: names and factories by family. This package imports neither JAX nor NumPy."""
 
 from fedsim.kinds.names import ALIASES as ALIASES
 from fedsim.kinds.names import FAMILIES as FAMILIES

@@ -1,13 +1,12 @@
-"""`python -m fedsim.kinds` makes `shipped.json` anew."""
+"""`python -m fedsim.kinds` writes `shipped.json` again."""
 
 import json
 from pathlib import Path
 
 if __name__ == "__main__":
+    # Without the file, kinds are in the order in which their modules register them.
     file = Path(__file__).with_name("shipped.json")
-    file.unlink(
-        missing_ok=True
-    )  # the kinds stand in the order in which their modules register them
+    file.unlink(missing_ok=True)
 
     from fedsim.kinds.shipped import described
 

@@ -1,4 +1,4 @@
-"""Names: how a function becomes a kind. Every family is a dictionary from name to annotated factory."""
+"""How a function becomes a kind: every family is a dictionary from name to annotated factory."""
 
 import inspect
 import zlib
@@ -36,37 +36,41 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
 }
 
 
-_registrations = [0]
+_registrations = [0]  # a list, so that functions can change it
 
 
 def registrations() -> int:
-    """How many kinds were registered so far: what is derived from the families is stale when this has grown."""
+    """Return how many kinds were registered so far.
+
+    What was derived from the families is stale once this number has grown.
+    """
     return _registrations[0]
 
 
 def register(family: str, factory: F) -> F:
-    """The factory, whose name becomes a `kind` of the family.
+    """Make a factory's name a `kind` of a family, and return the factory.
 
     Args:
       family: one of `FAMILIES`.
       factory: with an annotation for every parameter: its signature is the schema.
 
     Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+      RegistrationError: for a parameter without annotation, or a name that another module has
+        taken.
     """
     name = factory.__name__
     for parameter in inspect.signature(factory).parameters.values():
         if parameter.annotation is inspect.Parameter.empty:
-            raise RegistrationError(
-                f"{family} {name}: hyper-parameter '{parameter.name}' needs a type annotation"
-            )
-    known = FAMILIES[family].get(name)
-    if known is not None and known.__module__ != factory.__module__:
-        raise RegistrationError(f"{family} '{name}' is already defined in {known.__module__}")
+            text = f"hyper-parameter '{parameter.name}' needs a type annotation"
+            raise RegistrationError(f"{family} {name}: {text}")
+
+    before = FAMILIES[family].get(name)
+    if before is not None and before.__module__ != factory.__module__:
+        raise RegistrationError(f"{family} '{name}' is already defined in {before.__module__}")
     FAMILIES[family][name] = factory
-    if known is None or inspect.isfunction(
-        known
-    ):  # else it was known before its module was imported
+
+    # A `Shipped` described the kind before its module was imported: nothing is new.
+    if before is None or inspect.isfunction(before):
         _registrations[0] += 1
     return factory
 
@@ -75,20 +79,23 @@ ALIASES: dict[str, str] = {}  # a paper's name -> ours, where it is unambiguous
 
 
 def alias(**names: str) -> None:
-    """Other names of kinds: `alias(nnm="mix_neighbours")`."""
+    """Register other names of kinds: `alias(nnm="mix_neighbours")`."""
     ALIASES.update(names)
 
 
 def named(kinds: list[str]) -> list[str]:
-    """Names of links by their kinds; a kind that stands twice gets a number.
+    """Return the names of links by their kinds; a repeated kind gets a number.
 
     >>> named(["rotation", "label_noise", "rotation"])
     ['rotation', 'label_noise', 'rotation[1]']
     """
-    counts = [kinds[:i].count(kind) for i, kind in enumerate(kinds)]
-    return [f"{kind}[{n}]" if n else kind for kind, n in zip(kinds, counts, strict=True)]
+    names = []
+    for i, kind in enumerate(kinds):
+        repeat = kinds[:i].count(kind)
+        names.append(f"{kind}[{repeat}]" if repeat else kind)
+    return names
 
 
 def tag_of(name: str) -> int:
-    """The number of a link's random stream: another link before it does not disturb it."""
+    """Return the number of a link's random stream, which other links do not disturb."""
     return zlib.crc32(name.encode())

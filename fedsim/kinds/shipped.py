@@ -1,7 +1,8 @@
-"""fedsim's own kinds, by what their signatures and docstrings say: known before their modules, and JAX, are imported.
+"""fedsim's kinds as their signatures and docstrings describe them, before JAX is imported.
 
-Importing this lets `FAMILIES` know them all. `shipped.json` is made from the factories (`python -m fedsim.kinds`), and a test
-compares the two. Who lists kinds, explains one or reads a scenario needs no more; who builds one calls `load_factories`.
+Importing this module fills `FAMILIES` with all of them. `shipped.json` is made from the factories
+(`python -m fedsim.kinds`), and a test compares the two. Listing kinds, explaining one or reading a
+scenario needs no more; building one calls `load_factories`.
 """
 
 import json
@@ -18,7 +19,9 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from fedsim.kinds.names import ALIASES, FAMILIES
 
 FILE = files("fedsim.kinds") / "shipped.json"
-ROOMS = (
+
+# Packages whose import registers their kinds.
+PACKAGES = (
     "clients",
     "codecs",
     "data",
@@ -27,101 +30,135 @@ ROOMS = (
     "rules",
     "sources",
     "stages",
-)  # importing one registers its kinds
+)
 
 
 class Codec:
-    """Stands for the noun `fedsim.types.Codec` in the signature of a codec that is made of another one."""
+    """Stands for `fedsim.types.Codec` in the signature of a codec that is made of another one."""
 
 
-TYPES = {"Annotated": Annotated, "Literal": Literal, "Optional": Optional, "Union": Union} | {
-    known.__name__: known
-    for known in (int, float, str, bool, list, Ge, Gt, Le, Lt, MaxLen, MinLen, Codec)
+# The names that may be in the annotation of a hyper-parameter.
+TYPES: dict[str, Any] = {
+    "Annotated": Annotated,
+    "Literal": Literal,
+    "Optional": Optional,
+    "Union": Union,
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "list": list,
+    "Ge": Ge,
+    "Gt": Gt,
+    "Le": Le,
+    "Lt": Lt,
+    "MaxLen": MaxLen,
+    "MinLen": MinLen,
+    "Codec": Codec,
 }
 
 
 def is_codec(annotation: Any) -> bool:
-    """Whether a parameter is another codec, perhaps none."""
-    return any(
-        getattr(one, "__name__", "") == "Codec" for one in (annotation, *get_args(annotation))
-    )
+    """Whether a parameter is another codec, or None."""
+    alternatives = (annotation, *get_args(annotation))
+    return any(getattr(each, "__name__", "") == "Codec" for each in alternatives)
 
 
 class Shipped:
-    """A kind whose module was not imported yet: name, signature and docstring of its factory, and the way to call it."""
+    """A kind whose module was not imported yet.
+
+    It has the name, the signature and the docstring of its factory, and calling it calls the
+    factory.
+
+    Args:
+      family: the family of the kind.
+      name: its name.
+      module: the module that defines its factory.
+      doc: the factory's docstring.
+      parameters: name -> [annotation] or [annotation, default] of each hyper-parameter.
+    """
 
     def __init__(self, family: str, name: str, module: str, doc: str, parameters: dict[str, list]):
-        self.family, self.__name__, self.__module__, self.__doc__ = family, name, module, doc
+        self.family = family
         self.parameters = parameters
+        self.__name__ = name
+        self.__module__ = module
+        self.__doc__ = doc
 
     @cached_property
     def __signature__(self) -> Signature:
-        return Signature([_parameter(name, *known) for name, known in self.parameters.items()])
+        return Signature([_parameter(name, *entry) for name, entry in self.parameters.items()])
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         load_factories()
-        return FAMILIES[self.family][self.__name__](*arguments, **named)
+        return FAMILIES[self.family][self.__name__](*arguments, **options)
 
 
 def load() -> None:
-    """Let `FAMILIES` and `ALIASES` know every kind that comes with fedsim, in the order in which messages name them."""
-    known = (
-        json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else None
-    )  # while it is made
-    if known is None or known["optax"] != version(
-        "optax"
-    ):  # whose optimizers and schedules are kinds, as they are there
+    """Fill `FAMILIES` and `ALIASES` with the kinds of fedsim, in the order of messages."""
+    contents = None
+    if FILE.is_file():  # it is missing while it is made
+        contents = json.loads(FILE.read_text(encoding="utf-8"))
+
+    # Another version of optax may have other optimizers and schedules, which are kinds.
+    if contents is None or contents["optax"] != version("optax"):
         load_factories()
         return
-    for family, kinds in known["kinds"].items():
+    for family, kinds in contents["kinds"].items():
         shipped = {name: Shipped(family, name, **kind) for name, kind in kinds.items()}
         FAMILIES[family] = {**shipped, **FAMILIES[family]}
-    ALIASES.update(known["aliases"])
+    ALIASES.update(contents["aliases"])
 
 
 def load_factories() -> None:
-    """Import the modules of all kinds: their factories take the places of what was known of them."""
-    for room in ROOMS:
-        import_module(f"fedsim.{room}")
+    """Import the modules of all kinds, whose factories replace what described them."""
+    for package in PACKAGES:
+        import_module(f"fedsim.{package}")
 
 
 def described() -> dict[str, Any]:
-    """What `shipped.json` should hold, from the factories themselves."""
+    """Return what `shipped.json` should hold, from the factories themselves."""
     load_factories()
-    shipped = {
-        family: {
+    kinds_by_family = {}
+    for family, kinds in FAMILIES.items():
+        if family == "method":  # methods are made of the other kinds, and need no more
+            continue
+        kinds_by_family[family] = {
             name: _entry(factory)
             for name, factory in kinds.items()
             if factory.__module__.startswith("fedsim.")
         }
-        for family, kinds in FAMILIES.items()
-        if family != "method"  # which are made of the others, and need no more than they say
-    }
-    return {"optax": version("optax"), "aliases": ALIASES, "kinds": shipped}
+    return {"optax": version("optax"), "aliases": ALIASES, "kinds": kinds_by_family}
 
 
 def _entry(factory: Callable) -> dict[str, Any]:
-    parameters = signature(factory, eval_str=True).parameters.values()
-    written = {
-        p.name: [_written(p.annotation), *([] if p.default is p.empty else [p.default])]
-        for p in parameters
+    """The entry of a kind, from its factory."""
+    parameters = {}
+    for parameter in signature(factory, eval_str=True).parameters.values():
+        entry = [_expression(parameter.annotation)]
+        if parameter.default is not parameter.empty:
+            entry.append(parameter.default)
+        parameters[parameter.name] = entry
+    return {
+        "module": factory.__module__,
+        "doc": getdoc(factory) or "",
+        "parameters": parameters,
     }
-    return {"module": factory.__module__, "doc": getdoc(factory) or "", "parameters": written}
 
 
-def _written(annotation: Any) -> str:
-    """An annotation as an expression in the words of `TYPES`."""
+def _expression(annotation: Any) -> str:
+    """An annotation as an expression with the names of `TYPES`."""
     if type(annotation) is type:
         return annotation.__name__
     return repr(annotation).replace("typing.", "").replace("fedsim.types.server.", "")
 
 
-def _parameter(name: str, written: str, *default: Any) -> Parameter:
-    known = {"default": default[0]} if default else {}
-    annotation = eval(
-        written, {"__builtins__": {}}, TYPES
-    )  # what `_written` made of one of our own
-    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, **known)
+def _parameter(name: str, expression: str, *default: Any) -> Parameter:
+    """A parameter from its entry; `default` is empty or a single value."""
+    # `_expression` wrote it, from one of fedsim's annotations.
+    annotation = eval(expression, {"__builtins__": {}}, TYPES)
+    options = {"default": default[0]} if default else {}
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, **options)
 
 
 load()

@@ -1,7 +1,8 @@
 """PyTrees, and stacks of them.
 
-A *stack* is a struct of arrays: one PyTree whose every leaf carries a leading client axis `[K, ...]`. It is what a list
-of client trees becomes (`stack`), what `jax.vmap` maps over, and what `weighted_sum` collapses back to one tree.
+A *stack* is a struct of arrays: one PyTree whose every leaf has a leading client axis `[K, ...]`.
+It is what a list of client trees becomes (`stack`), what `jax.vmap` maps over, and what
+`weighted_sum` collapses back to one tree.
 """
 
 from fedsim.tree.arithmetic import Tree as Tree

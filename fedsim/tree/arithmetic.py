@@ -13,10 +13,11 @@ Tree = Any  # any PyTree of arrays
 
 
 def stack(trees: Sequence[Tree]) -> Tree:
-    """List of structs -> struct of arrays: `K` trees of leaves `[...]` become one tree of leaves `[K, ...]`.
+    """K trees with leaves `[...]` -> one tree with leaves `[K, ...]`.
 
     Raises:
-      ValueError: when the list is empty, or a tree differs from the first in structure, shape or dtype.
+      ValueError: when the list is empty, or a tree differs from the first in structure, shape or
+        dtype.
 
     >>> stack([{"w": jnp.zeros(3)}, {"w": jnp.ones(3)}])["w"].shape
     (2, 3)
@@ -24,12 +25,12 @@ def stack(trees: Sequence[Tree]) -> Tree:
     if not trees:
         raise ValueError("stack: no trees to stack; a stack needs at least one client")
     for k, tree in enumerate(trees[1:], 1):
-        _demand_equal_shapes(trees[0], tree, f"tree {k}")
+        _require_equal_shapes(trees[0], tree, f"tree {k}")
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def unstack(stacked: Tree) -> list[Tree]:
-    """Struct of arrays -> list of structs: the inverse of `stack`.
+    """One tree with leaves `[K, ...]` -> K trees: the inverse of `stack`.
 
     >>> [t["w"].tolist() for t in unstack({"w": jnp.arange(4.0).reshape(2, 2)})]
     [[0.0, 1.0], [2.0, 3.0]]
@@ -41,31 +42,30 @@ def rows(stacked: Tree) -> int:
     """Length K of the leading axis that all leaves of a stack share.
 
     Raises:
-      ValueError: when a leaf has no leading axis, when two leaves disagree, or when there is no leaf.
+      ValueError: when a leaf has no leading axis, when two leaves disagree, or when there is no
+        leaf.
     """
     leaves = jax.tree_util.tree_leaves_with_path(stacked)
     if not leaves:
         raise ValueError("a stack without leaves has no client axis")
-    lengths = {path: leaf.shape[:1] for path, leaf in leaves}
-    for path, length in lengths.items():
-        if not length:
-            raise ValueError(
-                f"leaf {_name(path)} is a scalar; a stack carries clients on its leading axis"
-            )
-        if length != next(iter(lengths.values())):
-            first = next(iter(lengths))
-            raise ValueError(
-                f"leaf {_name(path)} has {length[0]} rows, leaf {_name(first)} has {lengths[first][0]}"
-            )
-    return next(iter(lengths.values()))[0]
+
+    for path, leaf in leaves:
+        if not leaf.shape:
+            text = "a stack has clients on its leading axis"
+            raise ValueError(f"leaf {_name(path)} is a scalar; {text}")
+        first_path, first_leaf = leaves[0]
+        if leaf.shape[0] != first_leaf.shape[0]:
+            first = f"leaf {_name(first_path)} has {first_leaf.shape[0]}"
+            raise ValueError(f"leaf {_name(path)} has {leaf.shape[0]} rows, {first}")
+    return leaves[0][1].shape[0]
 
 
 def fold(total: Tree, stacked: Tree, weight: Float[Array, " K"]) -> Tree:
-    """`total + Σ_k weight[k]·row_k`, one row after another in slot order: the one aggregation primitive.
+    """`total + Σ_k weight[k]·row_k`, row by row in slot order: the one aggregation primitive.
 
-    A sequential left fold, so that a sum cut into blocks has the bits of the whole sum. Rows of weight 0 or less
-    are left out by `where`, never by multiplication: whatever an absent row holds (NaN too) cannot leak. Cost: O(K·D), as
-    fast as a `tensordot`.
+    A sequential left fold, so that a sum cut into blocks has the bits of the full sum. Rows of
+    weight 0 or less are left out by `where`, never by multiplication: whatever an absent row holds
+    (NaN too) cannot leak. Cost: O(K·D), as fast as a `tensordot`.
     """
 
     def add(k, total):
@@ -86,10 +86,10 @@ def weighted_sum(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
     >>> weighted_sum({"w": jnp.array([[1.0], [10.0]])}, jnp.array([2.0, 3.0]))["w"].tolist()
     [32.0]
     """
-    if jnp.shape(weights) != (rows(stacked),):
-        raise ValueError(
-            f"{rows(stacked)} rows need weights of shape ({rows(stacked)},), found {jnp.shape(weights)}"
-        )
+    K = rows(stacked)
+    if jnp.shape(weights) != (K,):
+        text = f"{K} rows need weights of shape ({K},)"
+        raise ValueError(f"{text}, found {jnp.shape(weights)}")
     return fold(zero_row(stacked), stacked, weights)
 
 
@@ -111,7 +111,7 @@ def weighted_mean(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
 
 
 def sum_weights(weights: Float[Array, " K"]) -> Float[Array, ""]:
-    """`Σ_k weights[k]`, in the order and by the primitive that sums rows."""
+    """`Σ_k weights[k]`, in the order and with the primitive that sums rows."""
     return fold(jnp.zeros((), weights.dtype), jnp.ones_like(weights), weights)
 
 
@@ -136,22 +136,22 @@ def zeros_like(tree: Tree) -> Tree:
 
 
 def zero_row(stacked: Tree) -> Tree:
-    """The zero of the vector space that a stack's rows are of."""
+    """The zero of the vector space of a stack's rows."""
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), stacked)
 
 
 def along(values: Array, leaf: Array) -> Array:
-    """A number for each row, in the shape that multiplies a leaf `[K, ...]`."""
-    return values.reshape(-1, *[1] * (leaf.ndim - 1))
+    """A number for each row `[K]`, in the shape that multiplies a leaf `[K, ...]`."""
+    ones = (1,) * (leaf.ndim - 1)
+    return values.reshape(-1, *ones)
 
 
 def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:
-    """`where` over whole trees; a condition of shape `[K]` chooses row by row of two stacks."""
+    """`where` over trees; a condition of shape `[K]` chooses row by row of two stacks."""
 
     def choose(y, n):
-        return jnp.where(
-            condition.reshape(condition.shape + (1,) * (y.ndim - condition.ndim)), y, n
-        )
+        ones = (1,) * (y.ndim - condition.ndim)
+        return jnp.where(condition.reshape(condition.shape + ones), y, n)
 
     return jax.tree.map(choose, yes, no)
 
@@ -162,38 +162,44 @@ def take(stacked: Tree, index: Any) -> Tree:
 
 
 def concatenate(stacks: Sequence[Tree]) -> Tree:
-    """The rows of several stacks, one after another; a single one is handed through."""
-    return (
-        stacks[0]
-        if len(stacks) == 1
-        else jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
-    )
+    """The rows of several stacks as one stack; a single stack is returned unchanged."""
+    if len(stacks) == 1:
+        return stacks[0]
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
 
 
 def split(stacked: Tree, parts: int) -> list[Tree]:
-    """A stack as so many of equal length."""
-    return [
-        jax.tree.map(lambda leaf, i=i: jnp.split(leaf, parts)[i], stacked) for i in range(parts)
-    ]
+    """A stack as several stacks of equal length.
+
+    Args:
+      stacked: the stack `[K, ...]`.
+      parts: the number of stacks.
+    """
+
+    def part(i: int) -> Tree:
+        return jax.tree.map(lambda leaf: jnp.split(leaf, parts)[i], stacked)
+
+    return [part(i) for i in range(parts)]
 
 
 def put(stacked: Tree, index: Any, new: Tree) -> Tree:
-    """The stack with rows `index` replaced by those of `new`; an index beyond the last row writes nothing."""
+    """The stack with `new` in its rows `index`; an index beyond the last row writes nothing."""
     return jax.tree.map(lambda leaf, n: leaf.at[index].set(n, mode="drop"), stacked, new)
 
 
 def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
-    """Which of the K rows are finite in all leaves: their products with zero are zero, those of other rows NaN.
+    """Which of the K rows are finite in all leaves.
 
-    On a CPU the matrix product takes a quarter of the time of a reduction of `isfinite`.
+    The product of a finite row with zeros is zero; that of any other row is NaN. On a CPU the
+    matrix product takes a quarter of the time of a reduction of `isfinite`.
     """
-    ok = jnp.ones(K, bool)
+    finite = jnp.ones(K, bool)
     for leaf in jax.tree.leaves(stacked):
         rows = leaf.reshape(K, -1)
-        ok &= jnp.isfinite(
-            jnp.matmul(rows, jnp.zeros(rows.shape[1], rows.dtype), precision=lax.Precision.HIGHEST)
-        )
-    return ok
+        zeros = jnp.zeros(rows.shape[1], rows.dtype)
+        products = jnp.matmul(rows, zeros, precision=lax.Precision.HIGHEST)  # [K]
+        finite &= jnp.isfinite(products)
+    return finite
 
 
 def nbytes(tree: Tree) -> int:
@@ -202,33 +208,39 @@ def nbytes(tree: Tree) -> int:
 
 
 def _itemsize(dtype: Any) -> int:
-    return dtype.itemsize if hasattr(dtype, "itemsize") else 8  # of a key
+    """Bytes of a value; random keys, whose dtype does not say, have 8."""
+    return getattr(dtype, "itemsize", 8)
 
 
 def payload_bytes(tree: Tree) -> int:
-    """Exact bytes of a tree's leaves as they travel (shapes or arrays): 32 bits a value, also where float64 computes it."""
-    width = lambda dtype: (
-        min(dtype.itemsize, 4) if jnp.issubdtype(dtype, jnp.inexact) else dtype.itemsize
-    )
-    return sum(int(leaf.size) * width(leaf.dtype) for leaf in jax.tree.leaves(tree))
+    """Exact bytes of a tree's leaves as they travel (shapes or arrays).
+
+    A float travels in at most 32 bits, also where float64 computes it.
+    """
+
+    def leaf_bytes(leaf) -> int:
+        itemsize = leaf.dtype.itemsize
+        if jnp.issubdtype(leaf.dtype, jnp.inexact):
+            itemsize = min(itemsize, 4)
+        return int(leaf.size) * itemsize
+
+    return sum(leaf_bytes(leaf) for leaf in jax.tree.leaves(tree))
 
 
-def _demand_equal_shapes(first: Tree, other: Tree, name: str) -> None:
-    if jax.tree.structure(first) != jax.tree.structure(other):
-        raise ValueError(
-            f"{name} has structure {jax.tree.structure(other)}, the first {jax.tree.structure(first)}"
-        )
-    for (path, a), b in zip(
-        jax.tree_util.tree_leaves_with_path(first), jax.tree.leaves(other), strict=True
-    ):
+def _require_equal_shapes(first: Tree, tree: Tree, name: str) -> None:
+    """Refuse a tree that differs from the first one in structure, shape or dtype."""
+    first_structure = jax.tree.structure(first)
+    structure = jax.tree.structure(tree)
+    if structure != first_structure:
+        raise ValueError(f"{name} has structure {structure}, the first {first_structure}")
+
+    first_leaves = jax.tree_util.tree_leaves_with_path(first)
+    for (path, a), b in zip(first_leaves, jax.tree.leaves(tree), strict=True):
+        leaf = f"{name}: leaf {_name(path)}"
         if jnp.shape(a) != jnp.shape(b):
-            raise ValueError(
-                f"{name}: leaf {_name(path)} has shape {jnp.shape(b)}, the first {jnp.shape(a)}"
-            )
+            raise ValueError(f"{leaf} has shape {jnp.shape(b)}, the first {jnp.shape(a)}")
         if jnp.result_type(a) != jnp.result_type(b):
-            raise ValueError(
-                f"{name}: leaf {_name(path)} is {jnp.result_type(b)}, the first {jnp.result_type(a)}"
-            )
+            raise ValueError(f"{leaf} is {jnp.result_type(b)}, the first {jnp.result_type(a)}")
 
 
 def _name(path: tuple) -> str:

@@ -1,4 +1,4 @@
-"""Loops over the columns of a stack, in blocks that stay in the cache, and the distances between rows."""
+"""Loops over the columns of a stack, in blocks that stay in the cache; distances between rows."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -14,26 +14,28 @@ from fedsim.tree.arithmetic import Tree, fold
 
 
 def by_columns(function: Callable[[Array], Array], stacked: Tree, K: int) -> Tree:
-    """`function([K, C]) -> [..., C]` over all columns of a stack, leaf by leaf and in blocks that stay in the cache.
+    """`function([K, C]) -> [..., C]` over all columns of a stack, in blocks that stay in the cache.
 
-    Blocks are cut from the stack one at a time, so memory stays at the stack, the result and one block. The last block
-    overlaps the one before; `function` must treat each column on its own.
+    It runs leaf by leaf. Blocks are cut from the stack one at a time, so that memory holds the
+    stack, the result and one block. The last block overlaps the one before; `function` must treat
+    each column on its own.
     """
     numbers = 2**15 if platform() == "cpu" else 2**26  # an accelerator wants few, large operations
 
     def apply(leaf):
         columns = leaf.reshape(K, -1)
         width = max(128, numbers // K)
-        result = (
-            function(columns) if width >= columns.shape[1] else _in_blocks(function, columns, width)
-        )
+        if width >= columns.shape[1]:
+            result = function(columns)
+        else:
+            result = _in_blocks(function, columns, width)
         return result.reshape(*result.shape[:-1], *leaf.shape[1:])
 
     return jax.tree.map(apply, stacked)
 
 
 def _in_blocks(function: Callable[[Array], Array], columns: Array, width: int) -> Array:
-    """`function` of so many columns at a time, of at least as many."""
+    """`function` of `width` columns at a time; there are at least that many."""
     K, D = columns.shape
     shape = jax.eval_shape(function, jax.ShapeDtypeStruct((K, width), columns.dtype))
 
@@ -42,7 +44,8 @@ def _in_blocks(function: Callable[[Array], Array], columns: Array, width: int) -
         part = function(lax.dynamic_slice_in_dim(columns, first, width, 1))
         return lax.dynamic_update_slice_in_dim(result, part, first, part.ndim - 1)
 
-    return lax.fori_loop(0, -(-D // width), block, jnp.zeros((*shape.shape[:-1], D), shape.dtype))
+    blocks = -(-D // width)  # rounded up
+    return lax.fori_loop(0, blocks, block, jnp.zeros((*shape.shape[:-1], D), shape.dtype))
 
 
 def over_blocks(
@@ -52,11 +55,12 @@ def over_blocks(
     width: int,
     dtype: Any,
 ) -> Tree:
-    """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack, in one loop over its leaves.
+    """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack.
 
-    The last block of a leaf ends with it, and starts with columns of the block before it, or ends with zeros where there
-    is none: `new` marks the columns of the leaf that no block before it held. Leaves narrower than a block are one leaf
-    (`wide_leaves`). One loop: `step` is compiled once; a single block has none.
+    `new` marks the columns that no earlier block held: the last block of a leaf ends with the leaf,
+    and so starts with columns of the block before it. A leaf with a single block is filled up with
+    zeros. Leaves narrower than a block are one leaf (`wide_leaves`). There is one loop over the
+    blocks of all leaves, so that `step` is compiled once.
     """
     leaves = wide_leaves(stacked, width)
     starts = block_starts(leaves, width)
@@ -69,25 +73,33 @@ def over_blocks(
             first = jnp.clip(first_new, 0, max(D - width, 0))
             column = first + jnp.arange(width)
             part = lax.dynamic_slice_in_dim(leaf, first, min(width, D), 1).astype(dtype)
-            return jnp.pad(part, ((0, 0), (0, max(width - D, 0)))), (column >= first_new) & (
-                column < D
-            )
+            padded = jnp.pad(part, ((0, 0), (0, max(width - D, 0))))  # [K, width]
+            new = (column >= first_new) & (column < D)
+            return padded, new
 
         return block
 
+    blocks = starts[-1]
     cuts = [cut(leaf, start) for leaf, start in zip(leaves, starts, strict=False)]
 
     def body(b, state):
         leaf = jnp.sum(b >= jnp.array(starts[:-1])) - 1
-        return step(b, *lax.switch(leaf, cuts, b), state)
+        block, new = lax.switch(leaf, cuts, b)
+        return step(b, block, new, state)
 
-    if starts[-1] == 1:
-        return step(jnp.asarray(0), *cuts[0](0), state)
-    return lax.fori_loop(0, starts[-1], body, state) if cuts else state
+    if not cuts:
+        return state
+    if blocks == 1:
+        block, new = cuts[0](0)
+        return step(jnp.asarray(0), block, new, state)
+    return lax.fori_loop(0, blocks, body, state)
 
 
 def wide_leaves(stacked: Tree, width: int) -> list[Array]:
-    """The leaves of a stack as `[K, D]`, without empty ones; those narrower than a block stand side by side, as the first."""
+    """The leaves of a stack as `[K, D]`, without empty ones.
+
+    Those narrower than a block are concatenated into one leaf, the first.
+    """
     leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(stacked) if leaf.size]
     narrow = [leaf for leaf in leaves if leaf.shape[1] < width]
     if len(narrow) < 2:
@@ -98,25 +110,30 @@ def wide_leaves(stacked: Tree, width: int) -> list[Array]:
 
 
 def block_starts(leaves: Sequence[Array], width: int) -> list[int]:
-    """Number of the first block of every leaf `[K, D]`, and of all blocks."""
-    return list(itertools.accumulate((-(-leaf.shape[1] // width) for leaf in leaves), initial=0))
+    """The number of the first block of every leaf `[K, D]`, and the number of all blocks."""
+    blocks = [-(-leaf.shape[1] // width) for leaf in leaves]  # rounded up
+    return list(itertools.accumulate(blocks, initial=0))
 
 
 def block_width(stacked: Tree, most: int) -> int:
-    """Columns of a block: `most`; a stack of up to twice as many is one block, in whole steps of 512.
+    """Columns of a block, whatever the number of rows is.
 
-    No matter how many rows there are.
+    A stack of up to twice `most` columns is one block, rounded up to a multiple of 512.
     """
-    total = sum(leaf.size // leaf.shape[0] for leaf in jax.tree.leaves(stacked) if leaf.size)
-    return most if total > 2 * most else max(512, -(-total // 512) * 512)
+    columns = sum(leaf.size // leaf.shape[0] for leaf in jax.tree.leaves(stacked) if leaf.size)
+    if columns > 2 * most:
+        return most
+    steps = -(-columns // 512)  # rounded up
+    return max(512, steps * 512)
 
 
 def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
     """`‖row_i − row_j‖₂²` of all pairs; +∞ where a row is absent, else finite.
 
-    By the products of centred rows, `‖y_i‖² + ‖y_j‖² − 2 y_i·y_j`, where no pair loses its digits in them; beside an
-    outlier, or where rows hardly differ, by their differences, which takes some times as long. Overflow and NaN become
-    the largest float, so that present rows stay nearer than absent ones. Absent rows change no bit.
+    They come from the products of centred rows, `‖y_i‖² + ‖y_j‖² − 2 y_i·y_j`, where no pair loses
+    its digits in them. With an outlier, or where rows hardly differ, they come from differences of
+    rows, which takes several times as long. Overflow and NaN become the largest float, so that
+    present rows stay nearer than absent ones. Absent rows change no bit.
     """
     dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
     products = gram(stacked, present)
@@ -126,24 +143,25 @@ def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array,
     pair = present[:, None] & present[None, :] & ~jnp.eye(present.shape[0], dtype=bool)
     reliable = jnp.all(jnp.where(pair, (total > 1e-2 * sums) & jnp.isfinite(sums), True))
     total = lax.cond(
-        reliable, lambda: jnp.where(pair, total, 0), lambda: _squared_differences(stacked, present)
+        reliable,
+        lambda: jnp.where(pair, total, 0),
+        lambda: _squared_differences(stacked, present),
     )
     total = jnp.where(jnp.isfinite(total), total, jnp.finfo(dtype).max)
     return jnp.where(present[:, None] & present[None, :], total, jnp.inf)
 
 
 def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
-    """Products of all pairs of rows, centred on the mean of the present ones; 0 where a row is absent.
+    """Products of all pairs of rows, centred on the mean of the present ones; 0 for absent rows.
 
-    The present rows come first, and every product is one of tiles of the same shape, whatever K is (5. in `exact`); those
-    below the diagonal are not computed.
+    The present rows come first, and every product is one of tiles of the same shape, whatever K is
+    (5. in `exact`). Tiles below the diagonal are not computed.
     """
-    K, side = present.shape[0], 20
-    dtype, order = (
-        jnp.result_type(jnp.float32, *jax.tree.leaves(stacked)),
-        jnp.argsort(~present, stable=True),
-    )
-    tiles = -(-K // side)
+    K = present.shape[0]
+    side = 20  # rows of a tile
+    dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
+    order = jnp.argsort(~present, stable=True)
+    tiles = -(-K // side)  # rounded up
     pairs = [(i, j) for i in range(tiles) for j in range(i, tiles)]
     m = jnp.maximum(jnp.sum(present), 1).astype(dtype)
     front = present[order]  # True as often as there are present rows, then False
@@ -156,23 +174,21 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
         times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
 
-    parts = over_blocks(
-        add,
-        [jnp.zeros((side, side), dtype) for _ in pairs],
-        stacked,
-        block_width(stacked, 2048),
-        dtype,
-    )
-    tile = dict(zip(pairs, parts, strict=True))
-    tile |= {(j, i): part.T for (i, j), part in tile.items() if i < j}
-    whole = jnp.block([[tile[i, j] for j in range(tiles)] for i in range(tiles)])
+    zeros = [jnp.zeros((side, side), dtype) for _ in pairs]
+    products = over_blocks(add, zeros, stacked, block_width(stacked, 2048), dtype)
+
+    # The tiles on and above the diagonal, and their transposes, as one matrix.
+    tile = dict(zip(pairs, products, strict=True))
+    tile |= {(j, i): product.T for (i, j), product in tile.items() if i < j}
+    ordered = jnp.block([[tile[i, j] for j in range(tiles)] for i in range(tiles)])
     rank = jnp.argsort(order)
-    return whole[rank][:, rank]
+    return ordered[rank][:, rank]
 
 
 def _squared_differences(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
     """Squared distances, summed over blocks of columns whose width does not depend on K."""
-    K, dtype = present.shape[0], jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
+    K = present.shape[0]
+    dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
 
     def add(b, block, new, total):
         del b

@@ -1,18 +1,20 @@
 """Arithmetic whose bits do not depend on the program that it is compiled into.
 
-The same expression is part of many programs: with more or fewer clients beside it, in other blocks, fused with other
-operations. XLA may round it differently in each of them, in five ways; what must come out alike avoids them:
+The same expression is part of many programs: with more or fewer clients, in other blocks, fused
+with other operations. XLA may round it differently in each of them, in five ways; what must come
+out alike avoids them:
 
-1. Of two products that are added, the one or the other is contracted into a fused multiply-add, which rounds once.
-   Here: a sum with one product alone (`mix`).
-2. A quotient by a number that many elements share becomes a product with its inverse in some programs.
-   Here: always the product (`over`, `scaled_norm`).
-3. The terms of a row are added in an order that depends on how many rows are reduced beside it.
-   Here: one row after another (`norms`), or one term after another (`fold`).
-4. A product with one matrix for all clients is another operation than one with a matrix for each, and adds in another
-   order. Here: a client whose hooks multiply shared arrays starts with a copy of them, batched like its model.
-5. A matrix product adds in an order that depends on its shape, and on where a row stands in it.
-   Here: tiles of one shape, the rows that count first (`gram`).
+1. Of two products that are added, either is contracted into a fused multiply-add, which rounds
+   once. Here: sums have a single product (`mix`).
+2. A quotient by a number that many elements share becomes a product with its inverse in some
+   programs. Here: always the product (`over`, `scaled_norm`).
+3. The terms of a row are added in an order that depends on how many rows are reduced with it. Here:
+   row by row (`norms`), or term by term (`fold`).
+4. A product with one matrix for all clients is another operation than a product with a matrix for
+   each, and adds in another order. Here: a client whose hooks multiply shared arrays starts with a
+   copy of them, batched like its model.
+5. A matrix product adds in an order that depends on its shape, and on the position of a row. Here:
+   tiles of one shape, with the rows that count first (`gram`).
 """
 
 import functools
@@ -27,7 +29,7 @@ from fedsim.tree.arithmetic import Tree, scale, subtract
 
 
 def mix(a: Tree, b: Tree, share: Any) -> Tree:
-    """`(1 − share)·a + share·b`, with one product alone (1)."""
+    """`(1 − share)·a + share·b`, with a single product (1)."""
     return jax.tree.map(lambda a, b: a + share * (b - a), a, b)
 
 
@@ -37,15 +39,13 @@ def over(total: Tree, n: Any) -> Tree:
 
 
 def scaled_norm(tree: Tree) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """`‖tree‖₂` over all leaves as a product of two numbers: about the largest magnitude, and the norm of the tree over it.
+    """`‖tree‖₂` over all leaves as a product of two numbers, a scale and the norm divided by it.
 
-    Squares of 1e20 overflow float32; these do not. A tree that is not finite has a norm that is not.
+    The scale is about the largest magnitude, so that squares do not overflow, as those of 1e20 do
+    in float32. A tree that is not finite has a norm that is not.
     """
-    leaves = [
-        leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
-        for leaf in jax.tree.leaves(tree)
-        if leaf.size
-    ]
+    filled_leaves = [leaf for leaf in jax.tree.leaves(tree) if leaf.size]
+    leaves = [leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)) for leaf in filled_leaves]
     largest = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(leaf)) for leaf in leaves])
     tiny = jnp.finfo(largest.dtype).tiny
     scale = jnp.clip(largest, tiny, 1 / tiny)
@@ -65,5 +65,5 @@ def norm(tree: Tree) -> Float[Array, ""]:
 
 
 def norms(stacked: Tree, origin: Tree) -> Float[Array, " K"]:
-    """`‖row_k − origin‖₂` of every row of a stack, one after another (3)."""
+    """`‖row_k − origin‖₂` of every row of a stack, row by row (3)."""
     return lax.map(lambda row: norm(subtract(row, origin)), stacked)

@@ -7,10 +7,11 @@ from fedsim.tree.arithmetic import Tree
 
 
 def noised(tree: Tree, key: Key[Array, ""], std: Float[Array, ""]) -> Tree:
-    """The tree with independent N(0, std²) added to every coordinate; each leaf has a key of its own."""
+    """The tree with independent N(0, std²) added to every coordinate."""
     leaves, structure = jax.tree.flatten(tree)
     keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(leaves))))
-    add = lambda leaf, key: (
-        leaf + std.astype(leaf.dtype) * jax.random.normal(key, leaf.shape, leaf.dtype)
-    )
+
+    def add(leaf, key):
+        return leaf + std.astype(leaf.dtype) * jax.random.normal(key, leaf.shape, leaf.dtype)
+
     return jax.tree.map(add, tree, keys)

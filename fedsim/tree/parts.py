@@ -1,6 +1,6 @@
 """Parts of a tree: some of its leaves, with None in place of the others.
 
-None holds no array, so that whatever maps over a tree, counts it or measures it passes over the leaves that are not there.
+None holds no array: whatever maps over a tree, counts it or measures it skips the missing leaves.
 """
 
 import jax
@@ -9,7 +9,11 @@ from fedsim.tree.arithmetic import Tree
 
 
 def part(whole: Tree, mask: Tree) -> Tree:
-    """The leaves of `whole` that `mask` (a tree of bools of its structure) marks, None in place of the others.
+    """The leaves of `whole` that `mask` marks, None in place of the others.
+
+    Args:
+      whole: a tree.
+      mask: a tree of bools with the same structure.
 
     >>> part({"W": 1.0, "b": 2.0}, {"W": True, "b": False})
     {'W': 1.0, 'b': None}
@@ -23,9 +27,8 @@ def filled(part: Tree, whole: Tree) -> Tree:
     >>> filled({"W": 1.0, "b": None}, {"W": 7.0, "b": 2.0})
     {'W': 1.0, 'b': 2.0}
     """
-    return jax.tree.map(
-        lambda leaf, other: other if leaf is None else leaf,
-        part,
-        whole,
-        is_leaf=lambda x: x is None,
-    )
+
+    def fill(leaf, whole_leaf):
+        return whole_leaf if leaf is None else leaf
+
+    return jax.tree.map(fill, part, whole, is_leaf=lambda x: x is None)

@@ -1,9 +1,9 @@
 """The nouns: what passes through a round, and the pairs of pure functions that it passes through.
 
-Shape letters: N clients, K cohort (slots), L lanes, B batch, T lane steps, R rounds, D parameters, W start models in a
-bank. In every rule, reducer and sampling weight, N counts the clients that can take part, which are those with samples;
-`present` is the mask of them over all ids. Everything that computes is a pair `(init, apply)`, in the order
-`(input, state, context) -> (output, state, info)`.
+Shape letters: N clients, K cohort (slots), L lanes, B batch, T lane steps, R rounds, D parameters,
+W start models in a bank. In every rule, reducer and sampling weight, N counts the clients that can
+take part, which are those with samples; `present` is their mask over all ids. Everything that
+computes is a pair `(init, apply)`, in the order `(input, state, context) -> (output, state, info)`.
 """
 
 from fedsim.types.client import Client as Client

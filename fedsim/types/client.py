@@ -13,23 +13,26 @@ from fedsim.types.task import Batch, Shared, Task, Work
 
 
 class Message(NamedTuple):
-    """What a client returns: the three sections, its memory row, and the effort it took (‖a_i‖₁ of FedNova)."""
+    """What a client returns: what it sends, and what it remembers."""
 
-    delta: Tree
+    delta: Tree  # of the parameters
     stats: Tree
     aux: Tree
-    memory: Tree
-    effort: Float[Array, ""]
+    memory: Tree  # its next memory row
+    effort: Float[Array, ""]  # ‖a_i‖₁ of FedNova
 
 
 class StartHook(Protocol):
-    """The round begins -> (variables, local): the model to train, and what else the hooks carry from step to step."""
+    """At the start of the round -> (variables, local).
+
+    `variables` are the model to train; `local` is what else the hooks carry from step to step.
+    """
 
     def __call__(self, task: Task, shared: Shared, row: Tree, work: Work) -> tuple[Tree, Tree]: ...
 
 
 class GradientHook(Protocol):
-    """What a batch says -> ((mean loss, stats after it), g), where g is whatever the step takes."""
+    """For every batch -> ((mean loss, stats after it), g), where g is whatever the step takes."""
 
     def __call__(
         self, task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared, work: Work
@@ -45,7 +48,7 @@ class StepHook(Protocol):
 
 
 class FinishHook(Protocol):
-    """The round ends: what is sent, and the next memory row."""
+    """At the end of the round -> what is sent, and the next memory row."""
 
     def __call__(
         self, task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work
@@ -53,9 +56,10 @@ class FinishHook(Protocol):
 
 
 class Reducer(Protocol):
-    """An entry of `aux` after a round, by what was sent, what the rule returned before any optimiser, and the pace.
+    """An entry of `aux` after a round.
 
-    `old` is the entry so far, `pace` the mean over the clients of Σ of their learning rates.
+    `old` is the entry so far, `aggregate` what the rule returned before any optimiser, and `pace`
+    the mean over the clients of the sum of their learning rates.
     """
 
     def __call__(
@@ -64,27 +68,32 @@ class Reducer(Protocol):
 
 
 class Client(NamedTuple):
-    """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them."""
+    """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them.
 
-    memory: Callable[[Shared, Key[Array, ""]], Tree]  # (shared at the start of the run, key) -> row
+    Attributes:
+      memory: (shared at the start of the run, key) -> row.
+      aux: (task, params) -> the method's shared section at the start.
+      reduce: how every key of `aux` is reduced.
+      probe: a pass at the global model before training; the mean of its `delta` is then
+        shared["aux"]["probe"].
+      needs: which of `labels`, `classes` and `features` the method needs.
+      unused: keys that all clients have and this method does not use.
+      shares: params (names, shapes) -> a bool per leaf, whether it travels; None: all do.
+      personal: (shared, memory row) -> the client's personal variables.
+      solo: whether a step passes twice through the model, so that its bits may depend on other runs
+        that train at the same time.
+    """
+
+    memory: Callable[[Shared, Key[Array, ""]], Tree]
     start: StartHook
     gradient: GradientHook
     step: StepHook
     finish: FinishHook
-    aux: Callable[[Task, Tree], dict[str, Tree]] = (
-        lambda task, params: {}
-    )  # the method's shared section at the start
-    reduce: dict[str, Literal["mean", "sum_over_N"] | Reducer] = {}  # noqa: RUF012 (read only); of every key of `aux`
-    # a pass at the global model before training; the mean of its `delta` is then shared["aux"]["probe"]
+    aux: Callable[[Task, Tree], dict[str, Tree]] = lambda task, params: {}
+    reduce: dict[str, Literal["mean", "sum_over_N"] | Reducer] = {}  # noqa: RUF012 (read only)
     probe: "Client | None" = None
-    needs: frozenset[str] = frozenset()  # of `labels`, `classes`, `features`
-    unused: frozenset[str] = (
-        frozenset()
-    )  # keys that all clients have, and this method makes no use of
-    shares: Callable[[Tree], Tree] | None = (
-        None  # params (names, shapes) -> a bool per leaf: which travel; None: all
-    )
-    personal: Callable[[Shared, Tree], Tree] | None = (
-        None  # (shared, memory row) -> the client's own variables
-    )
-    solo: bool = False  # passes twice through the model in a step: its bits may depend on other runs beside it
+    needs: frozenset[str] = frozenset()
+    unused: frozenset[str] = frozenset()
+    shares: Callable[[Tree], Tree] | None = None
+    personal: Callable[[Shared, Tree], Tree] | None = None
+    solo: bool = False

@@ -1,4 +1,4 @@
-"""What the server does with a cohort's messages: stages change the stack, a rule reduces it to one tree."""
+"""What the server does with messages: stages change the stack, a rule reduces it to one tree."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,26 +10,26 @@ from fedsim.types.updates import Context, Updates, reported
 
 
 def stateless(params: Tree, present: Bool[Array, " C"]) -> Tree:
-    """The state of what has none."""
+    """The state of a link that has none."""
     return ()
 
 
 Info = dict[Any, Any]
-"""Numbers that a link reports by their names, a scalar each. In `rounds.csv`, integers are summed since the row before."""
+"""Scalars that a link reports, by name; `rounds.csv` sums integers since the row before."""
 
 
 class Size(NamedTuple):
-    """8 · bytes + bits: of a message that may have more bits than an int32 can count."""
+    """8 · bytes + bits, for a message that may have more bits than an int32 can count."""
 
     bytes: Int[Array, ""]
     bits: Int[Array, ""]
 
 
 Bits = int | Int[Array, ""] | Size
-"""Of a message: a Python integer where they are known beforehand."""
+"""Bits of a message: a Python integer where they do not depend on its values."""
 
 Shapes = tuple[tuple[int, ...], ...]
-"""Of the leaves of a tree, in its order."""
+"""Shapes of the leaves of a tree, in its order."""
 
 Result = tuple[Tree, Tree, Info]
 """(aggregate, state, info)"""
@@ -46,55 +46,56 @@ def no_row(x: Array) -> Tree:
 
 
 class RowStage(NamedTuple):
-    """Stack -> stack, written for ONE row: `Updates` and `Context` without their K axis. The engine vmaps it.
+    """Stack -> stack, written for ONE row: `Updates` and `Context` without their K axis.
 
-    A stage with a memory finds the client's row as `memory`, and leaves the next one there; it counts where the message arrives.
-    A stage with a state reads it as `context.state`, the same for all rows of a round; what `measure` says of the rows that
-    arrived, before `apply` changes them, is put together (integers and truth values as sums, floats as means) and makes
-    the next one.
+    The engine vmaps it. A stage with a memory finds the client's row as `memory`, and leaves the
+    next one there, which is stored if the message arrives. A stage with a state reads it as
+    `context.state`, the same for all rows of a round. What `measure` returns for the rows that
+    arrived, before `apply` changes them, is combined (integers and truth values as sums, floats as
+    means), and `after` makes the next state of it.
     """
 
     apply: Callable[[Updates, Context], Updates]
     name: str = ""
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     measure: Callable[[Updates, Context], Info] | None = None
-    after: Callable[[Tree, Info], Tree] | None = (
-        None  # (state, info of the round) -> state; not where no row arrived
-    )
-    memory: Callable[[Tree, Key[Array, ""]], Tree] = (
-        forgetful  # (params at the start of the run, key) -> a client's row
-    )
+    # (state, info of the round) -> state; not called where no row arrived
+    after: Callable[[Tree, Info], Tree] | None = None
+    # (params at the start of the run, key) -> a client's row
+    memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful
 
 
 class Codec(NamedTuple):
-    """What a message is turned into for its way, for ONE vector `[d]`: the `params` of a message, raveled.
+    """How a message travels: it encodes ONE vector `[d]`, the `params` of a message, raveled.
 
-    A linear codec is one whose payloads may be summed in place of the vectors: its rule sums payloads, and `decode` is
-    applied once, to what the rule made of them. A server that remembers something of earlier rounds takes `server` for it,
-    (payload, state, context) -> (vector `[d]`, state, info), and `decode` where a payload is read for another purpose.
+    The payloads of a linear codec may be summed in place of the vectors: its rule sums payloads,
+    and `decode` is applied once, to what the rule made of them. A server that remembers something
+    of earlier rounds uses `server` for it, (payload, state, context) -> (vector `[d]`, state,
+    info), and `decode` where a payload is read for another purpose.
 
-    Receivers have zeros at the start of the run, and the start model where a server sends its own. What a receiver remembers
-    of earlier messages is part of the payload here and counts no bits: sender and receiver compute the same memory. Of
-    such a codec `recursive` says that a receiver needs every message since its last one.
+    Receivers have zeros at the start of the run, or the start model where the server sends its
+    model. What a receiver remembers of earlier messages is part of the payload here and counts no
+    bits: sender and receiver compute the same memory.
+
+    Attributes:
+      encode: (x, memory, key) -> (payload, bits, memory).
+      decode: (payload, d) -> what an honest receiver makes of it `[d]`.
+      memory: what receivers have at the start of the run `[d]` -> the sender's row.
+      most: d -> the most bits, where they depend on x.
+      recursive: whether a receiver needs every message since its last one.
+      entropy: (payload, d) -> bits of the payload behind an entropy code.
+      shaped: shapes of the leaves behind x -> the codec that encodes each leaf apart.
     """
 
-    encode: Callable[
-        [Array, Tree, Key[Array, ""]], tuple[Tree, Bits, Tree]
-    ]  # (x, memory, key) -> (payload, bits, memory)
-    decode: Callable[[Tree, int], Array]  # (payload, d) -> what an honest receiver makes of it
-    memory: Callable[[Array], Tree] = (
-        no_row  # what receivers have `[d]` at the start of the run -> the sender's row
-    )
-    most: Callable[[int], int] | None = None  # d -> the most bits, where they depend on x
+    encode: Callable[[Array, Tree, Key[Array, ""]], tuple[Tree, Bits, Tree]]
+    decode: Callable[[Tree, int], Array]
+    memory: Callable[[Array], Tree] = no_row
+    most: Callable[[int], int] | None = None
     linear: bool = False
     server: "AggregateStage | None" = None
     recursive: bool = False
-    entropy: Callable[[Tree, int], Array] | None = (
-        None  # (payload, d) -> bits of it behind an entropy code
-    )
-    shaped: Callable[[Shapes], Any] | None = (
-        None  # shapes of the leaves behind x -> the codec that encodes each apart
-    )
+    entropy: Callable[[Tree, int], Array] | None = None
+    shaped: Callable[[Shapes], Any] | None = None
     name: str = ""
 
 
@@ -109,22 +110,21 @@ class Stage(NamedTuple):
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     least: int = 1  # fewer reporting clients than this: the round is skipped
     name: str = ""
-    after: Callable[[Tree, Info], Tree] | None = None  # as that of a row-wise stage
+    after: Callable[[Tree, Info], Tree] | None = None  # as in a `RowStage`
     memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful  # likewise
-    bound: Callable[[Bound], Bound] | None = (
-        None  # of what follows -> of both together, where one is published
-    )
+    # bound of what follows -> bound of both together, where one is published
+    bound: Callable[[Bound], Bound] | None = None
 
 
 OWN_SAMPLES = frozenset({"reference", "server_loss"})
-"""What a rule may need that takes samples of the server's own."""
+"""What a rule may need that comes from the server's own samples."""
 
 Defence = Callable[[Updates, Context], Tree]
-"""(the stack as an attack would send it, context) -> what stages and rule of the round would make of it."""
+"""(the stack as an attack would send it, context) -> what stages and rule would make of it."""
 
 
 class Aim(NamedTuple):
-    """An attack that knows the defence: made a stage when it is known what it attacks."""
+    """An attack that knows the defence: it becomes a stage once it is known what it attacks."""
 
     aim: Callable[[Defence], Stage]
     name: str = ""
@@ -135,46 +135,48 @@ class Fold(NamedTuple):
 
     zero: Callable[[Updates], Tree]  # any block of updates (its shapes) -> the sum over no rows
     add: Callable[[Tree, Updates, Context], Tree]  # (sum, a block of rows, context) -> sum
-    finish: Callable[
-        [Tree, Tree, Context], Result
-    ]  # (sum over the cohort, state, context) -> (aggregate, state, info)
+    # (sum over the cohort, state, context) -> (aggregate, state, info)
+    finish: Callable[[Tree, Tree, Context], Result]
 
 
 class Rule(NamedTuple):
-    """Stack -> one tree: the only place where the client axis collapses."""
+    """Stack -> one tree: the only place where the client axis collapses.
+
+    Attributes:
+      least: fewer reporting clients than this: the round is skipped.
+      most: more of them than this: likewise.
+      fold: the rule as a sum, where it is one.
+      linear: whether the rule is a sum of rows with weights that do not depend on the rows, so that
+        it may sum what the rows are encoded as.
+      weights: what `stats` and a `mean` of `aux` are averaged by.
+      needs: `loss`, of every client at the global model, by a pass before training; and fields of
+        `Context`: `expected`, `share`, `reference`, `server_loss`.
+      client: the client method that the rule belongs to, and the hyper-parameters that both share.
+      evaluated: (params, state) -> what is evaluated in place of the params.
+      bound: as published; see `fedsim.rules.bounds`.
+      before: what the rule does to every row first, behind all stages. The server remembers its
+        memory of a client where the rule counts the client's row, in a round that is not skipped.
+    """
 
     apply: Callable[[Updates, Tree, Context], Result]
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
-    least: int = 1  # fewer reporting clients than this: the round is skipped
-    most: int | None = None  # more of them than this: likewise
-    fold: Fold | None = None  # where the rule is a sum
-    linear: bool = False  # a sum of rows whose weights do not depend on them: it may sum what the rows are encoded as
-    weights: Callable[[Updates], Float[Array, " K"]] = (
-        reported  # what `stats` and a `mean` of `aux` are averaged by
-    )
-    needs: frozenset[str] = (
-        frozenset()
-    )  # `loss`: of every client at the global model, by a pass before training; else see Context:
-    # `expected`, `share`, `reference`, `server_loss`
-    client: tuple[str, dict[str, Any]] | None = (
-        None  # the method it belongs to, and what both must agree on
-    )
-    evaluated: Callable[[Tree, Tree], Tree] | None = (
-        None  # (params, state) -> what is evaluated, where not params
-    )
-    bound: Bound | None = None  # published: see `fedsim.rules.bounds`
-    before: RowStage | None = (
-        None  # what it does to every row first, behind all stages; its memory of a client is the
-    )
-    # server's: it counts where the rule counts the row, in a round that is not skipped
+    least: int = 1
+    most: int | None = None
+    fold: Fold | None = None
+    linear: bool = False
+    weights: Callable[[Updates], Float[Array, " K"]] = reported
+    needs: frozenset[str] = frozenset()
+    client: tuple[str, dict[str, Any]] | None = None
+    evaluated: Callable[[Tree, Tree], Tree] | None = None
+    bound: Bound | None = None
+    before: RowStage | None = None
     name: str = ""
 
 
 class AggregateStage(NamedTuple):
-    """Aggregate -> aggregate, between rule and optimisers; runs in every round that is not skipped."""
+    """Aggregate -> aggregate, between rule and optimisers, in every round that is not skipped."""
 
-    apply: Callable[
-        [Tree, Tree, Context], Result
-    ]  # (aggregate, state, context) -> (aggregate, state, info)
+    # (aggregate, state, context) -> (aggregate, state, info)
+    apply: Callable[[Tree, Tree, Context], Result]
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     name: str = ""

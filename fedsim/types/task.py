@@ -9,11 +9,14 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from fedsim.tree import Tree
 
 Shared = dict[str, Any]
-"""What the server sends: `params` (stages, rule and optax act here alone), `stats` (averaged statistics), `aux`."""
+"""What the server sends: `params` (stages, rule and optax act on it alone), `stats`, `aux`."""
 
 
 class Forward(Protocol):
-    """A pass through the model -> (outputs `[B, ...]`, stats after it); `mask`: True = a real row of the batch."""
+    """A pass through the model -> (outputs `[B, ...]`, stats after it).
+
+    `mask` is True for real rows of the batch, and False for padding.
+    """
 
     def __call__(
         self,
@@ -31,11 +34,9 @@ class Model(NamedTuple):
 
     init: Callable[[Key[Array, ""]], dict[str, Tree]]
     apply: Forward
-    features: Callable[[Tree, Array], Array] | None = (
-        None  # (variables, x) -> what the last layer sees
-    )
+    features: Callable[[Tree, Array], Array] | None = None  # (variables, x) -> last layer's input
     head: Callable[[Tree, Array], Array] | None = None  # (variables, features) -> outputs
-    mixes_rows: bool = False  # whether rows of a batch see each other, and `mask` is not honoured
+    mixes_rows: bool = False  # whether rows of a batch see each other, and `mask` is ignored
 
 
 class Batch(NamedTuple):
@@ -61,9 +62,10 @@ class ValueAndGrad(Protocol):
 
 
 class PerSample(Protocol):
-    """((loss of each row `[B]`, stats), gradient of each `[B, ...]`); zeros for rows beyond the batch's mask.
+    """((loss of each row `[B]`, stats), gradient of each `[B, ...]`).
 
-    A row is a batch of its own, with a key of its own. Refused for models whose rows see each other.
+    Rows beyond the batch's mask have zeros. Each row is treated as a batch, with its own key.
+    Refused for models whose rows see each other.
     """
 
     def __call__(
@@ -78,26 +80,23 @@ class Task(NamedTuple):
     per_sample: PerSample
     apply: Forward
     loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
-    optimizer: Callable[
-        [Array], optax.GradientTransformation
-    ]  # learning rate -> the client's optimiser
-    rate: Callable[
-        [Array, Array], Array
-    ]  # (learning rate of the round, local step) -> that of the step
-    classes: int  # 0: not a classification
-    features: Callable[[Tree, Array], Array] | None = None  # those of the model, where it has them
-    augment: Callable[[Key[Array, ""], Array], Array] | None = (
-        None  # (key, x of a batch) -> x that is trained on
-    )
+    # learning rate -> the client's optimiser
+    optimizer: Callable[[Array], optax.GradientTransformation]
+    # (learning rate of the round, local step) -> learning rate of the step
+    rate: Callable[[Array, Array], Array]
+    classes: int  # 0: regression
+    features: Callable[[Tree, Array], Array] | None = None  # the model's, where it has them
+    # (key, x of a batch) -> x that is trained on
+    augment: Callable[[Key[Array, ""], Array], Array] | None = None
 
 
 class Work(NamedTuple):
-    """What a job knows about its client beforehand: scalars inside a hook, `[K]` in a plan."""
+    """What is known about a client before it trains: scalars inside a hook, `[K]` in a plan."""
 
     id: Int[Array, ""]
     samples: Float[Array, ""]  # n_k
     steps: Int[Array, ""]  # planned local steps
-    lr: Float[Array, ""]  # client learning rate (of the local step, where it has a schedule)
+    lr: Float[Array, ""]  # client learning rate; of the local step, where a schedule counts steps
     lr_sum: Float[Array, ""]  # Σ of the learning rates of the planned steps
     labels: Float[Array, " C"]  # samples of each class; empty unless the method `needs` it
     malicious: Bool[Array, ""]  # whether the attacker controls the client

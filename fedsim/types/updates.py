@@ -1,4 +1,4 @@
-"""What a cohort sends up in a round, and what may be known beside it."""
+"""What a cohort sends up in a round, and what else may be known about it."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -18,11 +18,13 @@ class Columns(NamedTuple):
     arrived: Bool[Array, " K"]  # False: the row may hold anything
     samples: Float[Array, " K"]  # n_k
     count: Float[Array, " K"]  # times drawn
-    loss: Float[Array, " K"]  # mean local loss at the start model; NaN unless somebody needs it
-    steps: Float[Array, " K"]  # local steps really taken
+    loss: Float[Array, " K"]  # mean local loss at the start model; NaN unless something needs it
+    steps: Float[Array, " K"]  # local steps that were taken
     effort: Float[Array, " K"]
-    memory: Tree  # [K, ...] rows that the senders keep if their message arrives, by owner; a stage sees its own alone
-    bytes: Int[Array, " K"]  # of the whole message, as it travels
+    # [K, ...] rows that are stored for the senders whose messages arrive, by the stage that owns
+    # them; a stage sees only its own
+    memory: Tree
+    bytes: Int[Array, " K"]  # of the full message, as it travels
     age: Int[Array, " K"]  # steps that the server took since it sent the start model
 
 
@@ -34,30 +36,28 @@ class Updates(Columns):
         """Sample count n_k, 0 where nothing arrived."""
         return jnp.where(self.arrived, self.samples, 0)
 
-    if (
-        not TYPE_CHECKING
-    ):  # a method of this name would be private to a type checker, that of a named tuple is not
+    # A type checker would take this method for a private one, unlike that of a named tuple.
+    if not TYPE_CHECKING:
 
         def _replace(self, **changes: Any) -> "Updates":
-            """The same with other fields.
+            """The updates with other fields.
 
             Raises:
               TypeError: for `weight`, which is computed.
             """
             if "weight" in changes:
-                raise TypeError(
-                    "updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)"
-                )
+                text = "updates.weight is arrived · samples"
+                raise TypeError(f"{text}: replace `arrived` (Bool) or `samples` (Float)")
             return super()._replace(**changes)
 
 
 def reported(updates: Updates) -> Float[Array, " K"]:
-    """Uniform weights: the times drawn of every client that reported, 0 for the others."""
+    """Uniform weights: how often every client that reported was drawn, 0 for the others."""
     return updates.arrived * updates.count
 
 
 def by_samples(updates: Updates) -> Float[Array, " K"]:
-    """Weights by samples: the sample count times the times drawn, 0 for clients that did not report."""
+    """Weights by samples: sample count times how often drawn, 0 for those that did not report."""
     return updates.weight * updates.count
 
 
@@ -68,19 +68,19 @@ class ServerLoss(Protocol):
     def __call__(
         self, params: Tree, batch: int | None = None, key: Key[Array, ""] | None = None
     ) -> Float[Array, ""]:
-        """-> the loss over all of them, or over `batch` that `key` draws, with replacement."""
+        """The loss over all of them, or over `batch` that `key` draws with replacement."""
         ...
 
 
 class Flown(NamedTuple):
     """What the only client of a round trained from, under a schedule that mixes models."""
 
-    params: Tree  # of the model that it was given
+    params: Tree  # of the model that it received
     share: Float[Array, ""]  # of the client's model in the next one
 
 
 class Context(NamedTuple):
-    """What stages and rules may know beside the updates."""
+    """What stages and rules may know besides the updates."""
 
     key: Key[Array, ""]
     round: Int[Array, ""] | int
@@ -97,6 +97,5 @@ class Context(NamedTuple):
     server: Tree = ()  # states of stages and rule, where an attack knows the defence
     server_loss: ServerLoss | None = None  # where the rule `needs` it
     flown: Flown | None = None  # of the round's only client, where the schedule mixes models
-    share: Float[Array, " K"] | float = (
-        0.0  # times that a round has a message of each client, on average; 0: unknown
-    )
+    # messages of each client that a round has on average; 0: unknown
+    share: Float[Array, " K"] | float = 0.0

@@ -12,7 +12,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.assemble.hooks import check_augmentation
 from fedsim.assemble.programs import (
     HashableSection,
-    augmented,
+    augment_key,
     client_key,
     registered_model,
     training,
@@ -161,7 +161,7 @@ def test_what_is_measured_at_x_is_not_augmented():
     net = registered_model(
         HashableSection(spec.model, {"loss"}), (5, 4, 1), 3, (("classes", 3),), None
     )
-    trained = training(net, "cross_entropy", 3, client_key(spec.client), augmented(spec.data))
+    trained = training(net, "cross_entropy", 3, client_key(spec.client), augment_key(spec.data))
     assert trained.lanes.task.augment is not None and trained.probe.task.augment is None
     plain = training(net, "cross_entropy", 3, client_key(spec.client))
     assert plain.lanes.task.augment is None and plain.evaluate is trained.evaluate
@@ -201,5 +201,5 @@ def test_one_of_a_plug_in_makes_an_image_of_an_image(monkeypatch):
     monkeypatch.setitem(FAMILIES["augmentation"], "squeezed", squeezed)
     written = read(scenario([]))
     federation = federations_of(written, IMAGES, np.dtype("float32"))[0]
-    with pytest.raises(fedsim.ScenarioError, match=r"squeezed: returned .*, the image is"):
+    with pytest.raises(fedsim.ScenarioError, match=r"squeezed: returned .*; the image is"):
         check_augmentation(written, 0, Section(), federation)

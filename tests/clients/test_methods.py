@@ -459,19 +459,19 @@ def test_a_pass_before_training_is_poisoned_and_filtered_like_any_other(kind):
     [
         (
             {"client": client("moon")},
-            "client.kind: moon compares features, and this model tells none",
+            "client.kind: moon compares features, and this model returns none",
         ),
         (
             {"client": client("fedlion", optimizer="adam")},
-            "client.optimizer: fedlion makes no use of it",
+            "client.optimizer: fedlion does not use it",
         ),
         (
             {"client": client("fedlion", optimizer={"kind": "sgd", "momentum": 0.9})},
-            "client.optimizer: fedlion makes no",
+            "client.optimizer: fedlion does not use",
         ),
         (
             {"client": client("mime", optimizer_state="carry")},
-            "client.optimizer_state: mime makes no use of it",
+            "client.optimizer_state: mime does not use it",
         ),
         (
             {"server": ["dyn"]},

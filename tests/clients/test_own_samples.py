@@ -243,7 +243,7 @@ def test_length_costs():
         ),
         (
             lambda: fedsim.aggregate("zeno(f=0)", [[1.0]], server_loss=lambda x: x),
-            r"server_loss: is to return a number, and returned shape \[1\]",
+            r"server_loss: must return a number; it returned shape \[1\]",
         ),
         (
             lambda: fedsim.transmit("optimised", [[1.0], [2.0]], malicious=[0], defence="trust"),

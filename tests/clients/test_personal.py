@@ -181,10 +181,10 @@ def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
 @pytest.mark.parametrize(
     ("shares", "says"),
     [
-        (lambda params: {"W": True}, "returned shares leaves W, the model has leaves W, b"),
+        (lambda params: {"W": True}, "returned shares leaves W; the model has leaves W, b"),
         (
             lambda params: {"W": True, "b": 1.0},
-            "returned shares float for b, needed is True or False",
+            "returned shares float for b; expected True or False",
         ),
         (lambda params: {"W": False, "b": False}, "returned shares without a leaf that travels"),
     ],

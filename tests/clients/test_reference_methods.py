@@ -15,7 +15,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 
 OPTIMISED = ("fedavgm", "fedadagrad", "fedadam", "fedyogi")
-UNUSED = "client.{}: {} makes no use of it, and would do the same without; take it out"
+UNUSED = "client.{}: {} does not use it; remove it"
 REFUSED = {
     ("fedlion", "client momentum"): UNUSED.format("optimizer", "fedlion"),
     ("fedlion", "carried momentum"): UNUSED.format("optimizer", "fedlion"),

@@ -17,7 +17,7 @@ NAN = float("nan")
         ([1, 1, float("inf")], "row 2 is inf"),
         ([1, 1], r"3 rows need 3 weights, found shape \[2\]"),
         ([[1, 1, 1]], r"found shape \[1, 3\]"),
-        (["a", "b", "c"], "are no numbers"),
+        (["a", "b", "c"], "are not numbers"),
     ],
 )
 def test_weights_are_sample_counts(weights, why):

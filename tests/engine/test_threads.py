@@ -117,7 +117,7 @@ def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(
     (tmp_path / "proc/self/maps").write_text("line\n" * maps)
     (tmp_path / "proc/sys/vm/max_map_count").write_text("65530\n")
     cleared = []
-    monkeypatch.setattr(machine, "File", lambda path: tmp_path / path[1:])
+    monkeypatch.setattr(machine, "Path", lambda path: tmp_path / path[1:])
     monkeypatch.setattr(machine.jax, "clear_caches", lambda: cleared.append(True))
     machine.forget_programs()
     assert bool(cleared) is forgets
@@ -129,7 +129,7 @@ def test_compiled_programs_are_kept_meanwhile_and_the_host_program_s_settings_co
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_ENABLE_COMPILATION_CACHE", raising=False)
     settings = lambda: {
-        name: jax.config.values[name] for name in (*machine.KEEP_ALL, "jax_compilation_cache_dir")
+        name: jax.config.values[name] for name in (*machine.CACHE_ALL, "jax_compilation_cache_dir")
     }
     before = settings()
     machine._configure(

@@ -79,7 +79,7 @@ BAD = {
     "a word": ("round,client\none,2\n", "line 2, column 'round': 'one' is no whole number"),
     "round 0": ("round,client\n0,2\n", "line 2, column 'round': '0' is no whole number; write a finite number and at least 1"),
     "a gap": ("round,client\n1,2\n3,2\n", "round 2 has no row, and round 3 has"),
-    "a stranger": ("round,client\n1,2\n1,6\n", "line 3: there is no client 6; clients are 0 to 5"),
+    "a stranger": ("round,client\n1,2\n1,6\n", "line 3: there is no client 6 (clients are 0 to 5)"),
 }  # fmt: skip
 
 

@@ -423,7 +423,7 @@ def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
         (
             {"kind": "semi_sync", "concurrency": 3},
             {"kind": "listed", "rounds": [[0, 1]]},
-            "take a cohort that is drawn",
+            "use a cohort that is drawn",
         ),
     ],
 )

@@ -248,7 +248,7 @@ def test_ca2fl_of_a_buffer_is_its_simulation():
 
 
 BUFFER = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
-TWICE = "draws a client twice, and mifa remembers one update of each; take the cohort uniform or poisson, or another rule"
+TWICE = "draws a client twice, and mifa remembers one update of each; use the cohort uniform or poisson, or another rule"
 REFUSED = [
     ({"server": ["mifa"], "cohort": {"kind": "weighted", "size": 4}}, f"cohort: weighted {TWICE}"),
     ({"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}}, f"cohort: listed {TWICE}"),
@@ -256,7 +256,7 @@ REFUSED = [
     ({"server": ["bucket", "fedau"]}, "server[0]: bucket makes rows of several clients, and fedau remembers something of each"),
     ({"server": ["mifa"], "wire": [{"kind": "count_sketch", "columns": 50}]}, "server[0]: mifa works on updates, and count"),
     ({"server": [KNOWN := {"kind": "horvitz_thompson", "shares": "known"}], "schedule": BUFFER},
-     "server[0].shares: how often fedbuff has a client is not known; write reported, take the rule fedau"),
+     "server[0].shares: how often fedbuff has a client is not known; write reported, use the rule fedau"),
     ({"server": [KNOWN], "cohort": {"kind": "power_of_choice"}}, "server[0].shares: how often power_of_choice has a client"),
     ({"server": [KNOWN], "fleet": {"availability": "markov"}}, "server[0].shares: how often all has a client under this fleet"),
     ({"server": [KNOWN], "fleet": {"deadline": 3.0}}, "server[0].shares: how often all has a client under this fleet is not"),

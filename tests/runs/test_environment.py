@@ -343,7 +343,7 @@ def test_numbers_of_threads_are_those_that_a_scenario_may_name():
     from fedsim.errors import ScenarioError
     from fedsim.scenario import read
 
-    read({**TINY, "numerics": {"threads": machine.MOST_THREADS}})
+    read({**TINY, "numerics": {"threads": machine.MAX_THREADS}})
     with pytest.raises(ScenarioError):
-        read({**TINY, "numerics": {"threads": machine.MOST_THREADS + 1}})
-    assert np.iinfo(np.int32).max > machine.MOST_THREADS
+        read({**TINY, "numerics": {"threads": machine.MAX_THREADS + 1}})
+    assert np.iinfo(np.int32).max > machine.MAX_THREADS

@@ -9,9 +9,10 @@ from conftest import READERS, TESTS, sampled
 
 import fedsim
 from fedsim.assemble import build
-from fedsim.assemble.checked import checked, links_of
+from fedsim.assemble.checked import checked
+from fedsim.assemble.components import links_of
 from fedsim.assemble.experiment import federations_of, numerics
-from fedsim.assemble.hooks import line_shapes, training_shapes
+from fedsim.assemble.hooks import stack_shapes, training_shapes
 from fedsim.assemble.links import factory_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_client, check_rule, check_stage
@@ -27,32 +28,32 @@ PLACES = {
     "stage": ("server[0]", "server", 1),
     "attack": ("wire[0]", "wire", 1),
 }
-STACK = "returned [5, 4, 3] for W, one row is [4, 3]"
+STACK = "returned [5, 4, 3] for W; one row is [4, 3]"
 RETURNED = {  # kind -> what is said of it
     ("rule", "whole_stack"): STACK,
-    ("rule", "integers"): "returned int32 for W, one row is float32",
-    ("rule", "renamed"): "returned leaves w, one row has leaves W, b",
-    ("rule", "forgetful"): "returned nothing, one row has leaves W, b",
-    ("rule", "talkative"): "returned str, which is no array",
-    ("rule", "growing"): "returned state [2, 2], what init made is [2]",
-    ("rule", "stateless"): "returned dict, needed is (tree, state, info)",
-    ("rule", "unreturned"): "made NoneType, needed is a function of (updates, context)",
-    ("stage", "every_other"): "returned [3, 4, 3] for W, the stack is [5, 4, 3]",
-    ("stage", "bare"): "returned dict, needed is a fedsim.types.Updates",
-    ("stage", "summed"): "returned [] for W, one row is [4, 3]",
-    ("attack", "elsewhere"): "returned leaves w, what was sent has leaves W, b",
-    ("attack", "deeper"): "returned [5, 4, 3, 1] for W, what was sent is [5, 4, 3]",
-    ("client", "lossless"): "gradient returned dict, needed is ((loss, stats), gradient)",
-    ("client", "halved"): "step returned params float16 for W, the model is float32",
+    ("rule", "integers"): "returned int32 for W; one row is float32",
+    ("rule", "renamed"): "returned leaves w; one row has leaves W, b",
+    ("rule", "forgetful"): "returned nothing; one row has leaves W, b",
+    ("rule", "talkative"): "returned str, which is not an array",
+    ("rule", "growing"): "returned state [2, 2]; what init made is [2]",
+    ("rule", "stateless"): "returned dict; expected (tree, state, info)",
+    ("rule", "unreturned"): "returned NoneType; expected a function of (updates, context)",
+    ("stage", "every_other"): "returned [3, 4, 3] for W; the stack is [5, 4, 3]",
+    ("stage", "bare"): "returned dict; expected a fedsim.types.Updates",
+    ("stage", "summed"): "returned [] for W; one row is [4, 3]",
+    ("attack", "elsewhere"): "returned leaves w; what was sent has leaves W, b",
+    ("attack", "deeper"): "returned [5, 4, 3, 1] for W; what was sent is [5, 4, 3]",
+    ("client", "lossless"): "gradient returned dict; expected ((loss, stats), gradient)",
+    ("client", "halved"): "step returned params float16 for W; the model is float32",
     (
         "client",
         "hoarding",
-    ): "step returned local leaves last.W, last.b, what start made has nothing",
+    ): "step returned local leaves last.W, last.b; what start made has nothing",
     (
         "client",
         "boxed",
-    ): "finish returned delta leaves params.W, params.b, the model has leaves W, b",
-    ("client", "swelling"): "finish returned memory [3], what memory made is [2]",
+    ): "finish returned delta leaves params.W, params.b; the model has leaves W, b",
+    ("client", "swelling"): "finish returned memory [3]; what memory made is [2]",
     (
         "client",
         "unannounced",
@@ -60,14 +61,14 @@ RETURNED = {  # kind -> what is said of it
     (
         "client",
         "faceless",
-    ): "personal returned variables leaves params.W, the shared model has leaves params.W, params.b",
+    ): "personal returned variables leaves params.W; the shared model has leaves params.W, params.b",
     (
         "client",
         "secretive",
     ): "returned shares without a leaf that travels; then the server learns nothing",
-    ("client", "nobody"): "made NoneType, needed is a fedsim.types.Client",
+    ("client", "nobody"): "returned NoneType; expected a fedsim.types.Client",
     ("model", "narrow"): "apply returned outputs (6, 1); the data have 3 classes: [6, 3]",
-    ("model", "outputs_alone"): "apply returned one array [6, 3], needed is (outputs, stats)",
+    ("model", "outputs_alone"): "apply returned one array [6, 3]; expected (outputs, stats)",
 }
 RAISED = {  # kind -> the line of its file that fails, and how
     ("rule", "misspelt"): (
@@ -188,18 +189,18 @@ ROWS = np.ones((5, 2))
         (
             fedsim.aggregate,
             "whole_stack",
-            "aggregate: server[0] whole_stack: returned [5, 2], one row is [2]",
+            "aggregate: server[0] whole_stack: returned [5, 2]; one row is [2]",
         ),
         (
             fedsim.aggregate,
             "unreturned",
-            "aggregate: server[0] unreturned: made NoneType, needed is",
+            "aggregate: server[0] unreturned: returned NoneType; expected",
         ),
         (fedsim.aggregate, "misspelt", "aggregate: server[0] misspelt: broken.py:"),
         (
             fedsim.transmit,
             "every_other",
-            "transmit: wire[0] every_other: returned [3, 2], the stack is [5, 2]",
+            "transmit: wire[0] every_other: returned [3, 2]; the stack is [5, 2]",
         ),
         (
             fedsim.aggregate,
@@ -256,7 +257,7 @@ def test_every_link_of_ours_keeps_the_contract(family, kind):
         sound = checked(scenario, None, None, None, None, federations_of)
         trained, shapes, some = sound.trained, sound.shapes, sound.federations[0]
         if family == "client":
-            rows = sound.local.widest(some.sizes)
+            rows = sound.plan_inputs.local.widest(some.sizes)
             check_client(
                 trained.client,
                 trained.task,
@@ -264,7 +265,7 @@ def test_every_link_of_ours_keeps_the_contract(family, kind):
                 *training_shapes(scenario, trained, some, rows),
             )
             return
-        line = line_shapes(scenario, trained, shapes, 7, 7)
+        line = stack_shapes(scenario, trained, shapes, 7, 7)
         for _, section in links_of(scenario.spec):
             made = factory_of(section)()
             (check_rule if isinstance(made, Rule) else check_stage)(made, *line)

@@ -8,7 +8,7 @@ from inspect import getdoc, signature
 import pytest
 
 from fedsim.kinds import FAMILIES
-from fedsim.kinds.shipped import FILE, ROOMS, Shipped, described, is_codec, load_factories
+from fedsim.kinds.shipped import FILE, PACKAGES, Shipped, described, is_codec, load_factories
 from fedsim.scenario import read, schema, sections
 from fedsim.scenario.annotations import item_of, kinds_of
 from fedsim.scenario.shorthand import call_of
@@ -24,7 +24,7 @@ def test_the_file_is_up_to_date():
 
 @pytest.mark.long
 def test_the_file_has_the_order_of_registration():
-    rooms = f"for room in {ROOMS}: importlib.import_module('fedsim.' + room)"
+    rooms = f"for room in {PACKAGES}: importlib.import_module('fedsim.' + room)"
     order = "print(json.dumps({family: list(kinds) for family, kinds in FAMILIES.items()}))"
     code = f"import importlib, json; from fedsim.kinds import FAMILIES\n{rooms}\n{order}"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -188,7 +188,7 @@ def test_wrong_sets_are_scenario_errors(edit):
         ),
         (
             {"cohort": {"kind": "listed", "rounds": [[0, 100]]}},
-            "there is no client 100; clients are 0 to 99",
+            "there is no client 100 (clients are 0 to 99)",
         ),
         ({"client": {"steps": [1, 2]}}, "client.steps: 2 numbers of steps for 100 clients"),
         ({"server": ["mean", "mean"]}, "server[1]: mean is a second rule, after mean"),
@@ -233,10 +233,10 @@ def test_all_impossible_parts_at_once_in_the_order_of_the_file():
         "s.yaml:2:46: data.partition: 50 clients x min_samples 100 needs 5000 samples, there are 1428",
         "s.yaml:2:101: data.server.samples: no link of server reads the server's own samples, and these 10 would be lost"
         " to the clients",
-        "s.yaml:3:24: fleet.malicious[1]: there is no client 77",
-        "s.yaml:3:28: fleet.malicious[2]: there is no client 50",
+        "s.yaml:3:24: fleet.malicious[1]: there is no client 77 (clients are 0 to 49)",
+        "s.yaml:3:28: fleet.malicious[2]: there is no client 50 (clients are 0 to 49)",
         "s.yaml:4:31: cohort.size: a cohort of 60 of 50 clients with samples",
-        "s.yaml:5:41: client.optimizer_state: fedsgd makes no use of it, and would do the same without",
+        "s.yaml:5:41: client.optimizer_state: fedsgd does not use it",
         "s.yaml:7:21: server[0].f: krum needs at least 83 reporting clients, the cohort has 60",
     ]
 

@@ -138,7 +138,7 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        ({}, "attack_success is of data.attack, and there is none; write test_accuracy"),
+        ({}, "attack_success measures data.attack, and there is none; write test_accuracy"),
         (
             {"attack": ["label_random"]},
             "no attack of data.attack has a target, so there is no attack_success",

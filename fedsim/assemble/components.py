@@ -1,0 +1,102 @@
+"""What the factories of a scenario make without samples or a model."""
+
+import inspect
+from typing import Any, NamedTuple
+
+from fedsim.assemble.hooks import make_link
+from fedsim.assemble.links import Link, factory_of, locate_link_errors
+from fedsim.assemble.machines import cohort_of, fleet_of
+from fedsim.assemble.plans import PlanInputs
+from fedsim.assemble.problems import Problems
+from fedsim.assemble.rates import client_rate
+from fedsim.compose import FAMILIES
+from fedsim.fleet import Cohort, Fleet, Local, Timetable
+from fedsim.scenario.reader import Path
+from fedsim.types import Client, Rule
+
+
+class Components(NamedTuple):
+    """What the factories of a scenario made; UNKNOWN where one refused its hyper-parameters."""
+
+    cohort: Cohort
+    timetable: Timetable
+    fleet: Fleet
+    local: Local
+    client: Client
+    broadcast: list[Link]
+    links: list[Link]  # of `wire` and `server`
+
+    @property
+    def rule(self) -> Link | None:
+        """The rule, where it was made."""
+        return next((link for link in self.links if isinstance(link.made, Rule)), None)
+
+    @property
+    def plan_inputs(self) -> PlanInputs:
+        """What decides the rounds."""
+        return PlanInputs(self.cohort, self.timetable, self.fleet, self.local)
+
+
+def make_components(problems: Problems) -> Components:
+    """Make the components of a scenario; what is refused is recorded."""
+    scenario = problems.scenario
+    spec = scenario.spec
+    client_section = spec.client
+
+    def make(path: Path, section: Any) -> Link:
+        made = problems.attempt(make_link, scenario, path, section, reads=[path])
+        return Link(path, section, made)
+
+    cohort = problems.attempt(cohort_of, scenario, reads=[("cohort",)])
+    timetable = make(("schedule",), spec.schedule).made
+    make_fleet = locate_link_errors(fleet_of)
+    fleet = problems.attempt(make_fleet, scenario, reads=[("fleet",), ("cohort",)])
+
+    hook_keys = _hook_keys(client_section)
+    client = problems.attempt(make_link, scenario, ("client",), client_section, reads=hook_keys)
+    work_keys = [("client", key) for key in ("batch", "steps", "epochs")]
+    local = problems.attempt(_local_of, client_section, reads=work_keys)
+
+    # The program makes the optimizer once more, for learning rates that are traced.
+    make_optimizer = factory_of(client_section.optimizer)
+    problems.attempt(make_optimizer, 0.1, reads=[("client", "optimizer")])
+
+    broadcast = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
+    links = [make(path, section) for path, section in links_of(spec)]
+    return Components(
+        cohort=cohort,
+        timetable=timetable,
+        fleet=fleet,
+        local=local,
+        client=client,
+        broadcast=broadcast,
+        links=links,
+    )
+
+
+def links_of(spec: Any) -> list[tuple[Path, Any]]:
+    """Return (path, section) of everything in `wire` and `server`, in this order."""
+    wire = [(("wire", i), section) for i, section in enumerate(spec.wire)]
+    server = [(("server", i), section) for i, section in enumerate(spec.server)]
+    return wire + server
+
+
+def _hook_keys(section: Any) -> list[Path]:
+    """Return the paths that decide a client's hooks: its kind and its hyper-parameters."""
+    factory = FAMILIES[section.family][section.kind]
+    names = inspect.signature(factory).parameters
+    return [("method",), ("client", "kind"), *(("client", name) for name in names)]
+
+
+def _local_of(section: Any) -> Local:
+    """Return how much a client trains, from its section."""
+    rate = client_rate(section)
+    return Local(
+        batch=None if section.batch == "full" else section.batch,
+        epochs=section.epochs,
+        steps=section.steps,
+        shuffle=section.shuffle,
+        drop_last=section.drop_last,
+        lr=rate.of_round,
+        rate=rate.of_step,
+    )

@@ -1,0 +1,150 @@
+"""How a cohort is laid out on the device: lanes, blocks, shards, and the shapes that hold it."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fedsim import tree
+from fedsim.assemble.checked import Checked
+from fedsim.assemble.memory import check_memory
+from fedsim.assemble.plans import of_first_seed
+from fedsim.engine.footprint import least
+from fedsim.engine.pack import Capacity, Packer, Width, capacity
+from fedsim.engine.threads import useful_threads
+from fedsim.fleet import Plan
+from fedsim.machine import platform
+from fedsim.scenario.scenario import Scenario
+
+# The lanes that train fastest, given enough clients, by backend and bytes of the model.
+ACCELERATOR_LANES = 64
+SMALL_MODEL = 8192  # many lanes of such a model fit into a core's cache
+SMALL_MODEL_LANES = 16
+MEDIUM_MODEL = 1 << 21
+MEDIUM_MODEL_LANES = 8
+
+# Limits of `numerics.block: auto`.
+MAX_BLOCK = 1024  # slots
+MAX_BLOCK_BYTES = 1 << 28  # of their messages
+
+OUTPUT_CHANNELS = 32  # of a typical convolution, each of which reads the columns of its input
+
+
+class Layout(NamedTuple):
+    """How a cohort is spread over lanes, blocks and shards."""
+
+    width: Width  # lanes and block
+    shards: int  # devices, or threads of one device
+    capacity: Capacity  # static shapes that hold every round of every seed
+
+
+def layout_of(
+    scenario: Scenario,
+    inputs: Checked,
+    plans: dict[int, Plan],
+    *,
+    pack: Packer,
+    devices: Sequence[Any] | None,
+) -> Layout:
+    """Return the layout of a scenario's rounds.
+
+    Args:
+      scenario: as read.
+      inputs: what the scenario is made of.
+      plans: by seed.
+      pack: assigns clients to lanes.
+      devices: on which the lanes train; None: the default one.
+
+    Raises:
+      TooLargeError: for what cannot fit into memory, whatever the rounds are.
+    """
+    spec = scenario.spec
+    plan = of_first_seed(plans)
+    K = plan.nominal
+    model_bytes = tree.nbytes(inputs.shapes["params"])
+    width = Width(
+        lanes=_lanes(spec.numerics.lanes, model_bytes, K, platform()),
+        block=_block(spec.numerics.block, model_bytes, K),
+    )
+
+    # Refuse what cannot fit before `capacity` plans all rounds, which takes time.
+    longest_plan = max(plans.values(), key=_longest_client_steps)
+    counted = least(model_bytes, width, longest_plan, K, seeds=len(spec.seeds))
+    check_memory(scenario, counted)
+
+    device_count = len(devices) if devices else 1
+    if device_count > 1:
+        shards = device_count
+    else:
+        threads = useful_threads(_bytes_read(plan, model_bytes, inputs.activation_bytes))
+        busy_shards = -(-K // width.lanes)  # rounded up; the lanes of further ones would be idle
+        shards = min(threads, busy_shards)
+
+    shapes = capacity(
+        [[plan] for plan in plans.values()],  # every seed is trained by itself
+        width,
+        pack,
+        shards,
+        apart=device_count > 1,  # each device holds the samples of its clients
+    )
+    return Layout(width, shards, shapes)
+
+
+def _lanes(requested: int | str, model_bytes: int, K: int, backend: str) -> int:
+    """Return the number of lanes for a cohort of K clients.
+
+    The bits of a result depend on it, so `auto` is a function of model, cohort and backend alone,
+    never of free memory, cores or devices.
+    """
+    if isinstance(requested, int):
+        return requested
+
+    widest = min(_fastest_lanes(model_bytes, backend), K)
+    if K > 2 * widest:
+        return widest
+
+    # In a small cohort the last clients leave lanes idle. Of the widths above half of the widest,
+    # take the one that leaves the fewest idle when all clients train equally long.
+    def idle_lanes(lanes: int) -> int:
+        turns = -(-K // lanes)  # rounded up
+        return turns * lanes - K
+
+    widths = range(widest, widest // 2, -1)
+    return min(widths, key=idle_lanes)
+
+
+def _fastest_lanes(model_bytes: int, backend: str) -> int:
+    """Return the number of lanes that trains fastest, given enough clients."""
+    if backend != "cpu":
+        return ACCELERATOR_LANES
+    if model_bytes <= SMALL_MODEL:
+        return SMALL_MODEL_LANES
+    if model_bytes <= MEDIUM_MODEL:
+        return MEDIUM_MODEL_LANES
+    return 1
+
+
+def _block(requested: int | str, model_bytes: int, K: int) -> int:
+    """Return the slots of a block for a cohort of K clients.
+
+    Like `_lanes`, it decides bits. `auto` is the full cohort, up to MAX_BLOCK slots and as many
+    messages as fit into MAX_BLOCK_BYTES.
+    """
+    if isinstance(requested, int):
+        return requested
+    messages = MAX_BLOCK_BYTES // max(model_bytes, 1)
+    return max(1, min(K, MAX_BLOCK, messages))
+
+
+def _longest_client_steps(plan: Plan) -> int:
+    """Return the local steps of the client that trains longest."""
+    return int(plan.steps.max(initial=0))
+
+
+def _bytes_read(plan: Plan, model_bytes: int, activation_bytes: int) -> float:
+    """Estimate the bytes that the matrix products of an average round read.
+
+    The model is read once for a row of a batch, the widest columns once for an output channel.
+    """
+    batch_rows = plan.local.widest(plan.sizes)
+    mean_steps = float(plan.steps[plan.present].mean())
+    step_bytes = batch_rows * model_bytes + OUTPUT_CHANNELS * activation_bytes
+    return plan.nominal * mean_steps * step_bytes

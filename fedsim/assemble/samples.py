@@ -1,0 +1,192 @@
+"""The data section -> samples: loaded, checked, and split into sets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsim.assemble.data_files import path_of
+from fedsim.assemble.links import factory_of
+from fedsim.assemble.memory import check_memory_of_clients
+from fedsim.data import Arrays, Sets, prepare
+from fedsim.data.partition import column_of
+from fedsim.errors import DataError, PartitionError, ScenarioError
+from fedsim.scenario.named_files import DATA
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import PARTITIONS
+from fedsim.sources import of_frame
+from fedsim.sources.arrays import per_token
+
+
+def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, int]:
+    """Return the samples by purpose, and how many classes they have.
+
+    Args:
+      scenario: as read.
+      data: samples in place of the scenario's data set.
+      dtype: float type of the features.
+
+    Raises:
+      ScenarioError: for keys of the section that do not suit the samples.
+      DataError: for samples that cannot be learned from.
+      TooLargeError: for more clients than memory has space for.
+    """
+    section = scenario.spec.data
+    file = path_of(scenario, DATA) if data is None else {}
+
+    # Numbers that are not finite are refused in `_prepared`, with their rows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if data is None:
+            arrays = factory_of(section)(**file, **_columns(section))
+        else:
+            arrays = _arrays_of(scenario, data)
+
+    names_column = _client_column(section) is not None
+    by_id = is_natural(section, arrays.client is not None or names_column)
+    try:
+        sets, classes = _prepared(
+            section, arrays, by_id, share_of_test_samples(section, data), dtype
+        )
+    except PartitionError as error:
+        raise partition_problem(scenario, error) from None
+    except DataError as error:
+        raise (error.within(file["path"]) if file else error) from None
+
+    if by_id and data is None:
+        text = "leave it out, or choose a partition"
+        require_count(scenario, sets.owners, f"the samples name {sets.owners}; {text}")
+    single_labels = not per_token(sets.train.y)
+    check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
+    return sets, classes
+
+
+def _client_column(section: Any) -> str | None:
+    """The column of the samples that a partition reads, where it names one."""
+    return getattr(section.partition, "column", None)
+
+
+def _columns(section: Any) -> dict[str, list[str]]:
+    """The key `columns` of a data set that has one, with the column that the partition reads."""
+    if not hasattr(section, "columns"):
+        return {}
+    column = _client_column(section)
+    return {"columns": [*section.columns, column] if column else list(section.columns)}
+
+
+def _prepared(
+    section: Any, arrays: Arrays, by_id: bool, test: float, dtype: np.dtype
+) -> tuple[Sets, int]:
+    """The samples by purpose, and how many classes they have.
+
+    Args:
+      section: the data section.
+      arrays: the samples as they were loaded.
+      by_id: whether clients are those that the samples name.
+      test: share of the samples to test on.
+      dtype: float type of the features.
+    """
+    column = _client_column(section)
+    if by_id and column is not None:
+        ids = np.asarray(column_of(arrays.columns or {}, column))
+        arrays = arrays._replace(client=ids, client_test=None)
+    _require_one_test(section, arrays, by_id)
+    return prepare(
+        arrays,
+        test=test,
+        test_clients=share_of_test_clients(section) if by_id else 0.0,
+        seed=section.seed,
+        dtype=dtype,
+        validation=section.validation,
+        server=section.server.samples,
+        missing=getattr(section, "missing", "refuse"),
+        standardize=getattr(section, "standardize", False),
+    )
+
+
+def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
+    """Refuse to cut a test set from samples that bring one.
+
+    Raises:
+      PartitionError: naming the key.
+    """
+    brings_test = arrays.y_test is not None and np.size(arrays.y_test) > 0
+    if not brings_test:
+        return
+    if share_of_test_clients(section):
+        text = "the samples bring a test set of their own"
+        reason = "clients that never train would be another"
+        raise PartitionError(f"{text}, and {reason}; remove it", "test")
+    if by_id and arrays.client_test is not None and section.client_test:
+        text = "the samples bring test samples of every client"
+        remedy = "remove it, or choose a partition besides natural"
+        raise PartitionError(f"{text}; {remedy}", "client_test")
+
+
+def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
+    """What a Python program passed as samples; a frame is read by the keys of the data section.
+
+    Raises:
+      ScenarioError: for keys that name columns, where there are none.
+    """
+    section = scenario.spec.data
+    is_frame = hasattr(data, "columns") and hasattr(data, "iloc")
+    if is_frame:
+        names = ("target", "client", "missing", "drop")
+        keys = {name: getattr(section, name) for name in names if hasattr(section, name)}
+        columns: Sequence[str] = _columns(section).get("columns", ())
+        return of_frame(data, **keys, columns=columns)
+
+    if section.kind == "supplied":
+        for name in ("target", "client", "drop", "columns"):
+            if getattr(section, name) != type(section).model_fields[name].default:
+                text = "names a column, and the samples are arrays without names"
+                raise scenario.error(("data", name), f"{text}; remove it, or pass a DataFrame")
+    return data if isinstance(data, Arrays) else Arrays(*data)
+
+
+def partition_section(section: Any, named: bool) -> Any:
+    """Return the partition of a data section.
+
+    Where none is written, samples that bring client ids (`named`) have the partition `natural`.
+    """
+    if "partition" in section.model_fields_set or not named:
+        return section.partition
+    return PARTITIONS.validate("natural")
+
+
+def is_natural(section: Any, named: bool) -> bool:
+    """Whether clients are those that the samples name; arguments as in `partition_section`."""
+    return partition_section(section, named).kind == "natural"
+
+
+def share_of_test_samples(section: Any, data: Any) -> float:
+    """Return the share of the samples to test on.
+
+    Of samples that a Python program passed, none are taken unless the scenario asks for it.
+    """
+    asked = data is None or "test" in section.model_fields_set
+    if not asked or share_of_test_clients(section):
+        return 0.0
+    return section.test
+
+
+def share_of_test_clients(section: Any) -> float:
+    """Return the share of the clients that never train; 0 where `test` is a share of samples."""
+    return getattr(section.test, "clients", 0.0)
+
+
+def require_count(scenario: Scenario, count: int, reason: str) -> None:
+    """Refuse another number of clients than samples or partition decide.
+
+    Raises:
+      ScenarioError: where the scenario writes a number of clients, and not `count`.
+    """
+    section = scenario.spec.data
+    if "clients" in section.model_fields_set and section.clients != count:
+        text = f"{section.clients} clients, but {reason}"
+        raise scenario.error(("data", "clients"), text)
+
+
+def partition_problem(scenario: Scenario, error: PartitionError) -> ScenarioError:
+    """Return samples that cannot be partitioned as an error at the key to blame."""
+    return scenario.error(("data", *error.where.split(".")), str(error))
