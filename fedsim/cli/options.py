@@ -138,9 +138,9 @@ def understood(
     plugins, data_roots = arguments.pop("plugins"), arguments.pop("data_roots")
     path = Path(scenario)
     if not path.is_file():
-        from fedsim.scenario.shipped import found
+        from fedsim.scenario.shipped import scenario_file
 
-        path = found(path)
+        path = scenario_file(path)
     if path.is_dir():
         inside = path / "scenario.yaml"
         kind = (

@@ -77,7 +77,7 @@ def test_a_name_alone_is_a_link():
         ),
         (
             "name: x\nname: y\ndata: digits\n",
-            "s.yaml:2:1: name: this key stands here twice, first in line 1; keep one",
+            "s.yaml:2:1: name: this key is given twice, first in line 1; keep one",
         ),
         (
             "name: x\ndata: {kind: digit}\n",
@@ -93,7 +93,7 @@ def test_a_name_alone_is_a_link():
         ),
         (
             "name: x\ndata: digits\nclient:\n  steps: 3\n  epochs: 1\n",
-            "s.yaml:4:3: client: steps and epochs are both given; a client trains for one or the other, take one out",
+            "s.yaml:4:3: client: steps and epochs are both given; a client trains for one or the other, remove one",
         ),
         (
             "name: x\ndata: digits\nseeds: [0, -1]\n",
@@ -195,7 +195,7 @@ def test_wrong_sets_are_scenario_errors(edit):
         ({"server": [{"kind": "sgd", "lr": 1}]}, "server: has no rule; needs exactly one"),
         (
             {"server": [{"kind": "sgd", "lr": 1}, "mean"]},
-            "server[0]: sgd is an optimiser and stands before the rule",
+            "server[0]: sgd is an optimiser and comes before the rule",
         ),
         ({"data": {"kind": "digits", "clients": 5000}}, "data.clients: 5000 clients but only 1438"),
         (
