@@ -13,8 +13,8 @@ from fedsim.scenario.fragments import fragment_of, links_of
 def catalogue(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
     """Return family (plural) -> kind -> entry.
 
-    An entry has `written`, `summary`, `parameters` and `aliases`. The entry of a method also has its
-    links, `client` and `server`; what they store, `state`; what a client sends, `sends`.
+    An entry has `written`, `summary`, `parameters` and `aliases`. The entry of a method also has
+    `client` and `server`, its links, `state`, what they store, and `sends`, what a client sends.
 
     Args:
       family: the family, singular or plural; None for all of them.

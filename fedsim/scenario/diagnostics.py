@@ -153,8 +153,10 @@ def problem_at(document: Document, path: Path, text: str) -> Problem:
     if not edit:
         return Problem(where, text, line, column)
     text = f"{text} (--set {shortened(edit, 60)})"
-    # The beginning of the file says nothing about a value that is not in it.
-    return Problem(where, text, line, column) if nearest_path else Problem(where, text)
+    if not nearest_path:
+        # The value is not in the file: its beginning would say nothing.
+        return Problem(where, text)
+    return Problem(where, text, line, column)
 
 
 def _edit_of(document: Document, path: Path) -> str:
@@ -195,10 +197,11 @@ def _is_too_large(value: Any) -> bool:
 
 
 def _wrong_value(annotation: Any, value: Any) -> str:
-    near = None
+    remedy = advice(value, annotation)
     if isinstance(value, str):
         near = nearest(value, literal_words(annotation), MIN_SIMILARITY)
-    remedy = f"; did you mean '{near}'?" if near else advice(value, annotation)
+        if near:
+            remedy = f"; did you mean '{near}'?"
     return f"should be {type_in_words(annotation)}, found {value_in_words(value)}{remedy}"
 
 
@@ -222,8 +225,9 @@ def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[Path, str
     kinds = kinds_of(spot.annotation)
     assert kinds is not None
     text = _no_kind(kinds.as_mapping(value)["kind"], kinds)
-    is_mapping = isinstance(value_at(document.values, spot.path), dict)
-    return ((*spot.path, "kind") if is_mapping else spot.path), text
+    if isinstance(value_at(document.values, spot.path), dict):
+        return (*spot.path, "kind"), text
+    return spot.path, text
 
 
 def _no_kind(name: Any, kinds: Kinds) -> str:

@@ -201,11 +201,12 @@ def _meanings_without_parameters(
     entries = {"column": columns, "exit": codes, "command": asked}
     if family in columns and family in meanings()["tables"]:
         entries[family] = {family: columns[family]}
-    return [
-        {"family": name, "kind": word, "parameters": [], "entries": texts}
-        for name, texts in entries.items()
-        if texts and family in ("", name)
-    ]
+
+    explained: list[dict[str, Any]] = []
+    for name, texts in entries.items():
+        if texts and family in ("", name):
+            explained.append({"family": name, "kind": word, "parameters": [], "entries": texts})
+    return explained
 
 
 def lines_of(explained: dict[str, Any]) -> Iterator[Line]:
@@ -260,15 +261,20 @@ def _lines_of_link(link: dict[str, Any]) -> Iterator[Line]:
     yield True, f"  {link['section']}: {_mapping(link['link'])}"
     factory = FAMILIES[link["family"]][link["link"]["kind"]]
     is_of_optax = factory.__module__ == "fedsim.rules.optimizers"  # whose texts are long
-    text = link["summary"] if is_of_optax or not link["body"] else link["body"]
-    yield from _prose(text, "    ")
+    if is_of_optax or not link["body"]:
+        yield from _prose(link["summary"], "    ")
+    else:
+        yield from _prose(link["body"], "    ")
 
 
 def _lines_of_parameter(parameter: dict[str, Any]) -> Iterator[Line]:
-    default = f" = {_plain(parameter['default'])}" if "default" in parameter else " (required)"
-    expected = parameter["type"]
-    bounds = "" if expected == "a value" else f"   [{expected}]"
-    yield True, f"  {parameter['name']}{default}{bounds}"
+    default = " (required)"
+    if "default" in parameter:
+        default = f" = {_plain(parameter['default'])}"
+    expected = ""
+    if parameter["type"] != "a value":
+        expected = f"   [{parameter['type']}]"
+    yield True, f"  {parameter['name']}{default}{expected}"
     yield from _prose(parameter["text"], "      ")
 
 

@@ -147,7 +147,10 @@ class Draft:
         needy = [kind for kind in by_key.values() if _needs_parameters(kind)]
         if needy:
             refused: Json = {"type": "string", "pattern": _pattern(needy)}
-            bare.append(refused if bare else {**refused, "errorMessage": NO_KIND})
+            if bare:
+                bare.append(refused)
+            else:
+                bare.append({**refused, "errorMessage": NO_KIND})
             branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
 
         schema: Json = {

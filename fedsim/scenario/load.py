@@ -211,8 +211,11 @@ def edited(document: Document, edit: str) -> Document:
 def _edited_path(edit: str) -> Path:
     """Return the path of a `PATH=VALUE`, or what may be one."""
     dotted_path = edit.partition("=")[0].replace("[", ".").replace("]", "")
-    keys = dotted_path.split(".")
-    return tuple(int(key) if re.fullmatch("[0-9]{1,9}", key) else key for key in keys)
+    return tuple(_key_or_index(word) for word in dotted_path.split("."))
+
+
+def _key_or_index(word: str) -> str | int:
+    return int(word) if re.fullmatch("[0-9]{1,9}", word) else word
 
 
 def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:

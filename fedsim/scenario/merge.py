@@ -191,12 +191,11 @@ def _require_not_edited(document: Document, fragment: dict[str, Any], label: str
         if any(kind_name(link) in FAMILIES[family] for family in families):
             replaced.add(("server", i))
 
-    remedy = f"method {label} replaces this; remove --set"
-    problems = [
-        Problem(dotted(path), f"{remedy} {edit}, or the method")
-        for path, edit in document.edits
-        if path[:1] in replaced or path[:2] in replaced
-    ]
+    problems: list[Problem] = []
+    for path, edit in document.edits:
+        if path[:1] in replaced or path[:2] in replaced:
+            text = f"method {label} replaces this; remove --set {edit}, or the method"
+            problems.append(Problem(dotted(path), text))
     if problems:
         raise ScenarioError(problems, document.file)
 

@@ -82,7 +82,8 @@ def _as_mapping(link: Callable | dict[str, Any], arguments: dict[str, Any]) -> d
     """Return a link as a scenario writes it, with its share of the method's arguments."""
     if isinstance(link, dict):
         return link
-    return {"kind": link.__name__, **{name: arguments[name] for name in signature(link).parameters}}
+    parameters = {name: arguments[name] for name in signature(link).parameters}
+    return {"kind": link.__name__, **parameters}
 
 
 @composed(SAMPLES)
@@ -211,22 +212,22 @@ def fedadmm() -> None:
 
 @composed("mifa", sgd)
 def mifa() -> None:
-    """Plain local training, and the mean of all clients' last updates; server step η_g = `lr`."""
+    """Plain local training, and the mean of all clients' last updates; step η_g = `lr`."""
 
 
 @composed("fedvarp", sgd)
 def fedvarp() -> None:
-    """Plain local training, and the mean change since last updates; server step η_g = `lr`."""
+    """Plain local training, and the mean change since clients' last updates; step η_g = `lr`."""
 
 
 @composed("ca2fl", sgd)
 def ca2fl() -> None:
-    """Plain local training, and a buffer calibrated by last updates; server step η_g = `lr`."""
+    """Plain local training, and a buffer calibrated by clients' last updates; step η_g = `lr`."""
 
 
 @composed("fedau", sgd)
 def fedau() -> None:
-    """Plain local training, and weights by each client's absence; server step η_g = `lr`."""
+    """Plain local training, and weights by how long clients were away; step η_g = `lr`."""
 
 
 @composed(UNIFORM, client="scaffnew")
@@ -285,4 +286,4 @@ def qfedavg() -> None:
 
 @composed("agnostic", client="fedsgd")
 def afl() -> None:
-    """One gradient step of every client, weighted against the model: agnostic learning."""
+    """One gradient step of each client, weighted against the model: agnostic federated learning."""

@@ -102,8 +102,8 @@ WRONG = [  # command line, exit code, what the one line says
     ("verify iid.yaml", 2, "is a file"),
     ("verify nowhere", 4, "holds no fedsim run"),
     ("diff nowhere nowhere", 4, "nowhere"),
-    ("new =cmd()", 2, "is no name"),
-    ("new iid", 4, "iid.yaml: there is such a file"),
+    ("new =cmd()", 2, "is not a name"),
+    ("new iid", 4, "iid.yaml: already exists"),
     ("schema --out /proc/none/x.json", 4, "/proc/none/x.json"),
 ]
 

@@ -366,7 +366,7 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
     assert (
         parent.returncode == 130
         and errors.count("\n") == 1
-        and "go on with: fedsim compare" in errors
+        and "resume with: fedsim compare" in errors
     ), errors
     assert spawned and not any(Path(f"/proc/{pid}").exists() for pid in spawned)
     assert json.loads((tmp_path / "two/run.json").read_text())["status"] == "interrupted"
