@@ -54,7 +54,7 @@ def run_command(
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:
         raise click.UsageError("--resume continues a run and --force replaces it; give one of them")
-    _join_processes(arguments, interrupts.farewell)
+    _join_processes(arguments, interrupts)
     scenario = options.read_scenario(arguments, all_stages=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
@@ -86,7 +86,7 @@ def run_command(
         sys.exit(5)
 
 
-def _join_processes(arguments: dict[str, Any], farewell: str) -> None:
+def _join_processes(arguments: dict[str, Any], interrupts: Interrupts) -> None:
     """Join the other processes of a run, if there are any; remove their options."""
     coordinator = arguments.pop("coordinator")
     processes = arguments.pop("processes")
@@ -94,7 +94,7 @@ def _join_processes(arguments: dict[str, Any], farewell: str) -> None:
     if coordinator is not None:
         from fedsim.engine.processes import join
 
-        lost = f"another process of this run is gone; {farewell}"
+        lost = f"another process of this run is gone; {interrupts.farewell}"
         join(coordinator, processes, process, lost)
 
 

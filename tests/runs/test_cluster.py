@@ -126,7 +126,7 @@ def test_processes_here_and_elsewhere_are_not_mixed(tmp_path):
     )
     assert (
         done.exit_code == 2
-        and "--jobs plays runs on this machine and --on on others" in done.output
+        and "--jobs is for this machine and --on for others" in done.output
     )
 
 

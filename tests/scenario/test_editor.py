@@ -1,4 +1,4 @@
-"""What a person sees who types a scenario: a real yaml-language-server is asked, over its standard input and output."""
+"""What an editor shows while a scenario is typed, by a real yaml-language-server."""
 
 import json
 import shutil
