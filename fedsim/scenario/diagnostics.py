@@ -171,7 +171,10 @@ def _edit_of(document: Document, path: Path) -> str:
 
 
 def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, str]:
-    """Return the path that an error is about, and what to say."""
+    """Return the path that an error is about, and what to say.
+
+    What has no message of its own here is a value of the wrong type or beyond its bounds.
+    """
     path = spot.path
     value = error["input"]
     match error["type"]:
@@ -181,6 +184,7 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
             return path, _missing(document, spot)
         case "value_error":
             return path, str(error["ctx"]["error"])
+        # Where a plain value is allowed as well, the message names all that is.
         case schema.NO_KIND if not plain_types(spot.annotation):
             return path, f"needs a kind: {{kind: NAME, ...}}{_known(kinds_of(spot.annotation))}"
         case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
@@ -197,6 +201,7 @@ def _is_too_large(value: Any) -> bool:
 
 
 def _wrong_value(annotation: Any, value: Any) -> str:
+    """Return what is allowed, what was found, and what to write instead, if that is known."""
     remedy = advice(value, annotation)
     if isinstance(value, str):
         near = nearest(value, literal_words(annotation), MIN_SIMILARITY)
@@ -240,6 +245,7 @@ def _no_kind(name: Any, kinds: Kinds) -> str:
 
 
 def _remedy_of_kind(name: str, kinds: Kinds) -> str:
+    """Return what to write for a name that is not among the kinds: the likeliest guess first."""
     factories = {kind.name: kind.factory for kind in kinds}
     if call := meant_as_call(name, factories):
         return f"; {call}"
@@ -284,6 +290,7 @@ def _is_given_in_optimizer(document: Document, path: Path) -> bool:
 
 
 def _given_twice(document: Document, key: str | int) -> str:
+    """Return that a short key of `client` is given next to its optimizer, which excludes it."""
     position = document.positions.get(("client", "optimizer", "<key>"))
     line = f" of line {position[0]}" if position else ""
     short = f"is short for optimizer: {{kind: sgd, {key}: ...}}"
@@ -291,7 +298,11 @@ def _given_twice(document: Document, key: str | int) -> str:
 
 
 def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
-    """Return where an unknown key was probably meant to be, or which keys there are."""
+    """Return where an unknown key was probably meant to be, or which keys there are.
+
+    The guesses, in this order: the field's other name for a key, a key of an inner section, a
+    misspelt key, a key of another kind, a key of another section.
+    """
     key = str(path[-1])
     known = list(names_of(section))
     if ours := _synonym_of(key, path):
@@ -318,7 +329,7 @@ def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
 
 
 def _synonym_of(key: str, path: Path) -> Synonym | None:
-    """Return what the field's other name for a key means at a path."""
+    """Return our name for a key that the field calls by another one, None if there is none."""
     if len(path) == 1:
         return synonym(key, "key:top", "key")
     return synonym(key, "key")
@@ -327,7 +338,7 @@ def _synonym_of(key: str, path: Path) -> Synonym | None:
 def _remedy_by_synonym(ours: Synonym, path: Path, known: list[str]) -> str:
     name = ours.ours.rpartition(".")[2]
     sibling = dotted((*path[:-1], name))
-    # Another section may have the key as well: this one, for instance.
+    # The key that is meant may also be in this section.
     if name in known and ours.ours != sibling:
         return f"; write {sibling}"
     return f"; {answer(ours)}"

@@ -50,7 +50,10 @@ def is_union(annotation: Any) -> bool:
 
 
 def per_registry(function: Callable) -> Callable:
-    """Decorator: cache the results of a function until another kind is registered."""
+    """Decorator: cache the results of a function until another kind is registered.
+
+    The number of registrations is part of the cache's key, so that older results are not found.
+    """
 
     @functools.lru_cache(64)
     def cached(registration_count: int, *arguments):
@@ -97,6 +100,7 @@ class Kinds:
 
     @per_registry
     def _by_name(self) -> dict[str, "Kind"]:
+        """Return name -> kind of all kinds that are registered now."""
         kinds: dict[str, Kind] = {}
         for family in self.families:
             for name, factory in FAMILIES[family].items():
@@ -147,6 +151,7 @@ class Kinds:
         return kind.model.model_validate(mapping)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        """Let pydantic call `validate` for a value with this metadata, in place of its type."""
         return core_schema.no_info_plain_validator_function(self.validate)
 
 
@@ -199,7 +204,6 @@ class Kind:
         model = create_model(
             self.name,
             __base__=self.common,
-            __module__=__name__,
             # The validator is built when it is first used: help and editors need the fields alone.
             __cls_kwargs__={"defer_build": True},
             **fields,
@@ -252,6 +256,8 @@ class ByForm:
     """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        """Let pydantic validate the union `source` member by member, as this class says."""
+
         def validate(value: Any) -> Any:
             return _adapter(members_for(source, value)).validate_python(value)
 
@@ -268,7 +274,10 @@ def members_for(union: Any, value: Any) -> Any:
 
 
 def _forms(annotation: Any) -> tuple[type, ...]:
-    """Return the types of values that only this member of a union takes; none for a plain type."""
+    """Return the types of values that only this member of a union takes; none for a plain type.
+
+    A `Section` is a value that was validated before.
+    """
     if is_section(annotation):
         return (dict, Section)
     origin = typing.get_origin(annotation)
@@ -282,6 +291,7 @@ def _forms(annotation: Any) -> tuple[type, ...]:
 
 @functools.lru_cache(1024)
 def _adapter(annotation: Any) -> TypeAdapter:
+    """Return the strict validator of an annotation; making one takes long."""
     # A section has its own configuration, and pydantic allows no second one.
     return TypeAdapter(annotation, config=None if is_section(annotation) else STRICT)
 
@@ -289,8 +299,8 @@ def _adapter(annotation: Any) -> TypeAdapter:
 def scenario_annotation(annotation: Any) -> Any:
     """Return the annotation of a factory's parameter as scenarios are validated by it.
 
-    An integer without an upper bound gets that of the counters on a device, 32-bit integers.
-    Unions are validated by form.
+    A plain integer gets the range of the counters on a device, which are 32-bit integers; one with
+    bounds gets their upper bound, unless it has its own. Unions are validated by form.
     """
     if annotation is int:
         return Annotated[int, Ge(-MOST - 1), Le(MOST)]

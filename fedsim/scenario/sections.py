@@ -1,6 +1,6 @@
 """The sections of a scenario: the keys that belong to no factory.
 
-The string below a key is its description, in editors, in `fedsim explain` and in the documentation.
+The string below a key describes it, in editors and in `fedsim explain`.
 """
 
 import ast
@@ -40,16 +40,22 @@ LOCAL_OPTIMIZERS = Kinds("optimizer", omit=("lr",))  # their learning rate is `c
 
 
 class TestClients(Section):
+    """`data.test` as a mapping."""
+
     clients: Annotated[float, Gt(0), Lt(1)]
     """Share of the clients with samples that never train; their samples are the test set."""
 
 
 class ServerSamples(Section):
+    """`data.server`."""
+
     samples: Index = 0
     """Training samples that the server holds and no client gets, stratified by label."""
 
 
 class DataCommon(Section):
+    """The keys of `data` that do not depend on its kind."""
+
     clients: Count = 100
     """Number of clients that the training samples are divided among."""
     partition: Annotated[Any, PARTITIONS] = "iid"
@@ -85,6 +91,8 @@ class DataCommon(Section):
 
 
 class ClientCommon(Section):
+    """The keys of `client` that do not depend on its kind."""
+
     # What `_steps_or_epochs` and `shorthand.with_optimizer` refuse, as JSON Schema for editors.
     model_config = ConfigDict(
         json_schema_extra={
@@ -140,11 +148,15 @@ class ClientCommon(Section):
 
 
 class ModelCommon(Section):
+    """The key of `model` that does not depend on its kind."""
+
     loss: Literal["cross_entropy", "squared"] | None = None
     """Loss of a sample; by default cross-entropy for classes, squared error for targets."""
 
 
 class Malicious(Section):
+    """`fleet.malicious` as a mapping."""
+
     share: Share | None = None
     """A share of all clients."""
     count: Index | None = None
@@ -156,6 +168,8 @@ class Malicious(Section):
 
 
 class Dropout(Section):
+    """`fleet.dropout` as a mapping."""
+
     before: Share = 0.0
     """Probability that a client of a round leaves before it gets the model."""
     during: Share = 0.0
@@ -165,6 +179,8 @@ class Dropout(Section):
 
 
 class Stragglers(Section):
+    """`fleet.stragglers`."""
+
     share: Share
     """Share of the clients of a round that are stragglers."""
     work: Literal["partial", "drop"] = "partial"
@@ -173,6 +189,8 @@ class Stragglers(Section):
 
 
 class Fleet(Section):
+    """`fleet`."""
+
     speed: Annotated[Annotated[Any, Kinds("speed")] | None, ByForm()] = None
     """Seconds per local step; by default one, for all clients."""
     links: Annotated[Annotated[Any, Kinds("link")] | None, ByForm()] = None
@@ -198,6 +216,8 @@ class Fleet(Section):
 
 
 class Evaluate(Section):
+    """`evaluate`."""
+
     every: Count = 1
     """Rounds from one evaluation to the next (round 0 and the last one are always evaluated)."""
     last: Count = 10
@@ -218,6 +238,8 @@ class Evaluate(Section):
 
 
 class Numerics(Section):
+    """`numerics`."""
+
     dtype: Literal["float32", "float64"] = "float32"
     """Float type of all computations."""
     lanes: Count | Literal["auto"] = "auto"
@@ -232,6 +254,8 @@ class Numerics(Section):
 
 
 class Checkpoint(Section):
+    """`checkpoint`."""
+
     seconds: Annotated[float, Ge(0)] = 10.0
     """Seconds between commits; more if commits would take over 2 % of the time."""
     rounds: Count | None = None
@@ -242,6 +266,8 @@ class Checkpoint(Section):
 
 
 class Compare(Section):
+    """`compare`."""
+
     methods: list[str | dict[str, Any]] = []
     """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}, tune:
     {PATH: [VALUES]}}`; one value of `name(a=1|2)` and of `tune` is chosen, in the same way as for
