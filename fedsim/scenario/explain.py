@@ -83,11 +83,11 @@ def names() -> set[str]:
 def _meanings_of_kind(family: str, word: str) -> list[dict[str, Any]]:
     """Return the meanings of a word as a kind, in one family or, if that is empty, in all."""
     kind = ALIASES.get(word, word)
-    found: list[dict[str, Any]] = []
+    explained: list[dict[str, Any]] = []
     for name, factories in FAMILIES.items():
         if family in ("", name, f"{name}s") and kind in factories:
-            found.append(_explain_factory(name, kind, factories[kind]))
-    return found
+            explained.append(_explain_factory(name, kind, factories[kind]))
+    return explained
 
 
 def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any]:
@@ -132,10 +132,10 @@ def _meanings_of_key(name: str, with_parameters: bool) -> list[dict[str, Any]]:
     is_path = "." in name or "[" in name
     if not is_path and name not in key_names():
         return []
-    found = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
+    matches = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
     if not with_parameters and "." not in name:
-        found = [key for key in found if not key.kinds]
-    return [_explain_key(key) for key in found]
+        matches = [key for key in matches if not key.kinds]
+    return [_explain_key(key) for key in matches]
 
 
 def _explain_key(key: Key) -> dict[str, Any]:
