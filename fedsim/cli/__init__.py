@@ -1,4 +1,4 @@
-"""The command line: a thin client of the library. JAX is imported when a command needs it, not before."""
+"""The command line: a thin client of the library. It imports JAX only when a command needs it."""
 
 from fedsim.cli.entry import cli as cli
 from fedsim.cli.entry import command as command

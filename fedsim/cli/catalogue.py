@@ -10,17 +10,14 @@ import click
 from fedsim.cli import options
 
 
-def _families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from fedsim.kinds import FAMILIES
 
-    return [
-        name
-        for name in (*(f"{family}s" for family in FAMILIES), *ELSEWHERE)
-        if name.startswith(incomplete)
-    ]
+    names = [*(f"{family}s" for family in FAMILIES), *NOT_KINDS]
+    return [name for name in names if name.startswith(incomplete)]
 
 
-def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from fedsim.cli.entry import MODULES
     from fedsim.scenario.explain import names
 
@@ -28,12 +25,12 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 @click.command("list")
-@click.argument("family", required=False, shell_complete=_families)
+@click.argument("family", required=False, shell_complete=_complete_family)
 @options.plugins
 @options.as_json("everything")
 @options.debug
 def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) -> None:
-    """Name what there is: methods, rules, stages, attacks, clients, models, datasets, partitions, scenarios, devices ...
+    """List methods, rules, stages, attacks, clients, models, datasets, scenarios, devices ...
 
     \b
     Examples:
@@ -42,86 +39,104 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
       fedsim list scenarios
       fedsim list attacks --json
     """
-    options.enabled(plugins)
-    if family in ELSEWHERE:
-        families = {family: ELSEWHERE[family]()}
-    else:
-        from fedsim.scenario import catalogue
-
-        families = catalogue(family)
-        if not families:
-            from fedsim.errors import did_you_mean
-
-            raise click.UsageError(
-                f"no family '{family}'{did_you_mean(family, [*catalogue(None), *ELSEWHERE])}"
-            )
+    options.enable(plugins)
+    families = _listed(family)
     if as_json:
         click.echo(json.dumps(families))
         return
     for name, kinds in families.items():
         click.secho(name, bold=True)
         rows = [(kind["written"], _line(kind)) for kind in kinds.values()]
-        if not sys.stdout.isatty():  # a kind is a line, so that grep finds it whole
-            click.echo("".join(f"  {written:<26} {line}\n" for written, line in rows), nl=False)
-            continue
-        formatter = click.HelpFormatter(width=max(shutil.get_terminal_size().columns - 2, 60))
-        formatter.write_dl(rows, col_max=26)
-        click.echo("".join(f"  {line}\n" for line in formatter.getvalue().splitlines()), nl=False)
+        if sys.stdout.isatty():
+            _print_wrapped(rows)
+        else:
+            # Every kind is one line, so that grep finds all of it.
+            for written, line in rows:
+                click.echo(f"  {written:<26} {line}")
+
+
+def _listed(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return family -> name -> entry, of one family or of all."""
+    if family in NOT_KINDS:
+        return {family: NOT_KINDS[family]()}
+    from fedsim.scenario import catalogue
+
+    families = catalogue(family)
+    if not families:
+        from fedsim.errors import did_you_mean
+
+        near = did_you_mean(family, [*catalogue(None), *NOT_KINDS])
+        raise click.UsageError(f"no family '{family}'{near}")
+    return families
+
+
+def _print_wrapped(rows: list[tuple[str, str]]) -> None:
+    """Print two columns as wide as the terminal, indented."""
+    formatter = click.HelpFormatter(width=max(shutil.get_terminal_size().columns - 2, 60))
+    formatter.write_dl(rows, col_max=26)
+    for line in formatter.getvalue().splitlines():
+        click.echo(f"  {line}")
 
 
 def _line(kind: dict[str, Any]) -> str:
-    also = f" [also: {', '.join(kind['aliases'])}]" if kind["aliases"] else ""
-    halves = f" {kind['client']} → {kind['server']}" if "server" in kind else ""
-    for word, text in (("keeps:", kind.get("state")), ("sends", kind.get("sends"))):
-        halves += f"; {word} {text}" if text else ""  # a user's docstring need not say
-    return kind["summary"] + also + halves
+    """Return what a kind is; of a method also its links, what they keep, and what is sent."""
+    line = kind["summary"]
+    if kind["aliases"]:
+        line += f" [also: {', '.join(kind['aliases'])}]"
+    if "server" in kind:
+        line += f" {kind['client']} → {kind['server']}"
+    # The docstrings of a user's links need not say these.
+    if kind.get("state"):
+        line += f"; keeps: {kind['state']}"
+    if kind.get("sends"):
+        line += f"; sends {kind['sends']}"
+    return line
 
 
 def _devices() -> dict[str, Any]:
     from fedsim.machine import devices_of
 
-    return {
-        name: _named(name, d.device_kind)
-        for d in devices_of(None)
-        for name in [f"{d.platform}:{d.id}"]
-    }
+    entries: dict[str, Any] = {}
+    for device in devices_of(None):
+        name = f"{device.platform}:{device.id}"
+        entries[name] = _entry(name, device.device_kind)
+    return entries
 
 
 def _plugins() -> dict[str, Any]:
     from fedsim.scenario.plugins import installed
 
-    return {
-        name: _named(name, f"{module}; enabled by --plugin {name}")
-        for name, module in installed().items()
-    }
+    entries: dict[str, Any] = {}
+    for name, module in installed().items():
+        entries[name] = _entry(name, f"{module}; enabled by --plugin {name}")
+    return entries
 
 
 def _scenarios() -> dict[str, Any]:
     from fedsim.scenario.shipped import about, shipped
 
-    return {name: _named(name, about(file)) for name, file in shipped().items()}
+    return {name: _entry(name, about(file)) for name, file in shipped().items()}
 
 
-def _named(name: str, summary: str) -> dict[str, Any]:
+def _entry(name: str, summary: str) -> dict[str, Any]:
+    """Return an entry in the form of the catalogue's."""
     return {"written": name, "summary": summary, "parameters": [], "aliases": []}
 
 
-ELSEWHERE = {
-    "scenarios": _scenarios,
-    "devices": _devices,
-    "plugins": _plugins,
-}  # what can be listed and is no link
+# What can be listed and is not a family of kinds.
+NOT_KINDS = {"scenarios": _scenarios, "devices": _devices, "plugins": _plugins}
 
 
 @click.command("explain")
-@click.argument("name", shell_complete=_names)
+@click.argument("name", shell_complete=_complete_name)
 @options.plugins
 @options.as_json("the explanation")
 @options.debug
 def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
-    """Explain a name: a link with its equation, actual defaults and source; a key, a column, a file, an exit code, a command.
+    """Explain a name: a link with its equation, defaults and source; a key, column, file ...
 
-    A name with several meanings is explained in all of them; FAMILY/NAME asks for one (rule/median, key/seed, column/seed).
+    A name with several meanings is explained in all of them; FAMILY/NAME asks for one of them
+    (rule/median, key/seed, column/seed). Exit codes and commands are explained as well.
 
     \b
     Examples:
@@ -134,18 +149,25 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
       fedsim explain rounds.csv
       fedsim explain 5
     """
-    options.enabled(plugins)
+    options.enable(plugins)
     from fedsim.scenario.explain import explanations, lines_of
 
-    ctx = click.get_current_context()
-    group = ctx.parent.command if ctx.parent else None
-    commands = group.list_commands(ctx) if isinstance(group, click.Group) else []
-    shown = {n: group.get_command(ctx, n) for n in commands if n == name.rpartition("/")[2]}  # pyright: ignore
-    explained = explanations(name, {n: c.get_short_help_str(200) for n, c in shown.items() if c})
+    explained = explanations(name, _command_named(name.rpartition("/")[2]))
     if as_json:
         click.echo(json.dumps(explained))
         return
     for i, meaning in enumerate(explained):
-        click.echo("\n" if i else "", nl=False)
-        for heading, line in lines_of(meaning):
-            click.secho(line, bold=heading)
+        if i > 0:
+            click.echo("")
+        for is_heading, line in lines_of(meaning):
+            click.secho(line, bold=is_heading)
+
+
+def _command_named(name: str) -> dict[str, str]:
+    """Return {name: what it does} if there is such a command, else nothing."""
+    ctx = click.get_current_context()
+    group = ctx.parent.command if ctx.parent else None
+    if not isinstance(group, click.Group) or name not in group.list_commands(ctx):
+        return {}
+    command = group.get_command(ctx, name)
+    return {name: command.get_short_help_str(200)} if command else {}

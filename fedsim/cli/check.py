@@ -14,15 +14,8 @@ from fedsim.cli import options
 @options.device
 @options.as_json("the forecast")
 @options.debug
-def check_command(
-    device: str | None,
-    as_json: bool,
-    methods: str | None,
-    vary: tuple[str, ...],
-    tune: tuple[str, ...],
-    **arguments: Any,
-) -> None:
-    """Build a scenario and every cell of its comparison, and tell what a run will take; trains nothing.
+def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
+    """Build a scenario and the cells of its comparison, and forecast a run; trains nothing.
 
     \b
     Examples:
@@ -31,8 +24,8 @@ def check_command(
       fedsim check scenarios/compare/rules.yaml
       fedsim check scenarios/iid.yaml --methods fedavg,'krum(f=3)' --vary cohort.size=5,20
     """
-    arguments |= {"device": device, "methods": methods, "vary": vary, "tune": tune}
-    checked = options.understood(arguments, whole=True, compares=True)
+    arguments["device"] = device
+    scenario = options.read_scenario(arguments, all_stages=True, compares=True)
     from fedsim.assemble import build
     from fedsim.assemble.experiment import numerics
     from fedsim.assemble.forecast import forecast, one_batch
@@ -40,24 +33,29 @@ def check_command(
     from fedsim.cli import console
     from fedsim.runs.refusals import Compared, refuse
 
-    tried = None
-    section = checked.spec.compare
-    compared = Compared(methods, vary or None, tune or None)
+    section = scenario.spec.compare
+    compared = Compared(
+        methods=arguments["methods"],
+        vary=arguments["vary"] or None,
+        tune=arguments["tune"] or None,
+    )
+    cells = None
     if section.methods or any(compared):
-        tried = refuse(checked, device, compared)
-    with numerics(checked, device=device) as devices:
-        experiment = build(checked, devices=devices[:1])
+        cells = refuse(scenario, device, compared)
+
+    with numerics(scenario, device=device) as devices:
+        experiment = build(scenario, devices=devices[:1])
         with allocations(experiment.scenario, experiment.counted):
-            expected = {"scenario": checked.spec.name, **forecast(experiment)}
-            expected["batch"] = one_batch(
-                experiment
-            )  # afterwards: its program would count as memory
-    if tried is None and (section.vary or section.tune):
+            expected = {"scenario": scenario.spec.name, **forecast(experiment)}
+            # Last, since its program would count as memory.
+            expected["batch"] = one_batch(experiment)
+
+    if cells is not None:
+        expected["comparison"] = cells.record()
+    elif section.vary or section.tune:
         expected["notes"].append(
-            "compare names no methods, and its cells were not tried; write --methods LIST"
+            "compare names no methods, and its cells were not tried; add --methods LIST"
         )
-    if tried is not None:
-        expected["comparison"] = tried.record()
     if as_json:
         click.echo(json.dumps(expected))
     else:

@@ -3,27 +3,32 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
 
+if TYPE_CHECKING:
+    from fedsim.runs.comparison import Comparison
+
 
 @click.command("compare")
 @options.scenario
 @options.compared
 @click.option(
-    "--jobs", type=click.IntRange(1, 256), default=1, help="Processes that play runs side by side."
+    "--jobs", type=click.IntRange(1, 256), default=1, help="Processes that do runs side by side."
 )
 @click.option(
     "--on",
     metavar="dask://HOST:PORT",
-    help="Have the workers of this scheduler play the runs; tls:// with dask's certificates.",
+    help="Let the workers of this scheduler do the runs; tls:// with dask's certificates.",
 )
 @click.option(
-    "--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first]."
+    "--baseline",
+    metavar="METHOD",
+    help="The method that the others are compared with [fedavg, or the first].",
 )
 @click.option(
     "--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric]."
@@ -39,7 +44,7 @@ from fedsim.cli.interrupts import Interrupts
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on there; finished runs are kept, methods and seeds may be added.",
+    help="Resume there; finished runs stay, methods and seeds may be added.",
 )
 @click.option("--force", is_flag=True, help="Replace what is there.")
 @options.device
@@ -54,47 +59,58 @@ from fedsim.cli.interrupts import Interrupts
 def compare_command(
     out: Path | None, open_page: bool, quiet: bool, as_json: bool, **arguments: Any
 ) -> None:
-    """Run several methods under identical conditions over several seeds, and say which differ, by how much, how sure.
+    """Run methods under identical conditions over several seeds, and report which differ.
+
+    The report says by how much they differ, and how sure that is.
 
     \b
     Examples:
       fedsim compare scenarios/dirichlet.yaml --methods fedavg,scaffold,fedadam --seeds 6
-      fedsim compare scenarios/robust_basic.yaml --methods mean,median,'krum(f=6)' --vary fleet.malicious=0,0.2
-      fedsim compare scenarios/iid.yaml --methods fedavg,'fedprox(mu=0.01|0.1|1)' --set data.validation=0.1
+      fedsim compare scenarios/robust_basic.yaml --methods mean,median,'krum(f=6)'
+      fedsim compare scenarios/robust_basic.yaml --methods mean,median --vary fleet.malicious=0,0.2
+      fedsim compare scenarios/iid.yaml --methods 'fedprox(mu=0.1|1)' --set data.validation=0.1
       fedsim compare scenarios/compare/heterogeneity.yaml
     """
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:
         raise click.UsageError(
-            "--resume goes on with a comparison and --force replaces it; give one of them"
+            "--resume continues a comparison and --force replaces it; give one of them"
         )
     if arguments["on"] and arguments["jobs"] > 1:
-        raise click.UsageError(
-            "--jobs plays runs on this machine and --on on others; give one of them"
-        )
-    checked = options.understood(arguments, whole=True, compares=True)
+        raise click.UsageError("--jobs is for this machine and --on for others; give one of them")
+    scenario = options.read_scenario(arguments, all_stages=True, compares=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
-    folder = out or Path("reports") / f"{checked.spec.name}-compare"
-    with progress(checked, quiet or as_json) as watch, interrupts.heeded():
-        comparison = compare(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
+    folder = out or Path("reports") / f"{scenario.spec.name}-compare"
+    with progress(scenario, quiet or as_json) as watch, interrupts.heeded():
+        comparison = compare(scenario, out=folder, watch=watch, ask=interrupts.asked, **arguments)
+
     if as_json:
-        verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}
-        tables = {"compare": comparison.records["compare"], "reasons": comparison.reasons}
-        click.echo(
-            json.dumps({"status": comparison.status, "out": str(folder), **verdict, **tables})
-        )
+        click.echo(json.dumps(_plain(comparison, folder)))
     elif not quiet:
         console.verdict(comparison, folder)
     if open_page:
         options.show_page(folder / "report.html")
-    told = [] if quiet or as_json else comparison.verdict
+
+    is_verdict_shown = not quiet and not as_json
     for edge in comparison.edges:
-        if edge not in told:
+        if not is_verdict_shown or edge not in comparison.verdict:
             click.echo(f"fedsim: {edge}", err=True)
     for run, reason in comparison.reasons.items():
         click.echo(f"fedsim: {run}: {reason}", err=True)
     if comparison.status != "done":
         sys.exit(8 if any(outcome.large for outcome in comparison.outcomes) else 5)
+
+
+def _plain(comparison: "Comparison", folder: Path) -> dict[str, Any]:
+    """Return a comparison as `--json` prints it."""
+    return {
+        "status": comparison.status,
+        "out": str(folder),
+        "baseline": comparison.baseline,
+        "verdict": comparison.verdict,
+        "compare": comparison.records["compare"],
+        "reasons": comparison.reasons,
+    }

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,9 +17,13 @@ from fedsim.study.words import variation
 
 @contextlib.contextmanager
 def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
-    """A line on stderr about the work in progress, where there is somebody to read it -> how to change it."""
+    """Show a line about the work in progress on stderr, if that is a terminal.
+
+    Yields:
+      A function that changes the line.
+    """
     console = Console(stderr=True)
-    if not (wanted and console.is_terminal):
+    if not wanted or not console.is_terminal:
         yield lambda text: None
         return
     with console.status("") as status:
@@ -26,145 +31,200 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
 
 
 def table(result: Result, out: Path) -> None:
-    """The summary of every seed, and where the files are."""
+    """Print the summary of every seed, and where the files are."""
     summary = result.records["summary"]
     scores = ("final", "best", f"mean of last {summary[0]['k']}")
-    view = _table(
-        ["method", "seed", "rounds", "metric", *scores, "MB up", "MB down"],
-        left=("method", "metric"),
-    )
+    titles = ["method", "seed", "rounds", "metric", *scores, "MB up", "MB down"]
+    view = _table(titles, left=("method", "metric"))
     for row in summary:
         last = [r for r in result.records["rounds"] if r["seed"] == row["seed"]][-1]
-        numbers = [
-            "" if row[name] is None else f"{row[name]:.4f}"
-            for name in ("final", "best", "mean_last_k")
-        ]
-        megabytes = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
         view.add_row(
-            row["method"], str(row["seed"]), str(last["round"]), row["metric"], *numbers, *megabytes
+            row["method"],
+            str(row["seed"]),
+            str(last["round"]),
+            row["metric"],
+            _score(row["final"]),
+            _score(row["best"]),
+            _score(row["mean_last_k"]),
+            f"{last['bytes_up'] / 1e6:.2f}",
+            f"{last['bytes_down'] / 1e6:.2f}",
         )
     _print(view, 100)
     tables = [f"{name}.csv" for name in ORDER if result.records[name] or name not in OPTIONAL]
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
+def _score(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
 def verdict(comparison: Comparison, out: Path) -> None:
-    """The headline, a line per method, the verdict in words, and where the files are."""
-    headline, *lines = comparison.verdict
-    print(f"{headline}\n")
-    summary, compare = comparison.records["summary"], comparison.records["compare"]
-    variants = list(
-        dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes)
+    """Print the headline, a line per method, the verdict in words, and where the files are."""
+    headline, *sentences = comparison.verdict
+    summary = comparison.records["summary"]
+    variants = [outcome.cell.who.get("variant") for outcome in comparison.outcomes]
+    rows = results(
+        summary,
+        comparison.records["compare"],
+        comparison.score,
+        list(dict.fromkeys(variants)),
+        comparison.standings,
     )
-    varied = ["variant"] if comparison.varied else []
-    names = [
-        "method",
-        *varied,
-        "runs",
-        "score",
-        "sd",
-        "difference",
-        "95 %",
-        "p (Holm)",
-        "better in",
-        "verdict",
-    ]
-    titles = {"score": f"{comparison.score} {metric_of(summary)}"}
-    view = _table([titles.get(name, name) for name in names], left=("method", "variant", "verdict"))
-    for row in results(summary, compare, comparison.score, variants, comparison.standings):
-        row["variant"] = (variation(str(row.get("variant", ("",))[0]), comparison.scenario), "")
-        view.add_row(*(row.get(name, ("",))[0] for name in names))
+
+    # Name in a row -> title of the column.
+    columns = {
+        "method": "method",
+        "variant": "variant",
+        "runs": "runs",
+        "score": f"{comparison.score} {metric_of(summary)}",
+        "sd": "sd",
+        "difference": "difference",
+        "95 %": "95 %",
+        "p (Holm)": "p (Holm)",
+        "better in": "better in",
+        "verdict": "verdict",
+    }
+    if not comparison.varied:
+        del columns["variant"]
+    view = _table(list(columns.values()), left=("method", "variant", "verdict"))
+    for row in rows:
+        texts = {name: text for name, (text, *_) in row.items()}
+        texts["variant"] = variation(str(texts.get("variant", "")), comparison.scenario)
+        view.add_row(*(texts.get(name, "") for name in columns))
+
+    print(f"{headline}\n")
     _print(view, 150)
     print()
-    for line in lines:
-        print(line)
+    for sentence in sentences:
+        print(sentence)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
 
 
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
+
+
+# Name in a record of a benchmark -> (title of its column, format).
+BENCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "workload": ("workload", str),
+    "how": ("how", str),
+    "seconds": ("ms a round", _milliseconds),
+    "least": ("least", _milliseconds),
+    "most": ("most", _milliseconds),
+    "times_lanes": ("× lanes", "{:.2f}".format),
+    "steps_per_second": ("steps/s", "{:,.0f}".format),
+    "gflops": ("GFLOP/s", "{:.1f}".format),
+    "share_of_peak": ("of peak", "{:.0%}".format),
+    "lane_efficiency": ("lanes busy", "{:.2f}".format),
+    "compile_seconds": ("compile s", "{:.1f}".format),
+    "plan_seconds": ("plan ms", _milliseconds),
+    "evaluation_seconds": ("test ms", _milliseconds),
+    "peak_bytes": ("peak MB", lambda size: f"{size / 1e6:,.0f}"),
+    "message_bytes": ("a message", amount),
+}
+
+
 def bench_table(records: list[Record]) -> None:
-    """Workloads and the ways they were run."""
-    columns = {
-        "workload": ("workload", str),
-        "how": ("how", str),
-        "seconds": ("ms a round", _milli),
-        "least": ("least", _milli),
-        "most": ("most", _milli),
-        "times_lanes": ("× lanes", lambda v: f"{v:.2f}"),
-        "steps_per_second": ("steps/s", lambda v: f"{v:,.0f}"),
-        "gflops": ("GFLOP/s", lambda v: f"{v:.1f}"),
-        "share_of_peak": ("of peak", lambda v: f"{v:.0%}"),
-        "lane_efficiency": ("lanes busy", lambda v: f"{v:.2f}"),
-        "compile_seconds": ("compile s", lambda v: f"{v:.1f}"),
-        "plan_seconds": ("plan ms", _milli),
-        "evaluation_seconds": ("test ms", _milli),
-        "peak_bytes": ("peak MB", lambda v: f"{v / 1e6:,.0f}"),
-        "message_bytes": ("a message", amount),
-    }
-    columns = {
-        name: column
-        for name, column in columns.items()
-        if any(name in record for record in records)
-    }
-    view = _table([title for title, _ in columns.values()], left=("workload", "how"))
+    """Print workloads and the ways they were run."""
+    names = [name for name in BENCH_COLUMNS if any(name in record for record in records)]
+    titles = [BENCH_COLUMNS[name][0] for name in names]
+    view = _table(titles, left=("workload", "how"))
     for record in records:
-        known = ((form, record.get(name)) for name, (_, form) in columns.items())
-        view.add_row(*("" if value is None else form(value) for form, value in known))
+        texts: list[str] = []
+        for name in names:
+            _, form = BENCH_COLUMNS[name]
+            value = record.get(name)
+            texts.append("" if value is None else form(value))
+        view.add_row(*texts)
     _print(view, 150)
 
 
 def forecast(expected: Record) -> None:
-    """The expected costs of a run, a line each."""
-    mega = lambda n: f"{n / 1e6:,.1f} MB"
-    e = expected
-    parts = ", ".join(
-        f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in e["memory"].items() if n >= 5e5
-    )
-    of_server = f", and {e['server_steps']:,} of the server" if e["server_steps"] else ""
-    together = f"held together until the round's end, for {', '.join(e['stacked_by'])}"
+    """Print the expected costs of a run, a line each."""
+    traffic = _traffic(expected["bytes_up_a_round"], expected["bytes_down_a_round"])
+    lanes = f"{expected['lanes']} to a shard, {expected['shards']} shards"
     lines = {
-        "clients": f"{e['clients']:,} with {e['samples']:,} samples, {e['clients_a_round']:,.6g} a round",
-        "parameters": f"{e['parameters']:,}",
-        "local steps": f"{e['steps_a_round']:,.0f} a round, at most {e['longest_client_steps']:,} of one client{of_server}",
-        "traffic": f"{amount(e['bytes_up_a_round'])} up and {amount(e['bytes_down_a_round'])} down a round",
-        "messages": together if e["stacked"] else "folded block by block",
-        "lanes": f"{e['lanes']} to a shard, {e['shards']} shards, blocks of {e['block']:,} clients",
-        "memory": f"{mega(e['peak_bytes'])} at most ({parts})",
-        "first batch": ", ".join(
-            f"{name.replace('_', ' ')} {n:.4g}" for name, n in e["batch"].items()
-        ),
+        "clients": _clients(expected),
+        "parameters": f"{expected['parameters']:,}",
+        "local steps": _local_steps(expected),
+        "traffic": f"{traffic} a round",
+        "messages": _messages(expected),
+        "lanes": f"{lanes}, blocks of {expected['block']:,} clients",
+        "memory": _memory(expected),
+        "first batch": _first_batch(expected),
     }
-    print(f"{e['scenario']}: in order")
+    if "comparison" in expected:
+        lines["comparison"] = _cells(expected["comparison"])
+
+    print(f"{expected['scenario']}: in order")
     for name, text in lines.items():
         print(f"  {name:<12} {text}")
-    if "comparison" in e:
-        print(f"  {'comparison':<12} {_of_cells(e['comparison'])}")
-    for note in e["notes"]:
-        print(f"  note         {note}")
+    for note in expected["notes"]:
+        print(f"  {'note':<12} {note}")
 
 
-def _of_cells(tried: Record) -> str:
-    """How many cells of a comparison were tried, and what it costs."""
-    cells = f"{tried['cells']:,} cells in order, {tried['built']:,} of them built as a whole"
-    if tried["checked"] < tried["cells"]:
-        others = "the others were read and not built, and do not count here"
-        cells = f"{tried['checked']:,} of {tried['cells']:,} cells in order; {others}"
-    traffic = f"{amount(tried['bytes_up'])} up and {amount(tried['bytes_down'])} down at most"
-    return f"{cells}; {tried['runs']:,} runs, {tried['local_steps']:,.0f} local steps, {traffic}"
+def _clients(expected: Record) -> str:
+    samples = f"{expected['clients']:,} with {expected['samples']:,} samples"
+    return f"{samples}, {expected['clients_a_round']:,.6g} a round"
 
 
-def _table(names: list[str], left: tuple[str, ...]) -> Table:
-    """An empty table; columns of numbers stand on the right."""
+def _local_steps(expected: Record) -> str:
+    longest = f"at most {expected['longest_client_steps']:,} of one client"
+    text = f"{expected['steps_a_round']:,.0f} a round, {longest}"
+    if expected["server_steps"]:
+        text += f", and {expected['server_steps']:,} of the server"
+    return text
+
+
+def _traffic(bytes_up: float, bytes_down: float) -> str:
+    return f"{amount(bytes_up)} up and {amount(bytes_down)} down"
+
+
+def _messages(expected: Record) -> str:
+    if not expected["stacked"]:
+        return "folded block by block"
+    return f"held together until the round's end, for {', '.join(expected['stacked_by'])}"
+
+
+def _memory(expected: Record) -> str:
+    """Return the most memory that a run needs, and its largest purposes, in MB."""
+    purposes: list[str] = []
+    for name, size in expected["memory"].items():
+        if size >= 5e5:
+            purposes.append(f"{name.replace('_', ' ')} {size / 1e6:,.0f}")
+    return f"{expected['peak_bytes'] / 1e6:,.1f} MB at most ({', '.join(purposes)})"
+
+
+def _first_batch(expected: Record) -> str:
+    parts = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
+    return ", ".join(parts)
+
+
+def _cells(comparison: Record) -> str:
+    """Return how many cells of a comparison were tried, and what it costs."""
+    if comparison["checked"] < comparison["cells"]:
+        tried = f"{comparison['checked']:,} of {comparison['cells']:,} cells in order; "
+        tried += "the others were read but not built, and do not count here"
+    else:
+        tried = f"{comparison['cells']:,} cells in order, "
+        tried += f"{comparison['built']:,} of them fully built"
+    steps = f"{comparison['runs']:,} runs, {comparison['local_steps']:,.0f} local steps"
+    traffic = _traffic(comparison["bytes_up"], comparison["bytes_down"])
+    return f"{tried}; {steps}, {traffic} at most"
+
+
+def _table(titles: list[str], left: tuple[str, ...]) -> Table:
+    """Return an empty table; columns that are not `left` are numbers, aligned on the right."""
     view = Table(box=None, header_style="bold", pad_edge=False)
-    for name in names:
-        view.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for title in titles:
+        view.add_column(title, justify="left" if title in left else "right", no_wrap=True)
     return view
 
 
 def _print(view: Table, width: int) -> None:
-    """A table at least so wide, and wide enough for all of it: a narrow terminal wraps it, and nothing is cut."""
+    """Print a table at least this wide, and wide enough for all of it.
+
+    A narrow terminal wraps it, and nothing is cut.
+    """
     needed = Console(width=10_000).measure(view).maximum
     Console(width=max(Console().width, width, needed)).print(view)
-
-
-def _milli(seconds: float) -> str:
-    return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"

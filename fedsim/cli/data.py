@@ -1,4 +1,4 @@
-"""`fedsim data`: what concerns data files alone."""
+"""`fedsim data`: commands about data files."""
 
 import json
 from typing import Any
@@ -8,15 +8,17 @@ import click
 from fedsim.cli import options
 from fedsim.errors import printable
 
-LISTED = 12  # classes, columns
-MOST_COLUMNS = 50  # of a table that are shown
-LONGEST = 40  # characters of a column's name
+MAX_LISTED = 12  # classes, columns, features
+MAX_COLUMNS = 50  # of a table that are shown
+MAX_NAME = 40  # characters of a column's name
+
+Line = tuple[str, str]  # name, text
 
 
 @click.group("data")
 @options.debug
 def data_command() -> None:
-    """Say what data files hold, and how a scenario reads them.
+    """Describe data files, and how a scenario reads them.
 
     \b
     Examples:
@@ -38,11 +40,12 @@ def data_command() -> None:
 @options.as_json("the description")
 @options.debug
 def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
-    """Say what PATH holds, and print the data section for it.
+    """Describe what PATH holds, and print the data section for it.
 
-    Of a file or a folder of any known form: its kind, samples, their shape and type, classes or the range of targets,
-    clients, blanks, memory, SHA-256. Of a table: type, blanks, distinct values and range of each column, and, where no
-    samples can be made of it, what is wrong, in a line for each column. Trains nothing.
+    PATH is a file or a folder of any known form. The description has its kind, samples, their shape
+    and type, classes or the range of targets, clients, blanks, memory and SHA-256; of a table also
+    the type, blanks, distinct values and range of each column. If no samples can be made of a
+    table, it says what is wrong, in a line for each column. Nothing is trained.
 
     \b
     Examples:
@@ -65,78 +68,57 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"\n{description['yaml']}", nl=False)
 
 
-def lines_of(description: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, text) of what is known."""
-    head = [("path", description["path"]), ("kind", description["kind"])]
-    ends = [
-        ("SHA-256", description["sha256"]),
-        *(("note", note) for note in description["notes"]),
-        *(("problem", line) for line in description["problems"]),
-    ]
-    samples = (
-        [("rows", f"{description['rows']:,}")]
-        if description["problems"]
-        else _lines_of_samples(description)
-    )
-    return [(name, text) for name, text in (*head, *samples, *ends) if text]
+def lines_of(description: dict[str, Any]) -> list[Line]:
+    """Return (name, text) of what is known of a file."""
+    lines: list[Line] = [("path", description["path"]), ("kind", description["kind"])]
+    if description["problems"]:
+        lines.append(("rows", f"{description['rows']:,}"))
+    else:
+        lines += _lines_of_samples(description)
+    lines.append(("SHA-256", description["sha256"]))
+    lines += [("note", note) for note in description["notes"]]
+    lines += [("problem", problem) for problem in description["problems"]]
+    return [(name, text) for name, text in lines if text]
 
 
-def _lines_of_samples(d: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, text) of what is known of samples."""
-    shape = " x ".join(map(str, d["shape"])) or "a number"
-    scaled = "" if d["scale"] == 1 else f", over {1 / d['scale']:g}"
-    tokens = f", tokens 0 to {d['vocabulary'] - 1}" if d["vocabulary"] else ""
-    tests = (
-        f", {d['test_rows']:,} to test on"
-        if d["test_rows"]
-        else ", none to test on: data.test of them are kept"
-    )
+def _lines_of_samples(description: dict[str, Any]) -> list[Line]:
+    """Return (name, text) of what is known of samples; an empty text if it is not."""
+    blanks = [f"{name} ({count:,})" for name, count in description["missing"].items()]
     return [
-        ("samples", f"{d['rows']:,} to train on{tests}"),
-        ("sample", f"{shape}, {d['type']}{scaled}{tokens}{_listed(d['features'], ': ')}"),
-        ("target", _target(d["target"])),
-        ("clients", _clients(d["clients"])),
-        ("columns", _listed(d["columns"])),
-        ("blanks", _listed([f"{name} ({n:,})" for name, n in d["missing"].items()])),
-        (
-            "memory",
-            f"{d['bytes'] / 1e6:,.1f} MB{', which stay in the file' if d['in_file'] else ''}",
-        ),
+        ("samples", _counts(description)),
+        ("sample", _sample(description)),
+        ("target", _target(description["target"])),
+        ("clients", _clients(description["clients"])),
+        ("columns", _listed(description["columns"])),
+        ("blanks", _listed(blanks)),
+        ("memory", _memory(description)),
     ]
 
 
-def table_of(summary: list[dict[str, Any]]) -> list[str]:
-    """The columns of a table, a line each below a header, all of them under one another."""
-    rows: list[tuple[str, ...]] = [("column", "type", "blanks", "distinct", "range")]
-    for column in summary[:MOST_COLUMNS]:
-        distinct = f"{'over ' if column['distinct_at_least'] else ''}{column['distinct']:,}"
-        row = (
-            column["name"][:LONGEST],
-            column["type"],
-            f"{column['blanks']:,}",
-            distinct,
-            _range(column),
-        )
-        rows.append(tuple(map(printable, row)))
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
-    lines = ["  ".join((*map(str.ljust, row[:4], widths), row[4])).rstrip() for row in rows]
-    if len(summary) > MOST_COLUMNS:
-        lines.append(f"and {len(summary) - MOST_COLUMNS:,} more columns; --json lists all")
-    return lines
+def _counts(description: dict[str, Any]) -> str:
+    """Return how many samples there are to train and to test on."""
+    tests = "none to test on: data.test of them are held out"
+    if description["test_rows"]:
+        tests = f"{description['test_rows']:,} to test on"
+    return f"{description['rows']:,} to train on, {tests}"
 
 
-def _range(column: dict[str, Any]) -> str:
-    """From the smallest to the largest value."""
-    least, most = column["least"], column["most"]
-    if least is None:
-        return ""
-    if column["type"] == "numbers":
-        return (
-            f"{least:g} to {most:g}"
-            if isinstance(least, float) and isinstance(most, float)
-            else f"{least} to {most}"
-        )
-    return f"{least} to {most}"
+def _sample(description: dict[str, Any]) -> str:
+    """Return what one sample is: its shape, type, scale, tokens and features."""
+    shape = " x ".join(map(str, description["shape"])) or "a number"
+    text = f"{shape}, {description['type']}"
+    if description["scale"] != 1:
+        text += f", over {1 / description['scale']:g}"
+    if description["vocabulary"]:
+        text += f", tokens 0 to {description['vocabulary'] - 1}"
+    if description["features"]:
+        text += f": {_listed(description['features'])}"
+    return text
+
+
+def _memory(description: dict[str, Any]) -> str:
+    text = f"{description['bytes'] / 1e6:,.1f} MB"
+    return f"{text}, which stay in the file" if description["in_file"] else text
 
 
 def _target(target: dict[str, Any]) -> str:
@@ -145,25 +127,70 @@ def _target(target: dict[str, Any]) -> str:
     counts = target["samples"]
     if target["kind"] == "tokens":
         return f"a label for every token, {sum(counts.values()):,} of {target['count']:,} kinds"
-    if target["count"] > LISTED:
-        return f"{target['count']:,} classes of {min(counts.values()):,} to {max(counts.values()):,} samples"
-    return (
-        f"{target['count']} classes: {_listed([f'{name} ({n:,})' for name, n in counts.items()])}"
-    )
+    if target["count"] > MAX_LISTED:
+        smallest = min(counts.values())
+        largest = max(counts.values())
+        return f"{target['count']:,} classes of {smallest:,} to {largest:,} samples"
+    classes = [f"{name} ({count:,})" for name, count in counts.items()]
+    return f"{target['count']} classes: {_listed(classes)}"
 
 
 def _clients(clients: dict[str, Any] | None) -> str:
     if clients is None:
-        return "no ids; a partition deals the samples out"
-    ends = (
-        f"{end} {clients[end]['id']} with {clients[end]['samples']:,}"
-        for end in ("smallest", "largest")
+        return "no ids; a partition divides the samples among clients"
+    smallest = clients["smallest"]
+    largest = clients["largest"]
+    return (
+        f"{clients['count']:,}: smallest {smallest['id']} with {smallest['samples']:,}, "
+        f"largest {largest['id']} with {largest['samples']:,} samples"
     )
-    return f"{clients['count']:,}: {', '.join(ends)} samples"
 
 
-def _listed(names: list[str] | None, before: str = "") -> str:
+def _listed(names: list[str] | None) -> str:
+    """Return the first names, and how many more there are; empty if there are none."""
     if not names:
         return ""
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return before + ", ".join(names[:LISTED]) + more
+    listed = ", ".join(names[:MAX_LISTED])
+    if len(names) > MAX_LISTED:
+        listed += f" and {len(names) - MAX_LISTED} more"
+    return listed
+
+
+def table_of(summary: list[dict[str, Any]]) -> list[str]:
+    """Return the columns of a table as lines below a header, aligned."""
+    rows = [("column", "type", "blanks", "distinct", "range")]
+    rows += [_row_of_column(column) for column in summary[:MAX_COLUMNS]]
+
+    # The last entry of a row is not padded.
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    lines: list[str] = []
+    for row in rows:
+        padded = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+        lines.append("  ".join([*padded, row[4]]).rstrip())
+    if len(summary) > MAX_COLUMNS:
+        lines.append(f"and {len(summary) - MAX_COLUMNS:,} more columns; --json lists all")
+    return lines
+
+
+def _row_of_column(column: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    distinct = f"{column['distinct']:,}"
+    if column["distinct_at_least"]:
+        distinct = f"over {distinct}"
+    return (
+        printable(column["name"][:MAX_NAME]),
+        printable(column["type"]),
+        f"{column['blanks']:,}",
+        distinct,
+        printable(_range(column)),
+    )
+
+
+def _range(column: dict[str, Any]) -> str:
+    """Return the smallest and the largest value of a column; empty if it has none."""
+    least = column["least"]
+    most = column["most"]
+    if least is None:
+        return ""
+    if column["type"] == "numbers" and isinstance(least, float) and isinstance(most, float):
+        return f"{least:g} to {most:g}"
+    return f"{least} to {most}"

@@ -16,12 +16,13 @@ import click
 from fedsim._version import __version__
 from fedsim.cli import streams
 from fedsim.cli.errors import leave, print_error, print_usage
-from fedsim.cli.guesses import meant_command
 from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.options import debug
+from fedsim.cli.suggestions import meant_command
 from fedsim.errors import Interrupted
 
-COMMANDS = {  # heading -> command -> the module that has it
+# Heading -> command -> the module that has it.
+COMMANDS = {
     "Run": {
         "run": "run",
         "compare": "compare",
@@ -44,11 +45,13 @@ COMMANDS = {  # heading -> command -> the module that has it
     "Know the machine": {"doctor": "machine", "bench": "machine"},
 }
 MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
-UNTIL_COLLECTED = 50_000  # objects made before Python looks for unused ones: imports make half a million, and nearly all stay
+
+# New objects after which Python looks for unused ones: imports make half a million that stay.
+GARBAGE_COLLECTION_THRESHOLD = 50_000
 
 
-class Lazy(click.Group):
-    """Commands are imported when they are asked for, and shown in the order in which they are used."""
+class LazyGroup(click.Group):
+    """Commands that are imported when they are asked for, listed in the order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(MODULES)
@@ -56,7 +59,8 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in MODULES:
             return None
-        return getattr(import_module(f"fedsim.cli.{MODULES[cmd_name]}"), f"{cmd_name}_command")
+        module = import_module(f"fedsim.cli.{MODULES[cmd_name]}")
+        return getattr(module, f"{cmd_name}_command")
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         name = args[0]
@@ -66,18 +70,16 @@ class Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, names in COMMANDS.items():
+            rows: list[tuple[str, str]] = []
+            for name in names:
+                command = self.get_command(ctx, name)
+                assert command is not None
+                rows.append((name, command.get_short_help_str(200)))
             with formatter.section(heading):
-                commands = [(name, self.get_command(ctx, name)) for name in names]
-                formatter.write_dl(
-                    [
-                        (name, command.get_short_help_str(200))
-                        for name, command in commands
-                        if command
-                    ]
-                )
+                formatter.write_dl(rows)
 
 
-@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="fedsim")
 @debug
 def cli() -> None:
@@ -90,21 +92,22 @@ def cli() -> None:
       fedsim run mine.yaml --seeds 5        run it over five seeds
       fedsim explain trimmed_mean           what a link does
 
-    Completion in the shell: eval "$(_FEDSIM_COMPLETE=bash_source fedsim)", or zsh_source, or fish_source.
+    Shell completion: eval "$(_FEDSIM_COMPLETE=bash_source fedsim)", or zsh_source, or fish_source.
     """
 
 
 def command() -> None:
-    """The command line as a process of its own: `main`, and then the end at once.
+    """Run the command line as a process of its own: `main`, then the end at once.
 
-    What was to happen at exit happens. What Python and XLA would take apart after it, a second's work, goes with the process.
+    Functions registered with `atexit` are called. What Python and XLA would tear down after them,
+    in about a second, ends with the process.
     """
-    gc.set_threshold(UNTIL_COLLECTED)
+    gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     code: Any = 0
     try:
         main()
     except SystemExit as end:
-        code = end.code or 0  # a number, wherever we leave
+        code = end.code or 0  # always a number: ours are
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     streams.flush()
@@ -112,25 +115,25 @@ def command() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Every command: every error is one line per problem and an exit code; tracebacks only with --debug."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """Run a command line; every error is one line per problem and an exit code.
+
+    Tracebacks are shown only with `--debug`.
+
+    Args:
+      arguments: the words after `fedsim`; by default those of this process.
+
+    Raises:
+      SystemExit: with the exit code.
+    """
+    if arguments is None:
+        arguments = sys.argv[1:]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
-    streams.settle()
-    warnings.showwarning = lambda message, *_, **__: click.echo(
-        f"fedsim: warning: {message}", err=True
-    )
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a locale that cannot show a letter shows a question mark
-    again = shlex.join(
-        ["fedsim", *(a for a in arguments if a not in ("--force", "--resume")), "--resume"]
-    )
-    farewell = (
-        f"go on with: {again}" if {"run", "compare"} & set(arguments[:2]) else "nothing was written"
-    )
+
+    streams.prepare()
+    _replace_unknown_letters()
+    warnings.showwarning = _show_warning
+    farewell = _farewell(arguments)
     with Interrupts(farewell).watched() as interrupts:
         try:
             cli.main(arguments, prog_name="fedsim", standalone_mode=False, obj=interrupts)
@@ -151,3 +154,22 @@ def main(arguments: list[str] | None = None) -> Any:
             leave(interrupts.code)
         finally:
             streams.flush()
+
+
+def _replace_unknown_letters() -> None:
+    """Show a question mark for a letter that the locale cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"fedsim: warning: {message}", err=True)
+
+
+def _farewell(arguments: list[str]) -> str:
+    """Return what to say of a command that is interrupted."""
+    if not {"run", "compare"} & set(arguments[:2]):
+        return "nothing was written"
+    words = [word for word in arguments if word not in ("--force", "--resume")]
+    return f"resume with: {shlex.join(['fedsim', *words, '--resume'])}"

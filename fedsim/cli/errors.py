@@ -8,141 +8,168 @@ import traceback
 
 import click
 
-from fedsim.cli.guesses import edit_of, meant_options
+from fedsim.cli.suggestions import edit_of, meant_options
 from fedsim.errors import Failure, LostError, exhausted, exit_code, printable
 
-JAX_SETTINGS = os.path.join(
-    "jax", "_src", "config.py"
-)  # where JAX reads JAX_* from the environment
-PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
+# Where JAX reads the variables JAX_* of the environment.
+JAX_CONFIG = os.path.join("jax", "_src", "config.py")
+
+# How the names of the modules of plug-in files begin.
+PLUGIN = "fedsim_plugin_"
 
 
 def print_usage(error: click.ClickException, arguments: list[str]) -> int:
-    """A command line that cannot be understood, in a line for each problem that says what was meant -> exit code.
+    """Print what is wrong with a command line, and what was meant, in one line per problem.
 
-    A command without any word behind it gets its help, on stdout.
+    A command without any argument gets its help, on stdout.
+
+    Returns:
+      The exit code.
     """
-    context = getattr(error, "ctx", None)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message())
         return 2
-    text = " ".join(error.format_message().split()).rstrip(".")
-    lines = [f"{text[:1].lower()}{text[1:]}"]
-    if context is not None and isinstance(error, click.NoSuchOption):
-        words = (
-            arguments[arguments.index(str(context.info_name)) + 1 :]
-            if context.parent
-            else arguments
-        )
-        lines = list(dict.fromkeys(meant_options(context, words))) or lines
-    elif context is not None and (meant := _meant_as_edit(error, context)):
-        lines = [f"{lines[0].partition('. ')[0]}; {meant}"]
-    for line in lines:
-        help_ = (
-            ""
-            if context is None
-            else f"{' ' if line.endswith('?') else '; '}see {context.command_path} --help"
-        )
-        click.echo(printable(f"fedsim: error: {line}{help_}"), err=True)
+
+    context = getattr(error, "ctx", None)
+    for line in _usage_lines(error, context, arguments):
+        if context is not None:
+            separator = "" if line.endswith("?") else ";"
+            line = f"{line}{separator} see {context.command_path} --help"
+        click.echo(printable(f"fedsim: error: {line}"), err=True)
     return 2
 
 
-def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
-    """What `rounds=5` was meant to be, where the command takes `--set`; else nothing."""
-    words = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.format_message())
-    if words and context.info_name == "compare":
-        some = words[1].replace(" ", ",")
-        return f"write methods in one word, --methods fedavg,{some}; two runs are compared by fedsim diff"
-    if not any("--set" in option.opts for option in context.command.params):
+def _usage_lines(
+    error: click.ClickException, context: click.Context | None, arguments: list[str]
+) -> list[str]:
+    text = " ".join(error.format_message().split()).rstrip(".")
+    line = f"{text[:1].lower()}{text[1:]}"
+    if context is None:
+        return [line]
+    if isinstance(error, click.NoSuchOption):
+        words = arguments
+        if context.parent:  # the options of a command follow its name
+            words = arguments[arguments.index(str(context.info_name)) + 1 :]
+        return list(dict.fromkeys(meant_options(context, words))) or [line]
+    meant = _meant_as_option(error, context)
+    return [f"{line.partition('. ')[0]}; {meant}"] if meant else [line]
+
+
+def _meant_as_option(error: click.ClickException, context: click.Context) -> str:
+    """Return the option that an extra argument such as `rounds=5` was meant as; empty if none."""
+    extra = re.fullmatch(r"Got unexpected extra argument(s?) \((.*)\)", error.format_message())
+    if extra is None:
         return ""
-    extra = re.fullmatch(
-        r"Got unexpected extra argument \(([\w.\[\]]+)=(.*)\)", error.format_message()
-    )
-    return (edit_of(extra[1], extra[2]) or f"write --set {extra[1]}={extra[2]}") if extra else ""
+    plural, words = extra.groups()
+    if context.info_name == "compare":
+        methods = words.replace(" ", ",")
+        return (
+            f"write methods in one word, --methods fedavg,{methods}; "
+            "to compare two runs, use fedsim diff"
+        )
+
+    takes_edits = any("--set" in option.opts for option in context.command.params)
+    edit = re.fullmatch(r"([\w.\[\]]+)=(.*)", words)
+    if edit is None or plural or not takes_edits:
+        return ""
+    path, value = edit.groups()
+    return edit_of(path, value) or f"write --set {path}={value}"
 
 
 def print_error(error: Exception, farewell: str) -> int:
-    """Any other error, in one line per problem -> exit code."""
+    """Print any other error, in one line per problem.
+
+    Args:
+      error: the error.
+      farewell: what to say of a run that is interrupted.
+
+    Returns:
+      The exit code.
+    """
     code = exit_code(error)
     if isinstance(error, LostError):
-        click.echo(f"fedsim: error: {printable(str(error))}; {farewell}", err=True)
-        return code
-    if (
-        code == 1
-        and _among_others()
-        and ("Gloo" in str(error) or "distributed" in str(error).lower())
-    ):
-        click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
-        return code
+        return _print(f"fedsim: error: {error}; {farewell}", code)
+    if code == 1 and _lost_another_process(error):
+        return _print(f"fedsim: error: another process of this run is gone; {farewell}", code)
     if reason := exhausted(error):
-        code, error = (
-            8,
-            MemoryError(
-                f"an allocation failed ({reason}); lower numerics.block, client.batch or the model"
-            ),
-        )
-    setting = _in_a_setting(error)
-    if setting:
-        code, error = 2, ValueError(setting)
+        remedy = "lower numerics.block or client.batch, or take a smaller model"
+        return _print(f"fedsim: error: an allocation failed ({reason}); {remedy}", 8)
+    if setting := _refused_setting(error):
+        return _print(f"fedsim: error: {setting}", 2)
     if code == 1:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="fedsim-", suffix=".txt", delete=False
-        ) as file:
-            file.write(traceback.format_exc())
-        place = _in_a_plugin(error) or f"unforeseen {type(error).__name__}"
-        text = str(error) if isinstance(error, Failure) else f"fedsim: {place}"
-        click.echo(printable(f"{text}; traceback saved in {file.name}"), err=True)
-        return code
+        return _print_unforeseen(error)
+
     text = str(error)
     if code == 4 and isinstance(error, OSError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    prefix = "" if isinstance(error, Failure) and error.located else "fedsim: error: "
+    is_located = isinstance(error, Failure) and error.located
     for line in text.splitlines():
-        click.echo(prefix + printable(line), err=True)
+        _print(line if is_located else f"fedsim: error: {line}", code)
     return code
 
 
-def _in_a_setting(error: Exception) -> str:
-    """The environment variable whose value JAX refuses when it is imported, and JAX's words; empty when there is none."""
+def _print(line: str, code: int) -> int:
+    """Print a line on stderr, and return the exit code."""
+    click.echo(printable(line), err=True)
+    return code
+
+
+def _print_unforeseen(error: Exception) -> int:
+    """Print an error of fedsim or of a plug-in, and save its traceback in a file."""
+    with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
+        file.write(traceback.format_exc())
+    text = str(error)
+    if not isinstance(error, Failure):
+        text = f"fedsim: {_in_plugin(error) or f'unforeseen {type(error).__name__}'}"
+    return _print(f"{text}; traceback saved in {file.name}", 1)
+
+
+def _lost_another_process(error: Exception) -> bool:
+    text = str(error)
+    return _is_among_others() and ("Gloo" in text or "distributed" in text.lower())
+
+
+def _refused_setting(error: Exception) -> str:
+    """Return which environment variable JAX refuses when it is imported, and why; else empty."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not (
-        isinstance(error, ValueError) and frames and frames[-1].filename.endswith(JAX_SETTINGS)
-    ):
+    if not isinstance(error, ValueError) or not frames:
         return ""
-    named = (name.upper() for name in re.findall(r"\bjax_\w+", str(error), re.IGNORECASE))
-    name = next((name for name in named if name in os.environ), None)
-    if name is None:
+    if not frames[-1].filename.endswith(JAX_CONFIG):
         return ""
-    reason = " ".join(str(error).split())[:200]
-    return f"environment variable {name}: JAX does not take {os.environ[name][:80]!r} ({reason}); unset it"
+    for setting in re.findall(r"\bjax_\w+", str(error), re.IGNORECASE):
+        name = setting.upper()
+        if name in os.environ:
+            value = os.environ[name][:80]
+            reason = " ".join(str(error).split())[:200]
+            what = f"JAX does not take {value!r} ({reason})"
+            return f"environment variable {name}: {what}; unset it"
+    return ""
 
 
-def _in_a_plugin(error: Exception) -> str:
-    """Place and message of a failure in a user's code; empty when it was in fedsim's."""
-    plugins = {
-        getattr(module, "__file__", None)
-        for name, module in sys.modules.items()
-        if name.startswith(PLUGIN)
-    }
-    places = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in plugins
-    ]
-    if not places:
+def _in_plugin(error: Exception) -> str:
+    """Return line and message of a failure in a plug-in; empty if it was in fedsim."""
+    plugins = set()
+    for name, module in sys.modules.items():
+        if name.startswith(PLUGIN):
+            plugins.add(getattr(module, "__file__", None))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in plugins]
+    if not frames:
         return ""
-    message = str(error).strip().splitlines() or [""]
-    return f"{places[-1].filename}:{places[-1].lineno}: {type(error).__name__}: {message[0][:200]}"
+    lines = str(error).strip().splitlines() or [""]
+    last = frames[-1]
+    return f"{last.filename}:{last.lineno}: {type(error).__name__}: {lines[0][:200]}"
 
 
 def leave(code: int) -> None:
-    """End; one of several processes does not wait for the others, which learn of it."""
-    if _among_others():
+    """End the process; one of several does not wait for the others, which notice it."""
+    if _is_among_others():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 
 
-def _among_others() -> bool:
+def _is_among_others() -> bool:
     """Whether this process is one of several of a run."""
     processes = sys.modules.get("fedsim.engine.processes")
     return processes is not None and processes.joined()

@@ -13,12 +13,12 @@ from fedsim.cli import options
 @click.option(
     "--clear-cache",
     is_flag=True,
-    help="Remove the data that earlier runs have read and kept, and do no more.",
+    help="Only remove the data that earlier runs have read and cached.",
 )
 @options.as_json("what was found")
 @options.debug
 def doctor_command(clear_cache: bool, as_json: bool) -> None:
-    """Say what a run would use here: versions, devices, threads, memory, flags, and what is missing.
+    """Show what a run would use here: versions, devices, threads, memory, and what is missing.
 
     \b
     Examples:
@@ -29,29 +29,26 @@ def doctor_command(clear_cache: bool, as_json: bool) -> None:
     if clear_cache:
         _clear_cache(as_json)
         return
-    from fedsim.cli.examination import examination, examined
+    from fedsim.cli.doctor import examine, print_findings
 
-    findings = examined()
+    findings = examine()
     if as_json:
         click.echo(json.dumps(findings))
     else:
-        examination(findings)
+        print_findings(findings)
 
 
 def _clear_cache(as_json: bool) -> None:
-    """Empty the cache of read data, and say what was in it."""
+    """Empty the cache of read data, and print what was in it."""
     from fedsim.sources import cache_folder
 
     removed = cache_folder.clear()
     size = sum(kept.bytes for kept in removed)
+    folder = cache_folder.place()
     if as_json:
-        click.echo(
-            json.dumps({"place": str(cache_folder.place()), "sets": len(removed), "bytes": size})
-        )
+        click.echo(json.dumps({"place": str(folder), "sets": len(removed), "bytes": size}))
     else:
-        click.echo(
-            f"{cache_folder.place()}: {cache_folder.counted(removed)} removed, {size / 1e6:.1f} MB"
-        )
+        click.echo(f"{folder}: {cache_folder.counted(removed)} removed, {size / 1e6:.1f} MB")
 
 
 @click.command("bench")
@@ -63,7 +60,7 @@ def _clear_cache(as_json: bool) -> None:
     "--repeat",
     type=click.IntRange(1),
     default=1,
-    help="Measure everything so often and give medians.",
+    help="Measure everything this often, and report medians.",
 )
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True
@@ -73,10 +70,11 @@ def _clear_cache(as_json: bool) -> None:
 def bench_command(
     what: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool
 ) -> None:
-    """Measure rounds on this machine, beside its matrix-product peak and the plain ways to run them in JAX.
+    """Measure rounds on this machine, next to its matrix-product peak and plain JAX.
 
-    Without arguments: the three scenarios of scenarios/bench, and the rules on 100 stacked updates of 1,000,000 numbers.
-    `rules` are these alone; `codecs`: every codec on as many messages, beside a round of scenarios/bench/w1.yaml.
+    Without arguments: the three scenarios of scenarios/bench, and the rules on 100 stacked updates
+    of 1,000,000 numbers. `rules` are only these; `codecs` is every codec on as many messages, next
+    to a round of scenarios/bench/w1.yaml.
 
     \b
     Examples:
@@ -85,9 +83,8 @@ def bench_command(
       fedsim bench codecs
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # before NumPy is there, whose rules have a thread for each tile
+    # Before NumPy is imported: its rules have a thread for each tile.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from fedsim.bench.measure import measured
     from fedsim.cli import console

@@ -24,19 +24,15 @@ class Seeds(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = re.sub(r"\s+", "", str(value))
         if not re.fullmatch(r"\d{1,12}(,\d{1,12})*,?", text):
-            self.fail(
-                f"{value!r}: write 5 (the first five), 0,1,2 (these) or 3, (a single one)",
-                param,
-                ctx,
-            )
+            forms = "write 5 (the first five), 0,1,2 (these) or 3, (a single one)"
+            self.fail(f"{value!r}: {forms}", param, ctx)
         return f"[{text.strip(',')}]" if "," in text else text
 
 
 def debug(command: Callable) -> Callable:
     """`--debug`, which `main` looks for on the command line itself."""
-    return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(
-        command
-    )
+    option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+    return option(command)
 
 
 def as_json(output: str) -> Callable:
@@ -68,13 +64,13 @@ edits = click.option(
     help="Change a value, e.g. client.lr=0.05; repeatable.",
 )
 seeds = click.option(
-    "--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = this one."
+    "--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = only this one."
 )
 log_to = click.option(
     "--log-to",
     default="",
     metavar="NAMES",
-    help="Every row to tensorboard, wandb or mlflow as well; several: a,b.",
+    help="Also send every row to tensorboard, wandb or mlflow; several: a,b.",
 )
 data_roots = click.option(
     "--data-root",
@@ -83,120 +79,126 @@ data_roots = click.option(
     envvar="FEDSIM_DATA_ROOT",
     metavar="DIR",
     type=click.Path(file_okay=False),
-    help="Where a scenario may read data besides its own folder and this one; repeatable.",
+    help="Where a scenario may read data, besides its own folder and this one; repeatable.",
+)
+methods = click.option(
+    "--methods",
+    metavar="LIST",
+    help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned "
+    "[compare.methods].",
+)
+vary = click.option(
+    "--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable."
+)
+tune = click.option(
+    "--tune",
+    multiple=True,
+    metavar="PATH=V1,V2",
+    help="Settings that every method is tried with; repeatable.",
 )
 
 
 def scenario(command: Callable) -> Callable:
-    """SCENARIO and what changes or completes it: `understood` reads all of them."""
-    options = [click.argument("scenario", type=click.Path()), edits, seeds, plugins, data_roots]
+    """SCENARIO and the options that change or complete it; `read_scenario` takes all of them."""
+    argument = click.argument("scenario", type=click.Path())
+    return _with_options(command, [argument, edits, seeds, plugins, data_roots])
+
+
+def compared(command: Callable) -> Callable:
+    """`--methods`, `--vary` and `--tune`: what is compared."""
+    return _with_options(command, [methods, vary, tune])
+
+
+def _with_options(command: Callable, options: list[Callable]) -> Callable:
+    """Decorate a command with options, the first one on top."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
-_COMPARED = [
-    click.option(
-        "--methods",
-        metavar="LIST",
-        help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned [compare.methods].",
-    ),
-    click.option(
-        "--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable."
-    ),
-    click.option(
-        "--tune",
-        multiple=True,
-        metavar="PATH=V1,V2",
-        help="Settings that every method is tried with; repeatable.",
-    ),
-]
-
-
-def compared(command: Callable) -> Callable:
-    """`--methods`, `--vary` and `--tune`: what is compared."""
-    for option in reversed(_COMPARED):
-        command = option(command)
-    return command
-
-
-def understood(
-    arguments: dict[str, Any], whole: bool = False, compares: bool = False
+def read_scenario(
+    arguments: dict[str, Any], all_stages: bool = False, compares: bool = False
 ) -> "Scenario":
-    """The scenario that the shared options describe, which are taken out of the arguments of a command.
+    """Read the scenario that the shared options describe, and remove them from the arguments.
 
     Args:
-      arguments: of the command.
-      whole: whether a scenario that is refused is to be told with what the stages behind reading refuse.
-      compares: whether these include the cells of its comparison.
+      arguments: the arguments of a command.
+      all_stages: whether a scenario that is refused is also built, for further problems.
+      compares: whether these include the problems of the cells of its comparison.
 
     Raises:
-      ScenarioError: with every problem found.
-      OSError: when there is no such file; the message names files that may be meant.
+      ScenarioError: with all of its problems.
+      OSError: if there is no such file; the message names a file that may be meant.
     """
-    scenario, edits, seeds = (arguments.pop(name) for name in ("scenario", "edits", "seeds"))
-    plugins, data_roots = arguments.pop("plugins"), arguments.pop("data_roots")
-    path = Path(scenario)
-    if not path.is_file():
-        from fedsim.scenario.shipped import found
+    name = arguments.pop("scenario")
+    edits = arguments.pop("edits")
+    seeds = arguments.pop("seeds")
+    plugins = arguments.pop("plugins")
+    data_roots = arguments.pop("data_roots")
+    if seeds:
+        edits = (*edits, f"seeds={seeds}")
 
-        path = found(path)
-    if path.is_dir():
-        inside = path / "scenario.yaml"
-        kind = (
-            f"is a run directory; its scenario is {inside}"
-            if inside.is_file()
-            else "is a directory, not a scenario"
-        )
-        raise IsADirectoryError(errno.EISDIR, kind, scenario)
-    if not path.exists():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT) + _meant(path), scenario)
-    enabled(plugins)
+    path = _existing_file(name)
+    enable(plugins)
     from fedsim.scenario import read
 
-    edits = (*edits, *([f"seeds={seeds}"] if seeds else []))
     try:
         return read(path, edits, data_roots=data_roots)
     except ScenarioError as error:
-        if not whole or error.mended is None:
+        if not all_stages or error.mended is None:
             raise
         from fedsim.runs.refusals import Compared, completed
 
-        names = ("methods", "vary", "tune", "baseline", "score")
-        comparison = (
-            Compared(**{name: arguments.get(name) or None for name in names}) if compares else None
-        )
+        comparison = None
+        if compares:
+            keys = ("methods", "vary", "tune", "baseline", "score")
+            comparison = Compared(**{key: arguments.get(key) or None for key in keys})
         raise completed(error, arguments.get("device"), comparison) from None
 
 
-def enabled(plugins: tuple[str, ...]) -> None:
-    """Enable a user's own links."""
-    if plugins:
-        from fedsim.scenario import enable
+def _existing_file(name: str) -> Path:
+    """Return the file of a scenario, which may also be one that comes with fedsim."""
+    path = Path(name)
+    if not path.is_file():
+        from fedsim.scenario.shipped import scenario_file
 
-        for plugin in plugins:
-            enable(plugin)
+        path = scenario_file(path)
+    if path.is_dir():
+        inside = path / "scenario.yaml"
+        text = "is a directory, not a scenario"
+        if inside.is_file():
+            text = f"is a run directory; its scenario is {inside}"
+        raise IsADirectoryError(errno.EISDIR, text, name)
+    if not path.exists():
+        text = os.strerror(errno.ENOENT) + _remedy_of_missing(path)
+        raise FileNotFoundError(errno.ENOENT, text, name)
+    return path
 
 
-def _meant(path: Path) -> str:
-    """The scenario nearby whose name is like the one that was given."""
+def _remedy_of_missing(path: Path) -> str:
+    """Return the scenario nearby that has a similar name, else how to write one."""
     from fedsim.scenario.shipped import shipped
 
-    local = {
-        file.stem: file
-        for folder in (path.parent, Path("scenarios"))
-        for file in sorted(folder.glob("*.yaml"))
-    }
-    known = {**{name: name for name in shipped()}, **local}
+    known: dict[str, Path | str] = {name: name for name in shipped()}
+    for folder in (path.parent, Path("scenarios")):
+        for file in sorted(folder.glob("*.yaml")):
+            known[file.stem] = file
     near = difflib.get_close_matches(path.stem, known, n=1)
-    return (
-        f"; did you mean {known[near[0]]}?"
-        if near
-        else "; fedsim new NAME writes one to start from"
-    )
+    if near:
+        return f"; did you mean {known[near[0]]}?"
+    return "; fedsim new NAME writes one to start from"
+
+
+def enable(plugins: tuple[str, ...]) -> None:
+    """Enable a user's own links."""
+    if plugins:
+        from fedsim.scenario import enable as enable_plugin
+
+        for plugin in plugins:
+            enable_plugin(plugin)
 
 
 def show_page(path: Path) -> None:
-    """Show a page in the user's browser; where there is none, say where it is."""
+    """Show a page in the user's browser; if there is none, print its path."""
     if not path.is_file() or click.launch(str(path)) != 0:
         click.echo(f"{path}: open it in a browser", err=True)

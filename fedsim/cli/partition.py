@@ -23,7 +23,8 @@ from fedsim.cli import options
     "--split",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also write who holds which sample: sample,client as CSV, or {client: [samples]} where FILE ends in .json.",
+    help="Also write which client holds which sample: sample,client as CSV, "
+    "or {client: [samples]} where FILE ends in .json.",
 )
 @click.option(
     "--by",
@@ -35,7 +36,7 @@ from fedsim.cli import options
 def partition_command(
     out: Path | None, split: Path | None, by: str | None, as_json: bool, **arguments: Any
 ) -> None:
-    """Show who holds what: a table and a picture, in the terminal and as files; trains nothing.
+    """Show which client holds what, as a table, a picture and files; trains nothing.
 
     \b
     Examples:
@@ -44,33 +45,37 @@ def partition_command(
       fedsim partition scenarios/pathological.yaml --json
       fedsim partition scenarios/dirichlet.yaml --split split.csv
 
-    A split is read by partition: {kind: file, path: split.csv}; of several seeds it is the first one's. --by label draws
-    the labels where a column would be drawn.
+    A split is read by partition: {kind: file, path: split.csv}; if there are several seeds, it is
+    that of the first one. --by label draws the labels where a column would be drawn.
     """
-    checked = options.understood(arguments)
+    scenario = options.read_scenario(arguments)
     from fedsim.report.partition_text import text
     from fedsim.runs.partition import write_partition
 
-    folder = out or Path("reports") / f"{checked.spec.name}-partition"
-    partitions, notes = write_partition(checked, folder, split, by)
+    folder = out or Path("reports") / f"{scenario.spec.name}-partition"
+    partitions, notes = write_partition(scenario, folder, split, by)
     if as_json:
-        click.echo(
-            json.dumps({str(seed): partition.plain() for seed, partition in partitions.items()})
-        )
+        tables = {str(seed): partition.plain() for seed, partition in partitions.items()}
+        click.echo(json.dumps(tables))
         return
+
     seed, partition = next(iter(partitions.items()))
     if len(partitions) > 1:
         print(f"seed {seed} (partition.csv has all {len(partitions)})\n")
-    print(text(partition, *fitting(sys.stdout)))
+    width, only_ascii = width_and_ascii(sys.stdout)
+    print(text(partition, width, only_ascii))
     for note in notes:
         print(f"note: {note}")
     print(f"{folder}/  partition.png  partition.svg  partition.csv")
     if split is not None:
-        print(f"{split}  seed {seed}: who holds which sample")
+        print(f"{split}  seed {seed}: which client holds which sample")
 
 
-def fitting(stream: TextIO) -> tuple[int, bool]:
-    """Columns that a stream's terminal has (80 where there is none), and whether it takes nothing but ASCII."""
+def width_and_ascii(stream: TextIO) -> tuple[int, bool]:
+    """Return the columns of a stream's terminal, and whether the stream takes only ASCII.
+
+    Without a terminal there are 80 columns.
+    """
     from fedsim.report.partition_text import BLOCKS
 
     width = shutil.get_terminal_size().columns

@@ -1,4 +1,4 @@
-"""How far a run or a comparison has come, on stderr: a bar on a terminal, elsewhere a line now and then."""
+"""The progress of a run or a comparison, on stderr: a bar on a terminal, elsewhere a few lines."""
 
 import contextlib
 import time
@@ -12,230 +12,253 @@ from rich.table import Column
 from rich.text import Text
 
 from fedsim.assemble import Experiment
-from fedsim.cli.remaining import Point, Remaining, in_words, on_a_clock
+from fedsim.cli.time_left import Point, TimeLeft, in_words, on_a_clock
 from fedsim.engine.run import Row, Run
 from fedsim.runs.execute import Configuration, Ended
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
 
+# Columns of rounds.csv that are shown -> their names in words.
 SHOWN = {
     "test_accuracy": "accuracy",
     "test_r2": "R²",
     "test_loss": "test loss",
     "train_loss": "train loss",
-}  # beside the bar
-QUIET = 30.0  # seconds between two lines where there is no terminal
-NARROW = 12  # characters of the bar, where a terminal has no more than WIDTH
+}
+SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal
+
+# Characters of the bar, on a terminal of at most WIDTH columns and on a wider one.
 WIDTH = 100
+NARROW_BAR = 12
+WIDE_BAR = 40
 
-
-Show = Callable[
-    [int, int, str, float | None], None
-]  # rounds done, rounds in all, words, seconds left as far as known
+# Takes the rounds that are done, all rounds, words, and the seconds left if they are known.
+Show = Callable[[int, int, str, float | None], None]
 
 
 class Count:
-    """The `watch` of `fedsim.run` and `fedsim.compare`: rounds of all runs, how long they will still take, and where they
-    are in words.
+    """The `watch` of `fedsim.run` and `fedsim.compare`: how far their runs are.
 
-    It only counts rows that are there anyway, and never makes the device wait.
+    It counts the rounds of all runs, estimates how long they will still take, and describes in
+    words where they are. It only reads rows that are written anyway, and the device never waits.
 
     Args:
-      scenario: whose rounds are counted.
-      show: called with what is to be shown after every change.
-      clock: seconds.
+      scenario: the scenario whose rounds are counted.
+      show: called with what to show, after every change.
+      clock: returns seconds.
     """
 
     def __init__(self, scenario: Scenario, show: Show, clock: Callable[[], float] = time.monotonic):
-        self.spec, self.show, self.clock = scenario.spec, show, clock
-        self.rounds, self.over = max(self.spec.rounds, 1), 0
-        self.runs, self.at = (
-            len(self.spec.seeds),
-            dict[tuple[int, int], int](),
-        )  # rounds of the runs that go on
-        self.cells: Mapping[str, Configuration] = {}  # of a comparison: by label
-        self.going: dict[tuple[int, int], str] = {}  # labels of the runs that go on
+        self.spec = scenario.spec
+        self.show = show
+        self.clock = clock
+
+        self.rounds = max(self.spec.rounds, 1)  # of one run
+        self.runs = len(self.spec.seeds)
+        self.runs_done = 0
+
+        # Of the runs in progress: their rounds, and the labels of their configurations.
+        self.rounds_done: dict[tuple[int, int], int] = {}
+        self.labels: dict[tuple[int, int], str] = {}
+
+        # Of a comparison: its configurations by label, and the label of what comes next.
+        self.cells: Mapping[str, Configuration] = {}
         self.label = ""
-        self.elsewhere = False  # whether the runs are played by others, and only read here
+        self.elsewhere = False  # whether other processes do the runs
+
         alone = Configuration(number=1, runs=self.runs, rounds=self.spec.rounds, program=None)
-        self.remaining = Remaining({"": alone}, clock=clock)
+        self.time_left = TimeLeft({"": alone}, clock=clock)
 
     def begin(self, cells: Mapping[str, Configuration], processes: int) -> None:
-        """It is a comparison of these configurations, played by so many processes."""
+        """A comparison of these configurations begins, on so many processes."""
         self.cells = cells
         self.runs = sum(cell.runs for cell in cells.values())
-        self.remaining = Remaining(cells, max(processes, 1), self.clock)
-        self._told("compiling")
+        self.time_left = TimeLeft(cells, max(processes, 1), self.clock)
+        self._show("compiling")
 
     def enters(self, who: Mapping[str, Any]) -> None:
         """What comes next is of this configuration."""
         self.label = label_of(who)
 
     def goes_on(self, experiment: Experiment, seed: int, run: Run) -> None:
-        """A run begins, goes on from its last commit, or has ended before."""
+        """A run starts, resumes from its last commit, or has ended before."""
         if self.elsewhere or run.round < 0:
             return
         key = (id(experiment), seed)
-        wall, compiling = run.before
-        self.remaining.starts(
-            self._configuration(), key, Point(run.round, wall - compiling, compiling)
-        )
+        wall_seconds, compile_seconds = run.before
+        point = Point(run.round, wall_seconds - compile_seconds, compile_seconds)
+        self.time_left.starts(self._configuration(), key, point)
         if run.status == "running":
-            self.at[key], self.going[key] = run.round, self.label
+            self.rounds_done[key] = run.round
+            self.labels[key] = self.label
         else:
-            self.remaining.finished(self._configuration(), key)
-            self.over += 1
+            self.time_left.finished(self._configuration(), key)
+            self.runs_done += 1
 
     def ended(self, runs: Sequence[Ended]) -> None:
-        """These runs are over, and were played elsewhere."""
+        """These runs have ended, in other processes."""
         self.elsewhere = True
-        self.over += len(runs)
+        self.runs_done += len(runs)
         for run in runs:
-            self.remaining.ended(run)
-        self._told(f"{self.over} of {self.runs} runs ended")
+            self.time_left.ended(run)
+        self._show(f"{self.runs_done} of {self.runs} runs ended")
 
     def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
-        values, timing, run = row.values, row.timing, (id(experiment), seed)
-        working = timing["wall_seconds"] - timing["compile_seconds"]
-        point = Point(values["round"], working, timing["compile_seconds"])
-        self.remaining.row(self._configuration(), run, point, last=row.status != "running")
-        self.at[run], self.going[run] = values["round"], self.label
-        self._told(self._words(row) if values["round"] else f"{self._where()}compiling")
-        if row.status != "running":
-            self.over += 1
-            del self.at[run], self.going[run]
+        """A run has written a row."""
+        key = (id(experiment), seed)
+        round = row.values["round"]
+        is_last = row.status != "running"
+        compile_seconds = row.timing["compile_seconds"]
+        point = Point(round, row.timing["wall_seconds"] - compile_seconds, compile_seconds)
+        self.time_left.row(self._configuration(), key, point, last=is_last)
+
+        self.rounds_done[key] = round
+        self.labels[key] = self.label
+        self._show(self._words(row) if round else f"{self._where()}compiling")
+        if is_last:
+            self.runs_done += 1
+            del self.rounds_done[key]
+            del self.labels[key]
 
     def _configuration(self) -> str:
-        """The label of what comes next; a single run has none."""
+        """Return the label of what comes next; a run that is not compared has none."""
         return self.label if self.cells else ""
 
-    def _told(self, words: str) -> None:
-        done = self.rounds * self.over + sum(self.at.values())
-        self.show(done, self.rounds * self.runs, words, self.remaining.seconds())
+    def _show(self, words: str) -> None:
+        done = self.rounds * self.runs_done + sum(self.rounds_done.values())
+        self.show(done, self.rounds * self.runs, words, self.time_left.seconds())
 
     def _words(self, row: Row) -> str:
-        """What matters most first: a narrow terminal cuts the end."""
-        values, timing = row.values, row.timing
-        working = max(timing["wall_seconds"] - timing["compile_seconds"], 1e-9)
-        parts = [
-            f"{words} {values[name]:.4f}"
-            for name, words in SHOWN.items()
-            if values.get(name) is not None
-        ]
-        parts += [f"{values['round'] / working:.1f} rounds/s"]
+        """Describe a row, most important things first: a narrow terminal cuts the end."""
+        parts: list[str] = []
+        for name, words in SHOWN.items():
+            value = row.values.get(name)
+            if value is not None:
+                parts.append(f"{words} {value:.4f}")
+        working = max(row.timing["wall_seconds"] - row.timing["compile_seconds"], 1e-9)
+        parts.append(f"{row.values['round'] / working:.1f} rounds/s")
         return self._where() + "  ".join(parts)
 
     def _where(self) -> str:
-        """Configuration and round of a comparison, or runs of several seeds."""
-        least = min(self.at.values(), default=0)
+        """Return which configurations of a comparison, or which of several seeds, are running."""
+        round = f"round {min(self.rounds_done.values(), default=0)}/{self.spec.rounds}"
         if self.cells:
-            going = sorted(
-                {
-                    (self.cells[label].number, label)
-                    for label in self.going.values()
-                    if label in self.cells
-                }
-            )
-            label = going[0][1] if going else self.label
-            beside = f" and {len(going) - 1} more" if len(going) > 1 else ""
-            numbers = _numbered([number for number, _ in going], len(self.cells))
-            return f"{numbers} {label}{beside}: round {least}/{self.spec.rounds}  "
-        if self.runs > 1:
-            going = len(self.at)
-            numbers = (
-                f"run {self.over + 1}"
-                if going == 1
-                else f"runs {self.over + 1} to {self.over + going}"
-            )
-            return f"{numbers} of {self.runs}: round {least}/{self.spec.rounds}  "
-        return ""
+            return f"{self._running_cells()}: {round}  "
+        if self.runs <= 1:
+            return ""
+        first = self.runs_done + 1
+        last = self.runs_done + len(self.rounds_done)
+        numbers = f"run {first}" if first == last else f"runs {first} to {last}"
+        return f"{numbers} of {self.runs}: {round}  "
+
+    def _running_cells(self) -> str:
+        labels = {label for label in self.labels.values() if label in self.cells}
+        running = sorted((self.cells[label].number, label) for label in labels)
+        text = _numbered([number for number, _ in running], len(self.cells))
+        if not running:
+            return f"{text} {self.label}"
+        text = f"{text} {running[0][1]}"
+        return f"{text} and {len(running) - 1} more" if len(running) > 1 else text
 
 
-def _numbered(numbers: list[int], of: int) -> str:
-    """The configurations that are under way.
+def _numbered(numbers: list[int], total: int) -> str:
+    """Return the numbers of the configurations that are running.
 
     >>> _numbered([3], 12), _numbered([3, 6], 12), _numbered([3, 4, 6, 9], 12)
     ('[3/12]', '[3+6/12]', '[3..9/12]')
     """
-    listed = "+".join(map(str, numbers)) if len(numbers) < 4 else f"{numbers[0]}..{numbers[-1]}"
-    return f"[{listed or 0}/{of}]"
+    if not numbers:
+        return f"[0/{total}]"
+    if len(numbers) < 4:
+        return f"[{'+'.join(map(str, numbers))}/{total}]"
+    return f"[{numbers[0]}..{numbers[-1]}/{total}]"
 
 
 @contextlib.contextmanager
 def progress(scenario: Scenario, quiet: bool) -> Iterator[Count | None]:
-    """A bar on stderr where that is a terminal, a line every half minute where it is none, nothing where nobody asked."""
+    """Show the progress of a run or a comparison on stderr.
+
+    Yields:
+      What the run reports to; None if nothing is shown.
+    """
+    name = scenario.spec.name
     console = Console(stderr=True)
     if quiet:
         yield None
     elif console.is_terminal:
-        with bar(
-            console, scenario.spec.name, scenario.spec.rounds * len(scenario.spec.seeds)
-        ) as show:
+        with bar(console, name, scenario.spec.rounds * len(scenario.spec.seeds)) as show:
             yield Count(scenario, show)
     else:
-        lines = Lines(scenario.spec.name, lambda line: click.echo(line, err=True))
+        lines = Lines(name, lambda line: click.echo(line, err=True))
         yield Count(scenario, lines)
         lines.close()
 
 
-class TimeLeft(ProgressColumn):
-    """The time left as it was last estimated, counted down since."""
+class TimeLeftColumn(ProgressColumn):
+    """The time left as it was last estimated, less the time since."""
 
     def render(self, task: Task) -> Text:
-        """Of the one task that there is; `estimated` holds the seconds left, and when that was known."""
-        left, known = task.fields["estimated"]
-        passed = time.monotonic() - known
-        return Text(
-            on_a_clock(None if left is None else max(left - passed, 0.0)),
-            style="progress.remaining",
-        )
+        """Render the field `estimate` of a task: the seconds left, and when that was known."""
+        left, known_at = task.fields["estimate"]
+        if left is not None:
+            left = max(left - (time.monotonic() - known_at), 0.0)
+        return Text(on_a_clock(left), style="progress.remaining")
 
 
 @contextlib.contextmanager
 def bar(console: Console, name: str, total: int) -> Iterator[Show]:
-    """Bar, count and time left, whole whatever the width; the words behind them are cut."""
-    wide = console.width > WIDTH
-    rest = TextColumn(
+    """Show a bar, a count and the time left, uncut at any width, and words that may be cut."""
+    words_column = TextColumn(
         "{task.description}",
         table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
         markup=False,
     )
-    parts = (BarColumn(40 if wide else NARROW), MofNCompleteColumn(), TimeLeft(), rest)
-    with Progress(*parts, console=console, transient=True, expand=True) as shown:
-        task = shown.add_task(f"{name}: compiling", total=total, estimated=(None, 0.0))
+    columns = (
+        BarColumn(WIDE_BAR if console.width > WIDTH else NARROW_BAR),
+        MofNCompleteColumn(),
+        TimeLeftColumn(),
+        words_column,
+    )
+    with Progress(*columns, console=console, transient=True, expand=True) as view:
+        task = view.add_task(f"{name}: compiling", total=total, estimate=(None, 0.0))
 
         def show(done: int, total: int, words: str, left: float | None) -> None:
-            estimated = (left, time.monotonic())
-            shown.update(task, completed=done, total=total, description=words, estimated=estimated)
+            estimate = (left, time.monotonic())
+            view.update(task, completed=done, total=total, description=words, estimate=estimate)
 
         yield show
 
 
 class Lines:
-    """Progress as lines, at most one every QUIET seconds; a run that is over sooner prints none.
+    """Progress as lines, not too many; a run that ends soon prints none.
 
     Args:
-      name: of the scenario.
+      name: the scenario's name.
       say: prints a line.
-      clock: seconds.
+      clock: returns seconds.
     """
 
     def __init__(
         self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ):
-        self.name, self.say, self.clock = name, say, clock
-        self.began = self.last = clock()
-        self.shown, self.newest = False, ""
+        self.name = name
+        self.say = say
+        self.clock = clock
+        self.started = clock()
+        self.last_printed = self.started
+        self.any_printed = False
+        self.newest = ""
 
     def __call__(self, done: int, total: int, words: str, left: float | None) -> None:
-        time = self.clock()
         about = f", about {in_words(left)} left" if left and done < total else ""
         self.newest = f"fedsim: {self.name}: {done}/{total} rounds{about}  {words}"
-        if time - self.last >= QUIET:
-            self.last, self.shown = time, True
+        now = self.clock()
+        if now - self.last_printed >= SECONDS_BETWEEN_LINES:
+            self.last_printed = now
+            self.any_printed = True
             self.say(self.newest)
 
     def close(self) -> None:
-        """It is over: the last line, where there were others."""
-        if self.shown:
-            self.say(f"{self.newest}; {in_words(self.clock() - self.began)} in all")
+        """Print the last line, if there were others."""
+        if self.any_printed:
+            self.say(f"{self.newest}; {in_words(self.clock() - self.started)} in all")

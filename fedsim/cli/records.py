@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,11 @@ from fedsim.errors import printable
 
 if TYPE_CHECKING:
     from fedsim.runs.diff import Difference
+    from fedsim.runs.verify import Check
     from fedsim.study.row_differences import Field, RowDifferences
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-SHOWN = 20  # differing fields of a group, columns of a row
+MAX_FIELDS = 20  # of a group or a row that are shown
 
 
 @click.command("verify")
@@ -30,51 +31,46 @@ SHOWN = 20  # differing fields of a group, columns of a row
 @options.as_json("the checks")
 @options.debug
 def verify_command(
-    directory: Path,
-    whole: bool,
-    device: str | None,
-    plugins: tuple[str, ...],
-    data_roots: tuple[str, ...],
-    as_json: bool,
+    directory: Path, plugins: tuple[str, ...], as_json: bool, **arguments: Any
 ) -> None:
-    """Confirm a run that has ended: its files, and rounds replayed from its own record, bit by bit.
+    """Check a run that has ended: its files, and rounds replayed from its record, bit by bit.
 
-    Exit code 7 when something is wrong; 2 when nothing is, and something could not be checked here: a plug-in or a data
-    file that was not given, samples of a Python program, another machine or version.
+    Exit code 7 if something is wrong; 2 if nothing is, and something could not be checked here: a
+    plug-in or a data file that was not given, samples of a Python program, another machine or
+    version.
 
     \b
     Examples:
       fedsim verify reports/iid
       fedsim verify reports/mine --plugin mine.py --whole
     """
-    options.enabled(plugins)
-    from fedsim.runs.verify import Check, verify
+    options.enable(plugins)
+    from fedsim.runs.verify import verify
 
-    def say(check: Check) -> None:
-        mark = "ok " if check.ok else "NOT" if check.possible else "-- "
-        click.echo(
-            printable(
-                f"{mark}  {check.name}: {'' if check.possible else 'not checked: '}{check.detail}"
-            )
-        )
-
-    result = verify(
-        directory, device=device, whole=whole, say=None if as_json else say, data_roots=data_roots
-    )
+    result = verify(directory, say=None if as_json else _print_check, **arguments)
     if as_json:
         click.echo(json.dumps(result.plain()))
     else:
-        unmade = "; ".join(check.detail for check in result.checks if not check.possible)
-        verdict = (
-            "is NOT what its record says" if result.wrong else f"cannot be checked here: {unmade}"
-        )
-        click.echo(
-            printable(
-                f"{directory} {'is equal to what its record says' if result.equal else verdict}"
-            )
-        )
+        if result.equal:
+            verdict = "is equal to what its record says"
+        elif result.wrong:
+            verdict = "is NOT what its record says"
+        else:
+            reasons = [check.detail for check in result.checks if not check.possible]
+            verdict = f"cannot be checked here: {'; '.join(reasons)}"
+        click.echo(printable(f"{directory} {verdict}"))
     if not result.equal:
         sys.exit(7 if result.wrong else 2)
+
+
+def _print_check(check: "Check") -> None:
+    if not check.possible:
+        line = f"--   {check.name}: not checked: {check.detail}"
+    elif check.ok:
+        line = f"ok   {check.name}: {check.detail}"
+    else:
+        line = f"NOT  {check.name}: {check.detail}"
+    click.echo(printable(line))
 
 
 @click.command("diff")
@@ -83,7 +79,9 @@ def verify_command(
 @options.as_json("the differences")
 @options.debug
 def diff_command(one: Path, other: Path, as_json: bool) -> None:
-    """Say which part of two runs differs: scenario, data, numerics, environment, rows, models (exit code 0 either way).
+    """Show where two runs differ: scenario, data, numerics, environment, rows, models.
+
+    The exit code is 0 whether they differ or not.
 
     \b
     Examples:
@@ -93,45 +91,66 @@ def diff_command(one: Path, other: Path, as_json: bool) -> None:
     from fedsim.runs.diff import diff
 
     difference = diff(one, other)
-    for line in [json.dumps(difference.plain())] if as_json else described(difference):
+    if as_json:
+        click.echo(json.dumps(difference.plain()))
+        return
+    for line in described(difference):
         click.echo(line)
 
 
 def described(difference: "Difference") -> Iterator[str]:
-    """The differences of two runs as lines to read: the parts that differ, then the names of those that do not."""
+    """Yield the differences of two runs as lines, then the names of what does not differ."""
     from fedsim.runs.diff import TABLES
 
     for name, fields in difference.groups.items():
-        yield from _listed(name, fields)
+        yield from _lines_of_fields(name, fields)
     for name, rows in difference.tables.items():
-        yield f"{name}.csv: {_counted(difference, rows)}"
-        yield from (f"  {field.name}: {field.a} | {field.b}" for field in rows.fields[:SHOWN])
-        for column in rows.columns:
-            if column.absolute is not None:
-                gap = f"{column.absolute:.3g}, relative {column.relative:.3g}"
-                yield f"  {column.name}: differs in {column.rows} row{'s'[: column.rows > 1]}, by at most {gap}"
+        yield from _lines_of_table(difference, name, rows)
     for model in difference.models:
-        gap = "" if model.absolute is None else f", by at most {model.absolute:.3g}"
-        yield f"{model.name}: {model.what}{gap}"
-    yield from _listed("surroundings (which change no bit)", difference.surroundings)
-    tables = {f"{name}.csv": difference.tables.get(name) for name in TABLES}
-    parts = {**difference.groups, **tables, "models": difference.models}
-    same = [name for name, part in parts.items() if not part]
+        largest = "" if model.absolute is None else f", by at most {model.absolute:.3g}"
+        yield f"{model.name}: {model.what}{largest}"
+    yield from _lines_of_fields("surroundings (which change no bit)", difference.surroundings)
+
+    compared: dict[str, Any] = dict(difference.groups)
+    for name in TABLES:
+        compared[f"{name}.csv"] = difference.tables.get(name)
+    compared["models"] = difference.models
+    same = [name for name, differences in compared.items() if not differences]
     yield f"the same: {', '.join(same)}" if same else "nothing is the same"
 
 
-def _listed(name: str, fields: "list[Field]") -> Iterator[str]:
-    if fields:
-        yield name
-    yield from (f"  {field.name}: {field.a} | {field.b}" for field in fields[:SHOWN])
-    if len(fields) > SHOWN:
-        yield f"  ... {len(fields) - SHOWN} more"
+def _lines_of_fields(name: str, fields: "list[Field]") -> Iterator[str]:
+    if not fields:
+        return
+    yield name
+    for field in fields[:MAX_FIELDS]:
+        yield f"  {field.name}: {field.a} | {field.b}"
+    if len(fields) > MAX_FIELDS:
+        yield f"  ... {len(fields) - MAX_FIELDS} more"
 
 
-def _counted(difference: "Difference", rows: "RowDifferences") -> str:
-    if rows.a is None or rows.b is None:
-        return f"not in {difference.a if rows.a is None else difference.b}"
-    counts = ((rows.only_a, difference.a), (rows.only_b, difference.b))
-    single = [f"{n} only in {path}" for n, path in counts if n]
-    numbers = ", ".join([f"{rows.differing} of {rows.a - rows.only_a} rows differ", *single])
-    return f"{numbers}; first: {rows.first}" if rows.first else numbers
+def _lines_of_table(difference: "Difference", name: str, rows: "RowDifferences") -> Iterator[str]:
+    yield f"{name}.csv: {_counts(difference, rows)}"
+    for field in rows.fields[:MAX_FIELDS]:
+        yield f"  {field.name}: {field.a} | {field.b}"
+    for column in rows.columns:
+        if column.absolute is None:
+            continue
+        count = "1 row" if column.rows == 1 else f"{column.rows} rows"
+        largest = f"{column.absolute:.3g}, relative {column.relative:.3g}"
+        yield f"  {column.name}: differs in {count}, by at most {largest}"
+
+
+def _counts(difference: "Difference", rows: "RowDifferences") -> str:
+    """Return how many rows of a table differ, and which one is the first."""
+    if rows.a is None:
+        return f"not in {difference.a}"
+    if rows.b is None:
+        return f"not in {difference.b}"
+    counts = [f"{rows.differing} of {rows.a - rows.only_a} rows differ"]
+    if rows.only_a:
+        counts.append(f"{rows.only_a} only in {difference.a}")
+    if rows.only_b:
+        counts.append(f"{rows.only_b} only in {difference.b}")
+    text = ", ".join(counts)
+    return f"{text}; first: {rows.first}" if rows.first else text

@@ -1,4 +1,4 @@
-"""Commands that show finished runs elsewhere: `report` and `export`."""
+"""Commands that show runs elsewhere: `report` and `export`."""
 
 import json
 import sys
@@ -19,10 +19,10 @@ FORMATS = ("csv", "parquet", "latex", "markdown", "json")
     "-o",
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write one page of them all, and nothing else.",
+    help="Write one page of all of them, and nothing else.",
 )
 @click.option(
-    "--follow", is_flag=True, help="Write the page anew every few seconds, until the run ends."
+    "--follow", is_flag=True, help="Rewrite the page every few seconds until the run ends."
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @options.as_json("the names of the files")
@@ -32,8 +32,8 @@ def report_command(
 ) -> None:
     """Make page, pictures and paper tables of runs again, from their files alone.
 
-    Of a run that was interrupted or killed they are made from all that it has committed, and marked as unfinished. Of one
-    that is under way there is the page alone, live.html, which --follow keeps up to date.
+    A run that was interrupted or killed is shown as far as it was committed, and marked as
+    unfinished. A run in progress gets only the page, live.html, which --follow keeps up to date.
 
     \b
     Examples:
@@ -44,14 +44,13 @@ def report_command(
     """
     from fedsim.report.derived import PAGE
 
-    pages = {path: path / PAGE for path in directories}
-    if follow and _followed(directories, out, open_page):
-        written = (
-            {str(path): [PAGE] for path in directories}
-            if out is None
-            else {str(out.parent): [out.name]}
-        )
-        open_page = False
+    is_shown = False
+    page = out or directories[-1] / PAGE
+    if follow and _follow(directories, out, open_page):
+        is_shown = True
+        written = {str(path): [PAGE] for path in directories}
+        if out is not None:
+            written = {str(out.parent): [out.name]}
     elif out is not None:
         from fedsim.disk import files
         from fedsim.runs.derive import page_of_runs
@@ -59,37 +58,44 @@ def report_command(
         files.write_named(out, page_of_runs(directories))
         written = {str(out.parent): [out.name]}
     else:
-        written = {str(path): _rebuilt(path, pages) for path in directories}
-    if open_page:
-        options.show_page(out or pages[directories[-1]])
+        written = {}
+        for path in directories:
+            names, page = _rebuild(path)
+            written[str(path)] = names
+
+    if open_page and not is_shown:
+        options.show_page(page)
     if as_json:
         click.echo(json.dumps(written))
     else:
-        for path, names in written.items():
-            click.echo(f"{path}/  {'  '.join(names)}")
+        for folder, names in written.items():
+            click.echo(f"{folder}/  {'  '.join(names)}")
 
 
-def _rebuilt(path: Path, pages: dict[Path, Path]) -> list[str]:
-    """Names of the files that were made; of a run that is under way there is a page alone."""
+def _rebuild(path: Path) -> tuple[list[str], Path]:
+    """Make the files of a run again; of a run in progress only the page.
+
+    Returns:
+      The names of the files, and the page.
+    """
     from fedsim.errors import LockedError
+    from fedsim.report.derived import PAGE
     from fedsim.runs.derive import rebuild
 
     try:
-        return rebuild(path)
+        return rebuild(path), path / PAGE
     except LockedError as error:
         from fedsim.runs.live import show
 
-        pages[path] = show(path)
-        held = str(error).partition(";")[0]
-        click.echo(
-            f"fedsim: {held}; {pages[path].name} is what it has committed, --follow keeps it fresh",
-            err=True,
-        )
-        return [pages[path].name]
+        page = show(path)
+        reason = str(error).partition(";")[0]
+        text = f"{page.name} shows what it has committed, --follow keeps it up to date"
+        click.echo(f"fedsim: {reason}; {text}", err=True)
+        return [page.name], page
 
 
-def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) -> bool:
-    """Keep a page up to date as long as its runs go on -> whether any did."""
+def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) -> bool:
+    """Keep a page up to date while its runs are in progress; return whether any was."""
     from fedsim.runs.live import follow
 
     if len(directories) > 1 and out is None:
@@ -97,18 +103,16 @@ def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) 
     interrupts: Interrupts = click.get_current_context().obj
 
     def say(page: Path) -> None:
-        click.echo(
-            f"{page}: written anew every few seconds until the run ends; Ctrl-C stops looking",
-            err=True,
-        )
+        text = "rewritten every few seconds until the run ends; Ctrl-C stops this"
+        click.echo(f"{page}: {text}", err=True)
         if open_page:
             options.show_page(page)
 
     with interrupts.heeded():
-        looked = follow(directories, out, interrupts.asked, say)
+        was_in_progress = follow(directories, out, interrupts.asked, say)
     if interrupts.asked():
         sys.exit(interrupts.code)
-    return looked
+    return was_in_progress
 
 
 @click.command("export")
@@ -119,7 +123,7 @@ def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) 
     type=click.Choice(FORMATS),
     default="csv",
     show_default=True,
-    help="Of the table.",
+    help="Format of the table.",
 )
 @click.option(
     "--table",
@@ -137,19 +141,19 @@ def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) 
     type=click.Choice(["sd", "interval"]),
     default="sd",
     show_default=True,
-    help="Behind a paper's means.",
+    help="What follows a paper's means.",
 )
 @click.option(
     "--excel-safe/--raw",
     "guard",
     default=None,
-    help="Whether ' stands before text that a spreadsheet would compute.  [default: in csv only]",
+    help="Whether to put ' before text that a spreadsheet would compute.  [default: in csv only]",
 )
 @options.debug
 def export_command(
     directory: Path, form: str, table: str | None, out: Path | None, spread: str, guard: bool | None
 ) -> None:
-    """Give a table of a run to other programs: CSV, Parquet, LaTeX with booktabs, Markdown, or JSON.
+    """Export a table of a run: CSV, Parquet, LaTeX with booktabs, Markdown, or JSON.
 
     \b
     Examples:
@@ -165,6 +169,6 @@ def export_command(
         files.write_named(out, content)
         click.echo(f"{out} written")
     elif form == "parquet":
-        raise click.UsageError("parquet is no text; give --out FILE", click.get_current_context())
+        raise click.UsageError("parquet is not text; give --out FILE", click.get_current_context())
     else:
         click.echo(content.decode(), nl=False)

@@ -17,18 +17,20 @@ from fedsim.cli.interrupts import Interrupts
     "-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>]."
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on with the run in that directory, from its last commit."
+    "--resume", is_flag=True, help="Resume the run in that directory from its last commit."
 )
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
 @options.device
 @click.option(
     "--coordinator",
     metavar="HOST:PORT|auto",
-    help="One of several processes; auto: ask the scheduler.",
+    help="Be one of several processes; auto: ask the scheduler.",
 )
 @click.option("--processes", type=click.IntRange(1), help="How many processes there are.")
 @click.option(
-    "--process", type=click.IntRange(0), help="Number of this one, from 0; the first one writes."
+    "--process",
+    type=click.IntRange(0),
+    help="The number of this process, from 0; the first one writes.",
 )
 @options.log_to
 @click.option(
@@ -39,14 +41,7 @@ from fedsim.cli.interrupts import Interrupts
 @options.as_json("the summary")
 @options.debug
 def run_command(
-    out: Path | None,
-    coordinator: str | None,
-    processes: int | None,
-    process: int | None,
-    open_page: bool,
-    quiet: bool,
-    as_json: bool,
-    **arguments: Any,
+    out: Path | None, open_page: bool, quiet: bool, as_json: bool, **arguments: Any
 ) -> None:
     """Run a scenario and write its run directory: tables, pictures, models.
 
@@ -58,50 +53,53 @@ def run_command(
     """
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:
-        raise click.UsageError(
-            "--resume goes on with a run and --force replaces it; give one of them"
-        )
-    if coordinator is not None:
-        from fedsim.engine.processes import join
-
-        join(
-            coordinator,
-            processes,
-            process,
-            f"another process of this run is gone; {interrupts.farewell}",
-        )
-    checked = options.understood(arguments, whole=True)
+        raise click.UsageError("--resume continues a run and --force replaces it; give one of them")
+    _join_processes(arguments, interrupts)
+    scenario = options.read_scenario(arguments, all_stages=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
     from fedsim.engine.processes import first
     from fedsim.runs.run import run
 
-    folder = out or Path("reports") / checked.spec.name
-    quiet = quiet or not first()
-    with progress(checked, quiet or as_json) as watch, interrupts.heeded():
-        result = run(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
-    if as_json and first():
-        click.echo(
-            json.dumps(
-                {"status": result.status, "out": str(folder), "summary": result.records["summary"]}
-            )
-        )
+    folder = out or Path("reports") / scenario.spec.name
+    is_first = first()
+    quiet = quiet or not is_first
+    with progress(scenario, quiet or as_json) as watch, interrupts.heeded():
+        result = run(scenario, out=folder, watch=watch, ask=interrupts.asked, **arguments)
+
+    summary = result.records["summary"]
+    if as_json and is_first:
+        values = {"status": result.status, "out": str(folder), "summary": summary}
+        click.echo(json.dumps(values))
     elif not quiet:
         console.table(result, folder)
-    if open_page and first():
+    if open_page and is_first:
         options.show_page(folder / "report.html")
+
     for seed, note in result.notes.items():
         click.echo(f"fedsim: seed {seed}: {note}", err=True)
-    ends = {row["seed"]: _end(row) for row in result.records["summary"]}
+    rows = {row["seed"]: row for row in summary}
     for seed, reason in result.reasons.items():
-        end = ends[seed]
+        end = _end(rows[seed])
         click.echo(f"fedsim: seed {seed} {end}: {reason}; see {folder / 'rounds.csv'}", err=True)
     if result.reasons:
         sys.exit(5)
 
 
+def _join_processes(arguments: dict[str, Any], interrupts: Interrupts) -> None:
+    """Join the other processes of a run, if there are any; remove their options."""
+    coordinator = arguments.pop("coordinator")
+    processes = arguments.pop("processes")
+    process = arguments.pop("process")
+    if coordinator is not None:
+        from fedsim.engine.processes import join
+
+        lost = f"another process of this run is gone; {interrupts.farewell}"
+        join(coordinator, processes, process, lost)
+
+
 def _end(row: dict[str, Any]) -> str:
-    """How a run ended before it had a result, by its row of `summary.csv`."""
+    """Return how a run ended before it had a result, by its row of `summary.csv`."""
     if row.get("status") == "not_run":
         return "has not run"
     return "diverged" if row["diverged"] else "stopped"

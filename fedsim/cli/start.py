@@ -11,16 +11,15 @@ import click
 from fedsim.cli import options
 from fedsim.disk.files import write, write_named
 
-SCHEMA = (
-    "fedsim.schema.json"  # beside a new scenario, where its first line tells editors to look for it
-)
+# Its name next to a new scenario, whose first line tells editors to look for it.
+SCHEMA = "fedsim.schema.json"
 
 
 @click.command("new")
 @click.argument("name", type=click.Path(path_type=Path))
 @options.debug
 def new_command(name: Path) -> None:
-    """Write a commented scenario to start from: NAME.yaml, and beside it the schema by which editors complete it.
+    """Write a commented scenario to start from, NAME.yaml, and a schema for editors next to it.
 
     \b
     Examples:
@@ -29,21 +28,19 @@ def new_command(name: Path) -> None:
     """
     path = name if name.suffix in (".yaml", ".yml") else name.with_name(f"{name.name}.yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", path.stem):
-        raise click.UsageError(
-            f"{path.stem!r} is no name: letters, digits, '.', '_' and '-', at most 64"
-        )
+        allowed = "at most 64 letters, digits, '.', '_' or '-'"
+        raise click.UsageError(f"{path.stem!r} is not a name; use {allowed}")
     if path.exists():
-        raise FileExistsError(errno.EEXIST, "there is such a file; choose another name", str(path))
+        raise FileExistsError(errno.EEXIST, "already exists; choose another name", str(path))
+
     starter = files("fedsim.scenario").joinpath("starter.yaml").read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(starter.replace("STARTER", path.stem).replace("starter.yaml", str(path)))
-    write(
-        path.parent / SCHEMA, _schema()
-    )  # of an earlier fedsim perhaps; a link there is replaced, not followed
-    click.echo(
-        f"{path} and {path.parent / SCHEMA} written; next: fedsim check {path}, fedsim run {path}"
-    )
+    # There may be one of an earlier fedsim. A link there is replaced, not followed.
+    schema = path.parent / SCHEMA
+    write(schema, _schema())
+    click.echo(f"{path} and {schema} written; next: fedsim check {path}, fedsim run {path}")
 
 
 @click.command("schema")
@@ -56,7 +53,7 @@ def new_command(name: Path) -> None:
 @options.plugins
 @options.debug
 def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
-    """Print the JSON Schema of a scenario, by which editors complete, explain and check one while it is written.
+    """Print the JSON Schema of scenarios, with which editors complete, explain and check them.
 
     A scenario names it in its first line: # yaml-language-server: $schema=fedsim.schema.json
 
@@ -65,14 +62,13 @@ def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
       fedsim schema --out fedsim.schema.json
       fedsim schema --plugin mine.py
     """
-    options.enabled(plugins)
+    options.enable(plugins)
     if out is None:
         click.echo(_schema(), nl=False)
         return
     write_named(out, _schema())
-    click.echo(
-        f"{out} written; name it in a scenario's first line: # yaml-language-server: $schema={out}"
-    )
+    line = f"# yaml-language-server: $schema={out}"
+    click.echo(f"{out} written; name it in a scenario's first line: {line}")
 
 
 def _schema() -> str:

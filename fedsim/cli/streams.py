@@ -1,4 +1,4 @@
-"""Standard input, output and error as a command meets them: closed, into a pipe that nobody reads, onto a full disk."""
+"""Standard input, output and error: perhaps closed, a pipe that nobody reads, or a full disk."""
 
 import contextlib
 import io
@@ -7,9 +7,9 @@ import sys
 
 
 class Outlet(io.FileIO):
-    """A standard stream; once nobody reads it any more, or it takes nothing more, what follows goes nowhere.
+    """A standard stream that discards what follows once nobody reads it, or it is full.
 
-    A closed pipe is no error: the command goes on, does what it was asked for, and ends with the exit code of that.
+    A closed pipe is not an error: the command continues, and ends with the exit code of its work.
     """
 
     def write(self, data) -> int | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -25,19 +25,18 @@ class Outlet(io.FileIO):
             raise OSError(error.errno, error.strerror, name) from None
 
 
-def settle() -> None:
-    """Make the standard streams such that writing to them goes well or is an error of its own; for a whole process.
+def prepare() -> None:
+    """Make writing to the standard streams succeed, or fail with an error that names the stream.
 
-    Descriptors 0 to 2 that were closed lead nowhere: the next file that is opened would get their numbers, and what a
-    library prints would be written into it.
+    This is for a process as a whole. Descriptors 0 to 2 that are closed are opened on the null
+    device: else the next file would get their numbers, and a library's prints would go into it.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(
-                os.open(os.devnull, os.O_RDWR), True
-            )  # gets the lowest number that is free: this one
+            # A new descriptor gets the lowest free number, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
     if sys.stdout is sys.__stdout__:
@@ -47,17 +46,21 @@ def settle() -> None:
 
 
 def _outlet(stream, number: int) -> io.TextIOWrapper:
-    """A stream like the one that Python has made, where it has made one; a letter that its locale lacks is a `?`."""
-    at_once = number == 2 or (
-        stream is not None and (stream.line_buffering or stream.write_through)
-    )
-    encoding = "utf-8" if stream is None else stream.encoding
+    """Return an `Outlet` with the encoding and buffering of Python's own stream, if it has one.
+
+    A letter that the encoding lacks becomes a question mark.
+    """
+    encoding = "utf-8"
+    line_buffering = number == 2
+    if stream is not None:
+        encoding = stream.encoding
+        line_buffering = line_buffering or stream.line_buffering or stream.write_through
     raw = io.BufferedWriter(Outlet(number, "wb", closefd=False))
-    return io.TextIOWrapper(raw, encoding=encoding, errors="replace", line_buffering=at_once)
+    return io.TextIOWrapper(raw, encoding=encoding, errors="replace", line_buffering=line_buffering)
 
 
 def flush() -> None:
-    """Write out what is held back, as far as anybody takes it."""
+    """Write out what is buffered, as far as anybody takes it."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

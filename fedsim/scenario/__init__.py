@@ -1,4 +1,4 @@
-"""A scenario in words: read strictly, against a schema that is taken from the factories' signatures; nothing is built."""
+"""A scenario as text: read strictly, by a schema derived from factories; nothing is built."""
 
 from fedsim.scenario.catalogue import catalogue as catalogue
 from fedsim.scenario.load import read as read

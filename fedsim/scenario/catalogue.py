@@ -1,4 +1,4 @@
-"""What there is: every kind of every family, with its parameters' names and the first line of its docstring."""
+"""Every kind of every family, with its parameters' names and the first line of its docstring."""
 
 import inspect
 from collections.abc import Callable
@@ -11,45 +11,69 @@ from fedsim.scenario.fragments import fragment_of, links_of
 
 
 def catalogue(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
-    """Family (plural) -> kind -> `written`, `summary`, `parameters`, `aliases`; one family (either number) or all.
+    """Return family (plural) -> kind -> entry.
 
-    A method's entry also has `client`, `server`, `state` and `sends`: its halves, what they keep, and what it costs to send.
+    An entry has `written`, `summary`, `parameters` and `aliases`. The entry of a method also has
+    `client` and `server`, its links, `state`, what they store, and `sends`, what a client sends.
+
+    Args:
+      family: the family, singular or plural; None for all of them.
     """
-    return {
-        name + "s": {kind: _entry(name, kind, factory) for kind, factory in sorted(kinds.items())}
-        for name, kinds in FAMILIES.items()
-        if family is None or family in (name, name + "s")
-    }
+    entries: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, kinds in FAMILIES.items():
+        plural = f"{name}s"
+        if family is None or family in (name, plural):
+            entries[plural] = {kind: _entry(name, kind, kinds[kind]) for kind in sorted(kinds)}
+    return entries
+
+
+def aliases_of(kind: str) -> list[str]:
+    """Return the aliases of a kind, sorted."""
+    return sorted(alias for alias, name in ALIASES.items() if name == kind)
 
 
 def _entry(family: str, kind: str, factory: Callable) -> dict[str, Any]:
     names = list(inspect.signature(factory).parameters)
-    return {
+    entry: dict[str, Any] = {
         "written": f"{kind}({', '.join(names)})" if names else kind,
         "summary": docs_of(factory).summary,
         "parameters": names,
-        "aliases": sorted(alias for alias, name in ALIASES.items() if name == kind),
-        **(_halves(factory) if family == "method" else {}),
+        "aliases": aliases_of(kind),
     }
+    if family == "method":
+        entry |= _links_in_words(factory)
+    return entry
 
 
-def _halves(factory: Callable) -> dict[str, str]:
-    """What a method does where, what is kept for it, and what a client sends; nothing of one that has no defaults."""
+def _links_in_words(factory: Callable) -> dict[str, str]:
+    """Return a method's links, what they store, and what a client sends, in words.
+
+    A method that has a parameter without default has no entry: its links depend on it.
+    """
     parameters = inspect.signature(factory).parameters.values()
     if any(p.default is p.empty for p in parameters):
         return {}
+
     links = list(links_of(fragment_of(factory)))
-    parts = [
+    docs = [
         labelled_parts(docs_of(FAMILIES[family][link["kind"]]).body) for _, family, link in links
     ]
-    states = [part["State"] for part in parts if part.get("State", "none") != "none"]
-    state = "; ".join(states) or parts[0].get("State", "")
-    client = next((link["kind"] for section, _, link in links if section == "client"), "")
-    line = [link for section, _, link in links if section == "server"]
-    server = " → ".join(
-        f"{link['kind']}({link['weights']})" if "weights" in link else link["kind"] for link in line
-    )
-    sends = parts[0].get("Sends", "") + ", and its loss" * any(
-        "loss" in part.get("Needs", "") for part in parts
-    )
-    return {"client": client, "server": server, "state": state, "sends": sends}
+    first_docs = docs[0]
+    states = [parts["State"] for parts in docs if parts.get("State", "none") != "none"]
+    sends = first_docs.get("Sends", "")
+    if any("loss" in parts.get("Needs", "") for parts in docs):
+        sends += ", and its loss"
+
+    client_kinds = [link["kind"] for section, _, link in links if section == "client"]
+    server_links = [_in_words(link) for section, _, link in links if section == "server"]
+    return {
+        "client": client_kinds[0] if client_kinds else "",
+        "server": " → ".join(server_links),
+        "state": "; ".join(states) or first_docs.get("State", ""),
+        "sends": sends,
+    }
+
+
+def _in_words(link: dict[str, Any]) -> str:
+    """Return `mean(uniform)`, or the kind alone."""
+    return f"{link['kind']}({link['weights']})" if "weights" in link else link["kind"]

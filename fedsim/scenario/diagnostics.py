@@ -1,4 +1,7 @@
-"""Pydantic's errors in our words, at their place in the file: what was found, what is allowed, what to do."""
+"""Pydantic's errors in our words, at their position in the file.
+
+Every message says what was found, what is allowed, and what to do.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,7 +25,6 @@ from fedsim.scenario.expected import (
     SECTIONS_OF,
     advice,
     families_of,
-    is_section,
     joined,
     list_command,
     literal_words,
@@ -32,17 +34,27 @@ from fedsim.scenario.expected import (
     with_article,
 )
 from fedsim.scenario.reader import Document, Path, value_at
-from fedsim.scenario.schema import Kind, Kinds
+from fedsim.scenario.schema import Kind, Kinds, is_section
 from fedsim.scenario.shorthand import meant_as_call, short_keys
-from fedsim.synonyms import answer, synonym
+from fedsim.synonyms import Synonym, answer, synonym
 
-PLUGIN = "; one of your own needs --plugin"
-NESTED = 2  # sections within sections that a misplaced key is looked for in
-ALIKE = 0.87  # of a word to one that may stand there: the words are short
+PLUGIN = "; to use one of your own, add --plugin"
+
+# How many sections deep a misplaced key is looked for.
+MAX_DEPTH = 2
+
+# How similar a value must be to an allowed word to be taken for it: the words are short.
+MIN_SIMILARITY = 0.87
 
 
 class Spot(NamedTuple):
-    """Where an error is: its path in the file, what may stand there, and the section whose key it is or was to be."""
+    """Where an error is.
+
+    Attributes:
+      path: its path in the file.
+      annotation: what is allowed there; None for an unknown key.
+      section: the section or kind that the last key of the path belongs to, if any.
+    """
 
     path: Path
     annotation: Any
@@ -52,39 +64,38 @@ class Spot(NamedTuple):
 def problems_of(
     document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()
 ) -> list[Problem]:
-    """Pydantic's errors in our words, one line per place in the file.
+    """Return pydantic's errors in our words, one per path, in the order of the file.
 
     Args:
-      document: as written.
-      annotation: that a value was validated by.
-      value: that was validated, shorthand written out.
-      errors: pydantic's.
-      above: path of the value, where it is a part of the document.
+      document: the document as written.
+      annotation: the annotation that a value was validated by.
+      value: the validated value, with shorthand expanded.
+      errors: pydantic's errors.
+      above: the path of the value in the document.
     """
-    texts = blamed(document, annotation, value, errors, above)
+    texts = texts_by_path(document, annotation, value, errors, above)
     problems = [problem_at(document, path, text) for path, text in texts.items()]
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def blamed(
+def texts_by_path(
     document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()
 ) -> dict[Path, str]:
-    """The paths that pydantic's errors are about, each with what to say of it; arguments as of `problems_of`."""
+    """Return path -> what is wrong there, of pydantic's errors; arguments as of `problems_of`."""
     texts: dict[Path, str] = {}
     for error in errors[: 4 * MOST_PROBLEMS]:
         spot = _spot(annotation, value, error["loc"])
-        path, text = _path_and_text(
-            document, annotation, spot._replace(path=(*above, *spot.path)), error
-        )
+        spot = spot._replace(path=(*above, *spot.path))
+        path, text = _path_and_text(document, annotation, spot, error)
         texts.setdefault(path, text)
     return texts
 
 
 def _spot(annotation: Any, value: Any, loc: Path) -> Spot:
-    """The place of an error: its location as far as it leads through keys; behind them pydantic names plain types."""
+    """Return where an error is: its `loc`, without the types that pydantic appends to the keys."""
     section = None
     path: Path = ()
-    for part in loc:
+    for key in loc:
         item = item_of(annotation) if isinstance(value, list) else None
         if item is not None:
             annotation = item
@@ -92,211 +103,305 @@ def _spot(annotation: Any, value: Any, loc: Path) -> Spot:
             section = section_for(annotation, value)
             if section is None:
                 break
-            if part not in names_of(section):
-                return Spot((*path, part), None, section)
-            annotation = annotation_of(fields_of(section)[str(part)])
-        path = (*path, part)
-        value = value_at(value, (part,))
+            if key not in names_of(section):
+                return Spot((*path, key), None, section)
+            annotation = annotation_of(fields_of(section)[str(key)])
+        path = (*path, key)
+        value = value_at(value, (key,))
     return Spot(path, annotation, section)
 
 
 def in_order(document: Document, problems: Iterable[Problem]) -> list[Problem]:
-    """Problems of several stages in the order of the file, none of them twice.
+    """Return problems of several stages in the order of the file, each once.
 
-    Of a mapping without lines, the order is that of the keys on the way to each place.
+    The problems of a mapping without lines are in the order of its keys.
     """
 
-    def place(problem: Problem) -> tuple[int, int, list[int]]:
-        value: Any = document.values
-        positions: list[int] = []
-        for part in re.findall(r"[^.[\]]+", problem.where.partition(" ")[0]):
-            if isinstance(value, dict) and part in value:
-                positions.append(list(value).index(part))
-                value = value[part]
-            elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-                positions.append(int(part))
-                value = value[int(part)]
-        return problem.line or 0, problem.column or 0, positions
+    def position(problem: Problem) -> tuple[int, int, list[int]]:
+        indices = _indices(document.values, problem.where)
+        return problem.line or 0, problem.column or 0, indices
 
-    return sorted(dict.fromkeys(problems), key=place)
+    return sorted(dict.fromkeys(problems), key=position)
 
 
-def meant_paths(path: Path, root: Any, value: Any) -> set[Path]:
-    """Where the value of an unknown key may have been meant to stand, so that what stands there is not what was meant.
-
-    Args:
-      path: of the key.
-      root: annotation of the whole.
-      value: the whole.
-    """
-    key = str(path[-1])
-    section = _spot(root, value, path).section
-    if section is None:
-        return {path[:-1]}
-    if other := synonym(key, *(["key:top"] if len(path) == 1 else []), "key"):
-        return {tuple(other.ours.split("."))} if other.ours else set()
-    if near := nearest(key, names_of(section)):
-        return {(*path[:-1], near)}
-    within = [*_holders(section, key, path[:-1])] or [*_holders(root, key)]
-    return {tuple(f"{place}.{key}".strip(".").split(".")) for place in within}
+def _indices(values: Any, where: str) -> list[int]:
+    """Return the index of each key and item on the way to a place."""
+    indices: list[int] = []
+    dotted_path = where.partition(" ")[0]
+    for key in re.findall(r"[^.[\]]+", dotted_path):
+        if isinstance(values, dict) and key in values:
+            indices.append(list(values).index(key))
+            values = values[key]
+        elif isinstance(values, list) and key.isdigit() and int(key) < len(values):
+            indices.append(int(key))
+            values = values[int(key)]
+    return indices
 
 
 def problem_at(document: Document, path: Path, text: str) -> Problem:
-    """A problem with the place in the file that its path has, or the nearest one above it; and which `--set` made it."""
-    where = dotted(part for part in path if part != "<key>")
-    edits = [
-        edit
-        for at, edit in document.edits
-        if path[: len(at)] == at or at[: len(path)] == path != ()
-    ]
-    above = path
-    while above and above not in document.places:
-        above = above[:-1]
-    if not edits:
-        return Problem(where, text, *document.places.get(above, (None, None)))
-    place = document.places.get(above, (None, None)) if above else (None, None)
-    return Problem(where, f"{text} (--set {shortened(edits[-1], 60)})", *place)
+    """Return a problem at the position of its path, or of the nearest one above it in the file.
+
+    If `--set` gave the value, the problem says so.
+    """
+    where = dotted(key for key in path if key != "<key>")
+    nearest_path = path
+    while nearest_path and nearest_path not in document.positions:
+        nearest_path = nearest_path[:-1]
+    line, column = document.positions.get(nearest_path, (None, None))
+
+    edit = _edit_of(document, path)
+    if not edit:
+        return Problem(where, text, line, column)
+    text = f"{text} (--set {shortened(edit, 60)})"
+    if not nearest_path:
+        # The value is not in the file: its beginning would say nothing.
+        return Problem(where, text)
+    return Problem(where, text, line, column)
+
+
+def _edit_of(document: Document, path: Path) -> str:
+    """Return the last `--set` of a value at, above or below a path."""
+    last_edit = ""
+    for edited_path, edit in document.edits:
+        at_or_above = path[: len(edited_path)] == edited_path
+        below = path != () and edited_path[: len(path)] == path
+        if at_or_above or below:
+            last_edit = edit
+    return last_edit
 
 
 def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, str]:
-    """The path to blame and what to say of it."""
-    path, value = spot.path, error["input"]
+    """Return the path that an error is about, and what to say.
+
+    What has no message of its own here is a value of the wrong type or beyond its bounds.
+    """
+    path = spot.path
+    value = error["input"]
     match error["type"]:
         case "extra_forbidden" | "invalid_key":
-            return (*path, "<key>"), _given_twice(
-                document, path
-            ) or f"unknown key{_place_for(path, spot.section, root)}"
+            return (*path, "<key>"), _unknown_key(document, root, spot)
         case "missing":
             return path, _missing(document, spot)
         case "value_error":
             return path, str(error["ctx"]["error"])
+        # Where a plain value is allowed as well, the message names all that is.
         case schema.NO_KIND if not plain_types(spot.annotation):
-            return path, f"needs a kind: {{kind: NAME, ...}}{_names_of(kinds_of(spot.annotation))}"
+            return path, f"needs a kind: {{kind: NAME, ...}}{_known(kinds_of(spot.annotation))}"
         case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
             return _unknown_kind(document, spot, value)
-        case "less_than_equal" | "greater_than_equal" if (
-            isinstance(value, int) and not -MOST <= value <= MOST
-        ):
+        case "less_than_equal" | "greater_than_equal" if _is_too_large(value):
             bounds = f"{type_in_words(spot.annotation)}, and at most {MOST}"
             return path, f"should be {bounds}, found {value_in_words(value)}"
-    near = nearest(value, literal_words(spot.annotation), ALIKE) if isinstance(value, str) else None
-    remedy = f"; did you mean '{near}'?" if near else advice(value, spot.annotation)
-    return (
-        path,
-        f"should be {type_in_words(spot.annotation)}, found {value_in_words(value)}{remedy}",
-    )
+    return path, _wrong_value(spot.annotation, value)
 
 
-def _given_twice(document: Document, path: Path) -> str:
-    """A key of the client that is short for one of its optimizer, where that stands beside it; else nothing."""
-    client = document.values.get("client")
-    if (
-        path[:1] != ("client",)
-        or len(path) != 2
-        or not isinstance(client, dict)
-        or path[1] not in short_keys(client)
-    ):
-        return ""
-    line = document.places.get(("client", "optimizer", "<key>"))
-    other = "client.optimizer" + (f" of line {line[0]}" if line else "")
-    return f"is short for optimizer: {{kind: sgd, {path[1]}: ...}}, and there is {other}; keep one of them"
+def _is_too_large(value: Any) -> bool:
+    """Whether a value is an integer beyond the bounds that go without saying."""
+    return isinstance(value, int) and not -MOST <= value <= MOST
+
+
+def _wrong_value(annotation: Any, value: Any) -> str:
+    """Return what is allowed, what was found, and what to write instead, if that is known."""
+    remedy = advice(value, annotation)
+    if isinstance(value, str):
+        near = nearest(value, literal_words(annotation), MIN_SIMILARITY)
+        if near:
+            remedy = f"; did you mean '{near}'?"
+    return f"should be {type_in_words(annotation)}, found {value_in_words(value)}{remedy}"
 
 
 def _missing(document: Document, spot: Spot) -> str:
-    """A key that must be given; where the link stands as a bare name, how to write it with its key."""
+    """Return what to write for a missing key; for a bare name, how to write it with the key."""
     *above, key = spot.path
+    expected = type_in_words(spot.annotation)
     link = value_at(document.values, above)
     if not isinstance(link, str):
-        return f"is missing; write {key}: with {type_in_words(spot.annotation)}"
+        return f"is missing; write {key}: with {expected}"
+
     kind = link.partition("(")[0].strip()
-    form = f"{kind}({key}=...)" if spot.path[0] == "method" else f"{{kind: {kind}, {key}: ...}}"
-    return f"is missing; write {form}, where {key} is {type_in_words(spot.annotation)}"
+    form = f"{{kind: {kind}, {key}: ...}}"
+    if spot.path[0] == "method":
+        form = f"{kind}({key}=...)"
+    return f"is missing; write {form}, where {key} is {expected}"
 
 
 def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[Path, str]:
-    """The path to blame and what to say of a name that is no kind."""
-    written = value_at(document.values, spot.path)
+    """Return the path to blame for a name that is not a kind, and what to say."""
     kinds = kinds_of(spot.annotation)
     assert kinds is not None
-    text = _no_kind(kinds.spelled_out(value)["kind"], kinds)
-    return ((*spot.path, "kind") if isinstance(written, dict) else spot.path), text
+    text = _no_kind(kinds.as_mapping(value)["kind"], kinds)
+    if isinstance(value_at(document.values, spot.path), dict):
+        return (*spot.path, "kind"), text
+    return spot.path, text
 
 
 def _no_kind(name: Any, kinds: Kinds) -> str:
-    """A name that is no kind of a place: a near miss, a kind that belongs elsewhere, or what there is."""
+    """Return what a name that is not among the kinds may have been meant as."""
     families = families_of(kinds)
+    found = value_in_words(name)
     if not isinstance(name, str):
-        return f"should be the name of {with_article(families)}, found {value_in_words(name)}{_names_of(kinds)}"
-    text = f"no {joined(families)} {value_in_words(name)}"
+        return f"should be the name of {with_article(families)}, found {found}{_known(kinds)}"
+    return f"no {joined(families)} {found}{_remedy_of_kind(name, kinds)}"
+
+
+def _remedy_of_kind(name: str, kinds: Kinds) -> str:
+    """Return what to write for a name that is not among the kinds: the likeliest guess first."""
     factories = {kind.name: kind.factory for kind in kinds}
     if call := meant_as_call(name, factories):
-        return f"{text}; {call}"
-    elsewhere = [family for family in FAMILIES if ALIASES.get(name, name) in FAMILIES[family]]
-    if elsewhere:
-        family = elsewhere[0]
-        return f"{text}; that is {with_article([family])}, which belongs into {SECTIONS_OF.get(family, family)}"
-    if known := synonym(name, *(f"kind:{family}" for family in families), "kind"):
-        return f"{text}; {answer(known, value=name)}"
-    near = nearest(
-        name, factories.keys() | {alias for alias, kind in ALIASES.items() if kind in factories}
-    )
-    return f"{text}; did you mean '{near}'?" if near else f"{text}{_names_of(kinds)}{PLUGIN}"
+        return f"; {call}"
+
+    other_families = [family for family in FAMILIES if ALIASES.get(name, name) in FAMILIES[family]]
+    if other_families:
+        family = other_families[0]
+        section = SECTIONS_OF.get(family, family)
+        return f"; that is {with_article([family])}, which belongs in {section}"
+
+    families = families_of(kinds)
+    if ours := synonym(name, *(f"kind:{family}" for family in families), "kind"):
+        return f"; {answer(ours, value=name)}"
+
+    aliases = {alias for alias, kind in ALIASES.items() if kind in factories}
+    if near := nearest(name, factories.keys() | aliases):
+        return f"; did you mean '{near}'?"
+    return f"{_known(kinds)}{PLUGIN}"
 
 
-def _names_of(kinds: Kinds | None) -> str:
-    """The kinds that there are."""
+def _known(kinds: Kinds | None) -> str:
+    """Return the names of the kinds, or the command that lists them."""
     assert kinds is not None
     return did_you_mean("", [kind.name for kind in kinds], list_command(families_of(kinds)))
 
 
-def _place_for(path: Path, section: Any, root: Any) -> str:
-    """Where an unknown key was probably meant to be: a key of a neighbour, a near miss, or what is known."""
-    key, known = str(path[-1]), list(names_of(section))
-    if other := synonym(key, *(["key:top"] if len(path) == 1 else []), "key"):
-        sibling = dotted(
-            (*path[:-1], other.ours.rpartition(".")[2])
-        )  # its key may stand right there
-        right_there = other.ours != sibling and other.ours.rpartition(".")[2] in known
-        return f"; write {sibling}" if right_there else f"; {answer(other)}"
-    if key.endswith(")"):
-        return "; it is the end of a call, which a comma cuts here: write the call in quotes"
-    below = list(_holders(section, key, path[:-1]))
-    if below:
-        return f"; it belongs into {' or '.join(below[:2])}"
-    if nearest(key, known):
-        return did_you_mean(key, known)
-    if isinstance(section, Kind):
-        relatives = [
-            kind.name
-            for kind in _kinds_below(root)
-            if kind.family == section.family and key in kind.keys
-        ]
-        if relatives and section.name not in relatives:
-            return f" of {section.name}; it is one of {', '.join(relatives[:3])}{' ...' * (len(relatives) > 3)}"
-    elsewhere = (
-        [place or "the top level" for place in _holders(root, key)] if is_section(root) else []
+def _unknown_key(document: Document, root: Any, spot: Spot) -> str:
+    if _is_given_in_optimizer(document, spot.path):
+        return _given_twice(document, spot.path[1])
+    return f"unknown key{_remedy_of_key(spot.path, spot.section, root)}"
+
+
+def _is_given_in_optimizer(document: Document, path: Path) -> bool:
+    """Whether a path is that of a key of `client` that is short for one of its optimizer's."""
+    client = document.values.get("client")
+    return (
+        len(path) == 2
+        and path[0] == "client"
+        and isinstance(client, dict)
+        and path[1] in short_keys(client)
     )
-    near = [place for place in elsewhere if place.split(".")[0] == path[0]] or elsewhere
-    if near:
-        return f"; it belongs into {' or '.join(near[:2])}"
+
+
+def _given_twice(document: Document, key: str | int) -> str:
+    """Return that a short key of `client` is given next to its optimizer, which excludes it."""
+    position = document.positions.get(("client", "optimizer", "<key>"))
+    line = f" of line {position[0]}" if position else ""
+    short = f"is short for optimizer: {{kind: sgd, {key}: ...}}"
+    return f"{short}, but there is client.optimizer{line}; keep one of them"
+
+
+def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
+    """Return where an unknown key was probably meant to be, or which keys there are.
+
+    The guesses, in this order: the field's other name for a key, a key of an inner section, a
+    misspelt key, a key of another kind, a key of another section.
+    """
+    key = str(path[-1])
+    known = list(names_of(section))
+    if ours := _synonym_of(key, path):
+        return _remedy_by_synonym(ours, path, known)
+    if key.endswith(")"):
+        return "; it is the end of a call that a comma cut off: write the call in quotes"
+    if below := list(_holders(section, key, path[:-1])):
+        return _belongs_in(below)
+    if near := nearest(key, known):
+        return f"; did you mean '{near}'?"
+
+    relatives = _relatives(section, key, root)
+    if relatives and section.name not in relatives:
+        listed = ", ".join(relatives[:3])
+        if len(relatives) > 3:
+            listed += " ..."
+        return f" of {section.name}; it is a key of {listed}"
+
+    elsewhere = list(_holders(root, key)) if is_section(root) else []
+    in_this_section = [holder for holder in elsewhere if holder.split(".")[0] == path[0]]
+    if elsewhere:
+        return _belongs_in(in_this_section or elsewhere)
     return did_you_mean(key, known)
 
 
-def _holders(annotation: Any, key: str, path: Path = (), depth: int = NESTED) -> Iterator[str]:
-    """Places at and below a section where a key is known, the highest first."""
+def _synonym_of(key: str, path: Path) -> Synonym | None:
+    """Return our name for a key that the field calls by another one, None if there is none."""
+    if len(path) == 1:
+        return synonym(key, "key:top", "key")
+    return synonym(key, "key")
+
+
+def _remedy_by_synonym(ours: Synonym, path: Path, known: list[str]) -> str:
+    name = ours.ours.rpartition(".")[2]
+    sibling = dotted((*path[:-1], name))
+    # The key that is meant may also be in this section.
+    if name in known and ours.ours != sibling:
+        return f"; write {sibling}"
+    return f"; {answer(ours)}"
+
+
+def _belongs_in(holders: list[str]) -> str:
+    """Return that a key belongs in the first of these sections, the empty path being the top."""
+    places = [f"in {holder}" if holder else "at the top level" for holder in holders[:2]]
+    return f"; it belongs {' or '.join(places)}"
+
+
+def _relatives(section: Any, key: str, root: Any) -> list[str]:
+    """Return the kinds of the same family as this one that have a key."""
+    if not isinstance(section, Kind):
+        return []
+    kinds = [kind for kind in _kinds_below(root) if kind.family == section.family]
+    return list(dict.fromkeys(kind.name for kind in kinds if key in kind.keys))
+
+
+def _holders(annotation: Any, key: str, path: Path = (), depth: int = MAX_DEPTH) -> Iterator[str]:
+    """Yield the dotted paths of sections, at and below an annotation, that have a key."""
     sections = list(sections_in(annotation))
     if any(key in names_of(section) for section in sections):
         yield dotted(path)
-    if depth:
-        within = {name: inner for section in sections for name, inner in nested_in(section).items()}
-        for name, inner in within.items():
-            yield from _holders(inner, key, (*path, name), depth - 1)
+    if depth == 0:
+        return
+
+    nested: dict[str, Any] = {}
+    for section in sections:
+        nested |= nested_in(section)
+    for name, inner in nested.items():
+        yield from _holders(inner, key, (*path, name), depth - 1)
 
 
-def _kinds_below(root: Any) -> Iterator[Kind]:
-    """All kinds of all families at and below an annotation."""
-    for section in sections_in(root):
+def _kinds_below(annotation: Any) -> Iterator[Kind]:
+    """Yield all kinds, of all families, at and below an annotation."""
+    for section in sections_in(annotation):
         if isinstance(section, Kind):
             yield section
         for inner in nested_in(section).values():
             yield from _kinds_below(inner)
+
+
+def meant_paths(path: Path, root: Any, value: Any) -> set[Path]:
+    """Return the paths that an unknown key may have been meant for.
+
+    The values there are perhaps not what the author wanted, and are not to be judged.
+
+    Args:
+      path: the path of the key.
+      root: the annotation of the scenario.
+      value: the scenario.
+    """
+    key = str(path[-1])
+    above = path[:-1]
+    section = _spot(root, value, path).section
+    if section is None:
+        return {above}
+    if ours := _synonym_of(key, path):
+        return {tuple(ours.ours.split("."))} if ours.ours else set()
+    if near := nearest(key, names_of(section)):
+        return {(*above, near)}
+
+    holders = list(_holders(section, key, above)) or list(_holders(root, key))
+    paths = [f"{holder}.{key}".strip(".") for holder in holders]
+    return {tuple(dotted_path.split(".")) for dotted_path in paths}

@@ -1,6 +1,7 @@
-"""A factory's docstring in parts: what a kind does, its equation, and one text per hyper-parameter.
+"""A factory's docstring in its parts: what a kind does, its equation, a text per hyper-parameter.
 
-The docstring is the only place where a hyper-parameter is described; help, errors and editors take it from here.
+The docstring is the only description of a hyper-parameter; help, errors and editors take it from
+here.
 """
 
 import functools
@@ -11,14 +12,19 @@ import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
-_HEADER = re.compile(r"([A-Z]\w*):|\.\. (?!math)(\w+)::.*")  # alone on an unindented line
+# A header, alone on an unindented line: `Args:`, or optax's `.. seealso::`.
+_HEADER = re.compile(r"([A-Z]\w*):|\.\. (?!math)(\w+)::.*")
 _ENTRY = re.compile(r"\*{0,2}(\w+)(?: \([^)]*\))?:\s*(.*)", re.S)
+
 _SIGNS = {"leftarrow": "←", "gets": "←", "cdot": "·", "sqrt": "√", "in": "∈", "circ": "∘"}
 _ACCENTS = {"hat": "\u0302", "bar": "\u0304"}
-_SPHINX = (  # pattern, replacement
-    # a number here, where optax also takes a function of steps
+
+# Optax's markup (pattern) -> plain text (replacement), in this order.
+_SPHINX = (
+    # Where optax also takes a function of steps, a scenario takes a number.
     (
-        r", either fixed or evolving\s+along\s+iterations\s+with\s+a\s+scheduler|,\s+see\s+:func:`[^`]*`",
+        r", either fixed or evolving\s+along\s+iterations\s+with\s+a\s+scheduler"
+        r"|,\s+see\s+:func:`[^`]*`",
         "",
     ),
     (r"\.\. [\w-]+::.*\n", ""),
@@ -31,19 +37,24 @@ _SPHINX = (  # pattern, replacement
 
 
 class Docs(NamedTuple):
-    """Parts of a docstring, as plain text."""
+    """A docstring in its parts, as plain text.
 
-    summary: str  # the first paragraph, on one line
-    body: str  # the paragraphs after it: the equation, then what it resists, costs and needs; lines as written
-    args: dict[str, str]  # hyper-parameter -> its text, on one line
-    sections: dict[
-        str, str
-    ]  # `Args`, `Raises`, `References`, `Examples` ... -> text; lines as written
+    Attributes:
+      summary: the first paragraph, on one line.
+      body: the paragraphs after it, lines as written: the equation, what it resists, costs, needs.
+      args: hyper-parameter -> its text, on one line.
+      sections: `Args`, `Raises`, `References`, `Examples` ... -> their texts, lines as written.
+    """
+
+    summary: str
+    body: str
+    args: dict[str, str]
+    sections: dict[str, str]
 
 
 @functools.cache
 def docs_of(factory: Callable) -> Docs:
-    """What a factory's docstring says; nothing of it is required.
+    """Return the parts of a factory's docstring; each of them may be empty.
 
     >>> def clip(norm: float):
     ...     '''Shortens long updates.
@@ -55,34 +66,39 @@ def docs_of(factory: Callable) -> Docs:
     ...         passes.
     ...     '''
     >>> docs_of(clip)
-    Docs(summary='Shortens long updates.', body='x ← x · min(1, C / ‖x‖)', args={'norm': 'C, the longest that passes.'},
+    Docs(summary='Shortens long updates.', body='x ← x · min(1, C / ‖x‖)',
+         args={'norm': 'C, the longest that passes.'},
          sections={'Args': 'norm: C, the longest that\\n  passes.'})
     """
-    prose, sections = _divided(inspect.getdoc(factory) or "")
+    prose, sections = _prose_and_sections(inspect.getdoc(factory) or "")
     summary, _, body = prose.partition("\n\n")
-    entries = re.split(r"\n(?=\S)", sections.get("Args", ""))
-    args = {match[1]: _one_line(match[2]) for match in map(_ENTRY.fullmatch, entries) if match}
+
+    args: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", sections.get("Args", "")):
+        if match := _ENTRY.fullmatch(entry):
+            args[match[1]] = _one_line(match[2])
+    # Optax's name for it.
     if "learning_rate" in args:
-        args.setdefault("lr", args["learning_rate"])  # optax's name of it
-    return Docs(summary=_one_line(summary), body=body.strip("\n"), args=args, sections=sections)
+        args.setdefault("lr", args["learning_rate"])
+    return Docs(_one_line(summary), body.strip("\n"), args, sections)
 
 
 def labelled_parts(body: str) -> dict[str, str]:
-    """What a body says in parts such as `State: none.    Sends: one model.`, on one line each, without the full stop.
+    """Return the parts of a body such as `State: none.    Sends: one model.`, each on one line.
 
     >>> labelled_parts("x ← x + Δ\\n\\nState: v, one\\nmodel.    Cost: O(D).")
     {'State': 'v, one model', 'Cost': 'O(D)'}
     """
-    parts = re.split(r"(?:\s{4,}|\n)(?=[A-Z]\w+: )", body)
-    matches = (
-        re.fullmatch(r"([A-Z]\w+): (.*?)\.?", _one_line(part.partition("\n\n")[0]))
-        for part in parts
-    )
-    return {match[1]: match[2] for match in matches if match}
+    parts: dict[str, str] = {}
+    for text in re.split(r"(?:\s{4,}|\n)(?=[A-Z]\w+: )", body):
+        line = _one_line(text.partition("\n\n")[0])
+        if match := re.fullmatch(r"([A-Z]\w+): (.*?)\.?", line):
+            parts[match[1]] = match[2]
+    return parts
 
 
-def _divided(text: str) -> tuple[str, dict[str, str]]:
-    """A docstring -> the prose before its sections, and the sections."""
+def _prose_and_sections(text: str) -> tuple[str, dict[str, str]]:
+    """Return a docstring's prose before its sections, and the sections."""
     prose: list[str] = []
     sections: dict[str, list[str]] = {}
     current = prose
@@ -94,10 +110,11 @@ def _divided(text: str) -> tuple[str, dict[str, str]]:
         if line.startswith(">>>"):
             current = sections.setdefault("Examples", [])
         current.append(line)
-    return _plain("\n".join(prose)), {
-        name: _plain(textwrap.dedent("\n".join(lines)).strip("\n"))
-        for name, lines in sections.items()
-    }
+
+    texts: dict[str, str] = {}
+    for name, lines in sections.items():
+        texts[name] = _plain(textwrap.dedent("\n".join(lines)).strip("\n"))
+    return _plain("\n".join(prose)), texts
 
 
 def _one_line(text: str) -> str:
@@ -105,26 +122,35 @@ def _one_line(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without the markup of Sphinx and LaTeX, which optax's docstrings have."""
-    text = re.sub(r":math:`([^`]*)`", lambda match: _formula(match[1]), text)
-    text = re.sub(r"\.\. math::\n((?:\s*\n| +.*(?:\n|$))+)", lambda match: _formula(match[1]), text)
+    """Return a text without the markup of Sphinx and LaTeX, which optax's docstrings have."""
+    text = re.sub(r":math:`([^`]*)`", _formula, text)
+    text = re.sub(r"\.\. math::\n((?:\s*\n| +.*(?:\n|$))+)", _formula, text)
     for pattern, replacement in _SPHINX:
         text = re.sub(pattern, replacement, text)
     return text
 
 
-def _formula(latex: str) -> str:
-    """LaTeX -> a line that can be read: Greek letters, arrows, accents; unknown commands lose their backslash."""
-    text = re.sub(r"\\(?:begin|end)\{[^}]*\}|\\\\|&|\\(?:left|right)(?![a-z])", "", latex)
+def _formula(match: re.Match) -> str:
+    """Return the LaTeX of a match as plain text: Greek letters, arrows, accents, brackets.
+
+    An unknown command loses its backslash.
+    """
+    text = re.sub(r"\\(?:begin|end)\{[^}]*\}|\\\\|&|\\(?:left|right)(?![a-z])", "", match[1])
     text = re.sub(r"\\([a-zA-Z]+)", _sign, text)
+    # A combining accent follows its letter.
     text = re.sub(f"([{''.join(_ACCENTS.values())}])\\{{([^{{}}])\\}}", r"\2\1", text)
     text = re.sub(r"([_^√])\{([^{}]{2,})\}", r"\1(\2)", text)
     return text.replace("{", "").replace("}", "")
 
 
 def _sign(command: re.Match) -> str:
+    """Return the character of a LaTeX command, or the command's name."""
     name = command[1].removeprefix("var").replace("lambda", "lamda")  # as Unicode spells it
+    if name in _SIGNS:
+        return _SIGNS[name]
+    if name in _ACCENTS:
+        return _ACCENTS[name]
     try:
-        return (_SIGNS | _ACCENTS).get(name) or unicodedata.lookup(f"GREEK SMALL LETTER {name}")
+        return unicodedata.lookup(f"GREEK SMALL LETTER {name}")
     except KeyError:
         return name

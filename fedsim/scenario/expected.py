@@ -1,19 +1,22 @@
-"""What a key of a scenario may be, in words: read from its annotation, for the line that says it is something else."""
+"""What a key of a scenario may be, in words: read from its annotation, for messages and help."""
 
 import re
 import types
 import typing
-from typing import Annotated, Any, Literal, Union
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import BaseModel
 
 from fedsim.errors import shortened
 from fedsim.limits import MOST
-from fedsim.scenario.schema import Kinds
+from fedsim.scenario.schema import Kinds, is_section, is_union
 
+# Type -> singular with article, plural.
 NOUNS = {int: ("an integer", "integers"), float: ("a number", "numbers"), str: ("text", "texts")}
-SECTIONS_OF = {  # where the kinds of a family stand in a scenario
+
+# Family -> where its kinds belong in a scenario.
+SECTIONS_OF = {
     "dataset": "data",
     "partition": "data.partition",
     "skew": "data.skew",
@@ -24,7 +27,7 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "client": "client",
     "rule": "server",
     "stage": "server (before the rule) or wire",
-    "aggregate_stage": "server (behind the rule)",
+    "aggregate_stage": "server (after the rule)",
     "attack": "wire",
     "codec": "wire or broadcast",
     "optimizer": "server (after the rule) or client.optimizer",
@@ -36,173 +39,211 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "method": "method",
 }
 
+# The words for booleans that other tools take, and what to write instead.
+BOOLEANS = {
+    "yes": "true",
+    "on": "true",
+    "true": "true",
+    "no": "false",
+    "off": "false",
+    "false": "false",
+}
+INTEGER = re.compile(r"[-+]?[0-9]+")
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?")
+
 
 class InWords(str):
-    """Metadata of an annotation: what the key may be, where its type says less or too much."""
+    """Metadata of an annotation: what the key may be, if its type says too little or too much."""
 
 
-def type_in_words(annotation: Any, many: bool = False) -> str:
-    """An annotation in words.
+def type_in_words(annotation: Any, plural: bool = False) -> str:
+    """Return an annotation in words.
 
     >>> type_in_words(Annotated[int, Ge(1)] | Literal["full"])
     'an integer of at least 1 or full'
     >>> type_in_words(list[Annotated[float, Ge(0), Lt(1)]])
     'a list of numbers from 0 to below 1'
     """
-    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        for note in inside[1:]:
-            if isinstance(note, InWords):
-                return note
-            if isinstance(note, Kinds):
-                return _kinds(note, many)
-        return type_in_words(inside[0], many) + _bounds(inside[0], inside[1:])
-    if origin is Literal:
-        return joined([str(value) for value in inside])
-    if origin is list:
-        return f"{'lists' if many else 'a list'} of {type_in_words(inside[0], True)}"
-    if origin in (Union, types.UnionType):
-        return joined(type_in_words(member, many) for member in inside if member is not type(None))
     if annotation is bool:
         return "true or false"
     if is_section(annotation):
-        return "a mapping {" + ", ".join(f"{name}: ..." for name in annotation.model_fields) + "}"
-    return NOUNS.get(annotation, ("a value", "values"))[many]
+        keys = ", ".join(f"{name}: ..." for name in annotation.model_fields)
+        return f"a mapping {{{keys}}}"
+
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
+    if origin is Annotated:
+        return _annotated_in_words(arguments[0], arguments[1:], plural)
+    if origin is Literal:
+        return joined(str(value) for value in arguments)
+    if origin is list:
+        items = type_in_words(arguments[0], plural=True)
+        return f"lists of {items}" if plural else f"a list of {items}"
+    if is_union(annotation):
+        members = [member for member in arguments if member is not types.NoneType]
+        return joined(type_in_words(member, plural) for member in members)
+
+    singular_noun, plural_noun = NOUNS.get(annotation, ("a value", "values"))
+    return plural_noun if plural else singular_noun
 
 
-def is_section(annotation: Any) -> bool:
-    """Whether an annotation is a mapping whose keys are the same for all kinds."""
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+def _annotated_in_words(annotation: Any, notes: tuple, plural: bool) -> str:
+    """Return what `Annotated[annotation, *notes]` may be."""
+    for note in notes:
+        if isinstance(note, InWords):
+            return note
+        if isinstance(note, Kinds):
+            return _kinds_in_words(note, plural)
+    return type_in_words(annotation, plural) + _bounds(annotation, notes)
+
+
+def _kinds_in_words(kinds: Kinds, plural: bool) -> str:
+    families = families_of(kinds)
+    command = list_command(families)
+    if plural:
+        return f"{joined(family + 's' for family in families)} ({command})"
+    return f"{with_article(families)}, {{kind: NAME, ...}} or NAME alone ({command})"
+
+
+def _bounds(annotation: Any, notes: tuple) -> str:
+    """Return bounds in words after a space: ` of at least 1`, ` from 0 to below 1`."""
+    if annotation is str:
+        return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""
+
+    # The bounds of a 32-bit integer go without saying.
+    lowers = [note for note in notes if isinstance(note, Ge | Gt) and note != Ge(-MOST - 1)]
+    uppers = [note for note in notes if isinstance(note, Le | Lt) and note != Le(MOST)]
+    lower = lowers[0] if lowers else None
+    upper = _upper(annotation, uppers[0]) if uppers else ""
+
+    if lower is None:
+        return f" up to {upper}" if upper else ""
+    if isinstance(lower, Ge):
+        return f" from {lower.ge} to {upper}" if upper else f" of at least {lower.ge}"
+    if not upper:
+        return f" above {lower.gt}"
+    to_upper = upper if upper.startswith("below") else f"up to {upper}"
+    return f" above {lower.gt} and {to_upper}"
+
+
+def _upper(annotation: Any, bound: Le | Lt) -> str:
+    """Return an upper bound in words: `1`, `below 1`."""
+    if isinstance(bound, Le):
+        return f"{bound.le}"
+    if annotation is int:
+        return f"{bound.lt - 1}"  # pyright: ignore[reportOperatorIssue]
+    return f"below {bound.lt}"
 
 
 def families_of(kinds: Kinds) -> list[str]:
-    """The families of kinds that may stand somewhere; a step on the aggregate is a stage in words."""
-    return [
-        family
-        for family in kinds.families
-        if family != "aggregate_stage" or "stage" not in kinds.families
-    ]
+    """Return the families whose kinds are allowed; a step on the aggregate counts as a stage."""
+    families = list(kinds.families)
+    if "stage" in families and "aggregate_stage" in families:
+        families.remove("aggregate_stage")
+    return families
 
 
-def list_command(families: typing.Sequence[str]) -> str:
-    """The command that names the kinds of these families."""
-    return "fedsim list" if len(families) != 1 else f"fedsim list {families[0]}s"
+def list_command(families: Sequence[str]) -> str:
+    """Return the command that lists the kinds of these families."""
+    return f"fedsim list {families[0]}s" if len(families) == 1 else "fedsim list"
 
 
-def _kinds(kinds: Kinds, many: bool) -> str:
-    families = families_of(kinds)
-    if many:
-        return f"{joined([family + 's' for family in families])} ({list_command(families)})"
-    return f"{with_article(families)}, {{kind: NAME, ...}} or NAME alone ({list_command(families)})"
-
-
-def with_article(families: typing.Sequence[str]) -> str:
-    """`an attack or stage`."""
+def with_article(families: Sequence[str]) -> str:
+    """Return `an attack or stage`."""
     names = joined(families)
-    return f"{'an' if names[:1] in ('a', 'o') else 'a'} {names}"
+    article = "an" if names.startswith(("a", "o")) else "a"
+    return f"{article} {names}"
 
 
-def joined(parts: typing.Iterable[str]) -> str:
-    """`a, b or c`, each once."""
-    *before, last = dict.fromkeys(parts)
+def joined(words: Iterable[str]) -> str:
+    """Return `a, b or c`, each word once."""
+    *before, last = dict.fromkeys(words)
     return f"{', '.join(before)} or {last}" if before else last
 
 
-def _bounds(kind: Any, notes: tuple) -> str:
-    """` of at least 1`, ` from 0 to below 1` ..."""
-    low = next((note for note in notes if isinstance(note, Ge | Gt)), None)
-    high = next((note for note in notes if isinstance(note, Le | Lt) and note != Le(MOST)), None)
-    if low == Ge(-MOST - 1):
-        low = None
-    if kind is str:
-        return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""
-    top = "" if high is None else f"{high.le}" if isinstance(high, Le) else f"below {high.lt}"
-    if isinstance(high, Lt) and kind is int:
-        top = f"{high.lt - 1}"  # pyright: ignore[reportOperatorIssue]
-    if low is None:
-        return f" up to {top}" if top else ""
-    if not top:
-        return f" of at least {low.ge}" if isinstance(low, Ge) else f" above {low.gt}"
-    upto = "" if top.startswith("below") else "up to "
-    return f" from {low.ge} to {top}" if isinstance(low, Ge) else f" above {low.gt} and {upto}{top}"
-
-
 def value_in_words(value: Any) -> str:
-    """A value as the file has it, or what kind of thing it is."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "nothing"}[value]
+    """Return a value as the file has it, or what kind of thing it is."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, list | dict):
-        return f"{'a' if value else 'an empty'} {'list' if isinstance(value, list) else 'mapping'}"
+        noun = "list" if isinstance(value, list) else "mapping"
+        return f"a {noun}" if value else f"an empty {noun}"
     return shortened(repr(value), 40)
 
 
 def advice(value: Any, annotation: Any) -> str:
-    """What to write in place of a value of another type, where that is known; else nothing."""
-    takes = plain_types(annotation)
+    """Return what to write in place of a value of the wrong type, empty if that is not known."""
+    allowed = plain_types(annotation)
     if value is None:
         return "; write a value after the colon"
-    if list in takes and not isinstance(value, list):
+    if list in allowed and not isinstance(value, list):
         return _as_list(value, annotation)
     if isinstance(value, str):
-        return _instead_of_text(value.strip().lower(), takes)
-    if isinstance(value, float) and value.is_integer() and int in takes and float not in takes:
+        return _instead_of_text(value.strip().lower(), allowed)
+    if isinstance(value, float) and value.is_integer() and int in allowed and float not in allowed:
         return f"; write {int(value)}"
-    if bool in takes and value in (0, 1):
-        return f"; write {'true' if value else 'false'}"
-    return (
-        f"; write '{value}', in quotes" if str in takes and isinstance(value, int | float) else ""
-    )
+    if bool in allowed and value in (0, 1):
+        return "; write true" if value else "; write false"
+    if str in allowed and isinstance(value, int | float):
+        return f"; write '{value}', in quotes"
+    return ""
 
 
 def _as_list(value: Any, annotation: Any) -> str:
-    """A single entry where only a list of them may stand."""
-    if typing.get_origin(annotation) is Annotated:
-        inside = typing.get_args(annotation)
-        return (
-            "" if any(isinstance(note, InWords) for note in inside) else _as_list(value, inside[0])
-        )
-    if typing.get_origin(annotation) is not list:
+    """Return how to write a single entry as the list that is wanted."""
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        inner, *notes = typing.get_args(annotation)
+        # The words of such a note say what to write.
+        if any(isinstance(note, InWords) for note in notes):
+            return ""
+        return _as_list(value, inner)
+    if origin is not list or isinstance(value, bool):
         return ""
     if isinstance(value, dict):
         return "; write a list, [{...}]"
-    return f"; write [{shortened(str(value), 30)}]" if not isinstance(value, bool) else ""
+    return f"; write [{shortened(str(value), 30)}]"
 
 
-def _instead_of_text(text: str, takes: set[Any]) -> str:
-    if bool in takes and text in ("yes", "on", "no", "off", "true", "false"):
-        return f"; write {'true' if text in ('yes', 'on', 'true') else 'false'}"
-    if not takes & {int, float}:
+def _instead_of_text(text: str, allowed: set[Any]) -> str:
+    """Return the boolean or number to write instead of a text, which is in lower case."""
+    if bool in allowed and text in BOOLEANS:
+        return f"; write {BOOLEANS[text]}"
+    if not allowed & {int, float}:
         return ""
     if text.lstrip("+-.") in ("inf", "infinity", "nan"):
         return "; numbers are finite"
-    number = text.replace(",", ".") if text.count(",") == 1 and float in takes else text
-    form = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?" if float in takes else r"[-+]?[0-9]+"
-    return f"; write {number}, without quotes" if re.fullmatch(form, number) else ""
+
+    form = INTEGER
+    if float in allowed:
+        form = NUMBER
+        if text.count(",") == 1:
+            text = text.replace(",", ".")
+    return f"; write {text}, without quotes" if form.fullmatch(text) else ""
 
 
 def plain_types(annotation: Any) -> set[Any]:
-    """The types of scalars, and `list`, that may stand somewhere besides sections and single words."""
-    return {typing.get_origin(member) or member for member in _members(annotation)} & {
-        int,
-        float,
-        str,
-        bool,
-        list,
-    }
+    """Return the types that a value may have if it is no section: those of scalars, and `list`."""
+    members = {typing.get_origin(member) or member for member in _members(annotation)}
+    return members & {int, float, str, bool, list}
 
 
 def literal_words(annotation: Any) -> list[str]:
-    """The single words that may stand somewhere."""
-    literals = [member for member in _members(annotation) if typing.get_origin(member) is Literal]
-    return [
-        word for literal in literals for word in typing.get_args(literal) if isinstance(word, str)
-    ]
+    """Return the single words that a value may be."""
+    words: list[str] = []
+    for member in _members(annotation):
+        if typing.get_origin(member) is Literal:
+            words += [word for word in typing.get_args(member) if isinstance(word, str)]
+    return words
 
 
 def _members(annotation: Any) -> list[Any]:
-    """What may stand somewhere, one by one and without bounds."""
-    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        return _members(inside[0])
-    union = origin in (Union, types.UnionType)
-    return [inner for member in inside for inner in _members(member)] if union else [annotation]
+    """Return the members of a union, however nested, without their bounds."""
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        return _members(arguments[0])
+    if is_union(annotation):
+        return [inner for member in arguments for inner in _members(member)]
+    return [annotation]

@@ -1,4 +1,7 @@
-"""What a name means: `fedsim explain`. Everything is read from factories: signature, defaults, docstring."""
+"""What a name means: `fedsim explain`.
+
+Everything is read from factories: signatures, defaults, docstrings.
+"""
 
 import inspect
 import re
@@ -11,7 +14,7 @@ from pydantic import BaseModel
 from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.annotations import annotation_of
-from fedsim.scenario.catalogue import catalogue
+from fedsim.scenario.catalogue import aliases_of, catalogue
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of
@@ -20,114 +23,95 @@ from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, path
 from fedsim.scenario.meanings import meanings, meanings_of_column
 from fedsim.synonyms import answer, synonym
 
-WIDTH = 122  # docstrings keep to 120
+WIDTH = 122  # wider than any line of a docstring, which stays as it is
+
+Line = tuple[bool, str]  # whether it is a heading, and its text
 
 
 def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """All that a name means, as plain values: kinds, keys, columns, files, exit codes, commands; of `FAMILY/NAME` that one.
+    """Return all meanings of a name, as plain values; of `FAMILY/NAME` the one in that family.
 
     Args:
-      name: a kind (`median`, `rule/median`), a key or its path (`rounds`, `client.lr`, `key/seed`), a column or a table
-        (`bytes_up`, `column/seed`, `rounds.csv`), an exit code (`5`, `exit`); `rules`, for which of them to take.
+      name: a kind (`median`, `rule/median`), a key or its path (`rounds`, `client.lr`, `key/seed`),
+        a column or a table (`bytes_up`, `column/seed`, `rounds.csv`), an exit code (`5`, `exit`),
+        or `rules`, for advice on which of them to take.
       commands: name -> what it does, of the commands that can be asked for.
 
     Raises:
-      ScenarioError: for a name that nothing has.
+      ScenarioError: for a name that has no meaning.
     """
+    commands = commands or {}
     family, _, word = name.rpartition("/")
-    kind = ALIASES.get(word, word)
-    families = [f for f in FAMILIES if family in ("", f, f + "s") and kind in FAMILIES[f]]
-    explained = [_explain_factory(f, kind, FAMILIES[f][kind]) for f in families]
+    explained = _meanings_of_kind(family, word)
     if family in ("", "key"):
-        explained += _explain_keys(word, everywhere=not explained)
+        explained += _meanings_of_key(word, with_parameters=not explained)
     if family in ("", "file"):
-        explained += _explain_file(word)
+        explained += _meanings_of_file(word)
     if name == "rules":
         explained.append(guide_to_rules())
-    for other, entries in _entries(word, commands or {}).items():
-        if entries and family in ("", other):
-            explained.append({"family": other, "kind": word, "parameters": [], "entries": entries})
-    if family in meanings()["tables"] and family in (columns := meanings_of_column(word)):
-        explained.append(
-            {"family": family, "kind": word, "parameters": [], "entries": {family: columns[family]}}
-        )
+    explained += _meanings_without_parameters(family, word, commands)
     if not explained:
-        text = f"nothing is called '{name}'{_meant(word, [*names(), *(commands or {})])}"
-        raise ScenarioError([Problem("", text)], "explain")
+        remedy = _remedy(word, [*names(), *commands])
+        raise ScenarioError([Problem("", f"nothing is called '{name}'{remedy}")], "explain")
     return explained
 
 
-def _entries(word: str, commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Family -> what a word means there, name -> text, of what has no parameters."""
-    return {
-        "column": meanings_of_column(word),
-        "exit": {
-            str(code): text for code, text in EXIT_CODES.items() if word in ("exit", str(code))
-        },
-        "command": {
-            f"fedsim {command}": text for command, text in commands.items() if command == word
-        },
-    }
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    """What a word that nothing has was meant to be."""
-    places = ("key", "key:top", "kind", *(f"kind:{family}" for family in FAMILIES), "command")
-    other = synonym(word.rpartition(".")[2], *places)
-    return f"; {answer(other, value=word, rest='SCENARIO')}" if other else did_you_mean(word, known)
+def _remedy(word: str, known: Iterable[str]) -> str:
+    """Return what a name without a meaning was probably meant as."""
+    kinds = [f"kind:{family}" for family in FAMILIES]
+    ours = synonym(word.rpartition(".")[2], "key", "key:top", "kind", *kinds, "command")
+    if ours:
+        return f"; {answer(ours, value=word, rest='SCENARIO')}"
+    return did_you_mean(word, known)
 
 
 def names() -> set[str]:
-    """Everything that can be explained, but commands."""
-    kinds = {kind for kinds in catalogue(None).values() for kind in kinds} | ALIASES.keys()
-    shown = {key.dotted for at in keys().values() for key in at if not key.kinds}
-    files, tables, compared = (meanings()[part] for part in ("files", "tables", "compared"))
-    columns = {column for table in tables.values() for column in table["columns"]}
-    return (
-        kinds | shown | columns | files.keys() | tables.keys() | compared.keys() | {"exit", "rules"}
-    )
+    """Return everything that can be explained, except commands."""
+    known = {"exit", "rules", *ALIASES}
+    for kinds in catalogue(None).values():
+        known.update(kinds)
+    for keys_here in keys().values():
+        known.update(key.dotted for key in keys_here if not key.kinds)
+
+    texts = meanings()
+    known.update(texts["files"], texts["tables"], texts["compared"])
+    for table in texts["tables"].values():
+        known.update(table["columns"])
+    return known
 
 
-def _explain_file(name: str) -> list[dict[str, Any]]:
-    """A file of a run directory; of a table its columns."""
-    about, table = meanings()["files"].get(name, ""), meanings()["tables"].get(name, {})
-    text = " ".join(
-        filter(None, (about and f"{about[:1].upper()}{about[1:]}.", table.get("about", "")))
-    )
-    explained = {
-        "family": "file",
-        "kind": name,
-        "summary": text,
-        "parameters": [],
-        "entries": table.get("columns", {}),
-    }
-    return [explained] if text or table else []
+def _meanings_of_kind(family: str, word: str) -> list[dict[str, Any]]:
+    """Return the meanings of a word as a kind, in one family or, if that is empty, in all."""
+    kind = ALIASES.get(word, word)
+    explained: list[dict[str, Any]] = []
+    for name, factories in FAMILIES.items():
+        if family in ("", name, f"{name}s") and kind in factories:
+            explained.append(_explain_factory(name, kind, factories[kind]))
+    return explained
 
 
 def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any]:
     docs = docs_of(factory)
+    parameters: list[dict[str, Any]] = []
+    for p in inspect.signature(factory, eval_str=True).parameters.values():
+        parameters.append(_parameter(p.name, p.annotation, p.default, docs.args.get(p.name, "")))
+    shown = ("Raises", "References")
     explained = {
         "family": family,
         "kind": kind,
-        "aliases": sorted(alias for alias, name in ALIASES.items() if name == kind),
+        "aliases": aliases_of(kind),
         "summary": docs.summary,
         "body": docs.body,
-        "parameters": [
-            _parameter(p.name, p.annotation, p.default, docs.args.get(p.name, ""))
-            for p in inspect.signature(factory, eval_str=True).parameters.values()
-        ],
-        "sections": {
-            title: text
-            for title, text in docs.sections.items()
-            if title in ("Raises", "References")
-        },
+        "parameters": parameters,
+        "sections": {title: text for title, text in docs.sections.items() if title in shown},
     }
     if family == "method":
-        explained["parts"] = [_part(*part) for part in links_of(fragment_of(factory))]
+        explained["parts"] = [_explain_link(*link) for link in links_of(fragment_of(factory))]
     return explained
 
 
-def _part(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
+def _explain_link(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
+    """Return what a link of a method is."""
     docs = docs_of(FAMILIES[family][link["kind"]])
     return {
         "section": section,
@@ -138,29 +122,35 @@ def _part(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _explain_keys(name: str, everywhere: bool) -> list[dict[str, Any]]:
-    """A key by its path, a section with its keys, or a key alone, wherever it stands.
+def _meanings_of_key(name: str, with_parameters: bool) -> list[dict[str, Any]]:
+    """Return the meanings of a key by its path, of a section, or of a key wherever it is.
 
     Args:
-      name: of the key.
-      everywhere: whether parameters of kinds count where a name without a path is no other key.
+      name: the name or the path of a key.
+      with_parameters: whether parameters of kinds count, for a name without a path.
     """
-    if not {".", "["} & {*name} and name not in key_names():
+    is_path = "." in name or "[" in name
+    if not is_path and name not in key_names():
         return []
-    keys = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
-    if not everywhere and "." not in name:
-        keys = [key for key in keys if not key.kinds]
-    return list(map(_explain_key, keys))
+    matches = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
+    if not with_parameters and "." not in name:
+        matches = [key for key in matches if not key.kinds]
+    return [_explain_key(key) for key in matches]
 
 
 def _explain_key(key: Key) -> dict[str, Any]:
-    default = inspect.Parameter.empty if key.field.is_required() else key.field.get_default()
-    row = _parameter(key.path[-1], annotation_of(key.field), default, key.field.description or "")
-    below = [] if key.kinds else keys_below(key.path)
-    if not below:
-        above = ".".join(key.path[:-1]) or "scenario"
-        return {"family": "section", "kind": above, "of": list(key.kinds), "parameters": [row]}
-    rows = [_explain_key(inner)["parameters"][0] for inner in below if not keys_below(inner.path)]
+    field = key.field
+    default = inspect.Parameter.empty if field.is_required() else field.get_default()
+    row = _parameter(key.path[-1], annotation_of(field), default, field.description or "")
+    inner_keys = [] if key.kinds else keys_below(key.path)
+    if not inner_keys:
+        section = ".".join(key.path[:-1]) or "scenario"
+        return {"family": "section", "kind": section, "of": list(key.kinds), "parameters": [row]}
+
+    rows: list[dict[str, Any]] = []
+    for inner in inner_keys:
+        if not keys_below(inner.path):
+            rows += _explain_key(inner)["parameters"]
     return {
         "family": "section",
         "kind": key.dotted,
@@ -171,44 +161,70 @@ def _explain_key(key: Key) -> dict[str, Any]:
 
 
 def _parameter(name: str, annotation: Any, default: Any, text: str) -> dict[str, Any]:
-    known = {} if default is inspect.Parameter.empty else {"default": default}
+    parameter = {"name": name, "type": type_in_words(annotation), "text": text}
     if isinstance(default, BaseModel):
-        known = {"default": default.model_dump()}
-    return {"name": name, "type": type_in_words(annotation), "text": text, **known}
+        default = default.model_dump()
+    if default is not inspect.Parameter.empty:
+        parameter["default"] = default
+    return parameter
 
 
-def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
-    """An explanation as lines for people -> (whether it is a heading, line)."""
-    kind, parameters = explained["kind"], explained["parameters"]
-    if explained["family"] == "section":
-        yield True, f"{kind}:" + (f"   of {', '.join(explained['of'])}" if explained["of"] else "")
-    elif "entries" in explained:
-        yield True, f"{explained['family']}/{kind}"
-    else:
-        also = f"   also: {', '.join(explained['aliases'])}" if explained["aliases"] else ""
-        yield True, f"{explained['family']}/{kind}{also}"
-        yield (
-            False,
-            f"  {_written({'kind': kind} | {p['name']: p.get('default', '...') for p in parameters})}",
-        )
-    for text in filter(None, (explained.get("summary"), explained.get("body"))):
+def _meanings_of_file(name: str) -> list[dict[str, Any]]:
+    """Return the meaning of a file of a run directory; of a table also its columns."""
+    about = meanings()["files"].get(name, "")
+    table = meanings()["tables"].get(name, {})
+    if not about and not table:
+        return []
+    sentences: list[str] = []
+    if about:
+        sentences.append(f"{about[:1].upper()}{about[1:]}.")
+    if table.get("about"):
+        sentences.append(table["about"])
+    explained = {
+        "family": "file",
+        "kind": name,
+        "summary": " ".join(sentences),
+        "parameters": [],
+        "entries": table.get("columns", {}),
+    }
+    return [explained]
+
+
+def _meanings_without_parameters(
+    family: str, word: str, commands: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the meanings of a word as a column, an exit code or a command."""
+    columns = meanings_of_column(word)
+    codes = {str(code): text for code, text in EXIT_CODES.items() if word in ("exit", str(code))}
+    asked = {f"fedsim {name}": text for name, text in commands.items() if name == word}
+
+    entries = {"column": columns, "exit": codes, "command": asked}
+    if family in columns and family in meanings()["tables"]:
+        entries[family] = {family: columns[family]}
+
+    explained: list[dict[str, Any]] = []
+    for name, texts in entries.items():
+        if texts and family in ("", name):
+            explained.append({"family": name, "kind": word, "parameters": [], "entries": texts})
+    return explained
+
+
+def lines_of(explained: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of an explanation: (whether it is a heading, text)."""
+    yield from _head(explained)
+    for text in (explained.get("summary"), explained.get("body")):
+        if text:
+            yield False, ""
+            yield from _prose(text)
+    for link in explained.get("parts", ()):
         yield False, ""
-        yield from _prose(text)
-    for part in explained.get("parts", ()):
+        yield from _lines_of_link(link)
+
+    if explained["parameters"]:
         yield False, ""
-        yield True, f"  {part['section']}: {_written(part['link'])}"
-        factory = FAMILIES[part["family"]][part["link"]["kind"]]
-        short = (
-            factory.__module__ == "fedsim.rules.optimizers" or not part["body"]
-        )  # optax's texts are long
-        yield from _prose(part["summary"] if short else part["body"], "    ")
-    if parameters:
-        yield False, ""
-    for p in parameters:
-        default = f" = {_plain(p['default'])}" if "default" in p else " (required)"
-        bounds = "" if p["type"] == "a value" else f"   [{p['type']}]"
-        yield True, f"  {p['name']}{default}{bounds}"
-        yield from _prose(p["text"], "      ")
+    for parameter in explained["parameters"]:
+        yield from _lines_of_parameter(parameter)
+
     if explained.get("body") and "entries" in explained:
         yield False, ""
     for name, text in explained.get("entries", {}).items():
@@ -219,28 +235,83 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         yield from _prose(text, "    ")
 
 
-def _prose(text: str, indent: str = "  ", hanging: str = "") -> Iterator[tuple[bool, str]]:
-    """Lines as they were written, but for `Resists: ...    Cost: ...`, whose parts get a line each."""
-    space = {
-        "initial_indent": indent,
-        "subsequent_indent": indent + hanging,
-        "break_on_hyphens": False,
-    }
+def _head(explained: dict[str, Any]) -> Iterator[Line]:
+    """Yield the name that is explained; of a kind also how a scenario writes it."""
+    kind = explained["kind"]
+    family = explained["family"]
+    if family == "section":
+        of_kinds = f"   of {', '.join(explained['of'])}" if explained["of"] else ""
+        yield True, f"{kind}:{of_kinds}"
+        return
+    if "entries" in explained:
+        yield True, f"{family}/{kind}"
+        return
+
+    aliases = explained["aliases"]
+    also = f"   also: {', '.join(aliases)}" if aliases else ""
+    yield True, f"{family}/{kind}{also}"
+    link = {"kind": kind}
+    for parameter in explained["parameters"]:
+        link[parameter["name"]] = parameter.get("default", "...")
+    yield False, f"  {_mapping(link)}"
+
+
+def _lines_of_link(link: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines of a link of a method."""
+    yield True, f"  {link['section']}: {_mapping(link['link'])}"
+    factory = FAMILIES[link["family"]][link["link"]["kind"]]
+    is_of_optax = factory.__module__ == "fedsim.rules.optimizers"  # whose texts are long
+    if is_of_optax or not link["body"]:
+        yield from _prose(link["summary"], "    ")
+    else:
+        yield from _prose(link["body"], "    ")
+
+
+def _lines_of_parameter(parameter: dict[str, Any]) -> Iterator[Line]:
+    default = " (required)"
+    if "default" in parameter:
+        default = f" = {_plain(parameter['default'])}"
+    expected = ""
+    if parameter["type"] != "a value":
+        expected = f"   [{parameter['type']}]"
+    yield True, f"  {parameter['name']}{default}{expected}"
+    yield from _prose(parameter["text"], "      ")
+
+
+def _prose(text: str, indent: str = "  ", hanging: str = "") -> Iterator[Line]:
+    """Yield lines as they were written, except for `Resists: ...    Cost: ...`.
+
+    Each part of such a line gets a line of its own.
+    """
+    wrapper = textwrap.TextWrapper(
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_on_hyphens=False,
+    )
     for line in text.splitlines():
-        for part in [line] if line.startswith(" ") else re.split(r"\s{4,}", line):
-            yield from ((False, wrapped) for wrapped in textwrap.wrap(part, WIDTH, **space) or [""])
+        parts = [line] if line.startswith(" ") else re.split(r"\s{4,}", line)
+        for part in parts:
+            for wrapped in wrapper.wrap(part) or [""]:
+                yield False, wrapped
 
 
-def _written(link: dict[str, Any]) -> str:
-    return "{" + ", ".join(f"{name}: {_plain(value)}" for name, value in link.items()) + "}"
+def _mapping(values: dict[str, Any]) -> str:
+    """Return a mapping as a scenario writes it, on one line."""
+    entries = ", ".join(f"{name}: {_plain(value)}" for name, value in values.items())
+    return f"{{{entries}}}"
 
 
 def _plain(value: Any) -> str:
-    """A value as a scenario writes it."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
+    """Return a value as a scenario writes it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, dict):
-        return _written(value)
+        return _mapping(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_plain, value)) + "]"
-    return f"{value:g}" if isinstance(value, float) and 1e-4 <= abs(value) < 1e6 else str(value)
+        return f"[{', '.join(_plain(item) for item in value)}]"
+    if isinstance(value, float) and 1e-4 <= abs(value) < 1e6:
+        return f"{value:g}"
+    return str(value)

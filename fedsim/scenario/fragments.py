@@ -1,4 +1,4 @@
-"""The one reading of what a method stands for: a user's may be written as shortly as a scenario."""
+"""What a method stands for: a client link and a server list, every link as a mapping."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,21 +7,26 @@ from fedsim.kinds import ALIASES, FAMILIES
 
 
 def fragment_of(factory: Callable[..., dict], **parameters: Any) -> dict[str, Any]:
-    """What a method stands for, with every link as a mapping: a user's may write names alone, as a scenario may."""
-    written = factory(**parameters)
-    mapping = lambda link: {"kind": link} if isinstance(link, str) else link
-    client = {"client": mapping(written["client"])} if "client" in written else {}
-    return {**client, "server": [mapping(link) for link in written["server"]]}
+    """Return what a method stands for with these parameters, every link as a mapping.
+
+    A user's method may give the names of links alone, as a scenario may.
+    """
+    fragment = factory(**parameters)
+    server = [_as_mapping(link) for link in fragment["server"]]
+    if "client" not in fragment:
+        return {"server": server}
+    return {"client": _as_mapping(fragment["client"]), "server": server}
+
+
+def _as_mapping(link: Any) -> dict[str, Any]:
+    return {"kind": link} if isinstance(link, str) else link
 
 
 def links_of(fragment: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(section, family, link) of everything that a method sets, in the order in which data flows."""
+    """Yield (section, family, link) of all that a method sets, in the order in which data flow."""
     if "client" in fragment:
         yield "client", "client", fragment["client"]
     for link in fragment["server"]:
         kind = ALIASES.get(link["kind"], link["kind"])
-        yield (
-            "server",
-            next(f for f in ("stage", "rule", "optimizer") if kind in FAMILIES[f]),
-            {**link, "kind": kind},
-        )
+        family = next(f for f in ("stage", "rule", "optimizer") if kind in FAMILIES[f])
+        yield "server", family, {**link, "kind": kind}

@@ -1,4 +1,7 @@
-"""Which rule to take: `fedsim explain rules`, from docstrings, signatures and the kept runs of `scenarios/robust`."""
+"""Which rule to take: `fedsim explain rules`.
+
+It is made of docstrings, signatures and the stored runs of `scenarios/robust`.
+"""
 
 import csv
 import functools
@@ -13,73 +16,97 @@ from fedsim.kinds import FAMILIES
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import docs_of, labelled_parts
 
-TOLD = ("f", "trim")  # hyper-parameters that say how many malicious clients to expect
-MEASURED = ("method", "alike", "different", "falls")  # columns of guide.csv
+# Hyper-parameters that are the number of malicious clients to expect.
+ATTACKER_COUNTS = ("f", "trim")
+
+# The columns of guide.csv.
+MEASURED = ("method", "alike", "different", "falls")
+
+ABOUT = (
+    "Accuracies are those of scenarios/robust/worst_case.yaml on digits with 4 of 20 clients "
+    "malicious, each rule under the worst of nine attacks: first where clients have alike samples "
+    "(Dirichlet 100), then where they differ (Dirichlet 1). A rule falls, in "
+    "scenarios/robust/breakdown.yaml, at the smallest share of malicious clients for which half of "
+    "what training gains is lost under the worst of three attacks. `evaluate.diagnostics` compares "
+    "a round with the κ of a rule."
+)
 
 
 @functools.cache
 def guide() -> dict[str, Any]:
-    """`summary` and `lines`: `when`, `take`, and `shown`, comparisons of kept runs on which a line rests."""
+    """Return the advice of guide.yaml.
+
+    Returns:
+      `summary`, and `lines` with `when`, `take` and `shown`: the comparisons of stored runs that
+      support the line.
+    """
     return yaml.safe_load(files("fedsim.rules").joinpath("guide.yaml").read_text(encoding="utf-8"))
 
 
 @functools.cache
 def measured() -> dict[str, dict[str, str]]:
-    """Method -> accuracy under its worst attack where clients are alike and where they differ, and where it falls."""
+    """Return method -> its row of guide.csv.
+
+    A row has the accuracy under the method's worst attack where clients are alike and where they
+    differ, and the share of malicious clients at which it falls.
+    """
     text = files("fedsim.rules").joinpath("guide.csv").read_text(encoding="utf-8")
     return {row["method"]: row for row in csv.DictReader(text.splitlines())}
 
 
 def guide_to_rules() -> dict[str, Any]:
-    """Advice, and what is known of every rule, in the form of an explanation."""
+    """Return the advice, and what is known of every rule, in the form of an explanation."""
     catalogue("rules")  # registers them
-    about = (
-        "Accuracies are those of scenarios/robust/worst_case.yaml on digits, 4 of 20 clients malicious, each rule under the "
-        "worst of nine attacks: first where clients have alike samples (Dirichlet 100), then where they differ (Dirichlet 1). "
-        "A rule falls, in scenarios/robust/breakdown.yaml, at the share of malicious clients from which on half of what "
-        "training gains is lost under the worst of three attacks. `evaluate.diagnostics` compares a round with the κ of a rule."
-    )
     advice = "\n".join(f"{line['when']}: {line['take']}" for line in guide()["lines"])
-    rules = {
-        name: f for name, f in FAMILIES["rule"].items() if f.__module__.startswith("fedsim.rules.")
-    }
-    entries = {name: known_of(name, factory) for name, factory in sorted(rules.items())}
+    entries: dict[str, str] = {}
+    for name, factory in sorted(FAMILIES["rule"].items()):
+        if factory.__module__.startswith("fedsim.rules."):
+            entries[name] = facts_of_rule(name, factory)
     return {
         "family": "guide",
         "kind": "rules",
         "summary": guide()["summary"],
-        "body": f"{advice}\n\n{about}",
+        "body": f"{advice}\n\n{ABOUT}",
         "parameters": [],
         "entries": entries,
     }
 
 
-def known_of(name: str, factory: Callable) -> str:
-    """What a rule resists, is told, needs and costs, and what was measured of it."""
-    docs = labelled_parts(docs_of(factory).body)
-    counts = [name for name in inspect.signature(factory).parameters if name in TOLD]
-    parts = [f"resists {docs['Resists']}" if "Resists" in docs else ""]
-    parts += [
-        f"is told {counts[0]}" if counts else "",
-        "has a published κ" if _bounded(factory) else "",
-        f"costs {docs['Cost']}" if "Cost" in docs else "",
-    ]
-    return "; ".join(filter(None, [*parts, *map(_measured, _rows_of(name))])) + "."
+def facts_of_rule(name: str, factory: Callable) -> str:
+    """Return what a rule resists, needs to know and costs, and what was measured of it."""
+    parts = labelled_parts(docs_of(factory).body)
+    counts = [name for name in inspect.signature(factory).parameters if name in ATTACKER_COUNTS]
+    facts: list[str] = []
+    if "Resists" in parts:
+        facts.append(f"resists {parts['Resists']}")
+    if counts:
+        facts.append(f"is given {counts[0]}")
+    if _has_bound(factory):
+        facts.append("has a published κ")
+    if "Cost" in parts:
+        facts.append(f"costs {parts['Cost']}")
+    for method, row in measured().items():
+        if method.partition("(")[0] == name:
+            facts.append(_measurement(row))
+    return "; ".join(facts) + "."
 
 
-def _bounded(factory: Callable) -> bool:
-    """Whether a published bound of a rule is known."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    number = lambda annotation: next(iter(get_args(annotation)), annotation)(1)
-    needed = {p.name: number(p.annotation) for p in parameters if p.default is p.empty}
-    return factory(**needed).bound is not None
+def _has_bound(factory: Callable) -> bool:
+    """Whether a bound of a rule was published; its required hyper-parameters are set to 1."""
+    arguments: dict[str, Any] = {}
+    for p in inspect.signature(factory, eval_str=True).parameters.values():
+        if p.default is p.empty:
+            inner = get_args(p.annotation)  # of an `Annotated`, the type comes first
+            number_type = inner[0] if inner else p.annotation
+            arguments[p.name] = number_type(1)
+    return factory(**arguments).bound is not None
 
 
-def _rows_of(name: str) -> list[dict[str, str]]:
-    return [row for method, row in measured().items() if method.partition("(")[0] == name]
-
-
-def _measured(row: dict[str, str]) -> str:
-    kept = f"keeps {row['alike']} and {row['different']}" if row["alike"] else ""
-    falls = f"falls from {row['falls']}" if row["falls"] else ""
-    return f"{row['method']} {', '.join(filter(None, [kept, falls]))}"
+def _measurement(row: dict[str, str]) -> str:
+    """Return `median keeps 0.93 and 0.81, falls from 0.4`."""
+    results: list[str] = []
+    if row["alike"]:
+        results.append(f"keeps {row['alike']} and {row['different']}")
+    if row["falls"]:
+        results.append(f"falls from {row['falls']}")
+    return f"{row['method']} {', '.join(results)}"

@@ -1,17 +1,19 @@
-"""The JSON Schema of a scenario: completion, hover texts and diagnostics in editors, while a file is typed.
+"""The JSON Schema of a scenario: completion, hover texts and diagnostics in editors.
 
-Everything comes from the models of `schema`, that is from signatures and docstrings. Only the form is made here, and it
-is the one that yaml-language-server explains best: a section is narrowed down by `if kind: x, then ...`, so that a wrong
-key is reported as that and not as a mismatch with forty alternatives; several types at one place are one schema with
-several `type`s; a kind's text stands at its name, where one looks for it.
+All of its content comes from the models of `schema`, that is from signatures and docstrings. Its
+form is the one that yaml-language-server explains best:
+
+- A section is narrowed down by `if kind: x, then ...`, so that a wrong key is reported as such, and
+  not as a mismatch with forty alternatives.
+- Several types of one value are one schema with several `type`s.
+- The text of a kind is at its name, where one looks for it.
 """
 
 import inspect
 import json
-import types
 import typing
 from importlib.metadata import version
-from typing import Annotated, Any, Optional, Union
+from typing import Annotated, Any, Optional
 
 from annotated_types import MaxLen, MinLen
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, create_model
@@ -19,53 +21,55 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
-from fedsim.kinds import ALIASES
+from fedsim.scenario.catalogue import aliases_of
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.keys import short_field
-from fedsim.scenario.schema import Kind, Kinds
+from fedsim.scenario.schema import Kind, Kinds, is_section, is_union
 from fedsim.scenario.sections import CLIENT_SGD, METHODS, Spec
 
 Json = dict[str, Any]
-NOT_TEXT: Json = {
-    "not": {"type": "string"},
-    "properties": {},
-}  # `properties` tells it from other nameless schemas
-NO_KIND = "this is no kind: write {kind: NAME, ...} or NAME(a=1)"
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+NO_KIND = "this is not a kind: write {kind: NAME, ...} or NAME(a=1)"
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 SCHEDULE = "A number, or a schedule of the steps that were taken."
 IN_CALL = "A kind with its parameters, NAME(a=1)."
 CALLED = r"^\s*({})\s*\(.*\)\s*$"
-DRAFT = "http://json-schema.org/draft-07/schema#"
+
+# `properties` tells it from other schemas without a name.
+NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}
 
 
 def editor_schema(plugins: bool = True) -> Json:
-    """The JSON Schema (draft 7) of a scenario as it may be written, resolved scenarios included.
+    """Return the JSON Schema (draft 7) of scenarios, as written or resolved.
 
     Args:
-      plugins: whether kinds count that fedsim did not bring.
+      plugins: whether to include kinds that are not fedsim's.
     """
-    text = Spec.model_fields[
-        "method"
-    ]  # a scenario keeps its method as text, and takes any form of it
-    method: Any = Optional[Annotated[Any, METHODS]]  # noqa: UP045 (the operator knows no Annotated)
+    # A scenario holds its method as text, and takes it in any form.
+    text = Spec.model_fields["method"]
+    method: Any = Optional[Annotated[Any, METHODS]]  # noqa: UP045 (`|` does not take Annotated)
     field = Field(default=text.default, description=text.description)
+    model = create_model("Scenario", __base__=Spec, method=(method, field))
+
     draft = Draft(plugins)
-    sections = draft.section(create_model("Scenario", __base__=Spec, method=(method, field)))
-    sections["properties"]["method"]["examples"] = ["fedprox(mu=0.1)"]
-    head = {
+    scenario = draft.section(model)
+    scenario["properties"]["method"]["examples"] = ["fedprox(mu=0.1)"]
+    return {
         "$schema": DRAFT,
         "$comment": f"optax {version('optax')}",
-        "description": "A scenario of fedsim.",
+        "description": "A fedsim scenario.",
+        **scenario,
+        "definitions": dict(sorted(draft.definitions.items())),
     }
-    return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
 
 
 class Draft:
-    """A schema that is being written; every kind becomes one of its definitions, used wherever the kind may stand.
+    """A schema under construction; every kind becomes a definition, used wherever it is allowed.
 
     Attributes:
-      plugins: whether kinds count that fedsim did not bring.
-      definitions: name, e.g. `rule.krum` -> schema.
+      plugins: whether to include kinds that are not fedsim's.
+      definitions: name, such as `rule.krum` -> schema.
     """
 
     def __init__(self, plugins: bool):
@@ -73,209 +77,254 @@ class Draft:
         self.definitions: dict[str, Json] = {}
 
     def section(self, model: type[BaseModel]) -> Json:
-        """A mapping with known keys."""
-        required = [
-            name for name in _required(model) if name != "kind"
-        ]  # `kinds` asks for that one
-        extra: Any = model.model_config.get("json_schema_extra") or {}
-        return {
+        """Return the schema of a mapping with fixed keys."""
+        schema: Json = {
             "type": "object",
             "properties": {name: self.field(field) for name, field in model.model_fields.items()},
-            **({"required": required} if required else {}),
-            "additionalProperties": False,
-            **extra,
         }
+        required = [name for name in _required(model) if name != "kind"]  # `kinds` requires that
+        if required:
+            schema["required"] = required
+        extra: Any = model.model_config.get("json_schema_extra") or {}
+        return {**schema, "additionalProperties": False, **extra}
 
     def field(self, field: FieldInfo) -> Json:
-        """One key: its text, type and bounds, and default."""
-        text = {"description": field.description} if field.description else {}
+        """Return the schema of a key: its text, type, bounds and default."""
         schema = self.value(field.annotation, tuple(field.metadata))
-        if field.is_required():
-            return {**text, **schema}
-        default = to_jsonable_python(field.default)
-        inner = schema.get("properties", {}).values()
-        free = any(
-            p.get("type") == "object" and "properties" not in p for p in inner
-        )  # servers fail to insert those
-        return {
-            **text,
-            **(_inward(schema) if isinstance(default, str) or free else schema),
-            "default": default,
-        }
+        if not field.is_required():
+            default = to_jsonable_python(field.default)
+            if isinstance(default, str) or _has_free_mapping(schema):
+                schema = _inward(schema)
+            schema = {**schema, "default": default}
+        if field.description:
+            schema = {"description": field.description, **schema}
+        return schema
 
     def value(self, annotation: Any, notes: tuple = ()) -> Json:
-        """What an annotation allows, where `notes` are its metadata."""
-        origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+        """Return the schema of `Annotated[annotation, *notes]`."""
         for note in notes:
             if isinstance(note, Kinds):
                 return self.kinds(note)
-            if (
-                isinstance(note, BeforeValidator)
-                and note.json_schema_input_type is not PydanticUndefined
-            ):
-                return self.value(note.json_schema_input_type)
+            if isinstance(note, BeforeValidator):
+                if note.json_schema_input_type is not PydanticUndefined:
+                    return self.value(note.json_schema_input_type)
+
+        origin = typing.get_origin(annotation)
+        arguments = typing.get_args(annotation)
         if origin is Annotated:
-            return self.value(inside[0], (*inside[1:], *notes))
-        if origin in (Union, types.UnionType):
-            return _either([self.value(member) for member in inside])
-        if origin is list and dict in (
-            *map(typing.get_origin, typing.get_args(inside[0])),
-            inside[0],
-        ):
-            return {"type": "array", **_of_list(notes)}
-        if origin is list:
-            return {"type": "array", "items": self.value(inside[0]), **_of_list(notes)}
-        if (
-            origin is dict
-        ):  # of free keys: no more than that, since servers fail on values of any type
-            return {"type": "object"}
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return self.value(arguments[0], (*arguments[1:], *notes))
+        if is_section(annotation):
             return self.section(annotation)
+        if is_union(annotation):
+            return _either([self.value(member) for member in arguments])
+        if origin is list:
+            schema: Json = {"type": "array"}
+            if not _is_free_mapping(arguments[0]):
+                schema["items"] = self.value(arguments[0])
+            return {**schema, **_bounds_of_list(notes)}
+        if origin is dict:
+            return {"type": "object"}  # language servers fail on more of a mapping with free keys
+
         bounded: Any = Annotated[annotation, *notes] if notes else annotation
         schema = TypeAdapter(bounded).json_schema()
-        return {"type": schema["type"], "enum": [schema["const"]]} if "const" in schema else schema
+        if "const" in schema:
+            return {"type": schema["type"], "enum": [schema["const"]]}
+        return schema
 
-    def kinds(self, place: Kinds) -> Json:
-        """A name alone, or a mapping whose other keys depend on its `kind`."""
-        kinds = {
-            self.kind(kind): kind
-            for kind in place
-            if self.plugins or kind.factory.__module__.startswith("fedsim.")
-        }
-        names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in kinds}
-        bare = [names[key] for key, kind in kinds.items() if _required(kind.model) == ["kind"]]
-        mappings = [kind for kind in kinds.values() if _required(kind.model) != ["kind"]]
-        branches = [_branch(key, kind, kind.name == place.default) for key, kind in kinds.items()]
-        if mappings:
-            refused = {"type": "string", "pattern": _pattern(mappings)}
-            bare.append(refused if bare else {**refused, "errorMessage": NO_KIND})
+    def kinds(self, kinds: Kinds) -> Json:
+        """Return the schema of a name alone, or a mapping whose other keys depend on its `kind`."""
+        by_key: dict[str, Kind] = {}
+        for kind in kinds:
+            if self.plugins or kind.factory.__module__.startswith("fedsim."):
+                by_key[self.kind(kind)] = kind
+
+        names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in by_key}
+        branches = [_branch(key, kind, kind.name == kinds.default) for key, kind in by_key.items()]
+        bare = [names[key] for key, kind in by_key.items() if not _needs_parameters(kind)]
+
+        # The bare name of a kind with required parameters passes as text; a branch refuses it with
+        # a message that says why.
+        needy = [kind for kind in by_key.values() if _needs_parameters(kind)]
+        if needy:
+            refused: Json = {"type": "string", "pattern": _pattern(needy)}
+            if bare:
+                bare.append(refused)
+            else:
+                bare.append({**refused, "errorMessage": NO_KIND})
             branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
-        called = {"type": "string", "pattern": _called(list(kinds.values()))}
-        if {"optimizer", "schedule"} & set(place.families):  # many names, which depend on optax
-            called = self.shared(
-                "any_kind.call",
-                {"description": IN_CALL, "type": "string", "pattern": CALLED.format(r"\w+")},
-            )
-        return {
+
+        schema: Json = {
             "type": ["string", "object"],
-            "anyOf": [*bare, called, NOT_TEXT],
+            "anyOf": [*bare, self._call(kinds, list(by_key.values())), NOT_TEXT],
             "properties": {"kind": {"anyOf": list(names.values())}},
-            **({} if place.default else {"required": ["kind"]}),
-            "allOf": branches,
         }
+        if not kinds.default:
+            schema["required"] = ["kind"]
+        schema["allOf"] = branches
+        return schema
+
+    def _call(self, kinds: Kinds, known: list[Kind]) -> Json:
+        """Return the schema of a kind with its parameters, `krum(f=2)`."""
+        # The names of optimizers and schedules are many, and depend on optax.
+        if "optimizer" in kinds.families or "schedule" in kinds.families:
+            pattern = CALLED.format(r"\w+")
+            schema = {"description": IN_CALL, "type": "string", "pattern": pattern}
+            return self.shared("any_kind.call", schema)
+        return {"type": "string", "pattern": CALLED.format("|".join(_all_names(known)))}
 
     def kind(self, kind: Kind) -> str:
-        """One kind as a definition -> its name; keys that all kinds of a section have are definitions of their own."""
-        family, factory = kind.family, kind.factory
+        """Make a kind a definition, and return the definition's name."""
+        factory = kind.factory
         parameters = inspect.signature(factory).parameters
-        key = f"{family}.{kind.name}" + "".join(
-            f".no_{p}" for p in parameters if p not in kind.keys
-        )
+        omitted = [f".no_{name}" for name in parameters if name not in kind.keys]
+        key = f"{kind.family}.{kind.name}{''.join(omitted)}"
         if key in self.definitions:
             return key
-        schema = self.definitions[key] = {"title": f"{family} {kind.name}"}
+        # It is there from the beginning: a kind may be one of its own keys.
+        schema = self.definitions[key] = {"title": f"{kind.family} {kind.name}"}
         schema |= self.section(kind.model)
-        keys = schema["properties"]
-        call = _call(factory, [p for p in parameters.values() if p.name in keys])
-        described = {"description": f"{docs_of(factory).summary}\n{call}", "enum": _names(kind)}
-        for name in [name for name in kind.common.model_fields if name not in parameters]:
-            keys[name] = self.shared(f"any_{family}.{name}", keys.pop(name))
-        for name in CLIENT_SGD if family == "client" else ():
-            if name not in keys:
-                keys[name] = self.shared(f"any_{family}.{name}", self.field(short_field(name)))
-        for name in [
-            name for name in keys if family == "optimizer" and "allOf" in keys[name]
-        ]:  # schedules, 58 times
-            schedule = {
-                "description": SCHEDULE,
-                "anyOf": keys[name].pop("anyOf"),
-                "allOf": keys[name]["allOf"],
-            }
-            keys[name] = {**keys[name], "allOf": [self.shared(f"any_{family}.{name}", schedule)]}
-        schema["properties"] = {
-            "kind": described,
-            **{name: keys[name] for name in keys if name != "kind"},
+
+        properties = schema["properties"]
+        call = _call_text(factory, [p for p in parameters.values() if p.name in properties])
+        described = {
+            "description": f"{docs_of(factory).summary}\n{call}",
+            "enum": _all_names([kind]),
         }
+        del properties["kind"]
+        self._share_keys(kind, properties)
+        schema["properties"] = {"kind": described, **properties}
         return key
 
+    def _share_keys(self, kind: Kind, properties: Json) -> None:
+        """Replace the keys that all kinds of a family have by references to definitions."""
+        family = kind.family
+        own_parameters = inspect.signature(kind.factory).parameters
+        for name in kind.common.model_fields:
+            if name not in own_parameters:
+                properties[name] = self.shared(f"any_{family}.{name}", properties.pop(name))
+        if family == "client":
+            for name in CLIENT_SGD:
+                if name not in properties:
+                    field = self.field(short_field(name))
+                    properties[name] = self.shared(f"any_{family}.{name}", field)
+        if family == "optimizer":
+            for name, schema in properties.items():
+                if "allOf" in schema:  # a schedule
+                    properties[name] = self._shared_schedule(f"any_{family}.{name}", schema)
+
+    def _shared_schedule(self, key: str, schema: Json) -> Json:
+        """Return a key that may be a schedule, with the schema of the schedule as a definition."""
+        schedule = {
+            "description": SCHEDULE,
+            "anyOf": schema.pop("anyOf"),
+            "allOf": schema["allOf"],
+        }
+        return {**schema, "allOf": [self.shared(key, schedule)]}
+
     def shared(self, key: str, schema: Json) -> Json:
-        """A schema that becomes a definition -> a reference to it."""
+        """Make a schema a definition, and return a reference to it."""
         self.definitions[key] = schema
         return {"$ref": f"#/definitions/{key}"}
 
 
-def _names(kind: Kind) -> list[str]:
-    """A kind's name and its aliases."""
-    return [kind.name, *sorted(alias for alias, name in ALIASES.items() if name == kind.name)]
+def _all_names(kinds: list[Kind]) -> list[str]:
+    """Return the names of kinds, each followed by its aliases."""
+    names: list[str] = []
+    for kind in kinds:
+        names += [kind.name, *aliases_of(kind.name)]
+    return names
 
 
 def _pattern(kinds: list[Kind]) -> str:
-    return f"^({'|'.join(name for kind in kinds for name in _names(kind))})$"
+    return f"^({'|'.join(_all_names(kinds))})$"
 
 
-def _called(kinds: list[Kind]) -> str:
-    """`krum(f=2)`, of any of these kinds."""
-    return CALLED.format("|".join(name for kind in kinds for name in _names(kind)))
+def _branch(key: str, kind: Kind, is_default: bool) -> Json:
+    """Return what a mapping of this kind has to be as well."""
+    mapping: Json = {"type": "object", "required": ["kind"]}
+    if is_default:
+        # An empty section is one of the default kind, and editors can complete it.
+        mapping = {"type": ["object", "null"]}
+    names = {"properties": {"kind": {"type": "string", "pattern": _pattern([kind])}}}
+    return {"if": {**mapping, **names}, "then": {"$ref": f"#/definitions/{key}"}}
 
 
-def _branch(key: str, kind: Kind, default: bool) -> Json:
-    """What a mapping of this kind must be, besides."""
-    named = {"properties": {"kind": {"type": "string", "pattern": _pattern([kind])}}}
-    # where the kind may be left out, an empty section is already one of that kind (and can be completed)
-    mapping = {"type": ["object", "null"]} if default else {"type": "object", "required": ["kind"]}
-    return {"if": {**mapping, **named}, "then": {"$ref": f"#/definitions/{key}"}}
-
-
-def _required(model: Any) -> list[str]:
+def _required(model: type[BaseModel]) -> list[str]:
     return [name for name, field in model.model_fields.items() if field.is_required()]
 
 
-def _call(factory: Any, parameters: list[inspect.Parameter]) -> str:
-    """`krum(f, neighbours=null)`."""
-    default = lambda p: (
-        "" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default))
-    )
-    return f"{factory.__name__}({', '.join(p.name + default(p) for p in parameters)})"
+def _needs_parameters(kind: Kind) -> bool:
+    return _required(kind.model) != ["kind"]
 
 
-def _of_list(notes: tuple) -> Json:
-    """What a list's metadata says of it."""
+def _call_text(factory: Any, parameters: list[inspect.Parameter]) -> str:
+    """Return `krum(f, neighbours=null)`."""
+    arguments: list[str] = []
+    for p in parameters:
+        argument = p.name
+        if p.default is not p.empty:
+            argument += f"={json.dumps(to_jsonable_python(p.default))}"
+        arguments.append(argument)
+    return f"{factory.__name__}({', '.join(arguments)})"
+
+
+def _bounds_of_list(notes: tuple) -> Json:
+    """Return what a list's metadata says of it."""
     schema: Json = {}
     for note in notes:
         if isinstance(note, MinLen):
             schema["minItems"] = note.min_length
         if isinstance(note, MaxLen):
             schema["maxItems"] = note.max_length
-        elif isinstance(note, FieldInfo) and isinstance(note.json_schema_extra, dict):
+        if isinstance(note, FieldInfo) and isinstance(note.json_schema_extra, dict):
             schema |= note.json_schema_extra
     return schema
 
 
+def _is_free_mapping(annotation: Any) -> bool:
+    """Whether a value may be a mapping with free keys."""
+    members = (annotation, *typing.get_args(annotation))
+    return any(member is dict or typing.get_origin(member) is dict for member in members)
+
+
+def _has_free_mapping(schema: Json) -> bool:
+    """Whether a key of a section is a mapping with free keys, which editors fail to insert."""
+    inner_schemas = schema.get("properties", {}).values()
+    return any(s.get("type") == "object" and "properties" not in s for s in inner_schemas)
+
+
 def _either(alternatives: list[Json]) -> Json:
-    """One schema for values of several types, so that what is wrong with a value is said of its own type."""
-    merged: Json = {"type": []}
+    """Return one schema for values of several types, if their other keywords do not collide.
+
+    What is wrong with a value is then reported for its own type only.
+    """
+    types: list[str] = []
+    merged: Json = {}
     for schema in alternatives:
-        rest = {key: value for key, value in _inward(schema).items() if key != "type"}
-        if "enum" in rest:
-            rest = {"anyOf": [{"enum": rest["enum"]}, {"not": {"type": schema["type"]}}]}
-        if merged.keys() & rest.keys():
+        keywords = _inward(schema)
+        type_ = keywords.pop("type")
+        if "enum" in keywords:
+            keywords = {"anyOf": [{"enum": keywords["enum"]}, {"not": {"type": type_}}]}
+        if merged.keys() & keywords.keys():
             return {"anyOf": alternatives}
-        types_ = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        merged |= {"type": merged["type"] + types_, **rest}
-    if "number" in merged["type"]:
-        merged["type"] = [kind for kind in merged["type"] if kind != "integer"]
-    merged["type"].sort(
-        key=lambda kind: kind != "null"
-    )  # editors insert a default of the first type
-    return merged if len(merged["type"]) > 1 else {**merged, "type": merged["type"][0]}
+        types += type_ if isinstance(type_, list) else [type_]
+        merged |= keywords
+
+    if "number" in types:
+        types = [name for name in types if name != "integer"]
+    # Editors insert a default of the first type.
+    types.sort(key=lambda name: name != "null")
+    return {"type": types if len(types) > 1 else types[0], **merged}
 
 
 def _inward(schema: Json) -> Json:
-    """The same, where an editor that inserts the key does not begin a mapping or a list below it."""
-    below = {
-        key: schema[key]
-        for key in ("properties", "required", "additionalProperties", "items")
-        if key in schema
-    }
-    above = {key: schema[key] for key in schema if key not in below}
-    return {**above, "allOf": [below, *schema.get("allOf", [])]} if below else above
+    """Return an equal schema whose inner schemas are in `allOf`.
+
+    An editor that inserts the key then begins no mapping or list below it.
+    """
+    inner = ("properties", "required", "additionalProperties", "items")
+    below = {name: schema[name] for name in inner if name in schema}
+    above = {name: value for name, value in schema.items() if name not in below}
+    if not below:
+        return above
+    return {**above, "allOf": [below, *schema.get("allOf", [])]}

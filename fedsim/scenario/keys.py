@@ -1,4 +1,4 @@
-"""Every key of a scenario by its path: where a name stands, what may stand there, its default."""
+"""Every key of a scenario by its path: what it may be, its default, and the kinds that have it."""
 
 import inspect
 import re
@@ -13,13 +13,17 @@ from fedsim.scenario.sections import CLIENT_SGD, LOCAL_OPTIMIZERS, Spec
 
 
 class Key(NamedTuple):
-    """A key at a path."""
+    """A key at a path.
 
-    path: tuple[str, ...]  # without list indices
+    Attributes:
+      path: its path, without list indices.
+      field: its annotation, default and description.
+      kinds: the kinds that have it as a parameter; empty if it is there whatever the kind.
+    """
+
+    path: tuple[str, ...]
     field: FieldInfo
-    kinds: tuple[
-        str, ...
-    ]  # the kinds that have the key as a parameter of their own; none for one that all have
+    kinds: tuple[str, ...]
 
     @property
     def dotted(self) -> str:
@@ -28,54 +32,39 @@ class Key(NamedTuple):
 
 @per_registry
 def keys() -> dict[tuple[str, ...], list[Key]]:
-    """Path -> its keys: one that all kinds have first, then a key for each that kinds mean in their own way."""
-    known: dict[tuple[str, ...], list[Key]] = {}
+    """Return path -> its keys: first the common one, then one for each meaning of it to kinds."""
+    keys_of_path: dict[tuple[str, ...], list[Key]] = {}
     for path, section, field in _walk(Spec, (), set()):
-        at = known.setdefault(path, [])
         kinds = () if _is_common(section, path[-1]) else (section.name,)
-        same = next(
-            (
-                key
-                for key in at
-                if bool(key.kinds) == bool(kinds) and _means(key.field) == _means(field)
-            ),
-            None,
-        )
-        if same is None:
-            at.append(Key(path, field, kinds))
-        else:
-            at[at.index(same)] = same._replace(kinds=tuple(dict.fromkeys((*same.kinds, *kinds))))
+        _add(keys_of_path.setdefault(path, []), Key(path, field, kinds))
     for name in CLIENT_SGD:
-        known.setdefault(("client", name), []).append(Key(("client", name), short_field(name), ()))
-    return {path: sorted(at, key=lambda key: bool(key.kinds)) for path, at in known.items()}
+        path = ("client", name)
+        keys_of_path.setdefault(path, []).append(Key(path, short_field(name), ()))
+
+    for keys_here in keys_of_path.values():
+        keys_here.sort(key=lambda key: bool(key.kinds))
+    return keys_of_path
 
 
-@per_registry
-def key_names() -> set[str]:
-    """The last words of all paths, without a model of any kind."""
-    names, sections = {*CLIENT_SGD}, [Spec]
-    while sections:
-        section = sections.pop()
-        names.update(names_of(section))
-        sections += [
-            inner for annotation in nested_in(section).values() for inner in sections_in(annotation)
-        ]
-    return names
+def _add(keys_here: list[Key], key: Key) -> None:
+    """Add a key to those at its path; kinds that mean the same by it share one entry."""
+    for i, known in enumerate(keys_here):
+        if bool(known.kinds) != bool(key.kinds) or _meaning(known.field) != _meaning(key.field):
+            continue
+        kinds = dict.fromkeys((*known.kinds, *key.kinds))
+        keys_here[i] = known._replace(kinds=tuple(kinds))
+        return
+    keys_here.append(key)
 
 
-@per_registry
-def short_field(name: str) -> FieldInfo:
-    """A key of `client` that is short for the sgd's of `client.optimizer`."""
-    sgd = LOCAL_OPTIMIZERS.named_by("sgd")
-    assert sgd is not None
-    field = sgd.model.model_fields[name]
-    text = f"{field.description} Short for `optimizer: {{kind: sgd, {name}: ...}}`."
-    return FieldInfo.merge_field_infos(field, description=text)
+def _meaning(field: FieldInfo) -> str:
+    return repr((field.description, field.default, field.annotation, field.metadata))
 
 
 def _walk(
     annotation: Any, path: tuple[str, ...], seen: set
 ) -> Iterator[tuple[tuple[str, ...], Any, FieldInfo]]:
+    """Yield (path, section or kind, field) of every key below an annotation."""
     for section in sections_in(annotation):
         if (path, section) in seen:
             continue
@@ -88,30 +77,58 @@ def _walk(
 
 
 def _is_common(section: Any, name: str) -> bool:
-    """Whether a key is one that a section has whatever its kind."""
-    return (
-        not isinstance(section, Kind) or name not in inspect.signature(section.factory).parameters
-    )
+    """Whether a section has this key whatever its kind."""
+    if not isinstance(section, Kind):
+        return True
+    return name not in inspect.signature(section.factory).parameters
 
 
-def _means(field: FieldInfo) -> str:
-    return repr((field.description, field.default, field.annotation, field.metadata))
+@per_registry
+def key_names() -> set[str]:
+    """Return the last names of all paths; unlike `keys`, this makes no model of a kind."""
+    names: set[str] = {*CLIENT_SGD}
+    sections: list[Any] = [Spec]
+    while sections:
+        section = sections.pop()
+        names.update(names_of(section))
+        for annotation in nested_in(section).values():
+            sections += sections_in(annotation)
+    return names
 
 
-def keys_at(written: str) -> list[Key]:
-    """The keys at a path as `--set` takes it: `client.lr`, `server[0].trim`, `rounds`; `data.kind` is what `data` is."""
-    return keys().get(
-        tuple(re.sub(r"\[[0-9]*\]", "", written).removesuffix(".kind").split(".")), []
-    )
+@per_registry
+def short_field(name: str) -> FieldInfo:
+    """Return a key of `client` that is short for that of the sgd in `client.optimizer`."""
+    sgd = LOCAL_OPTIMIZERS.kind_of("sgd")
+    assert sgd is not None
+    field = sgd.model.model_fields[name]
+    text = f"{field.description} Short for `optimizer: {{kind: sgd, {name}: ...}}`."
+    return FieldInfo.merge_field_infos(field, description=text)
+
+
+def keys_at(path: str) -> list[Key]:
+    """Return the keys at a path as in `--set`: `client.lr`, `server[0].trim`, `rounds`.
+
+    The key of `data.kind` is `data`.
+    """
+    without_indices = re.sub(r"\[[0-9]*\]", "", path)
+    names = without_indices.removesuffix(".kind").split(".")
+    return keys().get(tuple(names), [])
 
 
 def keys_below(path: tuple[str, ...]) -> list[Key]:
-    """The keys of a section that all of its kinds have."""
-    return [at[0] for below, at in keys().items() if below[:-1] == path and not at[0].kinds]
+    """Return the keys of a section that it has whatever its kind."""
+    first_keys = [here[0] for key_path, here in keys().items() if key_path[:-1] == path]
+    return [key for key in first_keys if not key.kinds]
 
 
 def paths_of(name: str) -> list[str]:
-    """Where a key of this name stands: `lr` -> `client.lr`; among parameters of kinds only where it is nowhere else."""
-    named = [key for path, at in keys().items() if path[-1] == name for key in at[:1]]
-    common = [key.dotted for key in named if not key.kinds]
-    return sorted(common, key=lambda path: path.count(".")) or [key.dotted for key in named]
+    """Return the paths of a key, shortest first: `lr` -> `client.lr`.
+
+    Parameters of kinds count only if no other key has the name.
+    """
+    first_keys = [here[0] for path, here in keys().items() if path[-1] == name]
+    common = [key.dotted for key in first_keys if not key.kinds]
+    if common:
+        return sorted(common, key=lambda path: path.count("."))
+    return [key.dotted for key in first_keys]

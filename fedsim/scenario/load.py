@@ -15,15 +15,18 @@ from pydantic import ValidationError
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
 from fedsim.scenario.diagnostics import in_order, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
-from fedsim.scenario.mending import METHOD, OWNED, attempted, in_sound_order, mended
+from fedsim.scenario.mending import METHOD, OWNED, in_sound_order, mended, with_refused
 from fedsim.scenario.merge import with_method
-from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
+from fedsim.scenario.reader import MAX_BYTES, TOO_LARGE, Document, Path, parse, without_line
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Spec
-from fedsim.scenario.shipped import found
-from fedsim.scenario.shorthand import expanded, with_optimizer, written_out
+from fedsim.scenario.shipped import scenario_file
+from fedsim.scenario.shorthand import full_path, with_calls_expanded, with_optimizer
 
-_EDITED = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
+_EDITED_PATH = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
+
+# A client trains for steps or for epochs: setting one removes the other.
+_OTHER = {"steps": "epochs", "epochs": "steps"}
 
 
 def read(
@@ -32,95 +35,122 @@ def read(
     method: Any = None,
     data_roots: Iterable[str | os.PathLike] = (),
 ) -> Scenario:
-    """A path, text in a dictionary, or a Scenario -> a checked Scenario.
+    """Read and check a scenario.
 
     Args:
-      source: what to read.
-      edits: `PATH=VALUE` as of `--set`, applied left to right.
+      source: a path, a dictionary, or a `Scenario`.
+      edits: `PATH=VALUE` as for `--set`, applied from left to right.
       method: a method that replaces what it owns, whatever the file says.
-      data_roots: folders that a scenario file may name data files in, besides its own and the working directory; a
-        dictionary is the caller's own word, and may name any.
+      data_roots: folders whose data files a scenario file may name, in addition to its own folder
+        and the working directory; a dictionary comes from the caller, and may name any.
 
     Raises:
-      ScenarioError: with every problem found.
-      OSError: when the file cannot be read.
+      ScenarioError: with all of its problems.
+      OSError: if the file cannot be read.
     """
     data_roots = tuple(data_roots)
     if isinstance(source, Scenario) and not edits and method is None and not data_roots:
         return source
-    document = _document(source, data_roots)
-    document = expanded(document, Spec)
+
     problems: list[Problem] = []
-    for edit in edits:
-        change = lambda document, edit=edit: expanded(edited(document, edit), Spec)
-        document = attempted(document, change, [_edited_path(edit)], problems)
-    if method is not None or document.values.get("method") is not None:
-        named = document.values["method"] if method is None else method
-        merge = lambda document: with_method(document, named, replace=method is not None)
-        document = attempted(document, merge, [METHOD] if method is None else OWNED, problems)
-    complete = with_optimizer(
-        document
-    )  # only to be checked: `--set` and methods change the document as it is written
+    document = with_calls_expanded(_document(source, data_roots), Spec)
+    document = _with_edits(document, edits, problems)
+    document = _with_method(document, method, problems)
+
+    # Only for validation: edits and methods apply to the document as it is written.
+    complete = with_optimizer(document)
     try:
         scenario: Scenario | None = Scenario(Spec.model_validate(complete.values), document)
     except ValidationError as error:
         problems += problems_of(complete, Spec, complete.values, error.errors())
-        scenario, hidden = mended(document, error.errors())
+        scenario, more_problems = mended(document, error.errors())
     else:
-        scenario, hidden = in_sound_order(scenario)
-    if problems or hidden:
-        ordered = in_order(document, [*problems, *hidden]) if hidden else problems
-        refusal = ScenarioError(ordered, document.file)
+        scenario, more_problems = in_sound_order(scenario)
+
+    if more_problems:
+        problems = in_order(document, [*problems, *more_problems])
+    if problems:
+        refusal = ScenarioError(problems, document.file)
         refusal.mended = scenario
         raise refusal
     assert scenario is not None
     return scenario
 
 
-def _edited_path(edit: str) -> Path:
-    """The path that a `--set` speaks of, or what may be one."""
-    parts = edit.partition("=")[0].replace("[", ".").replace("]", "").split(".")
-    return tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else part for part in parts)
+def _with_edits(document: Document, edits: tuple[str, ...], problems: list[Problem]) -> Document:
+    """Apply every `PATH=VALUE` that is not refused; add what is wrong with the others."""
+    for edit in edits:
+        try:
+            document = with_calls_expanded(edited(document, edit), Spec)
+        except ScenarioError as error:
+            problems += error.problems
+            document = with_refused(document, [_edited_path(edit)])
+    return document
 
 
-class _WrittenOut(yaml.SafeDumper):
-    """A list that stands twice in a program's mapping is written twice: there it is no alias, but the same list."""
+def _with_method(document: Document, method: Any, problems: list[Problem]) -> Document:
+    """Merge the given method, else that of the document; add what is wrong with it."""
+    replace = method is not None
+    if method is None:
+        method = document.values.get("method")
+    if method is None:
+        return document
+    try:
+        return with_method(document, method, replace)
+    except ScenarioError as error:
+        problems += error.problems
+        return with_refused(document, OWNED if replace else [METHOD])
+
+
+def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Document:
+    """Return the document of whatever a scenario is given as."""
+    if isinstance(source, Scenario):
+        return _with_roots(source.document, data_roots)
+    if isinstance(source, Document):
+        return _with_roots(source, data_roots)
+    if isinstance(source, dict):
+        return _document_of_values(source)
+
+    path = scenario_file(source)
+    name = str(source if path == File(source) else path)
+    return parse(_text(path), name)._replace(roots=_roots(path.parent, data_roots))
+
+
+def _with_roots(document: Document, data_roots: tuple[str | os.PathLike, ...]) -> Document:
+    if document.roots is None:
+        return document
+    added = [os.path.abspath(root) for root in data_roots]
+    return document._replace(roots=(*document.roots, *added))
+
+
+class _DumperWithoutAliases(yaml.SafeDumper):
+    """Writes a list that occurs twice in a mapping twice, where YAML would use an alias."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Document:
-    """Values and places of whatever a scenario is given as."""
-    if isinstance(source, Scenario | Document):
-        document = source.document if isinstance(source, Scenario) else source
-        added = tuple(os.path.abspath(root) for root in data_roots)
-        return (
-            document
-            if document.roots is None
-            else document._replace(roots=(*document.roots, *added))
+def _document_of_values(values: dict) -> Document:
+    """Return the document of a dictionary; its values are read back, as strictly as a file."""
+    try:
+        text = yaml.dump(
+            values, Dumper=_DumperWithoutAliases, sort_keys=False, default_flow_style=None
         )
-    if isinstance(source, dict):
-        try:
-            text = yaml.dump(source, Dumper=_WrittenOut, sort_keys=False, default_flow_style=None)
-        except RecursionError:
-            raise ScenarioError(
-                [Problem("", "a list or mapping of it contains itself")], "scenario"
-            ) from None
-        document = parse(text, "scenario")
-        return document._replace(places={})
-    path = found(source)
-    name = str(source if path == File(source) else path)
-    return parse(_text(path), name)._replace(roots=_roots(path.parent, data_roots))
+    except RecursionError:
+        problem = Problem("", "has a list or mapping that contains itself")
+        raise ScenarioError([problem], "scenario") from None
+    return parse(text, "scenario")._replace(positions={})
 
 
 def confined(
     scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()
 ) -> Scenario:
-    """A scenario that was found in a folder: it may name data files there, in the working directory and in `data_roots`."""
-    document = scenario.document._replace(
-        file=str(folder / "scenario.yaml"), roots=_roots(folder, data_roots)
-    )
+    """Return a scenario found in a folder, as one that may name only certain data files.
+
+    These are the files in the folder, in the working directory and in `data_roots`.
+    """
+    roots = _roots(folder, data_roots)
+    document = scenario.document._replace(file=str(folder / "scenario.yaml"), roots=roots)
     return scenario._replace(document=document)
 
 
@@ -129,96 +159,123 @@ def _roots(folder: File, data_roots: Iterable[str | os.PathLike]) -> tuple[str, 
 
 
 def _text(path: File) -> str:
-    """A scenario file as text: a regular file in UTF-8, and no larger than a scenario may be."""
+    """Return the text of a scenario file: a regular file in UTF-8, of a limited size."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ScenarioError(
-            [Problem("", "is no regular file; a scenario is a text file")], str(path)
-        )
+        problem = Problem("", "is not a regular file; a scenario is a text file")
+        raise ScenarioError([problem], str(path))
     with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
         raise ScenarioError([Problem("", TOO_LARGE)], str(path))
+
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
-        place = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        text = f"byte {content[error.start]:#04x} is not UTF-8 ({error.reason}); save the file as UTF-8 text"
-        raise ScenarioError([Problem("", text, *place)], str(path)) from None
+        line = before.count(b"\n") + 1
+        column = len(before) - before.rfind(b"\n")
+        found_byte = f"byte {content[error.start]:#04x} is not UTF-8 ({error.reason})"
+        problem = Problem("", f"{found_byte}; save the file as UTF-8 text", line, column)
+        raise ScenarioError([problem], str(path)) from None
 
 
 def edited(document: Document, edit: str) -> Document:
-    """The document after `PATH=VALUE`; setting one of `steps` and `epochs` removes the other."""
+    """Return a document after `PATH=VALUE`.
+
+    Setting one of `steps` and `epochs` of the client removes the other.
+
+    Raises:
+      ScenarioError: if the edit cannot be read, or there is nothing at the path to set.
+    """
     path, value = _path_and_value(document, edit)
-    path = written_out(document, path)
-    values = json.loads(json.dumps(document.values))
-    holder, last = _holder(document, values, path, edit), path[-1]
-    if isinstance(holder, dict) and isinstance(last, str):
-        other = {"steps": "epochs", "epochs": "steps"}.get(last)
-        if path[:-1] == ("client",) and other:
-            holder.pop(other, None)
-        holder[last] = value
-    elif isinstance(holder, list) and isinstance(last, int) and last <= len(holder):
-        holder[last:] = [value, *holder[last + 1 :]]
+    path = full_path(document, path)
+    values = json.loads(json.dumps(document.values))  # a copy
+    holder = _holder(document, values, path, edit)
+    key = path[-1]
+    if isinstance(holder, dict) and isinstance(key, str):
+        if path[:-1] == ("client",) and key in _OTHER:
+            holder.pop(_OTHER[key], None)
+        holder[key] = value
+    elif isinstance(holder, list) and isinstance(key, int) and key <= len(holder):
+        holder[key : key + 1] = [value]
     else:
-        raise _no_such_place(document, holder, path, edit)
-    places = {p: place for p, place in document.places.items() if p[: len(path)] != path}
-    broken = frozenset(part for part in document.broken if part[: len(path)] != path)
-    return document._replace(
-        values=values, places=places, edits=(*document.edits, (path, edit)), broken=broken
-    )
+        raise _nothing_to_set(document, holder, path, edit)
+
+    depth = len(path)
+    positions = {p: position for p, position in document.positions.items() if p[:depth] != path}
+    broken = frozenset(p for p in document.broken if p[:depth] != path)
+    edits = (*document.edits, (path, edit))
+    return document._replace(values=values, positions=positions, edits=edits, broken=broken)
+
+
+def _edited_path(edit: str) -> Path:
+    """Return the path of a `PATH=VALUE`, or what may be one."""
+    dotted_path = edit.partition("=")[0].replace("[", ".").replace("]", "")
+    return tuple(_key_or_index(word) for word in dotted_path.split("."))
+
+
+def _key_or_index(word: str) -> str | int:
+    return int(word) if re.fullmatch("[0-9]{1,9}", word) else word
 
 
 def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
-    """Path and value of `PATH=VALUE`."""
+    """Return the path and the value of `PATH=VALUE`."""
     name, equals, text = edit.partition("=")
-    if not equals or not _EDITED.fullmatch(name):
-        problem = f"--set {shortened(edit, 60)}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
-        raise ScenarioError([Problem("", problem)], document.file)
+    option = f"--set {shortened(edit, 60)}"
+    if not equals or not _EDITED_PATH.fullmatch(name):
+        what = f"{option}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
+        raise ScenarioError([Problem("", what)], document.file)
+
     path = _edited_path(edit)
     try:
         values = parse(f"value: {text}", "--set").values
     except ScenarioError as error:
-        problem = "; ".join(problem.what.partition(" (it began")[0] for problem in error.problems)
-        problem = f"{problem} (--set {shortened(edit, 60)})"
-        raise ScenarioError([Problem(dotted(path), problem)], document.file) from None
+        reasons = "; ".join(without_line(problem.what) for problem in error.problems)
+        problem = Problem(dotted(path), f"{reasons} ({option})")
+        raise ScenarioError([problem], document.file) from None
     if len(values) > 1:
-        raise ScenarioError(
-            [Problem(dotted(path), "--set takes one value, on one line")], document.file
-        )
+        problem = Problem(dotted(path), "--set takes one value, on one line")
+        raise ScenarioError([problem], document.file)
     return path, values["value"]
 
 
 def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
-    """The mapping or list in which the last part of a path stands, made where it is not there yet."""
+    """Return the mapping or list that the last key of a path belongs to.
+
+    Mappings and lists on the way that are not there yet are made.
+    """
     holder = values
-    for end, (part, after) in enumerate(itertools.pairwise(path), 1):
-        if isinstance(holder, dict) and isinstance(part, str):
-            holder = holder.setdefault(part, [] if isinstance(after, int) else {})
-        elif isinstance(holder, list) and isinstance(part, int) and part < len(holder):
-            holder = holder[part]
+    for depth, (key, next_key) in enumerate(itertools.pairwise(path), start=1):
+        path_here = path[:depth]
+        if isinstance(holder, dict) and isinstance(key, str):
+            holder = holder.setdefault(key, [] if isinstance(next_key, int) else {})
+        elif isinstance(holder, list) and isinstance(key, int) and key < len(holder):
+            holder = holder[key]
         else:
-            raise _no_such_place(document, holder, path[:end], edit)
+            raise _nothing_to_set(document, holder, path_here, edit)
         if isinstance(holder, str):
-            text = f"is the word '{holder}' here, which has no '{after}'; write {{kind: {holder}, ...}} there, or"
-            remedy = f"--set '{dotted(path[:end])}={{kind: {holder}, {after}: ...}}'"
-            raise ScenarioError(
-                [problem_at(document, path[:end], f"{text} {remedy}")], document.file
-            )
+            text = _use_mapping(holder, next_key, path_here)
+            raise ScenarioError([problem_at(document, path_here, text)], document.file)
     return holder
 
 
-def _no_such_place(document: Document, holder: Any, path: Path, edit: str) -> ScenarioError:
-    """A `--set` of what cannot be there."""
-    kind = value_in_words(holder)
-    if isinstance(holder, list):
-        numbered = isinstance(path[-1], int)
-        kind = (
-            f"a list of {len(holder)}, numbered from 0"
-            if numbered
-            else "a list; write [0], [1] ..."
-        )
-    text = f"there is no '{path[-1]}' to set; found {kind} (--set {shortened(edit, 60)})"
-    return ScenarioError(
-        [problem_at(document, path[:-1], text)._replace(where=dotted(path))], document.file
+def _use_mapping(word: str, key: str | int, path: Path) -> str:
+    """Return how to set a key of a kind that is written as a bare name."""
+    remedy = f"--set '{dotted(path)}={{kind: {word}, {key}: ...}}'"
+    return (
+        f"is the word '{word}' here, which has no '{key}'; "
+        f"write {{kind: {word}, ...}} there, or {remedy}"
     )
+
+
+def _nothing_to_set(document: Document, holder: Any, path: Path, edit: str) -> ScenarioError:
+    """Return the refusal of a `--set` of what cannot be there."""
+    key = path[-1]
+    holder_in_words = value_in_words(holder)
+    if isinstance(holder, list) and isinstance(key, int):
+        holder_in_words = f"a list of {len(holder)}, numbered from 0"
+    elif isinstance(holder, list):
+        holder_in_words = "a list; write [0], [1] ..."
+    text = f"there is no '{key}' to set; found {holder_in_words} (--set {shortened(edit, 60)})"
+    problem = problem_at(document, path[:-1], text)
+    return ScenarioError([problem._replace(where=dotted(path))], document.file)

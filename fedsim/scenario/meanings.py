@@ -1,4 +1,4 @@
-"""What the files of a run directory are, and what the columns of its tables mean, in words: `disk/files.yaml`."""
+"""What the files of a run directory are, and what their columns mean: `disk/files.yaml`."""
 
 import functools
 from importlib.resources import files
@@ -9,19 +9,25 @@ import yaml
 
 @functools.cache
 def meanings() -> dict[str, Any]:
-    """`files`: name -> text; `tables`: name -> `about`, and `columns`: name -> text; `compared`: columns of comparisons."""
+    """Return the texts of `disk/files.yaml`.
+
+    Returns:
+      `files`: name -> text; `tables`: name -> `about` and `columns`, name -> text; `compared`: name
+      -> text, of the columns of comparisons.
+    """
     text = files("fedsim.disk").joinpath("files.yaml").read_text(encoding="utf-8")
-    loader = getattr(
-        yaml, "CSafeLoader", yaml.SafeLoader
-    )  # in C, a tenth of the time, where there is one
+    # libyaml, which some installations lack, takes a tenth of the time.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, loader)
 
 
 def meanings_of_column(name: str) -> dict[str, str]:
-    """Table -> what its column of this name means, for every table that has one."""
+    """Return table -> what a column means there, for every table that has it."""
+    texts: dict[str, str] = {}
     compared = meanings()["compared"]
-    tables = {table: text["columns"] for table, text in meanings()["tables"].items()}
-    return {
-        **({"of a comparison": compared[name]} if name in compared else {}),
-        **{table: columns[name] for table, columns in tables.items() if name in columns},
-    }
+    if name in compared:
+        texts["of a comparison"] = compared[name]
+    for table, description in meanings()["tables"].items():
+        if name in description["columns"]:
+            texts[table] = description["columns"][name]
+    return texts

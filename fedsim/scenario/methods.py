@@ -1,6 +1,6 @@
-"""Methods: named scenario fragments. A method owns `client.kind`, the rule, and what stands after it.
+"""Methods: named fragments of a scenario, each a client kind, a rule and server optimisers.
 
-Every rule's name is a method too; such a one replaces only the rule and keeps what stands after it.
+The name of a rule is a method as well; it replaces the rule alone and keeps what follows it.
 """
 
 import functools
@@ -10,20 +10,20 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
-import fedsim.kinds.shipped  # noqa: F401 (after which every kind is known)
+import fedsim.kinds.shipped  # noqa: F401 (importing it registers all kinds)
 from fedsim.kinds import FAMILIES, register
 from fedsim.scenario.docs import docs_of
 
-Part = (
-    str | Callable[..., Any] | dict[str, Any]
-)  # a kind, whose parameters are the method's; or a link that leaves none
+# A kind, by its name or its factory, whose parameters become the method's; or a link as a scenario
+# writes it, which leaves no parameters open.
+Link = str | Callable[..., Any] | dict[str, Any]
 
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
 
 
 def sgd(lr: Annotated[float, Ge(0)] = 1.0) -> None:
-    """The step behind the rule: of optax's `sgd`, what a method leaves open.
+    """The step after the rule: what a method leaves open of optax's `sgd`.
 
     Args:
       lr: η_g, the server's step.
@@ -31,57 +31,59 @@ def sgd(lr: Annotated[float, Ge(0)] = 1.0) -> None:
 
 
 def composed(
-    *server: Part, client: Part = "sgd"
+    *server: Link, client: Link = "sgd"
 ) -> Callable[[Callable], Callable[..., dict[str, Any]]]:
-    """Decorator: a method of parts, from which its parameters come; those of the same name are one.
+    """Decorator: register a method that is composed of links.
 
-    The decorated function names and describes the method. A parameter has the annotation, default and text of its part,
-    unless the function has the parameter as well, or a text for it.
+    The decorated function names and describes the method. The parameters of the method are those of
+    its links; links with a parameter of the same name share it. A parameter has the annotation,
+    default and text of its link, unless the function declares or describes it as well.
 
     Args:
       server: the rule, then optimisers.
       client: the client method.
     """
-    steps = FAMILIES["optimizer"] | FAMILIES["rule"]
-    parts = [_named(client, FAMILIES["client"]), *(_named(part, steps) for part in server)]
+    server_kinds = FAMILIES["optimizer"] | FAMILIES["rule"]
+    links = [_factory_or_link(client, FAMILIES["client"])]
+    links += [_factory_or_link(link, server_kinds) for link in server]
+    factories = [link for link in links if not isinstance(link, dict)]
 
     def decorate(function: Callable) -> Callable[..., dict[str, Any]]:
         parameters: dict[str, Parameter] = {}
         texts: dict[str, str] = {}
-        for source in (*(part for part in parts if not isinstance(part, dict)), function):
+        for source in (*factories, function):  # the last one counts
             parameters |= signature(source, eval_str=True).parameters
             texts |= docs_of(source).args
-        shape = Signature(list(parameters.values()))
+        method_signature = Signature(list(parameters.values()))
 
         @functools.wraps(function)
         def factory(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            values = shape.bind(*args, **kwargs)
-            values.apply_defaults()
-            client, *server = (link_of(part, values.arguments) for part in parts)
+            bound = method_signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            client, *server = (_as_mapping(link, bound.arguments) for link in links)
             return {"client": client, "server": server}
 
-        lines = (
-            ["", "Args:", *(f"  {name}: {texts[name]}" for name in parameters)]
-            if parameters
-            else []
-        )
-        factory.__doc__ = "\n".join([docs_of(function).summary, *lines])
-        factory.__signature__ = shape  # type: ignore[attr-defined]
+        lines = [docs_of(function).summary]
+        if parameters:
+            lines += ["", "Args:", *(f"  {name}: {texts[name]}" for name in parameters)]
+        factory.__doc__ = "\n".join(lines)
+        factory.__signature__ = method_signature  # type: ignore[attr-defined]
         return register("method", factory)
 
     return decorate
 
 
-def _named(part: Part, kinds: dict[str, Callable]) -> Callable | dict[str, Any]:
-    """A part that is given by its name, as the factory; any other as it is."""
-    return kinds[part] if isinstance(part, str) else part
+def _factory_or_link(link: Link, kinds: dict[str, Callable]) -> Callable | dict[str, Any]:
+    """Return the factory of a link that is given by its name; any other link as it is."""
+    return kinds[link] if isinstance(link, str) else link
 
 
-def link_of(part: Callable | dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """A part as a scenario writes it, with its share of the method's parameters."""
-    if isinstance(part, dict):
-        return part
-    return {"kind": part.__name__, **{name: values[name] for name in signature(part).parameters}}
+def _as_mapping(link: Callable | dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a link as a scenario writes it, with its share of the method's arguments."""
+    if isinstance(link, dict):
+        return link
+    parameters = {name: arguments[name] for name in signature(link).parameters}
+    return {"kind": link.__name__, **parameters}
 
 
 @composed(SAMPLES)
@@ -91,10 +93,10 @@ def fedavg() -> None:
 
 @composed("mean", client="fedsgd")
 def fedsgd(weights: Literal["samples", "uniform"] = "samples") -> None:
-    """One step along the gradient of everybody's samples, and the sample-weighted mean.
+    """One step along the gradient of all samples, and the sample-weighted mean.
 
     Args:
-      weights: of the mean; `samples` is gradient descent on all samples of the cohort.
+      weights: the weights of the mean; `samples` is gradient descent on all samples of the cohort.
     """
 
 
@@ -175,12 +177,12 @@ def feddyn() -> None:
 
 @composed(UNIFORM, sgd, client="mime")
 def mime() -> None:
-    """The server's optimizer, held still, steps on the clients with anchored gradients; the uniform mean."""
+    """Anchored gradients in steps of the server's optimizer, held still; the uniform mean."""
 
 
 @composed(UNIFORM, sgd, client="mimelite")
 def mimelite() -> None:
-    """The server's optimizer, held still, steps on the clients with their own gradients; the uniform mean."""
+    """Clients' own gradients in steps of the server's optimizer, held still; the uniform mean."""
 
 
 @composed(UNIFORM, sgd, client="fedlin")
@@ -190,7 +192,7 @@ def fedlin() -> None:
 
 @composed(UNIFORM, sgd, client="fedcm")
 def fedcm() -> None:
-    """Clients that go mostly where all went in the last round, and the uniform mean."""
+    """Clients that step mostly along the last round's mean update, and the uniform mean."""
 
 
 @composed(UNIFORM, sgd, client="fedlion")
@@ -205,27 +207,27 @@ def feddc() -> None:
 
 @composed("mean_over_all", client="fedadmm")
 def fedadmm() -> None:
-    """Clients with dual variables, and the mean over all clients of what they change."""
+    """Clients with dual variables, and the mean of their changes over all clients."""
 
 
 @composed("mifa", sgd)
 def mifa() -> None:
-    """Plain local training, and the mean of the last updates of all clients, times the server step η_g = `lr`."""
+    """Plain local training, and the mean of all clients' last updates; step η_g = `lr`."""
 
 
 @composed("fedvarp", sgd)
 def fedvarp() -> None:
-    """Plain local training, and the mean of what changed since each client's last update; server step η_g = `lr`."""
+    """Plain local training, and the mean change since clients' last updates; step η_g = `lr`."""
 
 
 @composed("ca2fl", sgd)
 def ca2fl() -> None:
-    """Plain local training, and a buffer calibrated by the last updates of all clients; server step η_g = `lr`."""
+    """Plain local training, and a buffer calibrated by clients' last updates; step η_g = `lr`."""
 
 
 @composed("fedau", sgd)
 def fedau() -> None:
-    """Plain local training, and weights by how long each client stays away; server step η_g = `lr`."""
+    """Plain local training, and weights by how long clients were away; step η_g = `lr`."""
 
 
 @composed(UNIFORM, client="scaffnew")
@@ -235,7 +237,7 @@ def scaffnew() -> None:
 
 @composed(SAMPLES, client="worker_momentum")
 def worker_momentum() -> None:
-    """Clients that send the momentum of their updates, and the sample-weighted mean; a robust rule may take its place."""
+    """Clients that send momenta, and the sample-weighted mean, or a robust rule in its place."""
 
 
 @composed(SAMPLES, client="fedsam")
@@ -250,7 +252,7 @@ def delta_sgd() -> None:
 
 @composed(SAMPLES, client="moon")
 def moon() -> None:
-    """Features like the shared model's and unlike the client's last one's, and the sample-weighted mean."""
+    """Features near the shared model's, far from the client's last; the sample-weighted mean."""
 
 
 @composed(SAMPLES, client="fedlc")
@@ -265,7 +267,7 @@ def fedrs() -> None:
 
 @composed(SAMPLES, client="fedntd")
 def fedntd() -> None:
-    """What the shared model knows of the other classes is distilled, and the sample-weighted mean."""
+    """Distillation from the shared model on the other classes; the sample-weighted mean."""
 
 
 @composed(SAMPLES, client="fedper")
@@ -275,13 +277,13 @@ def fedper() -> None:
 
 @composed("q_fair")
 def qfedavg() -> None:
-    """Plain local training, and the mean in which clients count by a power of their loss.
+    """Plain local training, and a mean in which clients count by a power of their loss.
 
     Args:
-      q: how much the worse off count; 0 is the uniform mean.
+      q: how much more the clients with a large loss count; 0 is the uniform mean.
     """
 
 
 @composed("agnostic", client="fedsgd")
 def afl() -> None:
-    """One gradient step of everybody, weighted against the model: agnostic federated learning."""
+    """One gradient step of each client, weighted against the model: agnostic federated learning."""

@@ -1,55 +1,60 @@
-"""Sections of a scenario that may name a file by their key `path`: where they stand, and what resolved values are without."""
+"""The sections of a scenario that may name a file by their key `path`."""
 
 from collections.abc import Iterator
 from typing import Any
 
 SectionKey = tuple[str, ...]  # keys from the top of a scenario
-DATA, PARTITION = ("data",), ("data", "partition")
-FLEET = tuple(("fleet", key) for key in ("speed", "links", "availability"))
+
+DATA = ("data",)
+PARTITION = ("data", "partition")
+FLEET = (("fleet", "speed"), ("fleet", "links"), ("fleet", "availability"))
 COHORT = ("cohort",)
 FILES: tuple[SectionKey, ...] = (DATA, PARTITION, *FLEET, COHORT)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:
-    """The sections among plain values that name a file, with their places."""
-    for place in FILES:
+    """Yield (section key, section) of the sections among plain values that name a file."""
+    for section_key in FILES:
         section: Any = values
-        for key in place:
+        for key in section_key:
             section = section.get(key) if isinstance(section, dict) else None
         if isinstance(section, dict) and section.get("path") is not None:
-            yield place, section
+            yield section_key, section
 
 
 def without_hashed_paths(resolved: dict[str, Any]) -> dict[str, Any]:
-    """Resolved values without paths of files whose SHA-256 they hold: moved, they are the same files."""
-    return _without_paths(resolved, hashed=True)
+    """Return resolved values without the paths of files whose SHA-256 they hold.
+
+    A file that is moved is the same file.
+    """
+    return _drop_paths(resolved, only_hashed=True)
 
 
 def without_paths(resolved: dict[str, Any]) -> dict[str, Any]:
-    """Resolved values without paths of files, which depend on where they are looked at from."""
-    return _without_paths(resolved, hashed=False)
+    """Return resolved values without the paths of files, which depend on the folder."""
+    return _drop_paths(resolved, only_hashed=False)
+
+
+def _drop_paths(values: dict[str, Any], only_hashed: bool) -> dict[str, Any]:
+    for section_key, section in list(naming_files(values)):
+        if only_hashed and not section.get("sha256"):
+            continue
+        other_keys = {name: value for name, value in section.items() if name != "path"}
+        values = _put(values, section_key, other_keys)
+    return values
 
 
 def with_paths_of(values: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """Values that name their files as others, which may be seen from another folder, do at the same places."""
-    paths = {place: section["path"] for place, section in naming_files(others)}
-    for place, section in list(naming_files(values)):
-        values = _put(values, place, {**section, "path": paths.get(place, section["path"])})
+    """Return values with the paths of other values, which may be seen from another folder."""
+    paths = {key: section["path"] for key, section in naming_files(others)}
+    for section_key, section in list(naming_files(values)):
+        path = paths.get(section_key, section["path"])
+        values = _put(values, section_key, {**section, "path": path})
     return values
 
 
-def _without_paths(values: dict[str, Any], hashed: bool) -> dict[str, Any]:
-    """Plain values without any `path` of a file; of `hashed`, only without those beside a SHA-256."""
-    for place in FILES:
-        known = dict(naming_files(values)).get(place)
-        if known is not None and (known.get("sha256") or not hashed):
-            values = _put(
-                values, place, {name: value for name, value in known.items() if name != "path"}
-            )
-    return values
-
-
-def _put(values: dict[str, Any], place: SectionKey, section: dict[str, Any]) -> dict[str, Any]:
-    """Values with another section at a place."""
-    key, *rest = place
-    return {**values, key: _put(values[key], tuple(rest), section) if rest else section}
+def _put(values: dict[str, Any], section_key: SectionKey, section: dict[str, Any]) -> dict:
+    """Return values with another section at a section key."""
+    key, *rest = section_key
+    inner = _put(values[key], tuple(rest), section) if rest else section
+    return {**values, key: inner}

@@ -1,7 +1,7 @@
-"""Paths as records hold them: from the scenario's folder, and never from the root of a file system.
+"""Paths as records hold them: relative, and never from the root of a file system.
 
-A run directory is handed on, for review perhaps: it names no user and no machine, and it is the same wherever a tree of
-scenario, data and runs lies.
+A run directory may be passed on, for review perhaps. It names no user and no machine, and does not
+change if scenario, data and runs are moved together.
 """
 
 import contextlib
@@ -16,60 +16,86 @@ from fedsim.scenario.named_files import naming_files
 from fedsim.scenario.reader import Document
 from fedsim.scenario.scenario import Scenario
 
-PATH = re.compile(
-    r"""(?<![^\s=,;:'"()\[\]{}<>|])(?:/|~/|\.\./)[^\s,;:'"()\[\]{}<>|]+"""
-)  # that leads out of a folder
+# A path that leads out of the working directory, within a text.
+PATH = re.compile(r"""(?<![^\s=,;:'"()\[\]{}<>|])(?:/|~/|\.\./)[^\s,;:'"()\[\]{}<>|]+""")
 
 
 def roots_of(document: Document) -> list[str]:
-    """The scenario's folder, the working directory, and folders of data, as paths may be told from them."""
+    """Return the folders that paths of a scenario may be relative to.
+
+    They are the scenario's folder, the folders of data, and the working directory.
+    """
     return [*(document.roots or ()), os.getcwd()]
 
 
 def relative(path: str, start: str, roots: Sequence[str]) -> str:
-    """A path as seen from a folder, where both lie below one of the roots; else from the root that it lies below; else
-    its name alone.
+    """Return a path without the names of folders above the roots.
 
-    >>> relative("/study/data/w.npz", "/study/reports/x", ["/study"]), relative("/far/w.npz", "/study", ["/study"])
-    ('../../data/w.npz', 'w.npz')
+    It is relative to `start` if a root contains both, else to the root that contains it. If no root
+    contains it, only its last name is returned.
+
+    >>> relative("/study/data/w.npz", "/study/reports/x", ["/study"])
+    '../../data/w.npz'
+    >>> relative("/far/w.npz", "/study", ["/study"])
+    'w.npz'
     """
-    path, start, *roots = map(os.path.realpath, (path, start, *roots))
-    below = [root for root in roots if root != "/" and Path(path).is_relative_to(root)]
-    seen = [os.path.relpath(path, start) for root in below if Path(start).is_relative_to(root)]
-    paths = [*seen, *(os.path.relpath(path, root) for root in below)]
-    return next((one for one in paths if not _names_user(one)), os.path.basename(path))
+    path, start, *roots = (os.path.realpath(name) for name in (path, start, *roots))
+    roots = [root for root in roots if root != "/" and Path(path).is_relative_to(root)]
+    folders = list(roots)
+    if any(Path(start).is_relative_to(root) for root in roots):
+        folders.insert(0, start)
+    for folder in folders:
+        candidate = os.path.relpath(path, folder)
+        if not _names_user(candidate):
+            return candidate
+    return os.path.basename(path)
 
 
 def _names_user(path: str) -> bool:
     """Whether a relative path goes through somebody's home folder."""
     names = {os.path.basename(os.path.expanduser("~"))}
-    with contextlib.suppress(KeyError, OSError):  # nobody that the system knows
+    with contextlib.suppress(KeyError, OSError):  # the system need not know the user
         names.add(getpass.getuser())
-    return bool(names & {*path.split(os.sep)})
+    return not names.isdisjoint(path.split(os.sep))
 
 
 def scrubbed(text: str, roots: Sequence[str]) -> str:
-    """A text in which no path leads out of the working directory.
+    """Return a text whose paths do not lead out of the working directory.
 
     >>> scrubbed("data.path=/home/anna/w.npz", [])
     'data.path=w.npz'
     """
-    named = lambda path: relative(os.path.expanduser(path), os.getcwd(), roots)
-    head, equals, tail = text.partition("=")
-    whole = tail if equals else head  # a word of a command line may be a path with spaces
-    if re.match(r"(/|~/|\.\./)", whole) and os.path.exists(os.path.expanduser(whole)):
-        return f"{head}={named(whole)}" if equals else named(whole)
-    return PATH.sub(lambda match: named(match[0]), text)
+
+    def from_here(path: str) -> str:
+        return relative(os.path.expanduser(path), os.getcwd(), roots)
+
+    # A whole word of a command line, or its value, may be a path with spaces.
+    option, equals, value = text.partition("=")
+    if not equals:
+        option = ""
+        value = text
+    if re.match(r"(/|~/|\.\./)", value) and os.path.exists(os.path.expanduser(value)):
+        return f"{option}{equals}{from_here(value)}"
+    return PATH.sub(lambda match: from_here(match[0]), text)
 
 
 def resolved_from(
     scenario: Scenario, folder: str | os.PathLike[str] | None = None
 ) -> dict[str, Any]:
-    """The resolved scenario with its files as seen from a folder; None: from the scenario's own."""
-    resolved, roots = scenario.resolved(), roots_of(scenario.document)
+    """Return the resolved scenario with its files as seen from a folder.
+
+    Args:
+      scenario: the scenario.
+      folder: the folder; by default the scenario's own.
+    """
+    resolved = scenario.resolved()
+    roots = roots_of(scenario.document)
+    start = os.fspath(folder or roots[0])
     for _, section in naming_files(resolved):
-        if isinstance(path := section["path"], str):
-            places = [os.path.join(root, path) for root in roots]
-            place = next((place for place in places if os.path.exists(place)), places[0])
-            section["path"] = relative(place, os.fspath(folder or roots[0]), roots)
+        path = section["path"]
+        if not isinstance(path, str):
+            continue
+        candidates = [os.path.join(root, path) for root in roots]
+        existing = [candidate for candidate in candidates if os.path.exists(candidate)]
+        section["path"] = relative((existing or candidates)[0], start, roots)
     return resolved

@@ -1,4 +1,7 @@
-"""A user's own links: a Python file, or an installed entry point; never named by a scenario, which cannot import code."""
+"""A user's own links, from a Python file or an installed entry point.
+
+A scenario never names one: it cannot import code.
+"""
 
 import hashlib
 import importlib.util
@@ -21,47 +24,52 @@ def enable(plugin: str) -> None:
     """Import a plug-in, whose decorated functions register themselves.
 
     Args:
-      plugin: path of a Python file, or name of an entry point of the group `fedsim.plugins`.
+      plugin: the path of a Python file, or the name of an entry point of `fedsim.plugins`.
 
     Raises:
-      ScenarioError: when there is no such plug-in, it fails, or it defines what it may not.
+      ScenarioError: if there is no such plug-in, it fails, or it defines what it may not.
     """
     try:
         if is_file(plugin):
             _import_file(Path(plugin))
-            ENABLED.append(plugin)
-            return
-        known = {point.name: point for point in entry_points(group=GROUP)}
-        if plugin not in known:
-            text = f"no plug-in of that name is installed{did_you_mean(plugin, known)}; a file is given with its .py"
-            raise ScenarioError([Problem("", text)], f"--plugin {plugin}")
-        known[plugin].load()
-        ENABLED.append(plugin)
+        else:
+            _load_entry_point(plugin)
     except ScenarioError:
         raise
     except RegistrationError as error:
-        raise ScenarioError([Problem("", str(error))], f"--plugin {plugin}") from None
+        raise _refusal(plugin, str(error)) from None
     except Exception as error:  # whatever a user's file does when it is imported
-        raise ScenarioError([Problem("", _failure(error))], f"--plugin {plugin}") from error
+        raise _refusal(plugin, _failure(error)) from error
+    ENABLED.append(plugin)
 
 
 def is_file(plugin: str) -> bool:
-    """Whether a plug-in is given by its path, and not by the name of an entry point."""
+    """Whether a plug-in is given by its path, not by the name of an entry point."""
     return plugin.endswith(".py") or "/" in plugin
 
 
 def installed() -> dict[str, str]:
-    """Plug-ins of installed packages: name -> module."""
+    """Return name -> module of the plug-ins of installed packages."""
     return {point.name: point.value for point in sorted(entry_points(group=GROUP))}
+
+
+def _load_entry_point(name: str) -> None:
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        near = did_you_mean(name, points)
+        text = f"no plug-in of that name is installed{near}; the name of a file ends in .py"
+        raise _refusal(name, text)
+    points[name].load()
 
 
 def _import_file(path: Path) -> None:
     if not path.is_file():
-        raise ScenarioError([Problem("", "there is no such file")], f"--plugin {path}")
+        raise _refusal(str(path), "there is no such file")
     name = f"fedsim_plugin_{path.stem}"
-    known = sys.modules.get(name)
-    if known is not None and known.__file__ == str(path.resolve()):
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__file__ == str(path.resolve()):
         return
+
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -73,8 +81,12 @@ def _import_file(path: Path) -> None:
         raise
 
 
+def _refusal(plugin: str, text: str) -> ScenarioError:
+    return ScenarioError([Problem("", text)], f"--plugin {plugin}")
+
+
 def _failure(error: Exception) -> str:
-    """What went wrong while a file was imported, and on which of its lines."""
+    """Return what went wrong while a file was imported, and on which of its lines."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -82,21 +94,24 @@ def _failure(error: Exception) -> str:
 
 
 def own_links(spec: BaseModel) -> dict[str, str]:
-    """Links of a scenario that fedsim did not bring: their names, and the SHA-256 of the file that defines each."""
-    kinds = (
-        (section.family, section.kind)
-        for _, section in sections_within(spec)
-        if hasattr(section, "family")
-    )
-    hashes = {f"{family} {kind}": link_hash(family, kind) for family, kind in kinds}
-    return {name: sha256 for name, sha256 in sorted(hashes.items()) if sha256}
+    """Return name -> SHA-256 of the defining file, of a scenario's links that are not fedsim's."""
+    hashes: dict[str, str] = {}
+    for _, section in sections_within(spec):
+        if not hasattr(section, "family"):
+            continue
+        sha256 = link_hash(section.family, section.kind)
+        if sha256:
+            hashes[f"{section.family} {section.kind}"] = sha256
+    return dict(sorted(hashes.items()))
 
 
 def link_hash(family: str, kind: str) -> str:
-    """SHA-256 of the file that defines a link; empty where it is fedsim's own, or not known."""
-    link = FAMILIES[family].get(kind)
-    module = sys.modules.get(link.__module__) if link else None
+    """Return the SHA-256 of the file that defines a link; empty if it is fedsim's or unknown."""
+    factory = FAMILIES[family].get(kind)
+    module = sys.modules.get(factory.__module__) if factory else None
     if module is None or module.__name__.startswith("fedsim."):
         return ""
     path = Path(getattr(module, "__file__", None) or "")
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
+    if not path.is_file():
+        return "typed in"
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,8 +1,8 @@
-"""YAML without its traps: a strict reader that keeps positions.
+"""YAML without its traps: a strict reader that remembers positions.
 
-`1e-3` is a number, `no` is a word, duplicate keys, anchors, aliases, merge keys and tags are refused; depth, size and the
-time that reading takes are bounded. What comes out is plain dictionaries, lists, numbers, strings and None, and a position
-for every path.
+`1e-3` is a number and `no` is a word. Duplicate keys, anchors, aliases, merge keys and tags are
+refused; depth, size and reading time are bounded. The result is plain dictionaries, lists, numbers,
+strings and None, and a position for every path.
 """
 
 import re
@@ -15,231 +15,315 @@ import yaml
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
 from fedsim.scenario.expected import value_in_words
 
-MOST_BYTES = 8 << 20  # of a file
-MOST_SECONDS = 2.0  # of processor time that reading may take: some 200,000 values
-MOST_DEPTH = 20
-HAND_WRITTEN = (
-    16 << 10
-)  # characters, up to which PyYAML's own parser is quick enough; `_IN_WORDS` has its words
+MAX_BYTES = 8 << 20  # of a file
+MAX_SECONDS = 2.0  # of processor time for reading a file: enough for some 200,000 values
+MAX_DEPTH = 20
+MAX_DIGITS = 17  # of an integer
+
+# Longer texts are parsed by libyaml, 20 times as fast. PyYAML's own parser is fast enough for files
+# that are written by hand, and its messages are the ones that `_IN_WORDS` translates.
+MAX_CHARACTERS_FOR_PYYAML = 16 << 10
+
 TOO_LARGE = (
-    f"larger than {MOST_BYTES >> 20} MiB, which no scenario is; keep data in a file of their own"
+    f"larger than {MAX_BYTES >> 20} MiB, too large for a scenario; keep data in a separate file"
 )
-TOO_SLOW = f"takes longer than {MOST_SECONDS:g} s to read; keep long lists in a file, as cohort: {{kind: listed, path: ...}}"
-TOO_DEEP = f"nested deeper than {MOST_DEPTH} levels, which no scenario is"
+TOO_SLOW = (
+    f"takes longer than {MAX_SECONDS:g} s to read; "
+    "keep long lists in a file, as in cohort: {kind: listed, path: ...}"
+)
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels, too deep for a scenario"
+SECOND_DOCUMENT = "a second document begins here; a scenario is one document, remove the ---"
+ANCHOR = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
+MERGE_KEY = "merge keys (<<) are not allowed; write the keys out"
+EMPTY = "is empty; a scenario needs at least name: and data: (fedsim new writes one)"
+
 Path = tuple[str | int, ...]
+Position = tuple[int, int]  # line and column, from 1
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
-_ODD = re.compile(
+
+# What other YAML readers turn into a number: 010, 1:30, 0x1F, 1_000.
+_AMBIGUOUS = re.compile(
     r"[-+]?0[0-9]+|[-+]?[0-9]+(:[0-5]?[0-9])+|[-+]?0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*"
 )
-_WORDS = {"null": None, "~": None, "": None, "true": True, "false": False}
-# what no editor shows: control characters, line ends for YAML alone, and what turns the order of a line around
-_HIDDEN = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+_CONSTANTS = {"null": None, "~": None, "": None, "true": True, "false": False}
+
+# What no editor shows: control characters, line ends for YAML alone, and characters that turn the
+# direction of a line around.
+_INVISIBLE = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\ud7ff"
+    "\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-_IN_WORDS = {  # PyYAML's words -> ours
-    "mapping values are not allowed": "a ': ' inside a value, or a line indented unlike its neighbours; quote or align it",
+
+_MISALIGNED = "this does not fit the lines above; align it with its neighbours, and close brackets"
+_OPEN_LIST = "a list that begins with '[' is not closed; put a ']' or a comma before this"
+_OPEN_MAPPING = "a mapping that begins with '{' is not closed; put a '}' or a comma before this"
+
+# A part of a message of PyYAML or libyaml -> our message. The first part that matches counts.
+_IN_WORDS = {
+    "mapping values are not allowed": (
+        "a ': ' inside a value, or a line indented unlike its neighbours; quote or align it"
+    ),
     "'\\t' that cannot start": "a tab; indent with spaces",
-    "that cannot start any token": "begins with a character that means something in YAML; put the value in quotes",
-    "expected <block end>": "this does not fit the lines above; align it with its neighbours, and close brackets",
-    "expected ',' or ']'": "a list that began with '[' is not closed; put a ']' or a comma before this",
-    "expected ',' or '}'": "a mapping that began with '{' is not closed; put a '}' or a comma before this",
-    "did not find expected ',' or ']'": "a list that began with '[' is not closed; put a ']' or a comma before this",
-    "did not find expected ',' or '}'": "a mapping that began with '{' is not closed; put a '}' or a comma before this",
-    "did not find expected": "this does not fit the lines above; align it with its neighbours, and close brackets",
+    "that cannot start any token": (
+        "begins with a character that has a meaning in YAML; put the value in quotes"
+    ),
+    "expected <block end>": _MISALIGNED,
+    "expected ',' or ']'": _OPEN_LIST,
+    "expected ',' or '}'": _OPEN_MAPPING,
+    "did not find expected ',' or ']'": _OPEN_LIST,
+    "did not find expected ',' or '}'": _OPEN_MAPPING,
+    "did not find expected": _MISALIGNED,
     "exceeded maximum nesting depth": "nested too deeply; close brackets",
-    "found unexpected end of stream": "a quote is not closed; put one at the end of the text",
+    "found unexpected end of stream": (
+        "a quote is not closed; put one at the end of the quoted text"
+    ),
     "could not find expected ':'": "a key without a value; write 'key: value', with a space",
-    "sequence entries are not allowed": "a '- ' after something else on its line; begin a new line",
-    "expected the node content": "a bracket without its partner, or a comma too many; take it out",
+    "sequence entries are not allowed": (
+        "a '- ' after something else on its line; begin a new line"
+    ),
+    "expected the node content": "an unmatched bracket, or a comma too many; remove it",
     "escape": "an escape that YAML does not know; write text with \\ in single quotes",
-    "document": "a second document or a directive (--- or %); a scenario is one document, take it out",
+    "document": (
+        "a second document or a directive (--- or %); a scenario is one document, remove it"
+    ),
 }
+_BEGINS = " (it begins in line "
 
 
 class Document(NamedTuple):
-    """A file as read."""
+    """A scenario as it is written.
 
-    values: dict[str, Any]  # what it says
-    places: dict[Path, tuple[int, int]]  # where each value stands
-    file: str  # its name
-    # folders that it may name data files in; None: it is the user's own program, which may read anything
+    Attributes:
+      values: plain values.
+      positions: path -> where its value begins; (*path, "<key>") -> where the key begins.
+      file: the name of the file.
+      roots: folders whose data files it may name; None for the mapping of a Python program, which
+        may name any.
+      edits: (path, text) of every `--set`.
+      broken: paths whose values were refused and left out, so that the rest can be checked.
+    """
+
+    values: dict[str, Any]
+    positions: dict[Path, Position]
+    file: str
     roots: tuple[str, ...] | None = None
-    edits: tuple[tuple[Path, str], ...] = ()  # (path, as typed) of every `--set`
-    broken: frozenset[Path] = (
-        frozenset()
-    )  # parts that were refused and left out, of a scenario that is checked on
+    edits: tuple[tuple[Path, str], ...] = ()
+    broken: frozenset[Path] = frozenset()
 
 
 def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
-    """The value at a path below plain values; `absent` where there is none."""
-    for part in path:
+    """Return the value at a path below plain values, `absent` if there is none."""
+    for key in path:
         try:
-            values = values[part]
+            values = values[key]
         except (KeyError, IndexError, TypeError):
             return absent
     return values
 
 
 def parse(text: str, file: str) -> Document:
-    """Text of a scenario -> its values and their places.
+    """Read the text of a scenario.
 
     Raises:
-      ScenarioError: for anything that is not a plain mapping.
+      ScenarioError: if it is not a plain mapping.
     """
-    text = _printable(text, file)
-    places: dict[Path, tuple[int, int]] = {}
-    problems: list[Problem] = []
+    text = _checked_text(text, file)
     try:
         events = _events(text, file)
+        builder = _Builder(events)
         first = next(events, None)
-        values = {} if first is None else _value(first, events, (), places, problems)
-        for _ in events:  # there is nothing behind it, or an error
+        values = {} if first is None else builder.value(first, ())
+        # Read to the end: what follows is an error.
+        for _ in events:
             pass
+    except ScenarioError:
+        raise
     except yaml.MarkedYAMLError as error:
         raise ScenarioError([_not_yaml(error)], file) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        if isinstance(error, ScenarioError):
-            raise
-        raise ScenarioError(
-            [Problem("", f"not YAML: {str(error).splitlines()[0]}")], file
-        ) from None
+        text = f"not YAML: {str(error).splitlines()[0]}"
+        raise ScenarioError([Problem("", text)], file) from None
+
+    problems = builder.problems
     if first is None:
-        problems = [
-            Problem(
-                "",
-                "is empty; a scenario needs at least name: and data: (fedsim new writes one)",
-                1,
-                1,
-            )
-        ]
+        problems = [Problem("", EMPTY, 1, 1)]
     elif not problems and not isinstance(values, dict):
-        refusal = f"a scenario is a mapping of keys to values, found {value_in_words(values)}"
-        problems = [Problem("", f"{refusal}; begin with name: and data:", *places[()])]
+        text = f"a scenario is a mapping of keys to values, found {value_in_words(values)}"
+        problems = [Problem("", f"{text}; begin with name: and data:", *builder.positions[()])]
     if problems:
         raise ScenarioError(problems, file)
-    return Document(values, places, file)
+    return Document(values, builder.positions, file)
 
 
-def _printable(text: str, file: str) -> str:
-    """The text without a byte order mark.
+def without_line(text: str) -> str:
+    """Return a message of `parse` without the line in which something begins."""
+    return text.partition(_BEGINS)[0]
+
+
+def _checked_text(text: str, file: str) -> str:
+    """Return a text without its byte order mark.
 
     Raises:
-      ScenarioError: for more than a scenario has, or characters that editors do not show.
+      ScenarioError: if it is too large, or has characters that editors do not show.
     """
-    if len(text) > MOST_BYTES or len(text.encode(errors="replace")) > MOST_BYTES:
+    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise ScenarioError([Problem("", TOO_LARGE)], file)
     text = text.removeprefix("\ufeff")
-    if hidden := _HIDDEN.search(text):
-        refusal = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
-        lines = re.split(r"\r\n|\r|\n", text[: hidden.start()])
-        raise ScenarioError([Problem("", refusal, len(lines), len(lines[-1]) + 1)], file)
+    if invisible := _INVISIBLE.search(text):
+        lines = re.split(r"\r\n|\r|\n", text[: invisible.start()])
+        what = f"the character U+{ord(invisible[0]):04X}, which editors do not show; delete it"
+        raise ScenarioError([Problem("", what, len(lines), len(lines[-1]) + 1)], file)
     return text
 
 
-def _place(mark: Any) -> tuple[int, int]:
+def _position(mark: Any) -> Position:
+    """Return the position of a mark, which counts from 0."""
     return mark.line + 1, mark.column + 1
 
 
 def _not_yaml(error: yaml.MarkedYAMLError) -> Problem:
-    """What PyYAML found, in our words and at the place to look at."""
+    """Return a syntax error in our words, at the position to look at."""
     problem = error.problem or ""
-    unended = any(part in problem for part in ("end of stream", "expected ':'"))
-    mark = (unended and error.context_mark) or error.problem_mark or error.context_mark
-    text = problem or error.context or ""
-    translated = next((words for pattern, words in _IN_WORDS.items() if pattern in text), text)
-    began = error.context_mark if translated is not text and "is not closed" in translated else None
-    where = f" (it began in line {began.line + 1})" if began else ""
-    return Problem("", f"not YAML: {translated}{where}", *_place(mark) if mark else ())
+    their_words = problem or error.context or ""
+    our_words = next((words for part, words in _IN_WORDS.items() if part in their_words), "")
+
+    # What has no end is found at the end of the file, and has to be mended where it begins.
+    mark = error.problem_mark or error.context_mark
+    if "end of stream" in problem or "expected ':'" in problem:
+        mark = error.context_mark or mark
+
+    text = f"not YAML: {our_words or their_words}"
+    if "is not closed" in our_words and error.context_mark:
+        text += f"{_BEGINS}{error.context_mark.line + 1})"
+    return Problem("", text, *_position(mark)) if mark else Problem("", text)
 
 
 def _loader(text: str) -> Any:
-    """The parser for a text: libyaml, 20 times as fast, for one that is longer than anybody writes by hand."""
-    return (
-        yaml.SafeLoader
-        if len(text) <= HAND_WRITTEN
-        else getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    )
+    if len(text) <= MAX_CHARACTERS_FOR_PYYAML:
+        return yaml.SafeLoader
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _events(text: str, file: str) -> Iterator[yaml.Event]:
-    """What the file's one document consists of; what could grow or execute is refused before any of it is kept."""
-    depth = documents = 0
-    end = time.thread_time() + MOST_SECONDS
+    """Yield the events of a text's only document.
+
+    Raises:
+      ScenarioError: at the first event that could grow without bounds, or execute something; this
+        is before any of it is stored.
+    """
+    depth = 0
+    documents = 0
+    deadline = time.thread_time() + MAX_SECONDS
     for event in yaml.parse(text, Loader=_loader(text)):
-        refusal = None
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        if documents > 1:
-            refusal = "a second document begins here; a scenario is one, take out the ---"
-        elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            refusal = (
-                "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
-            )
-        elif getattr(event, "tag", None):
-            refusal = f"tags are not allowed, found {value_in_words(event.tag)}; a scenario is data, write the value without it"
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
-            event, yaml.CollectionEndEvent
-        )
-        if depth > MOST_DEPTH:
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+
+        if depth > MAX_DEPTH:
             refusal = TOO_DEEP
-        elif time.thread_time() > end:
+        elif time.thread_time() > deadline:
             refusal = TOO_SLOW
+        elif documents > 1:
+            refusal = SECOND_DOCUMENT
+        else:
+            refusal = _refusal(event)
         if refusal:
-            raise ScenarioError([Problem("", refusal, *_place(event.start_mark))], file)
+            raise ScenarioError([Problem("", refusal, *_position(event.start_mark))], file)
+
         if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
             yield event
 
 
-def _value(
-    event: Any, events: Iterator[Any], path: Path, places: dict, problems: list[Problem]
-) -> Any:
-    places[path] = _place(event.start_mark)
-    if isinstance(event, yaml.SequenceStartEvent):
+def _refusal(event: yaml.Event) -> str:
+    """Return why an event is not allowed, empty if it is."""
+    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+        return ANCHOR
+    tag = getattr(event, "tag", None)
+    if tag:
+        found = value_in_words(tag)
+        return (
+            f"tags are not allowed, found {found}; a scenario is data, write the value without it"
+        )
+    return ""
+
+
+class _Builder:
+    """Builds plain values of a parser's events.
+
+    Attributes:
+      positions: path -> position, as of `Document`.
+      problems: keys and values that are refused; the rest is read all the same.
+    """
+
+    def __init__(self, events: Iterator[Any]):
+        self.positions: dict[Path, Position] = {}
+        self.problems: list[Problem] = []
+        self._events = events
+
+    def value(self, event: Any, path: Path) -> Any:
+        """Return the value that begins with an event."""
+        self.positions[path] = _position(event.start_mark)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._list(path)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(path)
+        if event.style:  # quoted or block: always text
+            return event.value
+        try:
+            return scalar(event.value)
+        except ValueError as error:
+            self.problems.append(Problem(dotted(path), str(error), *self.positions[path]))
+            return None
+
+    def _list(self, path: Path) -> list[Any]:
         items: list[Any] = []
-        while not isinstance(event := next(events), yaml.SequenceEndEvent):
-            items.append(_value(event, events, (*path, len(items)), places, problems))
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self.value(event, (*path, len(items))))
         return items
-    if isinstance(event, yaml.MappingStartEvent):
-        return _mapping(events, path, places, problems)
-    if event.style:  # quoted or block: always text
-        return event.value
-    try:
-        return scalar(event.value)
-    except ValueError as error:
-        problems.append(Problem(dotted(path), str(error), *places[path]))
-        return None
 
+    def _mapping(self, path: Path) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            position = _position(event.start_mark)
+            if not isinstance(event, yaml.ScalarEvent):
+                found = value_in_words(self._skipped(event))
+                text = f"keys are plain words, found {found}; write key: value, with a space"
+                self.problems.append(Problem(dotted(path), text, *position))
+                self._skipped(next(self._events))
+                continue
 
-def _mapping(
-    events: Iterator[Any], path: Path, places: dict, problems: list[Problem]
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    while not isinstance(event := next(events), yaml.MappingEndEvent):
-        place, wrong = _place(event.start_mark), None
-        key = event.value if isinstance(event, yaml.ScalarEvent) else None
-        if key is None:
-            key = _value(event, events, (*path, ""), {}, [])
-            wrong = (
-                f"keys are plain words, found {value_in_words(key)}; write key: value, with a space"
-            )
-        elif key == "<<":
-            wrong = "merge keys (<<) are not allowed; write the keys out"
-        elif key in values:
-            wrong = f"this key stands here twice, first in line {places[(*path, key, '<key>')][0]}; keep one"
-        if wrong:
-            problems.append(
-                Problem(dotted((*path, key) if isinstance(key, str) else path), wrong, *place)
-            )
-            _value(next(events), events, (*path, ""), {}, [])
-        else:
-            values[key] = _value(next(events), events, (*path, key), places, problems)
-            places[(*path, key, "<key>")] = place
-    return values
+            key = event.value
+            refusal = self._refusal_of_key(key, path, values)
+            if refusal:
+                self.problems.append(Problem(dotted((*path, key)), refusal, *position))
+                self._skipped(next(self._events))
+                continue
+
+            values[key] = self.value(next(self._events), (*path, key))
+            self.positions[(*path, key, "<key>")] = position
+        return values
+
+    def _refusal_of_key(self, key: str, path: Path, values: dict[str, Any]) -> str:
+        """Return why a key is not allowed in a mapping with these values, empty if it is."""
+        if key == "<<":
+            return MERGE_KEY
+        if key in values:
+            first_line = self.positions[(*path, key, "<key>")][0]
+            return f"this key is given twice, first in line {first_line}; keep one"
+        return ""
+
+    def _skipped(self, event: Any) -> Any:
+        """Read past a value, and return it; its positions and problems do not count."""
+        return _Builder(self._events).value(event, ())
 
 
 def scalar(text: str) -> Any:
-    """A plain word of a scenario: null, true, false, a decimal integer, a finite decimal float, or text.
+    """Read an unquoted word: null, true, false, an integer, a decimal number, or text.
 
     Raises:
       ValueError: for what other YAML readers silently turn into another number.
@@ -247,22 +331,20 @@ def scalar(text: str) -> Any:
     >>> [scalar(t) for t in ("1e-3", "no", "8", "true", "0.5", "-2.5E3", "null")]
     [0.001, 'no', 8, True, 0.5, -2500.0, None]
     """
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if _INT.fullmatch(text):
-        if len(text) > 18:
-            raise ValueError(
-                f"found an integer of {len(text.lstrip('+-'))} digits; write at most 17"
-            )
+        if len(text) > MAX_DIGITS + 1:  # one for the sign
+            digits = len(text.lstrip("+-"))
+            raise ValueError(f"found an integer of {digits} digits; write at most {MAX_DIGITS}")
         return int(text)
     if _FLOAT.fullmatch(text):
         number = float(text)
         if number in (float("inf"), float("-inf")):
-            raise ValueError(
-                f"found {shortened(text, 40)}, which is too large for a number; numbers end near 1.8e308"
-            )
+            reason = "which is too large; the largest number is about 1.8e308"
+            raise ValueError(f"found {shortened(text, 40)}, {reason}")
         return number
-    if len(text) < 100 and _ODD.fullmatch(text):
-        refusal = f"found {shortened(text, 40)}, which can be read in several ways"
-        raise ValueError(f"{refusal}; write a plain decimal number, or quote it")
+    if len(text) < 100 and _AMBIGUOUS.fullmatch(text):
+        reason = "which can be read in several ways; write a plain decimal number, or quote it"
+        raise ValueError(f"found {shortened(text, 40)}, {reason}")
     return text

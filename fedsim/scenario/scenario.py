@@ -1,4 +1,4 @@
-"""A scenario that was read and understood."""
+"""A scenario that has been read and checked."""
 
 import hashlib
 import json
@@ -12,61 +12,64 @@ from fedsim.scenario.sections import Compare
 
 
 class Scenario(NamedTuple):
-    """A scenario that was read and understood, as `fedsim.scenario.read` returns it; `fedsim.run` takes one.
+    """A scenario that has been read and checked; `fedsim.scenario.read` makes it.
 
     Attributes:
-      spec: the typed sections, every default filled in.
-      document: values and places as written.
+      spec: the typed sections, with every default filled in.
+      document: values and positions as written.
     """
 
     spec: Any
     document: Document
 
     def resolved(self) -> dict[str, Any]:
-        """Plain values, every default filled in; reading them again gives the same."""
+        """Return plain values with every default filled in; reading them again gives the same."""
         plain = self.spec.model_dump(mode="json")
+        # Sections that change nothing are left out.
         if self.spec.compare == Compare():
-            plain.pop("compare")  # as if there were no such section
+            plain.pop("compare")
         if self.spec.schedule.kind == "sync":
-            plain.pop("schedule")  # likewise
+            plain.pop("schedule")
+        # The runs of a comparison may differ in the number of their clients.
         if plain["data"]["clients"] is None:
-            plain["data"].pop("clients")  # the runs of a comparison have different numbers of them
-        if (
-            self.spec.cohort.kind == "listed"
-        ):  # its clients stand in the scenario or in a file, which then has a hash
-            plain["cohort"] = {
-                key: value for key, value in plain["cohort"].items() if value is not None
-            }
+            plain["data"].pop("clients")
+        # A listed cohort is either in the scenario or in a file, which then has a hash.
+        if self.spec.cohort.kind == "listed":
+            cohort = plain["cohort"]
+            plain["cohort"] = {key: cohort[key] for key in cohort if cohort[key] is not None}
         return _kind_first(plain)
 
     def hash(self) -> str:
-        """SHA-256 of the resolved values, wherever the data file lies and whatever it is compared with."""
-        plain = {
-            name: value
-            for name, value in without_hashed_paths(self.resolved()).items()
-            if name != "compare"
-        }
+        """Return the SHA-256 of the resolved values.
+
+        It depends neither on the folders of data files nor on what the scenario is compared with.
+        """
+        plain = without_hashed_paths(self.resolved())
+        plain.pop("compare", None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
-    def too_large(self, path: Path, what: str) -> TooLargeError:
-        """What does not fit into memory, at a path of this scenario, as an exception."""
-        return TooLargeError([problem_at(self.document, path, what)], self.document.file)
-
     def error(self, path: Path, what: str) -> ScenarioError:
-        """A problem at a path of this scenario, as an exception.
+        """Return a problem as an exception, for the caller to raise.
 
         Args:
-          path: keys and list indices from the top, `("server", 0, "kind")`.
+          path: keys and list indices from the top, such as `("server", 0, "kind")`.
           what: what is wrong there, and what to do.
 
         Returns:
-          The exception, with the line and the column where there is a file; raising it is left to the caller.
+          The exception, with line and column if the scenario is a file.
         """
         return ScenarioError([problem_at(self.document, path, what)], self.document.file)
 
+    def too_large(self, path: Path, what: str) -> TooLargeError:
+        """Return what does not fit into memory as an exception; arguments as of `error`."""
+        return TooLargeError([problem_at(self.document, path, what)], self.document.file)
+
 
 def _kind_first(value: Any) -> Any:
-    if isinstance(value, dict):
-        keys = sorted(value, key=lambda key: key != "kind")  # stable: the others keep their order
-        return {key: _kind_first(value[key]) for key in keys}
-    return [_kind_first(item) for item in value] if isinstance(value, list) else value
+    """Return plain values with `kind` as the first key of every mapping."""
+    if isinstance(value, list):
+        return [_kind_first(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys = sorted(value, key=lambda key: key != "kind")  # the others keep their order
+    return {key: _kind_first(value[key]) for key in keys}

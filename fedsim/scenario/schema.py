@@ -1,8 +1,8 @@
-"""The schema of a scenario, taken from the signatures of the factories that it names.
+"""The schema of a scenario, derived from the signatures of the factories that it names.
 
-A section is validated by the model of its own kind: strict, its fields the factory's annotated parameters. There is no
-second list of fields anywhere. A model is made when its kind is first named, so that reading a scenario takes no longer
-for the hundreds of kinds that it does not name.
+There is no second list of fields: the keys of a section are the annotated parameters of the factory
+behind its `kind`. The pydantic model of a kind is made when a scenario first names that kind, so
+that reading a scenario does not pay for the hundreds of kinds that it does not use.
 """
 
 import dataclasses
@@ -23,23 +23,43 @@ from fedsim.limits import MOST
 from fedsim.scenario.docs import docs_of
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
-NO_MAPPING = "no_mapping"  # types of errors, beside pydantic's own
+
+# Error types of `Kinds`, in addition to pydantic's. `diagnostics` writes the messages for users.
+NO_MAPPING = "no_mapping"
 NO_KIND = "no_kind"
 UNKNOWN_KIND = "unknown_kind"
 
 
 class Section(BaseModel):
-    """A mapping with known keys of exact types. Defaults are checked and spelled out like anything else."""
+    """A mapping with fixed keys of exact types; defaults are validated like given values."""
 
     model_config = ConfigDict(STRICT, extra="forbid", validate_default=True)
-    family: ClassVar[str]  # of the kind whose section it is; there only where there are kinds
+
+    # The family of the section's kind; only the models of kinds have one.
+    family: ClassVar[str]
 
 
-def per_registry(make: Callable) -> Callable:
-    """Decorator: made once, and again when something was registered since."""
-    cached = functools.lru_cache(64)(lambda count, *arguments: make(*arguments))
+def is_section(annotation: Any) -> bool:
+    """Whether an annotation is a section whose keys do not depend on a kind."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
-    @functools.wraps(make)
+
+def is_union(annotation: Any) -> bool:
+    """Whether an annotation is `A | B`, in either spelling."""
+    return typing.get_origin(annotation) in (Union, types.UnionType)
+
+
+def per_registry(function: Callable) -> Callable:
+    """Decorator: cache the results of a function until another kind is registered.
+
+    The number of registrations is part of the cache's key, so that older results are not found.
+    """
+
+    @functools.lru_cache(64)
+    def cached(registration_count: int, *arguments):
+        return function(*arguments)
+
+    @functools.wraps(function)
     def current(*arguments):
         return cached(registrations(), *arguments)
 
@@ -47,16 +67,17 @@ def per_registry(make: Callable) -> Callable:
 
 
 class Kinds:
-    """Metadata of an annotation: kinds may stand here, each a mapping with `kind`, or the bare name of one.
+    """Metadata of an annotation: the value is a kind, `{kind: NAME, ...}` or its name alone.
 
-    A name that two families have means the kind of the first: the method `fedexp` is more than the rule of that name.
+    If two families have a kind of the same name, the first family wins: the method `fedexp` is more
+    than the rule `fedexp`.
 
     Args:
-      families: whose kinds they are.
-      common: keys that all of them have.
-      default: what a mapping without `kind` means; empty where it must have one.
-      without: parameters of factories that are no keys here.
-      unless: factories that are no kinds here.
+      families: the families whose kinds are allowed.
+      common: a section with the keys that all of these kinds share.
+      default: the kind of a mapping without `kind`; empty if it must have one.
+      omit: parameters of the factories that are not keys here.
+      exclude: whether a factory is not allowed here.
     """
 
     def __init__(
@@ -64,110 +85,126 @@ class Kinds:
         *families: str,
         common: type[Section] = Section,
         default: str = "",
-        without: tuple[str, ...] = (),
-        unless: Callable[[Callable], bool] = lambda factory: False,
+        omit: tuple[str, ...] = (),
+        exclude: Callable[[Callable], bool] = lambda factory: False,
     ):
         self.families = families
         self.common = common
         self.default = default
-        self.without = without
-        self.unless = unless
+        self.omit = omit
+        self.exclude = exclude
 
     def __iter__(self) -> Iterator["Kind"]:
         """All kinds that are registered now."""
-        yield from _kinds_at(self).values()
+        yield from self._by_name().values()
 
-    def named_by(self, value: Any) -> "Kind | None":
-        """The kind that a value names, if there is such a kind here."""
-        spelled = self.spelled_out(value)
-        name = spelled.get("kind") if isinstance(spelled, dict) else None
-        return _kinds_at(self).get(name) if isinstance(name, str) else None
+    @per_registry
+    def _by_name(self) -> dict[str, "Kind"]:
+        """Return name -> kind of all kinds that are registered now."""
+        kinds: dict[str, Kind] = {}
+        for family in self.families:
+            for name, factory in FAMILIES[family].items():
+                if name not in kinds and not self.exclude(factory):
+                    kinds[name] = Kind(family, name, self)
+        return kinds
 
-    def spelled_out(self, value: Any) -> Any:
-        """A bare name, an alias or a mapping without `kind` -> a mapping with our `kind`; anything else as it is."""
+    def as_mapping(self, value: Any) -> Any:
+        """Return a value with its kind written out: a mapping with `kind`, aliases replaced.
+
+        A value that names no kind, by itself or by `default`, is returned as it is.
+        """
         if isinstance(value, str):
             value = {"kind": value}
         if not isinstance(value, dict):
             return value
+
         name = value.get("kind", self.default)
-        if not name or not isinstance(name, str):
+        if not isinstance(name, str) or not name:
             return value
         return {**value, "kind": ALIASES.get(name, name)}
 
+    def kind_of(self, value: Any) -> "Kind | None":
+        """Return the kind that a value names, None if there is no such kind here."""
+        mapping = self.as_mapping(value)
+        name = mapping.get("kind") if isinstance(mapping, dict) else None
+        return self._by_name().get(name) if isinstance(name, str) else None
+
     def validate(self, value: Any) -> Section:
-        """The section that a value is, by the model of the kind that it names."""
+        """Return a value as a section, validated by the model of the kind that it names.
+
+        Raises:
+          PydanticCustomError: if it names no kind that is allowed here.
+          ValidationError: from the kind's model; pydantic adds it to the errors of the whole.
+        """
+        # A link of a scenario that was read before, which a caller of `fedsim.aggregate` passes on.
         if isinstance(value, Section):
             return value
-        spelled = self.spelled_out(value)
-        if not isinstance(spelled, dict):
+
+        mapping = self.as_mapping(value)
+        if not isinstance(mapping, dict):
             raise PydanticCustomError(NO_MAPPING, "should be a mapping or a name")
-        if "kind" not in spelled:
+        if "kind" not in mapping:
             raise PydanticCustomError(NO_KIND, "should have a kind")
-        kind = self.named_by(spelled)
+        kind = self.kind_of(mapping)
         if kind is None:
-            raise PydanticCustomError(UNKNOWN_KIND, "is no kind that may stand here")
-        return kind.model.model_validate(spelled)
+            raise PydanticCustomError(UNKNOWN_KIND, "is not a kind that is allowed here")
+        return kind.model.model_validate(mapping)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        """Let pydantic call `validate` for a value with this metadata, in place of its type."""
         return core_schema.no_info_plain_validator_function(self.validate)
 
 
-@per_registry
-def _kinds_at(place: Kinds) -> dict[str, "Kind"]:
-    """Name -> kind, of all that may stand at a place."""
-    found: dict[str, Kind] = {}
-    for family in place.families:
-        for name, factory in FAMILIES[family].items():
-            if name not in found and not place.unless(factory):
-                found[name] = Kind(family, name, place)
-    return found
-
-
 class Kind:
-    """A kind at a place where it may stand.
+    """A kind as one of several `Kinds`: the same factory may have other keys elsewhere.
 
     Attributes:
-      family: of the kind.
-      name: as a scenario writes it.
-      common: the section whose keys all kinds have that may stand there.
+      family: the family that it is registered in.
+      name: its name, the value of `kind`.
+      common: the section with the keys that all of the `Kinds` share.
     """
 
-    def __init__(self, family: str, name: str, place: Kinds):
+    def __init__(self, family: str, name: str, kinds: Kinds):
         self.family = family
         self.name = name
-        self.common = place.common
-        self._without = place.without
+        self.common = kinds.common
+        self._omit = kinds.omit
 
     @property
     def factory(self) -> Callable[..., Any]:
+        """The registered factory; until its module is imported, what is known of it."""
         return FAMILIES[self.family][self.name]
 
     @functools.cached_property
     def keys(self) -> list[str]:
-        """All its keys, known without its model."""
+        """The names of all its keys, without making its model."""
         factory = self.factory
-        own = (
-            factory.parameters
-            if isinstance(factory, Shipped)
-            else inspect.signature(factory).parameters
-        )
-        names = dict.fromkeys([*self.common.model_fields, "kind", *own])
-        return [name for name in names if name not in self._without]
+        if isinstance(factory, Shipped):
+            # Its names are listed; a signature would evaluate all of its annotations.
+            parameters = factory.parameters
+        else:
+            parameters = inspect.signature(factory).parameters
+        names = dict.fromkeys([*self.common.model_fields, "kind", *parameters])
+        return [name for name in names if name not in self._omit]
 
     @functools.cached_property
     def model(self) -> type[Section]:
-        """Its section: what the kinds of the place have in common, then the factory's own parameters."""
+        """The pydantic model of its section: the common keys, then the factory's parameters."""
+        parameters = inspect.signature(self.factory, eval_str=True).parameters
+        descriptions = docs_of(self.factory).args
+
         fields: dict[str, Any] = {"kind": (Literal[self.name], ...)}
-        texts = docs_of(self.factory).args
-        for parameter in inspect.signature(self.factory, eval_str=True).parameters.values():
-            if parameter.name not in self._without:
-                default = ... if parameter.default is parameter.empty else parameter.default
-                field = Field(default, description=texts.get(parameter.name))
-                fields[parameter.name] = (self._annotation(parameter), field)
+        for name, parameter in parameters.items():
+            if name in self._omit:
+                continue
+            default = ... if parameter.default is parameter.empty else parameter.default
+            field = Field(default, description=descriptions.get(name))
+            fields[name] = (self._annotation(parameter), field)
+
         model = create_model(
             self.name,
             __base__=self.common,
-            __module__=__name__,
+            # The validator is built when it is first used: help and editors need the fields alone.
             __cls_kwargs__={"defer_build": True},
             **fields,
         )
@@ -175,104 +212,112 @@ class Kind:
         return model
 
     def _annotation(self, parameter: inspect.Parameter) -> Any:
-        """What a parameter takes in a scenario: codecs and schedules are sections of their own."""
+        """Return what a parameter may be in a scenario; codecs and schedules become sections."""
+        required = parameter.default is parameter.empty
+        if is_codec(parameter.annotation) and required:
+            return Annotated[Any, WRAPPED_CODECS]
         if is_codec(parameter.annotation):
-            if parameter.default is parameter.empty:
-                return Annotated[Any, WRAPPED_CODECS]
             return Annotated[Annotated[Any, PLAIN_CODECS] | None, ByForm()]
-        annotation = checked(parameter.annotation)
-        if (
-            self.family == "optimizer" and parameter.name == "lr"
-        ):  # a schedule counts the steps that it takes
+
+        annotation = scenario_annotation(parameter.annotation)
+        # The learning rate of an optimizer may be a schedule, which counts the optimizer's steps.
+        if self.family == "optimizer" and parameter.name == "lr":
             return Annotated[annotation | Annotated[Any, SCHEDULES], ByForm()]
         return annotation
 
 
 def takes_codec(factory: Callable) -> bool:
-    """Whether a factory may be handed a codec by one of its parameters."""
-    return any(
-        is_codec(p.annotation)
-        for p in inspect.signature(factory, eval_str=True).parameters.values()
-    )
+    """Whether a parameter of a factory may be a codec."""
+    parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    return any(is_codec(p.annotation) for p in parameters)
 
 
 def needs_codec(factory: Callable) -> bool:
-    """Whether a factory must be handed one: what it makes is another codec with a memory."""
+    """Whether a parameter of a factory must be a codec: it adds a memory to that codec."""
     parameters = inspect.signature(factory, eval_str=True).parameters.values()
     return any(is_codec(p.annotation) and p.default is p.empty for p in parameters)
 
 
 SCHEDULES = Kinds("schedule")
-WRAPPED_CODECS = Kinds(
-    "codec", unless=needs_codec
-)  # what one with a memory may be made of: all others
-PLAIN_CODECS = Kinds("codec", unless=takes_codec)  # what the values of a sparsifier may be sent by
+
+# What a codec with a memory may wrap: any codec without one.
+WRAPPED_CODECS = Kinds("codec", exclude=needs_codec)
+
+# What the values of a sparsifier may be encoded by: a codec that is not made of another one.
+PLAIN_CODECS = Kinds("codec", exclude=takes_codec)
 
 
 @dataclasses.dataclass(frozen=True)
 class ByForm:
-    """Metadata of a union: a mapping is validated as the section that may stand there, a list as the list, the rest as the rest.
+    """Metadata of a union: validate a value only by the members that fit its form.
 
-    So an error is about the entry that is wrong, not also about what else the whole might have been.
+    A mapping is validated as a section, a list as a list, anything else as one of the plain types.
+    An error then concerns the entry that is wrong, and not every member of the union.
     """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        validate = lambda value: _adapter(member_for(source, value)).validate_python(value)
+        """Let pydantic validate the union `source` member by member, as this class says."""
+
+        def validate(value: Any) -> Any:
+            return _adapter(members_for(source, value)).validate_python(value)
+
         return core_schema.no_info_plain_validator_function(validate)
 
 
-def member_for(union: Any, value: Any) -> Any:
-    """The members of a union that a value of its form may be meant for, as a union."""
+def members_for(union: Any, value: Any) -> Any:
+    """Return the union of the members of a union that a value of this form may be meant as."""
     members = typing.get_args(union)
-    forms = [_form_of(member) for member in members]
-    of_its_form = [
-        member
-        for member, form in zip(members, forms, strict=True)
-        if form and isinstance(value, form)
-    ]
-    plain = [member for member, form in zip(members, forms, strict=True) if form is None]
-    return Union[tuple(of_its_form or plain or members)]  # noqa: UP007 (made from a list)
+    of_its_form = [member for member in members if isinstance(value, _forms(member))]
+    plain = [member for member in members if not _forms(member)]
+    candidates = of_its_form or plain or members
+    return Union[tuple(candidates)]  # noqa: UP007 (made from a list)
 
 
-def _form_of(annotation: Any) -> tuple[type, ...] | None:
-    """The types of values that only this member of a union may be meant by; None for a plain type."""
-    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated and isinstance(inside[1], Kinds):
-        return dict, str, Section
-    if origin is Annotated:
-        return _form_of(inside[0])
+def _forms(annotation: Any) -> tuple[type, ...]:
+    """Return the types of values that only this member of a union takes; none for a plain type.
+
+    A `Section` is a value that was validated before.
+    """
+    if is_section(annotation):
+        return (dict, Section)
+    origin = typing.get_origin(annotation)
     if origin is list:
         return (list,)
-    return (
-        (dict, Section)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel)
-        else None
-    )
+    if origin is Annotated:
+        inner, note, *_ = typing.get_args(annotation)
+        return (dict, str, Section) if isinstance(note, Kinds) else _forms(inner)
+    return ()
 
 
 @functools.lru_cache(1024)
 def _adapter(annotation: Any) -> TypeAdapter:
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return TypeAdapter(annotation, config=None if is_model else STRICT)
+    """Return the strict validator of an annotation; making one takes long."""
+    # A section has its own configuration, and pydantic allows no second one.
+    return TypeAdapter(annotation, config=None if is_section(annotation) else STRICT)
 
 
-def checked(annotation: Any) -> Any:
-    """An annotation of a factory as a scenario is checked by it.
+def scenario_annotation(annotation: Any) -> Any:
+    """Return the annotation of a factory's parameter as scenarios are validated by it.
 
-    Integers have bounds: without ones of their own, those of the counters on a device. Unions go by form.
+    A plain integer gets the range of the counters on a device, which are 32-bit integers; one with
+    bounds gets their upper bound, unless it has its own. Unions are validated by form.
     """
-    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is int:
         return Annotated[int, Ge(-MOST - 1), Le(MOST)]
-    if origin is Annotated and inside[0] is int:
-        bounded = any(isinstance(note, Le | Lt) for note in inside[1:])
-        return annotation if bounded else Annotated[int, *inside[1:], Le(MOST)]
-    if origin is Annotated:
-        return Annotated[checked(inside[0]), *inside[1:]]
+
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
     if origin is list:
-        return list[checked(inside[0])]
-    if origin in (Union, types.UnionType):
-        if float not in inside:  # a number that may be a float has a float's range
-            inside = tuple(map(checked, inside))
-        return Annotated[Union[inside], ByForm()]  # noqa: UP007 (made from a tuple)
+        return list[scenario_annotation(arguments[0])]
+    if origin is Annotated:
+        inner, *notes = arguments
+        if inner is not int:
+            return Annotated[scenario_annotation(inner), *notes]
+        bounded = any(isinstance(note, Le | Lt) for note in notes)
+        return annotation if bounded else Annotated[int, *notes, Le(MOST)]
+    if is_union(annotation):
+        # `int | float` has the range of a float.
+        if float not in arguments:
+            arguments = tuple(scenario_annotation(argument) for argument in arguments)
+        return Annotated[Union[arguments], ByForm()]  # noqa: UP007 (made from a tuple)
     return annotation

@@ -1,4 +1,7 @@
-"""The sections of a scenario: the keys that no factory's signature declares; the string below a key describes it."""
+"""The sections of a scenario: the keys that belong to no factory.
+
+The string below a key describes it, in editors and in `fedsim explain`.
+"""
 
 import ast
 import inspect
@@ -14,68 +17,83 @@ from fedsim.limits import MOST
 from fedsim.scenario.expected import InWords
 from fedsim.scenario.schema import SCHEDULES, ByForm, Kinds, Section
 
-CLIENT_SGD = (
-    "momentum",
-    "nesterov",
-    "weight_decay",
-)  # keys of `client` that are short for `client.optimizer`
+# Keys of `client` that are short for keys of `client.optimizer`.
+CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
+
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-BROADCAST = "a list of one codec at most (fedsim list codecs)"
-SEEDS = "a list of integers from 0 to 4294967295, or one integer: the first so many"
-MOST_SEEDS = 10_000
-EMPTY: Any = {}  # a section that is left out: all its keys are
+BROADCAST = "a list of at most one codec (fedsim list codecs)"
+SEEDS = "a list of integers from 0 to 4294967295, or an integer n for the first n seeds"
+MAX_SEEDS = 10_000
+
+# The default of a section all of whose keys have defaults.
+EMPTY: Any = {}
+
 Count = Annotated[int, Ge(1), Le(MOST)]
 Index = Annotated[int, Ge(0), Le(MOST)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 Share = Annotated[float, Ge(0), Le(1)]
 ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 
-
 PARTITIONS = Kinds("partition")
-LOCAL_OPTIMIZERS = Kinds("optimizer", without=("lr",))  # `client.lr` is theirs
+LOCAL_OPTIMIZERS = Kinds("optimizer", omit=("lr",))  # their learning rate is `client.lr`
 
 
 class TestClients(Section):
+    """`data.test` as a mapping."""
+
     clients: Annotated[float, Gt(0), Lt(1)]
     """Share of the clients with samples that never train; their samples are the test set."""
 
 
+class ServerSamples(Section):
+    """`data.server`."""
+
+    samples: Index = 0
+    """Training samples that the server holds and no client gets, stratified by label."""
+
+
 class DataCommon(Section):
-    class Server(Section):
-        samples: Index = 0
-        """Training samples that no client gets and the server keeps, stratified by label."""
+    """The keys of `data` that do not depend on its kind."""
 
     clients: Count = 100
-    """How many clients the training samples are dealt to."""
+    """Number of clients that the training samples are divided among."""
     partition: Annotated[Any, PARTITIONS] = "iid"
-    """Who holds what."""
+    """Which client holds which samples."""
     skew: list[Annotated[Any, Kinds("skew")]] = []
-    """What makes the samples of every client differ, training and own test samples alike, in this order; other sets stay."""
+    """What makes the samples of clients differ, training samples and a client's own test samples
+    alike, applied in this order; other sets stay as they are."""
     attack: list[Annotated[Any, Kinds("data_attack")]] = []
-    """What the attacker makes of the training samples of the clients of `fleet.malicious`, in this order, behind `skew`;
-    all test samples, and the other sets, stay clean."""
+    """What the attacker does to the training samples of the clients of `fleet.malicious`, in this
+    order, after `skew`; all test samples, and the other sets, stay clean."""
     augment: list[Annotated[Any, Kinds("augmentation")]] = []
-    """What happens to the images of a batch in every local step, in this order, at random; never where a model is scored."""
+    """Random changes of the images of a batch in every local step, in this order; never applied
+    where a model is scored."""
     test: Annotated[ShareBelowOne | TestClients, ByForm()] = 0.2
-    """Share of the samples to test on, stratified by label; data that brings a test set keeps its own. Or `{clients: 0.2}`:
-    a share of the clients with samples, drawn by `data.seed`, never trains: their samples are the test set, and their own
-    scores are over all of their samples."""
+    """Share of the samples to test on, stratified by label; data that come with a test set keep it.
+    Or `{clients: 0.2}`: a share of the clients with samples, drawn by `data.seed`, never trains;
+    their samples are the test set, and their own scores are over all of their samples."""
     validation: ShareBelowOne = 0.0
-    """Share of the training samples that no client gets, stratified by label: to choose hyper-parameters by."""
+    """Share of the training samples that no client gets, stratified by label, for choosing
+    hyper-parameters."""
     client_test: ShareBelowOne = 0.0
-    """Share of every client's samples kept for its own scores; at least one stays to train on."""
-    server: Server = Server()
-    """Samples that the server keeps and no client gets, drawn by `data.seed`: for rules that read them, `trust` and `zeno`, and
-    for whatever is compared with these."""
+    """Share of every client's samples held out for its own scores; at least one stays to train
+    on."""
+    server: ServerSamples = ServerSamples()
+    """Samples that the server holds and no client gets, drawn by `data.seed`: for the rules that
+    read them, `trust` and `zeno`, and for the methods that are compared with these."""
     resident_mb: Annotated[float, Ge(0)] = 4096.0
-    """Training samples that lie on the device as a whole; more are handed over round by round, with the same result."""
+    """Training samples, in MB, that stay on the device; if there are more, every round sends its
+    own, with the same result."""
     seed: Seed = 0
-    """Of sets, generators and all splits but `client_test`; the run's seed does not change them."""
+    """Seed of sets, generators and all splits except `client_test`; the run's seed does not affect
+    them."""
 
 
 class ClientCommon(Section):
-    # what `_steps_or_epochs` demands, for editors
+    """The keys of `client` that do not depend on its kind."""
+
+    # What `_steps_or_epochs` and `shorthand.with_optimizer` refuse, as JSON Schema for editors.
     model_config = ConfigDict(
         json_schema_extra={
             "if": {
@@ -88,17 +106,17 @@ class ClientCommon(Section):
                 "properties": {
                     "epochs": {
                         "type": "null",
-                        "errorMessage": "steps is given: take out one of them",
+                        "errorMessage": "steps is given as well: remove one of them",
                     }
                 }
             },
-            # what `with_optimizer` leaves to be refused
             "dependencies": {"optimizer": {"propertyNames": {"not": {"enum": list(CLIENT_SGD)}}}},
         }
     )
 
     lr: Annotated[Annotated[float, Ge(0)] | Annotated[Any, SCHEDULES], ByForm()] = 0.1
-    """Client learning rate η_l: a number, or an optax schedule of rounds (or of local steps, see `lr_per`)."""
+    """Client learning rate η_l: a number, or an optax schedule over rounds (or over local steps,
+    see `lr_per`)."""
     lr_per: Literal["round", "step"] = "round"
     """What a schedule counts: rounds of the run, or local steps of the client's round."""
     batch: Count | Literal["full"] = 16
@@ -108,19 +126,21 @@ class ClientCommon(Section):
     epochs: Count | None = None
     """Passes over the client's samples per round (1 unless `steps` is given)."""
     shuffle: bool = True
-    """New order of samples every epoch."""
+    """Draw a new order of the samples in every epoch."""
     drop_last: bool = False
-    """Leave a short last batch out (a client with fewer samples than `batch` keeps its only one)."""
+    """Leave out a last batch that is not full (a client with fewer samples than `batch` keeps its
+    only one)."""
     optimizer: Annotated[Any, LOCAL_OPTIMIZERS] = "sgd"
-    """Any optax optimizer, with its other hyper-parameters."""
+    """Any optax optimizer, with its hyper-parameters other than the learning rate."""
     optimizer_state: Literal["reset", "carry"] = "reset"
-    """Whether the optimizer starts afresh each round, or goes on where the client's last round ended."""
+    """Whether the optimizer starts afresh in each round, or continues from the client's last
+    round."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):
         if self.steps is not None and self.epochs is not None:
             raise ValueError(
-                "steps and epochs are both given; a client trains for one or the other, take one out"
+                "steps and epochs are both given; a client trains for one or the other, remove one"
             )
         if self.steps is None and self.epochs is None:
             self.epochs = 1
@@ -128,166 +148,194 @@ class ClientCommon(Section):
 
 
 class ModelCommon(Section):
+    """The key of `model` that does not depend on its kind."""
+
     loss: Literal["cross_entropy", "squared"] | None = None
-    """What a row costs; left out: cross-entropy for classes, squared error for targets."""
+    """Loss of a sample; by default cross-entropy for classes, squared error for targets."""
 
 
 class Malicious(Section):
+    """`fleet.malicious` as a mapping."""
+
     share: Share | None = None
     """A share of all clients."""
     count: Index | None = None
-    """So many clients."""
+    """A number of clients."""
     ids: list[Index] | None = None
     """These clients."""
     per: Literal["run", "round"] = "run"
-    """Whether they are drawn once per seed, or anew in every round."""
+    """Whether they are drawn once per seed, or again in every round."""
 
 
 class Dropout(Section):
+    """`fleet.dropout` as a mapping."""
+
     before: Share = 0.0
     """Probability that a client of a round leaves before it gets the model."""
     during: Share = 0.0
-    """That it leaves while it trains, at a moment drawn uniform."""
+    """Probability that it leaves while it trains, at a uniformly drawn moment."""
     after: Share = 0.0
-    """That its message is sent and lost."""
+    """Probability that it sends its message and the message is lost."""
 
 
 class Stragglers(Section):
+    """`fleet.stragglers`."""
+
     share: Share
-    """Of the clients of a round."""
+    """Share of the clients of a round that are stragglers."""
     work: Literal["partial", "drop"] = "partial"
-    """What becomes of a straggler's part: it is sent (`partial`), or the straggler is left out as late (`drop`)."""
+    """What a straggler does: it sends what it has done (`partial`), or it is left out as late
+    (`drop`)."""
 
 
 class Fleet(Section):
+    """`fleet`."""
+
     speed: Annotated[Annotated[Any, Kinds("speed")] | None, ByForm()] = None
-    """Seconds of a local step; left out: one, for all clients."""
+    """Seconds per local step; by default one, for all clients."""
     links: Annotated[Annotated[Any, Kinds("link")] | None, ByForm()] = None
-    """Bytes a second to the clients and back; left out: infinitely many."""
+    """Bytes per second to the clients and back; by default infinitely many."""
     availability: Annotated[Annotated[Any, Kinds("availability")] | None, ByForm()] = None
-    """Who can be reached when a round begins; left out: everybody."""
+    """Who can be reached when a round begins; by default everybody."""
     dropout: Annotated[Share | Dropout, ByForm()] = 0.0
-    """Probability that a client of a round leaves while it trains, or `{before: 0.1, during: 0.1, after: 0.1}`."""
+    """Probability that a client of a round leaves while it trains, or
+    `{before: 0.1, during: 0.1, after: 0.1}`."""
     deadline: Annotated[float, Gt(0)] | None = None
     """Seconds of the virtual clock after which a round ends, whoever is missing."""
     partial_work: bool = False
     """Whether a client that would be late sends the local steps that it has done in time."""
     over_select: Annotated[float, Ge(1), Le(100)] = 1.0
-    """The cohort is drawn so many times as large, and the round ends when as many as `cohort.size` have reported."""
+    """The cohort is drawn this many times as large, and the round ends when `cohort.size` clients
+    have reported."""
     stragglers: Stragglers | None = None
-    """Clients of a round that do 1 to E − 1 of their E epochs (or local steps) in the time of E, drawn anew in every round."""
+    """Clients of a round that do 1 to E − 1 of their E epochs (or local steps) in the time of E,
+    drawn again in every round."""
     malicious: Annotated[Share | list[Index] | Malicious, ByForm()] = 0.0
-    """Clients that the attacker controls: a share, drawn once per seed, or these; `{count: 5}`, `{share: 0.2, per: round}`."""
+    """Clients that the attacker controls: a share, drawn once per seed, or a list of clients; or
+    `{count: 5}`, `{share: 0.2, per: round}`."""
 
 
 class Evaluate(Section):
+    """`evaluate`."""
+
     every: Count = 1
-    """Evaluate every so many rounds (round 0 and the last one always)."""
+    """Rounds from one evaluation to the next (round 0 and the last one are always evaluated)."""
     last: Count = 10
-    """How many last evaluated rows `mean_last_k` is over."""
+    """How many of the last evaluated rows `mean_last_k` averages."""
     metric: Literal[
         "test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss", "attack_success"
     ] = "test_accuracy"
-    """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy. R² and MAE are for regression,
-    `attack_success` for attacks on data."""
+    """The metric of `summary.csv`; `test_loss` where there is no accuracy. R² and MAE are for
+    regression, `attack_success` for attacks on data."""
     target: float | None = None
-    """Metric value to reach."""
+    """Value of the metric to reach."""
     diagnostics: bool = False
-    """Look at the clients' updates: mean norm, drift around their mean, mean cosine between pairs, in `rounds.csv`."""
+    """Measure the clients' updates: mean norm, drift around their mean, mean cosine between pairs,
+    in `rounds.csv`."""
     clients: Annotated[int, Ge(0)] | Literal["all", "auto"] = "auto"
-    """How many clients the final model is scored on, for `clients.csv`: so many drawn ones, 0 for none; `auto` is all of
-    up to 10,000, else 10,000."""
+    """Number of clients, drawn at random, that the final model is scored on, for `clients.csv`; 0
+    for none; `auto` is all of up to 10,000, else 10,000."""
 
 
 class Numerics(Section):
+    """`numerics`."""
+
     dtype: Literal["float32", "float64"] = "float32"
-    """Float type of everything that is computed."""
+    """Float type of all computations."""
     lanes: Count | Literal["auto"] = "auto"
     """Width of the vmapped axis."""
     block: Count | Literal["auto"] = "auto"
     """Rows of the stack."""
     threads: Annotated[int, Ge(1), Le(1024)] | Literal["auto"] = "auto"
-    """Size of XLA's thread pool on CPUs, which changes bits of large products; a number gives the same on any cores."""
+    """Size of XLA's thread pool on CPUs, which changes bits of large products; a number gives the
+    same bits on any number of cores."""
     matmul_precision: Literal["highest", "high", "default"] = "highest"
-    """Of matrix products on accelerators; `default` allows TF32."""
+    """Precision of matrix products on accelerators; `default` allows TF32."""
 
 
 class Checkpoint(Section):
+    """`checkpoint`."""
+
     seconds: Annotated[float, Ge(0)] = 10.0
-    """Time between commits; never so often that they take more than 2 % of it."""
+    """Seconds between commits; more if commits would take over 2 % of the time."""
     rounds: Count | None = None
-    """Commit after every so many rounds as well."""
+    """Also commit whenever this many rounds are done."""
     resident_mb: Annotated[float, Ge(0)] = 256.0
-    """Client memory that stays on the device; beyond it lives in a file of the run directory."""
+    """Client memory, in MB, that stays on the device; beyond it lives in a file of the run
+    directory."""
 
 
 class Compare(Section):
+    """`compare`."""
+
     methods: list[str | dict[str, Any]] = []
-    """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}, tune: {PATH: [VALUES]}}`; of
-    `name(a=1|2)`, and of `tune`, one value is chosen as of what is tuned with every method."""
+    """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}, tune:
+    {PATH: [VALUES]}}`; one value of `name(a=1|2)` and of `tune` is chosen, in the same way as for
+    `compare.tune`."""
     vary: dict[str, Annotated[list[Any], MinLen(1)]] = {}
     """Axes of a grid: path -> values."""
     tune: dict[str, Annotated[list[Any], MinLen(1)]] = {}
-    """Settings that every method is tried with, path -> values; chosen on validation data, reported on test data."""
+    """Settings that every method is tried with, path -> values; chosen on validation data, reported
+    on test data."""
     baseline: str | None = None
-    """The method that the others are compared with; left out: `fedavg` where it is compared, else the first."""
+    """The method that the others are compared with; by default `fedavg` if it is compared, else the
+    first one."""
     score: Literal["final", "best", "mean_last_k"] = "final"
-    """What of a run's metric is compared."""
+    """Which score of a run's metric is compared."""
     margin: Annotated[float, Ge(0), Le(MOST)] | None = None
-    """By how much a score may be worse and still count as the same where fewer bytes or seconds are told of; left out: 0.01
-    of scores between 0 and 1, else 1 % of the baseline's mean."""
+    """How much worse a score may be and still count as the same where fewer bytes or seconds are
+    reported; by default 0.01 for scores between 0 and 1, else 1 % of the baseline's mean."""
 
 
 def _first_seeds(value: Any) -> Any:
-    """A number of seeds -> the first so many; anything else as it is."""
+    """Turn a number n into the first n seeds; leave any other value to be validated."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         return value
-    if value > MOST_SEEDS:
-        raise ValueError(f"the first {value} seeds are too many; at most {MOST_SEEDS}")
+    if value > MAX_SEEDS:
+        raise ValueError(f"the first {value} seeds are too many; at most {MAX_SEEDS}")
     return list(range(value))
 
 
-def _in_order(seeds: list[int]) -> list[int]:
-    """Reports are sorted by seed, whatever ran first."""
-    ordered = sorted(seeds)
-    for one, other in itertools.pairwise(ordered):
-        if one == other:
-            raise ValueError(f"seed {one} stands here twice, and would be the same run; keep one")
-    return ordered
+def _sorted_seeds(seeds: list[int]) -> list[int]:
+    """Sort the seeds, as reports are, so that their order in the file makes no difference."""
+    in_order = sorted(seeds)
+    for seed, next_seed in itertools.pairwise(in_order):
+        if seed == next_seed:
+            raise ValueError(f"seed {seed} is listed twice, which would be the same run; keep one")
+    return in_order
 
 
 SeedList = Annotated[list[Seed], MinLen(1), Field(json_schema_extra={"uniqueItems": True})]
-WrittenSeeds = Annotated[int, Ge(1), Le(MOST_SEEDS)] | SeedList
+SeedsInFile = Annotated[int, Ge(1), Le(MAX_SEEDS)] | SeedList
 Seeds = Annotated[
     list[Seed],
     MinLen(1),
-    BeforeValidator(_first_seeds, json_schema_input_type=WrittenSeeds),
-    AfterValidator(_in_order),
+    BeforeValidator(_first_seeds, json_schema_input_type=SeedsInFile),
+    AfterValidator(_sorted_seeds),
     InWords(SEEDS),
 ]
 BroadcastList = Annotated[list[Annotated[Any, Kinds("codec")]], MaxLen(1), InWords(BROADCAST)]
 WireList = list[Annotated[Any, Kinds("attack", "stage", "codec")]]
-ServerList = Annotated[
-    list[Annotated[Any, Kinds("stage", "rule", "aggregate_stage", "optimizer")]], MinLen(1)
-]
+ServerLink = Annotated[Any, Kinds("stage", "rule", "aggregate_stage", "optimizer")]
+ServerList = Annotated[list[ServerLink], MinLen(1)]
 LISTS_OF_LINKS: dict[str, Any] = {
     "broadcast": BroadcastList,
     "wire": WireList,
     "server": ServerList,
 }
 MODELS = Kinds("model", common=ModelCommon)
-METHODS = Kinds("method", "rule")  # a rule as a method replaces the rule alone
+METHODS = Kinds("method", "rule")  # a rule as a method replaces only the rule
 
 
 class Spec(Section):
-    """All sections of a scenario, in the order in which they are written out."""
+    """All sections of a scenario, in the order in which a resolved scenario is written."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN), InWords(NAME)]
-    """Of the run directory, unless `--out` says otherwise."""
+    """Name of the run directory, unless `--out` gives another."""
     rounds: Index = 100
     """How often the server sends its model out."""
     seeds: Seeds = [0]
-    """A run for each; a number n means the first n: 0, 1, ... n-1."""
+    """One run for each; a number n means the first n: 0, 1, ... n-1."""
     method: str | None = None
     """Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."""
     data: Annotated[Any, Kinds("dataset", common=DataCommon)]
@@ -303,7 +351,7 @@ class Spec(Section):
     client: Annotated[Any, Kinds("client", common=ClientCommon, default="sgd")] = {}
     """How one client trains."""
     broadcast: BroadcastList = []
-    """The codec by which the server sends its model out; none: as it is."""
+    """The codec that encodes the model that the server sends out; by default none."""
     wire: WireList = []
     """What happens to a message between client and server, in this order."""
     server: ServerList = ["mean"]
@@ -311,7 +359,7 @@ class Spec(Section):
     evaluate: Evaluate = EMPTY
     """When the model is scored, and which score counts."""
     compare: Compare = EMPTY
-    """What `fedsim compare` compares; `fedsim run` leaves it alone."""
+    """What `fedsim compare` compares; `fedsim run` ignores it."""
     numerics: Numerics = EMPTY
     """Float type, widths and threads: what decides bits and speed."""
     checkpoint: Checkpoint = EMPTY
@@ -319,29 +367,41 @@ class Spec(Section):
     on_nonfinite: Literal["drop", "stop", "keep"] = "drop"
     """What happens to an update that is not finite."""
     on_impossible: Literal["skip", "stop"] = "skip"
-    """What a round with too few clients for the rule does."""
+    """What a round does if it has too few clients for the rule."""
 
 
 def _describe_keys(*sections: type[Section]) -> None:
-    """Give the keys of sections of this file the strings below them: read once, where pydantic would for every class."""
+    """Make the string below each key of these sections the description of the key.
+
+    pydantic offers the same (`use_attribute_docstrings`), but reads this file for every section.
+    """
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    bodies = {node.name: node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    bodies = {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
     for section in sections:
-        for key, text in itertools.pairwise(bodies[section.__name__]):
-            if (
-                isinstance(key, ast.AnnAssign)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-            ):
-                field = section.model_fields[ast.unparse(key.target)]
-                field.description = inspect.cleandoc(str(text.value.value))
+        for statement, next_statement in itertools.pairwise(bodies[section.__name__]):
+            text = _string(next_statement)
+            if isinstance(statement, ast.AnnAssign) and text is not None:
+                field = section.model_fields[ast.unparse(statement.target)]
+                field.description = inspect.cleandoc(text)
+
+
+def _string(statement: ast.stmt) -> str | None:
+    """Return the text of a statement that is just a string."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return str(statement.value.value)
+    return None
 
 
 _describe_keys(*Section.__subclasses__())
 
 
 def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
-    """(path, section) of every section in a scenario or below a value of it."""
+    """Yield (path, section) of every section at and below a value of a scenario.
+
+    Args:
+      value: a scenario's `Spec`, a section, a list of sections, or anything else, which has none.
+      path: the value's path, keys and list indices from the top.
+    """
     if isinstance(value, BaseModel):
         yield path, value
         for name in type(value).model_fields:

@@ -1,4 +1,4 @@
-"""The scenarios that come with fedsim, by name: `iid`, `compare/rules`, or `rules` where no other has that name."""
+"""The scenarios that come with fedsim, by name: `iid`, `compare/rules`, or just `rules`."""
 
 import itertools
 from pathlib import Path
@@ -9,34 +9,42 @@ ENDINGS = ("", ".yaml", ".yml")
 
 
 def shipped() -> dict[str, Path]:
-    """Name, the path below their folder without its ending -> file; empty where they are neither installed nor beside us."""
+    """Return name -> file of the scenarios; the name is the path in their folder without ending.
+
+    They are in the installed package, or beside it in a checkout; else there are none.
+    """
     package = Path(fedsim.__file__).parent
     for folder in (package / "shipped", package.parent / "scenarios"):
-        if files := sorted(folder.rglob("*.yaml"), key=lambda file: (len(file.parts), file)):
+        files = sorted(folder.rglob("*.yaml"), key=lambda file: (len(file.parts), file))
+        if files:
             return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
     return {}
 
 
-def found(written: str | Path) -> Path:
-    """The file that is meant: a local one, with its ending or without, or else one that comes with fedsim.
+def scenario_file(name: str | Path) -> Path:
+    """Return the file that a name means: a local one, or one that comes with fedsim.
 
-    Where there is none, or several that come with fedsim: the path as it was written.
+    The ending may be left out, and of a scenario that comes with fedsim the folder, if no other one
+    has the same name. If there is no such file, the name is returned as a path.
     """
-    path = Path(written)
-    local = next((file for ending in ENDINGS if (file := Path(f"{path}{ending}")).is_file()), None)
-    if local is not None or path.is_absolute():
-        return local or path
-    known = shipped()
-    named = [file for name, file in known.items() if name.rpartition("/")[2] == str(path)]
-    return known.get(path.as_posix()) or (named[0] if len(named) == 1 else path)
+    path = Path(name)
+    for ending in ENDINGS:
+        local = Path(f"{path}{ending}")
+        if local.is_file():
+            return local
+    if path.is_absolute():
+        return path
+
+    scenarios = shipped()
+    if path.as_posix() in scenarios:
+        return scenarios[path.as_posix()]
+    of_that_name = [f for other, f in scenarios.items() if other.rpartition("/")[2] == str(path)]
+    return of_that_name[0] if len(of_that_name) == 1 else path
 
 
 def about(file: Path) -> str:
-    """What a scenario says of itself: its first comment."""
-    lines = (
-        line
-        for line in file.read_text(encoding="utf-8").splitlines()
-        if not line.startswith("# yaml-language")
-    )
+    """Return the first comment of a scenario, which says what it is about."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if not line.startswith("# yaml-language")]
     comment = itertools.takewhile(lambda line: line.strip("# "), lines)
     return " ".join(line.strip("# ") for line in comment if line.startswith("#"))

@@ -1,4 +1,4 @@
-"""What may be written short: `dirichlet(alpha=0.1)` wherever a kind may stand, and the sgd of clients without its name."""
+"""What may be written short: `dirichlet(alpha=0.1)` for any kind, and the clients' sgd unnamed."""
 
 import inspect
 import json
@@ -18,22 +18,24 @@ from fedsim.scenario.annotations import (
     sections_in,
 )
 from fedsim.scenario.expected import plain_types
-from fedsim.scenario.reader import Document, Path, parse
+from fedsim.scenario.reader import Document, Path, parse, without_line
 from fedsim.scenario.sections import CLIENT_SGD
 
+# `name` or `name(a=1)`.
 CALL = re.compile(
-    r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*", re.ASCII
-)  # `name` or `name(a=1)`
-_BEGUN = re.compile(
-    r"\s*([A-Za-z_]\w*)\s*([(:])(.*)", re.ASCII | re.S
-)  # a call, however it goes on, or `name:a=1`
+    r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*",
+    re.ASCII,
+)
+
+# `name(` or `name:`, and whatever follows.
+_CALL_BEGINS = re.compile(r"\s*([A-Za-z_]\w*)\s*([(:])(.*)", re.ASCII | re.S)
 
 
 def call_of(text: str) -> dict[str, Any] | None:
-    """`name` or `name(a=1)` -> `{kind: name, a: 1}`; None for text of no such form.
+    """Return `name` or `name(a=1)` as `{kind: name, a: 1}`; None for any other text.
 
     Raises:
-      ValueError: for a call whose inside cannot be read; the message says what to write.
+      ValueError: if the arguments cannot be read; the message says what to write.
 
     >>> call_of("krum(f=2, neighbours = 3)")
     {'kind': 'krum', 'f': 2, 'neighbours': 3}
@@ -41,36 +43,41 @@ def call_of(text: str) -> dict[str, Any] | None:
     match = CALL.fullmatch(text)
     if not match:
         return None
-    parts = top_level(match[2] or "")
+    name, arguments = match.groups(default="")
+
+    parts = top_level(arguments)
     if any("=" not in part and ":" not in part for part in parts):
-        raise ValueError("every value has its name; write NAME(a=1, b=2)")
-    inside = ", ".join(map(_as_entry, parts))
+        raise ValueError("every value needs its name; write NAME(a=1, b=2)")
+    entries = ", ".join(_as_entry(part) for part in parts)
     try:
-        values = parse(f"value: {{{inside}}}", "call").values["value"]
+        values = parse(f"value: {{{entries}}}", "call").values["value"]
     except ScenarioError as error:
-        reason = error.problems[0].what.partition(" (it began")[0]
+        reason = without_line(error.problems[0].what)
         raise ValueError(f"{reason}; write NAME(a=1, b=2)") from None
     if "kind" in values:
-        raise ValueError("the kind stands before the bracket; write NAME(a=1)")
-    return {"kind": match[1], **values}
+        raise ValueError("the kind comes before the bracket; write NAME(a=1)")
+    return {"kind": name, **values}
 
 
-def _as_entry(part: str) -> str:
-    """`a=1` as an entry of a mapping; a call within a call is text, which a comma does not end."""
-    name, equals, value = part.partition("=")
-    return (
-        f"{name}: {json.dumps(value)}"
-        if equals and _BEGUN.fullmatch(value)
-        else part.replace("=", ": ", 1)
-    )
+def _as_entry(argument: str) -> str:
+    """Return `a=1` as an entry of a YAML mapping."""
+    name, equals, value = argument.partition("=")
+    # A call in a call is quoted, or its commas would end it.
+    if equals and _CALL_BEGINS.fullmatch(value):
+        return f"{name}: {json.dumps(value)}"
+    return argument.replace("=", ": ", 1)
 
 
 def top_level(text: str) -> list[str]:
-    """Split at commas that stand in no bracket."""
-    parts, depth = [""], 0
+    """Split a text at the commas that are in no bracket."""
+    parts = [""]
+    depth = 0
     for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and not depth:
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        if character == "," and depth == 0:
             parts.append("")
         else:
             parts[-1] += character
@@ -78,68 +85,81 @@ def top_level(text: str) -> list[str]:
 
 
 def meant_as_call(text: str, factories: Mapping[str, Callable]) -> str:
-    """How to write the call that a text was meant to be: `dirichlet:0.1`, `dirichlet(0.1)`; empty where it is none.
+    """Return how to write the call that a text was meant as, empty if it was not meant as one.
+
+    `dirichlet:0.1` and `dirichlet(0.1)` are meant as calls.
 
     Args:
-      text: as it stands in the scenario.
-      factories: kinds that may stand there.
+      text: a value of the scenario.
+      factories: the kinds that are allowed there.
 
     >>> meant_as_call("krum:2", {"krum": lambda f, neighbours=None: None})
     'write krum(f=2)'
     """
-    match = _BEGUN.fullmatch(text)
-    factory = factories.get(ALIASES.get(match[1], match[1])) if match else None
-    if match is None or factory is None:
+    match = _CALL_BEGINS.fullmatch(text)
+    if match is None:
         return ""
-    name, sign, rest = match[1], match[2], match[3].strip()
-    if sign == "(" and not rest.endswith(")"):
+    name, sign, rest = match.groups()
+    factory = factories.get(ALIASES.get(name, name))
+    if factory is None:
+        return ""
+
+    has_bracket = sign == "("
+    rest = rest.strip()
+    if has_bracket and not rest.endswith(")"):
         cut = "between { } or [ ] a text ends at a comma"
         return f"the bracket is not closed; {cut}: write the call in quotes, '{name}({rest}, ...)'"
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    parameters = list(inspect.signature(factory, eval_str=True).parameters.values())
     if not parameters:
-        return f"write {name}, which has no parameters of its own"
-    parts = top_level(rest.removesuffix(")") if sign == "(" else rest.replace(":", ",")) or ["..."]
-    written = [
-        part if "=" in part else f"{p.name}={_of_type(part, p)}"
-        for p, part in zip(parameters, parts, strict=False)
-    ]
-    return "" if sign == "(" and written == parts else f"write {name}({', '.join(written)})"
+        return f"write {name}, which has no parameters"
+
+    arguments = rest.removesuffix(")") if has_bracket else rest.replace(":", ",")
+    parts = top_level(arguments) or ["..."]
+    named = [_with_name(part, p) for part, p in zip(parts, parameters, strict=False)]
+    if has_bracket and named == parts:
+        return ""
+    return f"write {name}({', '.join(named)})"
 
 
-def _of_type(part: str, parameter: inspect.Parameter) -> str:
-    """A value, in brackets where its parameter is a list."""
-    return f"[{part}]" if plain_types(parameter.annotation) == {list} and part[:1] != "[" else part
+def _with_name(argument: str, parameter: inspect.Parameter) -> str:
+    """Return an argument with the name of its parameter, in brackets if that is a list."""
+    if "=" in argument:
+        return argument
+    if plain_types(parameter.annotation) == {list} and not argument.startswith("["):
+        argument = f"[{argument}]"
+    return f"{parameter.name}={argument}"
 
 
-def expanded(document: Document, model: Any) -> Document:
-    """The document with every call as a mapping; text that is no call, or none that can be read, stays for the schema.
+def with_calls_expanded(document: Document, annotation: Any) -> Document:
+    """Return a document with every call as a mapping; the schema refuses what is not readable.
 
     Args:
-      document: as written.
-      model: annotation of the whole.
+      document: the document as written.
+      annotation: the annotation of its values.
     """
     if "(" not in str(document.values):
         return document
-    return document._replace(values=mappings_of(document.values, model))
+    return document._replace(values=mappings_of(document.values, annotation))
 
 
 def mappings_of(value: Any, annotation: Any) -> Any:
-    """A value of a scenario with every call in it as a mapping.
+    """Return a value of a scenario with every call in it as a mapping.
 
     Args:
-      value: as written.
-      annotation: of the place where it stands.
+      value: the value as written.
+      annotation: its annotation.
     """
     if isinstance(value, list):
         item = item_of(annotation)
-        return value if item is None else [mappings_of(one, item) for one in value]
+        return value if item is None else [mappings_of(entry, item) for entry in value]
     if isinstance(value, dict):
-        return {
-            key: mappings_of(inner, _annotation_of_key(annotation, value, key))
-            for key, inner in value.items()
-        }
-    if not (isinstance(value, str) and "(" in value and kinds_of(annotation)):
+        expanded: dict[str, Any] = {}
+        for key, inner in value.items():
+            expanded[key] = mappings_of(inner, _annotation_of_key(annotation, value, key))
+        return expanded
+    if not isinstance(value, str) or "(" not in value or kinds_of(annotation) is None:
         return value
+
     try:
         call = call_of(value)
     except ValueError:
@@ -148,19 +168,22 @@ def mappings_of(value: Any, annotation: Any) -> Any:
 
 
 def _annotation_of_key(annotation: Any, mapping: dict, key: str) -> Any:
-    """What may stand at a key of a mapping; of a kind that is unknown, what the first one has there that knows the key."""
-    own = section_for(annotation, mapping)
-    sections = sections_in(annotation) if own is None else [own]
-    field = next(
-        (fields_of(section)[key] for section in sections if key in names_of(section)), None
-    )
-    return None if field is None else annotation_of(field)
+    """Return the annotation of a key of a mapping.
+
+    If the kind of the mapping is unknown, the first kind that has the key decides.
+    """
+    section = section_for(annotation, mapping)
+    candidates = sections_in(annotation) if section is None else [section]
+    for candidate in candidates:
+        if key in names_of(candidate):
+            return annotation_of(fields_of(candidate)[key])
+    return None
 
 
 def with_optimizer(document: Document) -> Document:
-    """The document with `client: {momentum: ...}` as `client: {optimizer: {kind: sgd, momentum: ...}}`.
+    """Return a document with `client.momentum`, say, as `client.optimizer.momentum` of an sgd.
 
-    Where an optimizer stands beside them the keys stay, for the schema to refuse.
+    If there is an optimizer as well, the keys stay, and the schema refuses them.
     """
     client = document.values.get("client")
     if not isinstance(client, dict) or "optimizer" in client:
@@ -168,37 +191,45 @@ def with_optimizer(document: Document) -> Document:
     short = short_keys(client)
     if not short:
         return document
+
     optimizer = {"kind": "sgd", **{key: client[key] for key in short}}
-    others = {key: value for key, value in client.items() if key not in short}
-    values = {**document.values, "client": {**others, "optimizer": optimizer}}
-    moved = {
-        ("client", "optimizer", *path[1:]): place
-        for path, place in document.places.items()
-        if path[:1] == ("client",) and path[1:2] and path[1] in short
-    }
-    return document._replace(values=values, places={**document.places, **moved})
+    other_keys = {key: value for key, value in client.items() if key not in short}
+    values = {**document.values, "client": {**other_keys, "optimizer": optimizer}}
+
+    positions = dict(document.positions)
+    for path, position in document.positions.items():
+        if len(path) > 1 and path[0] == "client" and path[1] in short:
+            positions["client", "optimizer", *path[1:]] = position
+    return document._replace(values=values, positions=positions)
 
 
 def short_keys(client: dict[str, Any]) -> list[str]:
-    """Keys of a client section that are short for its optimizer's; those of its own kind are not."""
-    kind = str(client.get("kind", "sgd"))
-    factory = FAMILIES["client"].get(ALIASES.get(kind, kind))
+    """Return the keys of a `client` section that are short for its optimizer's.
+
+    A key that the client's kind has as a parameter is not.
+    """
+    factory = FAMILIES["client"].get(kind_name(client) or "sgd")
     parameters = inspect.signature(factory).parameters if factory else {}
     return [key for key in CLIENT_SGD if key in client and key not in parameters]
 
 
-def written_out(document: Document, path: Path) -> Path:
-    """A path that `--set` names: `client.momentum` is the optimizer's where an sgd stands there."""
+def kind_name(link: Any) -> str:
+    """Return the name of a link's kind, aliases replaced; empty if it has none.
+
+    Anything may be written there: what is not a link is left to the schema to refuse.
+    """
+    kind = link.get("kind", "") if isinstance(link, dict) else link
+    return ALIASES.get(str(kind), str(kind))
+
+
+def full_path(document: Document, path: Path) -> Path:
+    """Return the path that `--set` changes: `client.momentum` may be the optimizer's."""
     client = document.values.get("client")
-    if (
-        len(path) != 2
-        or path[0] != "client"
-        or path[1] not in CLIENT_SGD
-        or not isinstance(client, dict)
-    ):
+    if len(path) != 2 or path[0] != "client" or not isinstance(client, dict):
         return path
+    key = path[1]
     optimizer = client.get("optimizer")
-    written = isinstance(optimizer, dict) and optimizer.get("kind", "sgd") == "sgd"
-    return (
-        ("client", "optimizer", path[1]) if written and short_keys({**client, path[1]: 0}) else path
-    )
+    if not isinstance(optimizer, dict) or optimizer.get("kind", "sgd") != "sgd":
+        return path
+    is_short = key in short_keys({**client, str(key): None})
+    return ("client", "optimizer", key) if is_short else path

@@ -250,7 +250,7 @@ def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
 
 @pytest.mark.long
 def test_ten_empty_rounds_end_a_run(root, tmp_path):
-    """Every message is non-finite and dropped: the model stays, rounds are skipped, the tenth one ends it."""
+    """Every message is non-finite and dropped: rounds are skipped, and the tenth ends the run."""
     words = [
         "--set",
         "client.lr=1e38",

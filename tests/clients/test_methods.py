@@ -566,7 +566,7 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         ),
         (
             {"method": "fedavg", "server": ["mean", {"kind": "adam", "lr": 1}]},
-            "owns what stands after the rule",
+            "owns what follows the rule",
         ),
         ({"method": "fedpox"}, "method: no method or rule 'fedpox'; did you mean 'fedprox'?"),
         ({"method": "fedprox(mu=x)"}, "method.mu: should be a number of at least 0, found 'x'"),
@@ -603,7 +603,7 @@ def test_method_column():
         ({"fleet": {"malicious": [12]}}, "fleet.malicious[0]: there is no client 12"),
         (
             {"server": ["mean", {"kind": "clip", "norm": 1.0}]},
-            "clip works on a stack and stands after the rule",
+            "clip works on a stack and comes after the rule",
         ),
     ],
 )
@@ -663,7 +663,7 @@ def test_a_set_into_a_part_that_the_method_replaces_is_refused(edit, method, whe
         "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}],
     }
     with pytest.raises(
-        ScenarioError, match=rf"{re.escape(where)}: method {method} replaces this; take out --set"
+        ScenarioError, match=rf"{re.escape(where)}: method {method} replaces this; remove --set"
     ):
         read(written, (edit,), method)
 

@@ -32,7 +32,7 @@ TWICE = [
 ]  # theirs stands there
 HALF = {"kind": "sgd", "lr": 0.5}
 OWNED = {
-    "": "owns what stands after the rule; take out one of them",
+    "": "owns what follows the rule; remove one of them",
     "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
 }
 LATER = (

@@ -283,7 +283,7 @@ SKETCH = [{"kind": "count_sketch", "rows": 3, "columns": 40}]
 REFUSED = {
     "two for the downlink": (
         {"broadcast": ["cast", "cast"]},
-        "broadcast: should be a list of one codec at most (fedsim list codecs), found a list",
+        "broadcast: should be a list of at most one codec (fedsim list codecs), found a list",
     ),
     "no sum": (
         {"wire": SKETCH, "server": ["median"]},

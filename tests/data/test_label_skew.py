@@ -12,7 +12,7 @@ from scipy import stats
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.cli.partition import fitting
+from fedsim.cli.partition import width_and_ascii
 from fedsim.disk import tables as frames
 from fedsim.report import partition_text
 from fedsim.scenario import read
@@ -275,9 +275,9 @@ def test_many_labels_share_lines_as_their_mean():
 def test_shades_are_ascii_where_the_stream_cannot_show_them(encoding, ascii, monkeypatch):
     monkeypatch.setenv("COLUMNS", "1")
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    assert fitting(stream) == (1, ascii)
+    assert width_and_ascii(stream) == (1, ascii)
     stream.write(
-        partition_text.text(heterogeneity_of(EXTREMES["names"]), *fitting(stream)).replace(
+        partition_text.text(heterogeneity_of(EXTREMES["names"]), *width_and_ascii(stream)).replace(
             "猫", "c"
         )
     )

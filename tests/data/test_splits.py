@@ -229,7 +229,7 @@ def test_the_command_writes_a_split_that_a_run_reads_records_and_verifies(tmp_pa
     printed = CliRunner().invoke(
         partition_command, [str(scenario), "--split", "split.csv", "--out", "who"]
     )
-    assert printed.exit_code == 0 and "split.csv  seed 0: who holds which sample" in printed.output
+    assert printed.exit_code == 0 and "split.csv  seed 0: which client holds which sample" in printed.output
     text = (tmp_path / "split.csv").read_text().splitlines()
     assert (
         text[0] == "sample,client"

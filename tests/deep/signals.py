@@ -45,7 +45,7 @@ def trial(file: Path, out: Path, number: int, wait: float, expected: dict[str, s
 
 def resume(said: str, out: Path, expected: dict[str, str]) -> None:
     """Do as the message says."""
-    found = re.search(r"go on with: (fedsim run .* --resume)$", said.strip())
+    found = re.search(r"resume with: (fedsim run .* --resume)$", said.strip())
     assert found, said
     words = shlex.split(found[1])
     done = subprocess.run(

@@ -100,7 +100,7 @@ def integers() -> list[Integer]:
 SECTIONS = {
     "Spec": "scenario",
     "DataCommon": "data",
-    "Server": "data.server",
+    "ServerSamples": "data.server",
     "ClientCommon": "client",
     "Fleet": "fleet",
     "Malicious": "fleet.malicious",
@@ -113,7 +113,7 @@ SECTIONS = {
 
 def _of_sections() -> Iterator[Integer]:
     """The integers of the sections."""
-    classes = [*vars(sections_module).values(), sections_module.DataCommon.Server]
+    classes = vars(sections_module).values()
     for section in classes:
         if (
             isinstance(section, type)

@@ -203,7 +203,7 @@ REFUSED = {
     "before the rule": (["aggregate_noise", "mean"], "aggregate_noise"),
     "after an optimiser": (
         ["mean", {"kind": "sgd", "lr": 1.0}, {"kind": "aggregate_noise", "std": 1.0}],
-        "server[2]: aggregate_noise works on the aggregate and stands after sgd; move it before",
+        "server[2]: aggregate_noise works on the aggregate and comes after sgd; move it before that",
     ),
     "steps": (
         [{"kind": "mean", "weights": "steps", "denominator": "expected"}],

@@ -108,8 +108,8 @@ def test_every_rule_of_ours_has_a_line():
     assert set(explained["entries"]) == ours
     assert all("resists" in text and "costs" in text for text in explained["entries"].values())
     assert (
-        "is told f" in explained["entries"]["krum"]
-        and "is told" not in explained["entries"]["median"]
+        "is given f" in explained["entries"]["krum"]
+        and "is given" not in explained["entries"]["median"]
     )
     assert "keeps" in explained["entries"]["median"]
 

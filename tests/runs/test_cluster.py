@@ -126,7 +126,7 @@ def test_processes_here_and_elsewhere_are_not_mixed(tmp_path):
     )
     assert (
         done.exit_code == 2
-        and "--jobs plays runs on this machine and --on on others" in done.output
+        and "--jobs is for this machine and --on for others" in done.output
     )
 
 
@@ -296,7 +296,7 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
     done = compared(tmp_path, "far", *words)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert "fragile, seed" in done.stderr and "the process ended with code 3" in done.stderr
-    assert "go on with: fedsim compare" in done.stderr and "--resume" in done.stderr
+    assert "resume with: fedsim compare" in done.stderr and "--resume" in done.stderr
     assert len(list(tmp_path.glob("far/checkpoints/fedavg.*/state-*"))) == SCENARIO["seeds"]
     assert not list(tmp_path.glob("far/checkpoints/fragile*"))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("far/checkpoints/*/*")}
@@ -310,7 +310,7 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
     time.sleep(3)  # the two compare the terms; what comes then are runs
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "go on with: fedsim compare" in errors, errors
+    assert process.returncode == 130 and "resume with: fedsim compare" in errors, errors
     until(lambda: not children(processes[1].pid) and not children(processes[2].pid), 30)
     (tmp_path / "fragile").unlink()
     assert compared(tmp_path, "far", *words, "--resume").returncode == 0

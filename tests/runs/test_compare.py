@@ -347,7 +347,7 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
         parent.send_signal(signal.SIGINT)
         _, errors = parent.communicate(timeout=60)
     assert parent.returncode == 130 and errors.count("\n") == 1, errors
-    assert "go on with: fedsim compare" in errors
+    assert "resume with: fedsim compare" in errors
     assert spawned and not any(Path(f"/proc/{pid}").exists() for pid in spawned)
     assert json.loads((tmp_path / "two/run.json").read_text())["status"] == "interrupted"
     for out, more in (("two", ["--jobs", "2", "--resume"]), ("one", [])):

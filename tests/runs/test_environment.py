@@ -323,7 +323,7 @@ def test_a_stream_that_nobody_reads_goes_on_and_one_that_is_full_says_so_once():
 def test_descriptors_that_were_closed_are_given_to_no_file(tmp_path):
     """A file with descriptor 2 would receive whatever a library has to complain about."""
     script = (
-        "import os, sys; from fedsim.cli import streams; streams.settle();"
+        "import os, sys; from fedsim.cli import streams; streams.prepare();"
         "file = os.open('f', os.O_CREAT | os.O_WRONLY); os.write(2, b'x'); os.write(1, b'x');"
         "print('x', file=sys.stderr); print('x'); streams.flush();"
         "sys.exit(not (file > 2 and os.path.getsize('f') == 0 and sys.stdin.read() == ''))"

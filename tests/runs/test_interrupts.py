@@ -50,7 +50,7 @@ def test_a_second_signal_ends_it_at_once(number, quiet, tmp_path):
     time.sleep(0.3)
     assert process.poll() is None
     seconds, code, errors = interrupted(process, number)
-    assert seconds < 1 and code == CODES[number] and "go on with: fedsim run" in errors
+    assert seconds < 1 and code == CODES[number] and "resume with: fedsim run" in errors
     assert leftovers(out) == []
     again = started(file, out, "--resume")  # the lock has gone with the process
     _wait_for(again, out / ".lock")
@@ -67,7 +67,7 @@ def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
     _wait_for(process, tmp_path / "run/scenario.yaml")
     time.sleep(1.5)
     seconds, code, errors = interrupted(process, signal.SIGTERM)
-    assert 3 < seconds < 5 and code == 143 and "go on with: fedsim run" in errors
+    assert 3 < seconds < 5 and code == 143 and "resume with: fedsim run" in errors
 
 
 @pytest.mark.long

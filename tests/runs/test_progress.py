@@ -15,7 +15,7 @@ from directories import tiny, written
 from rich.console import Console
 
 from fedsim.cli.progress import Count, Lines, bar
-from fedsim.cli.remaining import Point, Remaining
+from fedsim.cli.time_left import Point, TimeLeft
 from fedsim.runs.execute import Configuration, Ended
 
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -93,7 +93,7 @@ ONE = Configuration(number=1, runs=1, rounds=200, program="one")
 
 def remaining(**configurations):
     now = [0.0]
-    return Remaining(configurations, clock=lambda: now[0]), now
+    return TimeLeft(configurations, clock=lambda: now[0]), now
 
 
 def test_what_was_compiled_is_no_pace():
@@ -138,7 +138,7 @@ def test_what_is_not_compiled_yet_counts_once_and_alike_runs_have_one_pace():
 def test_processes_side_by_side_share_what_is_left():
     other = Configuration(number=2, runs=2, rounds=100, program="other")
     now = [0.0]
-    left = Remaining({"a": ONE._replace(runs=3), "b": other}, processes=4, clock=lambda: now[0])
+    left = TimeLeft({"a": ONE._replace(runs=3), "b": other}, processes=4, clock=lambda: now[0])
     left.ended(Ended("a", rounds=200, wall_seconds=440.0, compile_seconds=40.0))
     assert left.seconds() == ((2 * 200 + 2 * 100) * 2 + 40) / 4
     left.ended(Ended("b"))  # it failed

@@ -357,7 +357,7 @@ def test_a_page_that_follows_a_run_to_its_end(tmp_path):
     process.kill()
     process.communicate()
     errors = follower.communicate(timeout=60)[1]
-    assert follower.returncode == 0 and "written anew every few seconds" in errors, errors
+    assert follower.returncode == 0 and "rewritten every few seconds" in errors, errors
     assert (
         "url=report.html" in (out / "live.html").read_text()
         and "unfinished: " in (out / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""Mistakes of different stages come at once: none hides another, and each has the line that it has alone."""
+"""Mistakes of different stages are reported at once, each in the line that it has alone."""
 
 import copy
 import itertools
@@ -73,7 +73,10 @@ def planted(*names):
 
 
 def lines(scenario):
-    """What `check` says of it, a line for each problem, without what another mistake may change: cohort, known names."""
+    """The lines of `check`, one per problem.
+
+    What another mistake may change is left out: the size of the cohort, and known names.
+    """
     try:
         refuse(read(scenario), None, Compared())
     except ScenarioError as error:

@@ -1,4 +1,4 @@
-"""What a user's hooks must return is checked before anything is trained, and every fault is one line with its place."""
+"""What a user's hooks return is checked before training, and every fault is one line."""
 
 import inspect
 
@@ -61,7 +61,10 @@ RETURNED = {  # kind -> what is said of it
     (
         "client",
         "faceless",
-    ): "personal returned variables leaves params.W; the shared model has leaves params.W, params.b",
+    ): (
+        "personal returned variables leaves params.W; "
+        "the shared model has leaves params.W, params.b"
+    ),
     (
         "client",
         "secretive",
@@ -81,7 +84,8 @@ RAISED = {  # kind -> the line of its file that fails, and how
     ),
     ("stage", "weighed"): (
         "updates._replace(weight=",
-        "TypeError: updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)",
+        "TypeError: updates.weight is arrived · samples: "
+        "replace `arrived` (Bool) or `samples` (Float)",
     ),
     ("client", "misnamed"): ('shared["momentum"]', "KeyError: 'momentum'"),
     ("client", "undecidable"): ("leaf.size > limit", "NameError: name 'limit' is not defined"),
@@ -146,7 +150,9 @@ def test_what_fails_is_named_with_its_file_and_line(family, kind):
 
 def test_the_place_is_that_of_the_file(tmp_path):
     (tmp_path / "s.yaml").write_text(
-        "name: x\ndata: {kind: gaussian_blobs, shape: [4], classes: 3, samples: 60, clients: 5}\nserver:\n"
+        "name: x\n"
+        "data: {kind: gaussian_blobs, shape: [4], classes: 3, samples: 60, clients: 5}\n"
+        "server:\n"
         "  - {kind: clip, norm: 1.0}\n  - kind: whole_stack\n"
     )
     with pytest.raises(ScenarioError) as error:
@@ -205,12 +211,14 @@ ROWS = np.ones((5, 2))
         (
             fedsim.aggregate,
             {"kind": "trimmed_mean", "trim": 3},
-            "aggregate: server[0].trim: trimmed_mean(trim=3): 5 rows reported, at least 7 are needed; lower trim, or give",
+            "aggregate: server[0].trim: trimmed_mean(trim=3): 5 rows reported, "
+            "at least 7 are needed; lower trim, or give",
         ),
         (
             fedsim.transmit,
             {"kind": "mix_neighbours", "f": 5},
-            "transmit: wire[0].f: mix_neighbours(f=5): 5 rows reported, at least 6 are needed; lower f, or give more rows",
+            "transmit: wire[0].f: mix_neighbours(f=5): 5 rows reported, "
+            "at least 6 are needed; lower f, or give more rows",
         ),
     ],
     ids=lambda part: part if isinstance(part, str) else "",

@@ -1,4 +1,4 @@
-"""What a person sees who types a scenario: a real yaml-language-server is asked, over its standard input and output."""
+"""What an editor shows while a scenario is typed, by a real yaml-language-server."""
 
 import json
 import shutil
@@ -183,10 +183,10 @@ def test_nothing_is_wrong_with_the_shipped_scenarios(editor, path):
             + ".",
         ),
         ("client: {speed: 1}", "3:10 Property speed is not allowed."),
-        ("client: {lr: x}", "3:14 this is no kind: write {kind: NAME, ...} or NAME(a=1)"),
+        ("client: {lr: x}", "3:14 this is not a kind: write {kind: NAME, ...} or NAME(a=1)"),
         ("client: {batch: 0}", "3:17 Value is below the minimum of 1."),
         ("client: {batch: ful}", '3:17 Value is not accepted. Valid values: "full".'),
-        ("client: {steps: 1, epochs: 1}", "3:28 steps is given: take out one of them"),
+        ("client: {steps: 1, epochs: 1}", "3:28 steps is given as well: remove one of them"),
         ("server: [{kind: krum, f: 1, g: 1}]", "3:29 Property g is not allowed."),
         ("server: [{kind: krum}]", '3:10 Missing property "f".'),
         (

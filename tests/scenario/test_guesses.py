@@ -1,8 +1,8 @@
-"""What a newcomer types before reading anything, and what must be answered: `guesses.csv`, a line each.
+"""What a newcomer types before reading anything, and the answer: `guesses.csv`, a line each.
 
-`typed` is a command line behind `fedsim` (`where`: shell) or lines of a scenario (file). `answer` is what the one line
-of the answer must say, the lines of several divided by |; of a file that is accepted, a path of the resolved scenario
-and its value.
+`typed` is a command line after `fedsim` (`where`: shell) or lines of a scenario (file). `answer` is
+what the one line of the answer must contain, several lines divided by |; of an accepted file, it is
+a path of the resolved scenario and its value.
 """
 
 import csv
@@ -36,7 +36,7 @@ GUESSES = list(csv.DictReader((TESTS / "guesses.csv").read_text(encoding="utf-8"
 
 
 def written(typed: str) -> str:
-    """A scenario in which the typed lines are the fifth and following ones, its `data` the fourth."""
+    """A scenario with the typed lines from the fifth on; its `data` is the fourth."""
     data, _, rest = (
         typed.partition("\n") if typed.startswith("data:") else ("data: digits", "", typed)
     )

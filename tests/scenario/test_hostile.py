@@ -72,7 +72,7 @@ def test_every_mistake_gets_its_line(mistake, tmp_path, monkeypatch):
         assert mistake.edits or re.match(r"s\.yaml:\d+:\d+: |wages\.csv: |FOLDER: ", line)
 
 
-# ---------------------------------------------------------------------------------------------------- attacks
+# ------------------------------------------------------------------------------------------ attacks
 
 
 def contents(folder: Path, but: Path) -> dict[str, object]:
@@ -177,7 +177,7 @@ def test_a_stranger_s_run_directory(name, sound, tmp_path, monkeypatch):
     assert refused(lambda: act(out), out)
 
 
-# ------------------------------------------------------------------------------------------------ the command
+# -------------------------------------------------------------------------------------- the command
 
 
 def command(*words, cwd: Path) -> subprocess.CompletedProcess:

@@ -1,4 +1,4 @@
-"""Numbers that would kill, hang or swamp the process are refused by counting shapes, in a line; the others are played."""
+"""Numbers that would kill or hang the process are refused by counting shapes; others run."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_a_line_with_its_place(edit):
 
 @pytest.mark.long
 def test_a_batch_is_as_wide_as_the_largest_client():
-    """It was 16 million rows of padding; what is trained is the same, to the bit, as with the client's size."""
+    """It was 16 million rows of padding; the bits are those of a batch of the client's size."""
     with confined(3 << 30):
         huge = fedsim.run({**TINY, "client": {"batch": 10**9, "epochs": 1}})
     size = int(huge.clients.samples.max())
@@ -182,7 +182,7 @@ def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):
     assert memory_limit() == 3_000_000_000
 
 
-# ------------------------------------------------------------------------------------- what is counted, not expanded
+# -------------------------------------------------------------------- what is counted, not expanded
 
 
 def test_a_grid_is_counted_before_it_is_expanded():
@@ -213,7 +213,7 @@ def test_seeds_are_counted(option, tmp_path):
     )
 
 
-# -------------------------------------------------------------------------------------------------- odd samples
+# -------------------------------------------------------------------------------------- odd samples
 
 X, Y = np.arange(24, dtype=np.float32).reshape(12, 2), np.arange(12) % 3
 SUPPLIED = {**TINY, "data": {"kind": "supplied", "clients": 2, "test": 0}}
@@ -273,7 +273,7 @@ def test_labels_that_are_trained_for_nothing_are_remarked_on(y, y_test, remark):
         fedsim.run(SUPPLIED, data=data)
 
 
-# --------------------------------------------------------------------------------------------- every number there is
+# ---------------------------------------------------------------------------- every number there is
 
 
 @pytest.mark.long
@@ -287,7 +287,10 @@ def test_an_extreme_that_is_admitted_is_played():
 @pytest.mark.share(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_number_of_every_kind(family):
-    """From the schema: each takes each extreme, one at a time (a fixed share of them, or all with FEDSIM_WHOLE=1)."""
+    """Every number of the schema takes every extreme, one at a time.
+
+    A fixed share of them is tried, or all with FEDSIM_WHOLE=1.
+    """
     tests = TESTS
     environment = {
         **os.environ,

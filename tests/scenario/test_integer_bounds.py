@@ -1,4 +1,4 @@
-"""Every integer of every kind and section has a bound: in its annotation, or by arithmetic on what it would make."""
+"""Every integer has a bound: in its annotation, or by arithmetic on what it would make."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_a_kind_without_a_bound_that_comes_later_breaks_the_law():
 @pytest.mark.share(5)
 @pytest.mark.parametrize("family", sorted({integer.family for integer in ALL}))
 def test_integers_beyond_sense_are_refused_or_harmless(family):
-    """Each at 2·10⁹, at 2⁶³, at −1 and at its bound: read, built and, where it has no bound of its own, played."""
+    """Each at 2·10⁹, 2⁶³, −1 and its bound: read, built and, if it has no own bound, run."""
     tests = TESTS
     environment = {
         **os.environ,

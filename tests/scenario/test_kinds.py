@@ -1,4 +1,4 @@
-"""`shipped.json` says of fedsim's own kinds what their factories do; and what is made of some kinds is as of all."""
+"""`shipped.json` says of fedsim's kinds what their factories say."""
 
 import json
 import subprocess

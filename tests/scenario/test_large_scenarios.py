@@ -37,16 +37,16 @@ def parsed(text):
         document = reader.parse(text, "s.yaml")
     except ScenarioError as error:
         return str(error)
-    return document.values, document.places
+    return document.values, document.positions
 
 
 def test_libyaml_reads_what_pyyaml_reads(monkeypatch):
     for name, text in texts():
         if len(text) > 50_000:  # PyYAML would take long
             continue
-        monkeypatch.setattr(reader, "HAND_WRITTEN", len(text))
+        monkeypatch.setattr(reader, "MAX_CHARACTERS_FOR_PYYAML", len(text))
         by_python = parsed(text)
-        monkeypatch.setattr(reader, "HAND_WRITTEN", -1)
+        monkeypatch.setattr(reader, "MAX_CHARACTERS_FOR_PYYAML", -1)
         by_c = parsed(text)
         assert by_c == by_python or (name in OTHERWISE and isinstance(by_c, str)), name
 
@@ -98,7 +98,7 @@ def test_eight_million_bytes_are_refused_in_seconds(tmp_path):
 
 
 def test_time_is_bounded(monkeypatch, three_thousand_rounds):
-    monkeypatch.setattr(reader, "MOST_SECONDS", 0.001)
+    monkeypatch.setattr(reader, "MAX_SECONDS", 0.001)
     with pytest.raises(
         ScenarioError, match="takes longer than 2 s to read; keep long lists in a file"
     ):

@@ -1,4 +1,4 @@
-"""Thousands of spoiled scenarios: each is understood, or refused in lines that say where; nothing else ever happens."""
+"""Thousands of spoiled scenarios: each is read, or refused in lines that say where."""
 
 import re
 import time
@@ -55,7 +55,7 @@ TEXTS = shipped()
 
 
 def understood(content: bytes, path):
-    """A scenario file, read; what is text is not written to a file first, which would take most of the time."""
+    """A scenario file, read; text is not written to a file, which would take most of the time."""
     try:
         return read(parse(content.decode(), str(path)))
     except UnicodeDecodeError:
@@ -64,7 +64,7 @@ def understood(content: bytes, path):
 
 
 def judged(content: bytes, path) -> str:
-    """What comes of a scenario file: `read`, and reads back the same; or `refused`, in lines that say where."""
+    """`read` if a scenario file is read, and back; `refused` if it is, in lines that say where."""
     began = time.thread_time()
     try:
         scenario = understood(content, path)

@@ -1,4 +1,4 @@
-"""Records name no user and no machine: paths in them are told from the scenario's folder, and a tree may be moved."""
+"""Records name no user and no machine: paths are relative, and a tree may be moved."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def test_words_of_a_command_line(word, told, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A tree of scenario, data and a run, as it was before it was moved: the folder above it is called `anna`."""
+    """A tree of scenario, data and a run before it is moved; the folder above it is `anna`."""
     home = tmp_path_factory.mktemp("tree") / "anna" / "project"
     (home / "study").mkdir(parents=True)
     (home / "study" / "d.csv").write_text(TABLE)
@@ -115,7 +115,7 @@ def test_a_tree_that_was_moved_is_verified_gone_on_with_and_repeated(
 
 
 def test_a_file_by_its_hash_is_that_file_and_no_other(project, tmp_path, monkeypatch):
-    """A stranger's scenario may lead anywhere: what does not have the hash that it names is not read."""
+    """A stranger's scenario may name any file: one without the hash it names is not read."""
     out = shutil.copytree(project / "study/out", tmp_path / "run")  # away from its tree
     monkeypatch.chdir(tmp_path)
     missing = fedsim.verify(out)

@@ -82,7 +82,8 @@ def test_names_cannot_be_taken_twice():
 def test_command_line(root, tmp_path):
     scenario = tmp_path / "s.yaml"
     scenario.write_text(
-        "name: s\nrounds: 2\ndata: {kind: two_points, clients: 4}\nclient: {kind: decayed}\nserver: [loudest]\n"
+        "name: s\nrounds: 2\ndata: {kind: two_points, clients: 4}\n"
+        "client: {kind: decayed}\nserver: [loudest]\n"
     )
     out = tmp_path / "out"
     without = finished(scenario, out)
@@ -121,7 +122,8 @@ def test_a_plugin_that_fails_is_one_line_with_its_place(text, said, tmp_path):
 @pytest.mark.long
 def test_a_rule_that_fails_in_the_run_is_named_with_its_line(root, tmp_path):
     (tmp_path / "wrong.py").write_text(
-        "import fedsim\n\n\n@fedsim.rule\ndef wrong():\n    return lambda updates, context: updates.nothing\n"
+        "import fedsim\n\n\n@fedsim.rule\ndef wrong():\n"
+        "    return lambda updates, context: updates.nothing\n"
     )
     words = [
         "run",
@@ -140,6 +142,6 @@ def test_a_rule_that_fails_in_the_run_is_named_with_its_line(root, tmp_path):
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert (
-        "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; traceback saved in"
-        in done.stderr
+        "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; "
+        "traceback saved in" in done.stderr
     )

@@ -77,7 +77,7 @@ def test_a_name_alone_is_a_link():
         ),
         (
             "name: x\nname: y\ndata: digits\n",
-            "s.yaml:2:1: name: this key stands here twice, first in line 1; keep one",
+            "s.yaml:2:1: name: this key is given twice, first in line 1; keep one",
         ),
         (
             "name: x\ndata: {kind: digit}\n",
@@ -93,7 +93,8 @@ def test_a_name_alone_is_a_link():
         ),
         (
             "name: x\ndata: digits\nclient:\n  steps: 3\n  epochs: 1\n",
-            "s.yaml:4:3: client: steps and epochs are both given; a client trains for one or the other, take one out",
+            "s.yaml:4:3: client: steps and epochs are both given; "
+            "a client trains for one or the other, remove one",
         ),
         (
             "name: x\ndata: digits\nseeds: [0, -1]\n",
@@ -195,12 +196,13 @@ def test_wrong_sets_are_scenario_errors(edit):
         ({"server": [{"kind": "sgd", "lr": 1}]}, "server: has no rule; needs exactly one"),
         (
             {"server": [{"kind": "sgd", "lr": 1}, "mean"]},
-            "server[0]: sgd is an optimiser and stands before the rule",
+            "server[0]: sgd is an optimiser and comes before the rule",
         ),
         ({"data": {"kind": "digits", "clients": 5000}}, "data.clients: 5000 clients but only 1438"),
         (
             {"data": {"kind": "digits", "partition": {"kind": "dirichlet", "min_samples": 20}}},
-            "100 clients x min_samples 20 needs 2000 samples, there are 1438; min_samples at most 14",
+            "100 clients x min_samples 20 needs 2000 samples, "
+            "there are 1438; min_samples at most 14",
         ),
     ],
 )
@@ -211,7 +213,8 @@ def test_impossible_combinations(sections, said):
 
 
 IMPOSSIBLE = """name: x
-data: {kind: digits, clients: 50, partition: {kind: dirichlet, min_samples: 100}, server: {samples: 10}}
+data:
+  {kind: digits, clients: 50, partition: {kind: dirichlet, min_samples: 100}, server: {samples: 10}}
 fleet: {malicious: [3, 77, 50]}
 cohort: {kind: uniform, size: 60}
 client: {kind: fedsgd, optimizer_state: carry}
@@ -230,14 +233,15 @@ def built(text: str, **given) -> list[str]:
 
 def test_all_impossible_parts_at_once_in_the_order_of_the_file():
     assert [line.rpartition("; ")[0] for line in built(IMPOSSIBLE)] == [
-        "s.yaml:2:46: data.partition: 50 clients x min_samples 100 needs 5000 samples, there are 1428",
-        "s.yaml:2:101: data.server.samples: no link of server reads the server's own samples, and these 10 would be lost"
-        " to the clients",
-        "s.yaml:3:24: fleet.malicious[1]: there is no client 77 (clients are 0 to 49)",
-        "s.yaml:3:28: fleet.malicious[2]: there is no client 50 (clients are 0 to 49)",
-        "s.yaml:4:31: cohort.size: a cohort of 60 of 50 clients with samples",
-        "s.yaml:5:41: client.optimizer_state: fedsgd does not use it",
-        "s.yaml:7:21: server[0].f: krum needs at least 83 reporting clients, the cohort has 60",
+        "s.yaml:3:42: data.partition: 50 clients x min_samples 100 needs 5000 samples, "
+        "there are 1428",
+        "s.yaml:3:97: data.server.samples: no link of server reads the server's own samples, "
+        "and these 10 would be lost to the clients",
+        "s.yaml:4:24: fleet.malicious[1]: there is no client 77 (clients are 0 to 49)",
+        "s.yaml:4:28: fleet.malicious[2]: there is no client 50 (clients are 0 to 49)",
+        "s.yaml:5:31: cohort.size: a cohort of 60 of 50 clients with samples",
+        "s.yaml:6:41: client.optimizer_state: fedsgd does not use it",
+        "s.yaml:8:21: server[0].f: krum needs at least 83 reporting clients, the cohort has 60",
     ]
 
 
@@ -248,16 +252,19 @@ def test_all_impossible_parts_at_once_in_the_order_of_the_file():
         (
             "name: x\ndata: {kind: csv, path: nowhere.csv}\nclient:\n"
             "  lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}\n"
-            "server: [mean, {kind: sgd, lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}}]\n",
+            "server: [mean, {kind: sgd, "
+            "lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}}]\n",
             ["2:25 data.path", "4:7 client.lr", "5:16 server[1]"],
         ),
-        # a method that needs classes, a model that needs images, a rule that needs another method, two links too many rows
+        # a method that needs classes, a model that needs images, a rule that needs another method,
+        # two links that need too many rows
         (
-            "name: x\ndata: {kind: linear_regression, clients: 50}\ncohort: {kind: uniform, size: 6}\nmodel: cnn\n"
+            "name: x\ndata: {kind: linear_regression, clients: 50}\n"
+            "cohort: {kind: uniform, size: 6}\nmodel: cnn\n"
             "client: fedlc\nserver: [{kind: mix_neighbours, f: 9}, {kind: dyn}]\n",
             ["4:8 model", "5:9 client.kind", "6:36 server[0].f", "6:40 server[1]"],
         ),
-        # too many clients: who of them is there, nobody knows; what the model makes of the samples, everybody
+        # too many clients: which of them have samples is not known, what the model makes of them is
         (
             "name: x\ndata: {kind: digits, clients: 5000}\nfleet: {malicious: [4999]}\nmodel:\n"
             "  {kind: cnn, channels: [2, 2, 2, 2]}\n",

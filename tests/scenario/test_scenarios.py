@@ -1,7 +1,8 @@
 """Every shipped scenario runs, and the numbers in its comments are what comes out.
 
-The comment of one that is there to learn from holds a table. Its header names the number of seeds and the columns; each
-line under it is what a reader would type after `fedsim run FILE`, and the means over the seeds of what comes out:
+The comment of one that is there to learn from holds a table. Its header names the number of seeds
+and the columns; each line below it is what a reader would type after `fedsim run FILE`, and the
+means of the results over the seeds:
 
     #   means of 5 seeds            mean_last_k     sd
     #   as it stands                      0.952  0.008
@@ -76,7 +77,7 @@ def run(path: Path, seeds: int, edits: tuple[str, ...] = ()) -> fedsim.Result:
 
 
 def late(result: fedsim.Result) -> pd.DataFrame:
-    """The last evaluated rounds of every seed, as many as `mean_last_k` is over (all of these evaluate every round)."""
+    """The last rounds of every seed, those of `mean_last_k` (all of these evaluate every round)."""
     rounds = result.rounds
     return rounds[rounds["round"] > rounds["round"].max() - result.scenario["evaluate"]["last"]]
 
@@ -98,7 +99,7 @@ def measured(line: Line) -> dict[str, float]:
 
 
 def tolerance(column: str, said: float, sd: float) -> float:
-    """Other processors round differently, and many rounds later that is another draw from what seeds give."""
+    """Other processors round differently; many rounds later that is like another seed."""
     relative = {"rounds_to_target": 0.2, "MB_to_target": 0.2, "test_loss": 0.1, "train_loss": 0.1}
     absolute = {"mean_last_k": 0.01 + sd, "sd": 0.01 + sd, "rounds_to_target": 2, "MB": 0.01}
     return max(absolute.get(column, 0), said * relative.get(column, 0))

@@ -1,4 +1,4 @@
-"""The JSON Schema says what the reader says: nothing less, as far as it can, and nothing of its own."""
+"""The JSON Schema accepts what the reader accepts, and refuses what it can of the rest."""
 
 import functools
 import inspect
@@ -278,7 +278,7 @@ WRONG = (
 
 @pytest.mark.long
 def test_reader_and_schema_agree_on_every_single_value(validator):
-    """Each hyper-parameter of each kind takes each of these values, while the others are as they should be."""
+    """Each hyper-parameter of each kind takes each of these values, while the others are valid."""
     checked = 0
     for key, model in kind_models().items():
         adapter = TypeAdapter(model)

@@ -189,9 +189,9 @@ def test_only_what_is_ours_is_removed(place):
 
 def test_the_doctor_says_what_is_kept_and_clears_it(place):
     cache.cached(KEY, made)
-    from fedsim.cli.examination import examined
+    from fedsim.cli.doctor import examine
 
-    shown = examined()["settings"]["read data"]
+    shown = examine()["settings"]["read data"]
     assert shown == f"{place}: 1 set, 0.0 of at most 4,096.0 MB (FEDSIM_CACHE_MB)"
     done = CliRunner().invoke(cli, ["doctor", "--clear-cache", "--json"])
     assert json.loads(done.output)["sets"] == 1 and list(place.iterdir()) == []

@@ -385,7 +385,7 @@ def test_the_command(tmp_path, monkeypatch):
     made("npz", tmp_path)
     shown = CliRunner().invoke(cli, ["data", "describe", "w.npz"]).output
     lines = dict(line.split(maxsplit=1) for line in shown.partition("\n\n")[0].splitlines())
-    assert lines["samples"] == "40 to train on, none to test on: data.test of them are kept"
+    assert lines["samples"] == "40 to train on, none to test on: data.test of them are held out"
     assert (
         lines["sample"] == "8 x 8, float64"
         and lines["target"] == "4 classes: 0 (10), 1 (10), 2 (10), 3 (10)"
