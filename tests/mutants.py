@@ -79,13 +79,13 @@ OPTIMISERS = [
     Mutant(
         "prox term pulls to zero instead of w_t",
         "clients/fedprox.py",
-        {"g + mu * (y - x), g,": "g + mu * y, g,"},
+        {"lambda g, y, x: g + mu * (y - x)": "lambda g, y, x: g + mu * y"},
         trajectories(f"fedprox_mu0.1/{PARTIAL}"),
     ),
     Mutant(
         "prox without 1/2 (gradient 2 mu (y-x))",
         "clients/fedprox.py",
-        {"g + mu * (y - x), g,": "g + 2 * mu * (y - x), g,"},
+        {"lambda g, y, x: g + mu * (y - x)": "lambda g, y, x: g + 2 * mu * (y - x)"},
         trajectories(f"fedprox_mu0.1/{PARTIAL}"),
     ),
     Mutant(
@@ -113,7 +113,9 @@ OPTIMISERS = [
         "rules/fedadam.py",
         {
             "    m: Tree\n    v: Tree\n": "    m: Tree\n    v: Tree\n    t: Any\n",
-            "jnp.full_like(p, start), params))": "jnp.full_like(p, start), params), jnp.zeros(()))",
+            "jnp.full_like(p, start), params),\n": (
+                "jnp.full_like(p, start), params),\n            jnp.zeros(()),\n"
+            ),
             "lr * m / (jnp.sqrt(v) + tau), m, v), Moments(m, v)": (
                 "lr * jnp.sqrt(1 - grow(1.0, 0.0) ** (state.t + 2)) / (1 - b1 ** (state.t + 2))"
                 " * m / (jnp.sqrt(v) + tau), m, v), Moments(m, v, state.t + 1)"
@@ -177,7 +179,9 @@ OPTIMISERS = [
     Mutant(  # what `finish` reports is the number of steps
         "FedNova momentum normalised by tau instead of |a|_1",
         "clients/fednova.py",
-        {'message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))': "message"},
+        {
+            'message._replace(effort=-local["moved"] / jnp.where(mean_lr > 0, mean_lr, 1))': "message"
+        },
         trajectories(f"fednova_rho0.9_mu0.0/{PARTIAL}"),
     ),
     Mutant(  # α/2 ‖y − x‖ is what the objective is bent by
