@@ -37,14 +37,14 @@ class Options(NamedTuple):
 
     Attributes:
       started: when the comparison started, by `time.monotonic`.
-      jobs: processes of this machine.
-      on: a cluster.
+      jobs: processes on this machine.
+      on: the address or client of a cluster; None: no cluster.
       device: the devices to compute on.
-      resume: whether the comparison in the directory is continued.
+      resume: whether to continue the comparison in the directory.
       watch: called with every row.
-      ask: whether to stop.
+      ask: returns True when the comparison is to stop.
       trackers: names of trackers.
-      pictures: whether page, figures and tables for papers are written.
+      pictures: whether to write page, figures and tables for papers.
     """
 
     started: float
@@ -67,8 +67,8 @@ class Session(NamedTuple):
       layout: the files of its runs; None: none are written.
       record: the content of its `run.json`.
       devices: the devices of this process.
-      threads: the threads of XLA's pool of the comparison that resumes; None for a new one.
-      partition: makes the federations of the cells.
+      threads: the thread count recorded by the comparison that is resumed; None for a new one.
+      partition: makes the federations of the cells, each partition only once.
     """
 
     options: Options
@@ -106,8 +106,8 @@ def compare(
     """Run several methods under identical conditions and several seeds, and test the differences.
 
     Under a seed every method has the same partition, start model, cohorts, batches and failures, so
-    differences are paired. A configuration that fails is reported with its reason, and the others
-    continue.
+    differences are paired; the verdict names the cohorts that depend on what clients report, which
+    are not. A configuration that fails is reported with its reason, and the others continue.
 
     Args:
       scenario: the path of a YAML file, a dictionary of the same shape, or a `Scenario`.
@@ -154,7 +154,9 @@ def compare(
       DirectoryError: for an output directory that is taken, or cannot be written.
       LockedError: for one in which another process is writing.
       CheckpointError: for runs that cannot resume.
-      ProcessError: when no workers answer, or some differ from this machine in what decides bits.
+      ProcessError: when no workers answer, or the environment of some could change results.
+      DeviceError: for devices that do not exist.
+      DataError: for samples that cannot be learned from.
       LostError: when workers were lost and did not come back; what they finished is stored, and
         `resume` continues.
       Interrupted: when `ask` said so.
@@ -201,7 +203,7 @@ def _read_design(
         return design_of(checked, *compared)
     except ScenarioError:
         refuse(checked, device, compared)
-        raise  # there is nothing else that is wrong
+        raise  # `refuse` found no further problems
 
 
 def _run_design(design: Design, run_directory: RunDirectory | None, options: Options) -> Comparison:
@@ -235,7 +237,7 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
             local = _local_executor(session, listener(options.watch, log))
             others = _other_executor(session, stack)
 
-            # After the executors: a cluster that does not answer leaves the directory as it was.
+            # Only now: a cluster that cannot be reached leaves the directory untouched.
             if run_directory is not None:
                 _prepare(run_directory, session)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
@@ -262,7 +264,9 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         label = label_of(cell.who)
         spec = cell.scenario.spec
         planned[label] = {"rounds": spec.rounds, "seeds": spec.seeds}
-        halves[cell.method] = _halves(spec)
+        half = _halves(spec)
+        if half not in halves.setdefault(cell.method, []):
+            halves[cell.method].append(half)
         hashes[label] = cell.scenario.hash()
         links |= own_links(spec)
     return {
@@ -274,7 +278,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "score": design.score,
         "cells": [cell.who for cell in design.cells],
         "planned": planned,
-        "halves": halves,
+        "halves": {method: " or ".join(texts) for method, texts in halves.items()},
         "hashes": {"scenario": scenario.hash(), "cells": hashes},
         "supplied": [],
         "own_links": links,
@@ -321,8 +325,8 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
       session: the comparison that resumes it.
 
     Raises:
-      CheckpointError: for those of which this version computes other values, or that are to end
-        before their last commits.
+      CheckpointError: if this version computes other values for one of them, or one is to end
+        before its last commit.
     """
     started = before.get("planned") or {}
     for cell in session.design.cells:
@@ -430,11 +434,11 @@ def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
         report(ended)
         execute_all(others, unfinished, options.ask, report)
 
-    # Of what others have executed, this reads the journals.
+    # Runs that were executed elsewhere are only read from their journals here.
     execute_all(local, runs, options.ask)
 
 
-# -------------------------------------------------------- further methods that a `watch` may have
+# ---------------------------------------------------------- reports to a `watch` about other runs
 
 
 def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
@@ -469,7 +473,7 @@ def _ended_run(layout: Layout, label: str, seed: int) -> Ended:
     """
     progress = None
     with contextlib.suppress(CheckpointError):
-        # Without more rounds than it has: what it may continue to does not matter here.
+        # No target length is needed to read what was committed.
         progress = committed(layout.folder(label, seed), rounds=0)
     if progress is None or not progress.tables.get("timing"):
         return Ended(label)

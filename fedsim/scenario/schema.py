@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, Union
 
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, GroupedMetadata, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -24,8 +24,8 @@ from fedsim.scenario.docs import docs_of
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
-# Error types of `Kinds`, in addition to pydantic's. `diagnostics` writes the messages for users.
-NO_MAPPING = "no_mapping"
+# Error types of `Kinds`, in addition to pydantic's; `diagnostics` makes messages for users of them.
+NOT_A_MAPPING = "no_mapping"
 NO_KIND = "no_kind"
 UNKNOWN_KIND = "unknown_kind"
 
@@ -35,12 +35,12 @@ class Section(BaseModel):
 
     model_config = ConfigDict(STRICT, extra="forbid", validate_default=True)
 
-    # The family of the section's kind; only the models of kinds have one.
+    # Set on the models that `Kind` makes: the family of the section's kind.
     family: ClassVar[str]
 
 
 def is_section(annotation: Any) -> bool:
-    """Whether an annotation is a section whose keys do not depend on a kind."""
+    """Whether an annotation is a section itself, rather than the `Kinds` that may stand there."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
@@ -52,7 +52,7 @@ def is_union(annotation: Any) -> bool:
 def per_registry(function: Callable) -> Callable:
     """Decorator: cache the results of a function until another kind is registered.
 
-    The number of registrations is part of the cache's key, so that older results are not found.
+    The number of registrations is part of the cache's key, so that older results expire.
     """
 
     @functools.lru_cache(64)
@@ -77,7 +77,7 @@ class Kinds:
       common: a section with the keys that all of these kinds share.
       default: the kind of a mapping without `kind`; empty if it must have one.
       omit: parameters of the factories that are not keys here.
-      exclude: whether a factory is not allowed here.
+      exclude: a predicate; factories for which it is true are not allowed here.
     """
 
     def __init__(
@@ -134,15 +134,15 @@ class Kinds:
 
         Raises:
           PydanticCustomError: if it names no kind that is allowed here.
-          ValidationError: from the kind's model; pydantic adds it to the errors of the whole.
+          ValidationError: from the kind's model; pydantic adds it to the scenario's other errors.
         """
-        # A link of a scenario that was read before, which a caller of `fedsim.aggregate` passes on.
+        # Validated before, such as a scenario's link that is passed to `fedsim.aggregate`.
         if isinstance(value, Section):
             return value
 
         mapping = self.as_mapping(value)
         if not isinstance(mapping, dict):
-            raise PydanticCustomError(NO_MAPPING, "should be a mapping or a name")
+            raise PydanticCustomError(NOT_A_MAPPING, "should be a mapping or a name")
         if "kind" not in mapping:
             raise PydanticCustomError(NO_KIND, "should have a kind")
         kind = self.kind_of(mapping)
@@ -156,12 +156,12 @@ class Kinds:
 
 
 class Kind:
-    """A kind as one of several `Kinds`: the same factory may have other keys elsewhere.
+    """One kind of a `Kinds` annotation; another annotation may allow it with other keys.
 
     Attributes:
       family: the family that it is registered in.
       name: its name, the value of `kind`.
-      common: the section with the keys that all of the `Kinds` share.
+      common: the section with the keys that all kinds of the annotation share.
     """
 
     def __init__(self, family: str, name: str, kinds: Kinds):
@@ -172,7 +172,7 @@ class Kind:
 
     @property
     def factory(self) -> Callable[..., Any]:
-        """The registered factory; until its module is imported, what is known of it."""
+        """The registered factory, or its `Shipped` stub until the factory's module is imported."""
         return FAMILIES[self.family][self.name]
 
     @functools.cached_property
@@ -180,7 +180,7 @@ class Kind:
         """The names of all its keys, without making its model."""
         factory = self.factory
         if isinstance(factory, Shipped):
-            # Its names are listed; a signature would evaluate all of its annotations.
+            # The stub lists the names; a signature would evaluate all annotations.
             parameters = factory.parameters
         else:
             parameters = inspect.signature(factory).parameters
@@ -213,16 +213,17 @@ class Kind:
 
     def _annotation(self, parameter: inspect.Parameter) -> Any:
         """Return what a parameter may be in a scenario; codecs and schedules become sections."""
-        required = parameter.default is parameter.empty
-        if is_codec(parameter.annotation) and required:
-            return Annotated[Any, WRAPPED_CODECS]
         if is_codec(parameter.annotation):
+            # `error_feedback(codec)` requires one; `top_k(values=None)` does not.
+            required = parameter.default is parameter.empty
+            if required:
+                return Annotated[Any, WRAPPED_CODECS]
             return Annotated[Annotated[Any, PLAIN_CODECS] | None, ByForm()]
 
         annotation = scenario_annotation(parameter.annotation)
         # The learning rate of an optimizer may be a schedule, which counts the optimizer's steps.
         if self.family == "optimizer" and parameter.name == "lr":
-            return Annotated[annotation | Annotated[Any, SCHEDULES], ByForm()]
+            return Annotated[annotation | Annotated[Any, LR_SCHEDULES], ByForm()]
         return annotation
 
 
@@ -233,12 +234,12 @@ def takes_codec(factory: Callable) -> bool:
 
 
 def needs_codec(factory: Callable) -> bool:
-    """Whether a parameter of a factory must be a codec: it adds a memory to that codec."""
+    """Whether a parameter of a factory must be a codec, as in those that add a memory to it."""
     parameters = inspect.signature(factory, eval_str=True).parameters.values()
     return any(is_codec(p.annotation) and p.default is p.empty for p in parameters)
 
 
-SCHEDULES = Kinds("schedule")
+LR_SCHEDULES = Kinds("schedule")
 
 # What a codec with a memory may wrap: any codec without one.
 WRAPPED_CODECS = Kinds("codec", exclude=needs_codec)
@@ -259,22 +260,25 @@ class ByForm:
         """Let pydantic validate the union `source` member by member, as this class says."""
 
         def validate(value: Any) -> Any:
-            return _adapter(members_for(source, value)).validate_python(value)
+            return _adapter(members_matching(source, value)).validate_python(value)
 
         return core_schema.no_info_plain_validator_function(validate)
 
 
-def members_for(union: Any, value: Any) -> Any:
-    """Return the union of the members of a union that a value of this form may be meant as."""
+def members_matching(union: Any, value: Any) -> Any:
+    """Narrow a union to the members that a value can be meant as, judged by its form.
+
+    A mapping matches sections, a list matches lists; any other value matches the plain members.
+    """
     members = typing.get_args(union)
-    of_its_form = [member for member in members if isinstance(value, _forms(member))]
-    plain = [member for member in members if not _forms(member)]
+    of_its_form = [member for member in members if isinstance(value, _container_types(member))]
+    plain = [member for member in members if not _container_types(member)]
     candidates = of_its_form or plain or members
     return Union[tuple(candidates)]  # noqa: UP007 (made from a list)
 
 
-def _forms(annotation: Any) -> tuple[type, ...]:
-    """Return the types of values that only this member of a union takes; none for a plain type.
+def _container_types(annotation: Any) -> tuple[type, ...]:
+    """Return the types of values that identify this member of a union; none for a plain type.
 
     A `Section` is a value that was validated before.
     """
@@ -285,22 +289,22 @@ def _forms(annotation: Any) -> tuple[type, ...]:
         return (list,)
     if origin is Annotated:
         inner, note, *_ = typing.get_args(annotation)
-        return (dict, str, Section) if isinstance(note, Kinds) else _forms(inner)
+        return (dict, str, Section) if isinstance(note, Kinds) else _container_types(inner)
     return ()
 
 
 @functools.lru_cache(1024)
 def _adapter(annotation: Any) -> TypeAdapter:
-    """Return the strict validator of an annotation; making one takes long."""
+    """Return the strict validator of an annotation; cached, because making one is slow."""
     # A section has its own configuration, and pydantic allows no second one.
     return TypeAdapter(annotation, config=None if is_section(annotation) else STRICT)
 
 
 def scenario_annotation(annotation: Any) -> Any:
-    """Return the annotation of a factory's parameter as scenarios are validated by it.
+    """Return the annotation by which a scenario validates a parameter of a factory.
 
-    A plain integer gets the range of the counters on a device, which are 32-bit integers; one with
-    bounds gets their upper bound, unless it has its own. Unions are validated by form.
+    Integers without bounds are limited to 32 bits, like the counters on a device; integers with
+    bounds but no upper one are at most MOST. Unions are validated by form.
     """
     if annotation is int:
         return Annotated[int, Ge(-MOST - 1), Le(MOST)]
@@ -313,11 +317,21 @@ def scenario_annotation(annotation: Any) -> Any:
         inner, *notes = arguments
         if inner is not int:
             return Annotated[scenario_annotation(inner), *notes]
-        bounded = any(isinstance(note, Le | Lt) for note in notes)
-        return annotation if bounded else Annotated[int, *notes, Le(MOST)]
+        return annotation if _has_upper_bound(notes) else Annotated[int, *notes, Le(MOST)]
     if is_union(annotation):
-        # `int | float` has the range of a float.
-        if float not in arguments:
-            arguments = tuple(scenario_annotation(argument) for argument in arguments)
-        return Annotated[Union[arguments], ByForm()]  # noqa: UP007 (made from a tuple)
+        # The integers of `int | float` have the range of a float.
+        unlimited = (int, float) if float in arguments else ()
+        members = [
+            member if member in unlimited else scenario_annotation(member) for member in arguments
+        ]
+        return Annotated[Union[tuple(members)], ByForm()]  # noqa: UP007 (made from a list)
     return annotation
+
+
+def _has_upper_bound(notes: list[Any]) -> bool:
+    """Whether the metadata of an integer bounds it from above; `Interval` groups bounds."""
+    for note in notes:
+        bounds = list(note) if isinstance(note, GroupedMetadata) else [note]
+        if any(isinstance(bound, Le | Lt) for bound in bounds):
+            return True
+    return False

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fedsim.limits import MOST
 from fedsim.scenario.expected import InWords
-from fedsim.scenario.schema import SCHEDULES, ByForm, Kinds, Section
+from fedsim.scenario.schema import LR_SCHEDULES, ByForm, Kinds, Section
 
 # Keys of `client` that are short for keys of `client.optimizer`.
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
@@ -114,7 +114,7 @@ class ClientCommon(Section):
         }
     )
 
-    lr: Annotated[Annotated[float, Ge(0)] | Annotated[Any, SCHEDULES], ByForm()] = 0.1
+    lr: Annotated[Annotated[float, Ge(0)] | Annotated[Any, LR_SCHEDULES], ByForm()] = 0.1
     """Client learning rate η_l: a number, or an optax schedule over rounds (or over local steps,
     see `lr_per`)."""
     lr_per: Literal["round", "step"] = "round"

@@ -1,8 +1,8 @@
 """The verdict of a comparison: a headline, and at most five more sentences.
 
-All sentences that the tables support are made, each with the claims that it makes. The most
-important ones are selected, and stay in the order in which they were made. What is left out can be
-read in the tables, most of it in the column `verdict`.
+Every sentence that the tables support is generated, with the claims that it makes; the most
+important ones are shown, in their order. The tables hold the rest, most of it in the column
+`verdict` of the printed table.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ from fedsim.study.standings import Standing
 from fedsim.study.tuning import edge_lines, setting_lines
 from fedsim.study.unpaired import unpaired
 
-MAX_SENTENCES = 5  # after the headline
+MAX_SENTENCES = 5  # besides the headline
 
 
 class Verdict(NamedTuple):
     """The verdict of a comparison.
 
     Attributes:
-      standings: methods by variation; each knows its cell of the column `verdict`.
+      standings: methods by variation; each has its entry of the column `verdict`.
       lines: the selected sentences, in the order in which they are read.
       claims: the claims of all sentences, selected or not.
       edges: the sentences about settings at the edge of their grid, selected or not.
@@ -61,8 +61,8 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
 def most_important(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Return the headline and the most important other sentences, in their order.
 
-    At most five follow the headline. Sentences of one priority are selected together or not at all,
-    and none is selected that is less important than one that is left out.
+    At most five besides the headline. Priorities are taken whole, the most important first, until
+    one no longer fits.
 
     >>> few = [Sentence("A.", Priority.SIGNIFICANT), Sentence("B.", Priority.LEVEL)]
     >>> most_important(few)
@@ -84,7 +84,8 @@ def most_important(sentences: Sequence[Sentence]) -> list[Sentence]:
 def comparison_lines(findings: Findings) -> list[Sentence]:
     """Return all sentences about breakdown, scores and costs.
 
-    What the comparison is about comes first: costs, if what varies is chosen to save them.
+    Breakdown comes first. Costs come before the scores if the methods that are compared save costs,
+    else after the headline.
     """
     leading_costs: list[Sentence] = []
     other_costs: list[Sentence] = []
@@ -94,27 +95,30 @@ def comparison_lines(findings: Findings) -> list[Sentence]:
         else:
             other_costs += lines
 
-    first_score, *other_scores = score_lines(findings)
     return [
         *breakdown_lines(findings),
         *leading_costs,
-        first_score,
+        *headlines(findings),
         *other_costs,
-        *other_scores,
+        *score_details(findings),
     ]
 
 
-def score_lines(findings: Findings) -> list[Sentence]:
-    """Return all sentences about scores: the worst attacks, who leads, each variation, cautions."""
-    summary = findings.rows("summary")
-    not_run = not_run_lines(summary, findings.words)
+def headlines(findings: Findings) -> list[Sentence]:
+    """Return the headline, after what is left under the worst attacks."""
     if not findings.standings:
-        return [Sentence("Nothing was run."), *not_run]
+        return [Sentence("Nothing was run.", Priority.HEADLINE)]
     if not _any_score(findings.standings):
-        return [Sentence("No run has a score."), *not_run]
+        return [Sentence("No run has a score.", Priority.HEADLINE)]
+    return [*worst_case_lines(findings), headline(findings)]
+
+
+def score_details(findings: Findings) -> list[Sentence]:
+    """Return the sentences about each variation, and what to know before reading them."""
+    not_run = not_run_lines(findings.rows("summary"), findings.words)
+    if not _any_score(findings.standings):
+        return not_run
     return [
-        *worst_case_lines(findings),
-        headline(findings),
         *standing_lines(findings),
         *not_run,
         *few_seeds_lines(findings),
