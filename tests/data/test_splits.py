@@ -117,7 +117,7 @@ def test_of_many_faults_some_are_told(tmp_path):
     path = written(tmp_path / "s.csv", "sample,client\n" + "5,a\n" * 100)
     with pytest.raises(DataError, match="and 79 more problems"):
         file(path)
-    with pytest.raises(DataError, match="another file than the one meant"):
+    with pytest.raises(DataError, match="not the expected file"):
         file(path, sha256="0" * 64)
 
 

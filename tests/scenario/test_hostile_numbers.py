@@ -224,11 +224,11 @@ SUPPLIED = {**TINY, "data": {"kind": "supplied", "clients": 2, "test": 0}}
     [
         (
             {"x": X, "y": np.int64(1)},
-            "y: a single number; needed is an array with a row for every sample",
+            "y: a single number; expected an array with a row for every sample",
         ),
         (
             {"x": np.float32(1), "y": Y},
-            "x: a single number; needed is an array with a row for every sample",
+            "x: a single number; expected an array with a row for every sample",
         ),
         ({"x": X[:, :0], "y": Y}, r"x: samples of shape \(0,\) hold no numbers"),
         ({"x": X[:0], "y": Y[:0]}, "x: no samples"),

@@ -86,11 +86,11 @@ def test_a_column_of_dates_and_others(tmp_path):
     path.write_text("when,y\n2024-05-01,0\nsoon,1\n2024-05-03,1\n")
     with pytest.raises(
         DataError,
-        match="line 3, column 'when': 'soon' is no date, and most of its column are; write 2024",
+        match="line 3, column 'when': 'soon' is not a date, but most cells of the column are; write 2024",
     ):
         csv(str(path))
     path.write_text("when,y\n2024-05-01,0\nsoon,1\nlater,1\n")
     assert csv(str(path)).features == ("when=2024-05-01", "when=later", "when=soon")
     path.write_text("when,y\n2024,0\n2025-05-01,1\n")
-    with pytest.raises(DataError, match="'2025-05-01' is no number"):
+    with pytest.raises(DataError, match="'2025-05-01' is not a number"):
         csv(str(path))

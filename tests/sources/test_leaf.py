@@ -60,7 +60,7 @@ def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monk
 
 
 def test_large_arrays_stay_where_they_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedsim.sources.cache.STAYS_BYTES", 1000)
+    monkeypatch.setattr("fedsim.sources.cache.MIN_MAPPED_BYTES", 1000)
     femnist(tmp_path, clients=4, files=1)
     assert in_file(read(tmp_path).x)
 
@@ -129,7 +129,7 @@ def test_celeba(tmp_path):
     )
     assert arrays.client.tolist() == ["7", "7"] and arrays.client_test.tolist() == ["8"]
     (tmp_path / "raw" / "2.png").unlink()
-    with pytest.raises(DataError, match=r"no image '2.png', nor 0 others; put them into a folder"):
+    with pytest.raises(DataError, match=r"no image '2.png' \(1 missing\); put them into a folder"):
         read(tmp_path, images="raw", size=[4, 4])
 
 
@@ -140,16 +140,16 @@ GOOD = {"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1.0, 2.0]
     ("content", "says"),
     [
         ("[" * 100_000, "nested too deeply"),
-        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}', "NaN is no number"),
+        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}', "NaN cannot be learned from"),
         ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1]], "y": [1' + "0" * 5000 + "]}}}", "5001 digits"),
         ("{", "not sound JSON"),
         (b"\xff\xfe{", "not UTF-8 text"),
         ("[1]", "no `users` and `user_data`; LEAF's preprocess.sh writes"),
         ({**GOOD, "num_samples": [2]}, "`num_samples` promises 2, there are 1 x, 1 y"),
-        ({**GOOD, "num_samples": []}, "`num_samples` has no number for every user"),
-        ({**GOOD, "users": ["u", "u"], "num_samples": [1, 1]}, "or stands there twice"),
+        ({**GOOD, "num_samples": []}, "`num_samples` does not have a number for every user"),
+        ({**GOOD, "users": ["u", "u"], "num_samples": [1, 1]}, "or occurs twice"),
         ({**GOOD, "users": ["w"]}, "user 'w' has no lists x and y"),
-        ({**GOOD, "user_data": {"u": {"x": [["1.0", 2.0]], "y": [0]}}}, "the tweet as its fifth"),
+        ({**GOOD, "user_data": {"u": {"x": [["1.0", 2.0]], "y": [0]}}}, "whose fifth is the tweet"),
         ({**GOOD, "user_data": {"u": {"x": [[1.0, "2"]], "y": [0]}}}, "x is not rows of equally many numbers"),
         ({**GOOD, "user_data": {"u": {"x": [[1.0, None]], "y": [0]}}}, "x is not rows of equally many numbers"),
         ({**GOOD, "user_data": {"u": {"x": [[]], "y": [0]}}}, "x is not rows of equally many numbers"),
@@ -180,7 +180,7 @@ def test_rows_of_different_shapes_and_users_in_two_files(tmp_path):
         read(tmp_path)
     written(tmp_path, "train", {"u": ([[1.0, 2.0]], [0]), "v": ([[1.0, 3.0]], [0])})
     (tmp_path / "train" / "b.json").write_text(json.dumps(GOOD))
-    with pytest.raises(DataError, match="user 'u' stands there twice"):
+    with pytest.raises(DataError, match="user 'u' occurs twice"):
         read(tmp_path)
     with pytest.raises(DataError, match=r"no such files; LEAF's preprocess.sh"):
         read(tmp_path / "train" / "empty" if (tmp_path / "train" / "empty").mkdir() is None else "")

@@ -46,7 +46,7 @@ def changed(**arrays) -> dict[str, np.ndarray]:
 
 WRONG = {
     "several labels": (parts(4, 4, labels=14), r"several labels for each image \(ChestMNIST\)"),
-    "floats": (changed(train_images=np.zeros((6, 4, 4))), r"train_images: bytes \[n, height, width\] are needed, found f"),
+    "floats": (changed(train_images=np.zeros((6, 4, 4))), r"train_images: expected bytes \[n, height, width\], found f"),
     "labels alone": (changed(test_labels=None), "no array 'test_labels'"),
     "another archive": ({"x": np.eye(3), "y": np.arange(3)}, r"no array 'train_images'; MedMNIST's files \(pathmnist\.npz"),
     "too few labels": (changed(train_labels=np.zeros((5, 1), np.uint8)), "6 train_images and 5 train_labels"),

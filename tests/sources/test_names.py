@@ -239,7 +239,7 @@ def test_samples_of_a_program_are_no_exception(name):
             **{k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
         )
         with pytest.raises(
-            DataError, match=r"is no text in UTF-8: U\+D800 is half of a surrogate pair"
+            DataError, match=r"is not UTF-8 text: U\+D800 is half of a surrogate pair"
         ):
             fedsim.run({"name": "own", "rounds": 1}, data=arrays)
     frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
@@ -269,6 +269,6 @@ def test_a_bad_name_is_described_as_such(tmp_path, monkeypatch):
     npz(tmp_path, client=raw(97, 0x110000))
     with pytest.raises(
         DataError,
-        match=r"client: row 29: 'a\\U00110000' is no text in UTF-8: U\+110000 is no character",
+        match=r"client: row 29: 'a\\U00110000' is not UTF-8 text: U\+110000 is not a character",
     ):
         describe("w.npz")

@@ -57,9 +57,9 @@ def test_delimiters_are_recognised(tmp_path, between):
 def test_other_delimiters_are_named(tmp_path):
     colons = "a:y\n1:0\n2:1\n"
     assert table(tmp_path, colons, delimiter=":").x.tolist() == [[1], [2]]
-    assert "none of comma, semicolon, tab, bar cuts 'a:y'" in refused(table, tmp_path, colons)[0]
+    assert "none of comma, semicolon, tab, bar splits 'a:y'" in refused(table, tmp_path, colons)[0]
     assert (
-        "comma and semicolon each cut the header into 2 columns"
+        "comma and semicolon each split the header into 2 columns"
         in refused(table, tmp_path, "a,b;y\n1,2;0\n")[0]
     )
     assert "'::' is not one character" in refused(table, tmp_path, colons, delimiter="::")[0]
@@ -88,17 +88,18 @@ def test_decimal_commas_are_asked_for(tmp_path):
     rows = "a;n;y\n1,5;2;0\n2;2,5;1\n,5;1;0\n"
     assert refused(table, tmp_path, rows) == [
         "column 'a': '1,5' has a decimal comma; write decimal: ',', or decimals with a point",
-        "line 3, column 'n': '2,5' is no number; write decimals with a point",
+        "line 3, column 'n': '2,5' is not a number; write decimals with a point",
     ]
     assert table(tmp_path, rows, decimal=",").x.tolist() == [[1.5, 2], [2, 2.5], [0.5, 1]]
     assert refused(table, tmp_path, rows.replace(";", ","), decimal=",", delimiter=",") == [
-        "decimal: ',' is the delimiter as well; write another one of them"
+        "decimal: ',' is also the delimiter; change one of them"
     ]
     assert refused(table, tmp_path, rows + "1.500,5;2;1\n", decimal=",") == [
-        "line 5, column 'a': '1.500,5' is no number"
+        "line 5, column 'a': '1.500,5' is not a number"
     ]
     assert (
-        "none of semicolon, tab, bar cuts" in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
+        "none of semicolon, tab, bar splits"
+        in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
     )
     assert table(tmp_path, "a;tags;y\n1;x,y;0\n2;1,2;1\n3;z;0\n").features == (
         "a",
@@ -145,12 +146,12 @@ def test_blanks_and_text_by_rule(tmp_path):
 def test_all_errors_of_a_table_at_once(tmp_path):
     rows = 'a,b,client,y\n1,2,k,0\nx,inf,k,1\n1,2,k\n3,4,,2\n5,"1,5",k,cat\n6,,k,NA\n'
     assert refused(table, tmp_path, rows) == [
-        "line 3, column 'a': 'x' is no number",
-        "line 3, column 'b': inf is no number to learn from",
-        "line 4: 3 cells, the header names 4 columns",
+        "line 3, column 'a': 'x' is not a number",
+        "line 3, column 'b': inf cannot be a feature",
+        "line 4: 3 cells, but the header names 4 columns",
         "line 5, column 'client': a sample without a client id",
-        "line 6, column 'b': '1,5' is no number; write decimals with a point",
-        "line 6, column 'y': 'cat' is no number, and most labels are",
+        "line 6, column 'b': '1,5' is not a number; write decimals with a point",
+        "line 6, column 'y': 'cat' is not a number, but most labels are",
         "line 7, column 'b': blank; write missing: mean, median or drop",
         "line 7, column 'y': a sample without a label; write missing: drop to leave such rows out",
     ]
@@ -175,7 +176,7 @@ def test_a_column_of_many_texts_is_refused_with_what_to_do(tmp_path):
 
 def test_lines_are_those_of_the_file_whatever_stands_in_cells(tmp_path):
     rows = 'a,b,y\n1,"two\nlines",0\n\n1,"x\n\ny",0\nbad,z,1\n'
-    assert refused(table, tmp_path, rows) == ["line 8, column 'a': 'bad' is no number"]
+    assert refused(table, tmp_path, rows) == ["line 8, column 'a': 'bad' is not a number"]
 
 
 def test_frames_are_read_as_files_are(tmp_path):
