@@ -69,9 +69,9 @@ def iris(standardize: bool = True) -> Arrays:
 
 @dataset
 def diabetes(standardize: bool = True) -> Arrays:
-    """442 real patients, 10 measures each; the target is the progression of diabetes over 100.
+    """442 real patients, 10 measures each; regression of the diabetes progression; bundled.
 
-    Regression: the target is measured after a year. Bundled, works offline.
+    The target is the progression after a year, divided by 100.
 
     Args:
       standardize: as in `csv`.
