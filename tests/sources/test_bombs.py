@@ -1,4 +1,4 @@
-"""Files that are small, or take no room, and would take gigabytes or minutes to read: one line, in no time."""
+"""Small files, or files of holes, that would take gigabytes or minutes to read: refused at once."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Data that were read and kept: never others than those that were read, whatever happened to the files meanwhile."""
+"""Cached data: always those that were read, whatever happened to the files in the meantime."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Images in the formats that they are distributed in: written byte for byte, read, and refused where a file lies."""
+"""Images in the formats of their distributors: written byte for byte, read, refused if they lie."""
 
 import gzip
 import struct

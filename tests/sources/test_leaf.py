@@ -1,4 +1,4 @@
-"""LEAF's data sets: written in their true form, read, kept, and refused where a file contradicts itself."""
+"""LEAF's data sets: written as LEAF writes them, read, cached, refused if inconsistent."""
 
 import json
 
@@ -66,7 +66,8 @@ def test_large_arrays_stay_where_they_are_kept(tmp_path, monkeypatch):
 
 
 def test_shakespeare(tmp_path):
-    text = "To be, or not to be: that is the question; whether 'tis nobler in the mind to suffer the slings"
+    text = "To be, or not to be: that is the question; "
+    text += "whether 'tis nobler in the mind to suffer the slings"
     x = [text[i : i + 80] for i in range(10)]
     y = [text[i + 80] for i in range(10)]
     written(tmp_path, "train", {"HAMLET": (x, y), "YORICK": (["é" * 80], ["~"])})
@@ -140,8 +141,16 @@ GOOD = {"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1.0, 2.0]
     ("content", "says"),
     [
         ("[" * 100_000, "nested too deeply"),
-        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}', "NaN cannot be learned from"),
-        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1]], "y": [1' + "0" * 5000 + "]}}}", "5001 digits"),
+        (
+            '{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}',
+            "NaN cannot be learned from",
+        ),
+        (
+            '{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1]], "y": [1'
+            + "0" * 5000
+            + "]}}}",
+            "5001 digits",
+        ),
         ("{", "not sound JSON"),
         (b"\xff\xfe{", "not UTF-8 text"),
         ("[1]", "no `users` and `user_data`; LEAF's preprocess.sh writes"),
@@ -150,13 +159,25 @@ GOOD = {"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1.0, 2.0]
         ({**GOOD, "users": ["u", "u"], "num_samples": [1, 1]}, "or occurs twice"),
         ({**GOOD, "users": ["w"]}, "user 'w' has no lists x and y"),
         ({**GOOD, "user_data": {"u": {"x": [["1.0", 2.0]], "y": [0]}}}, "whose fifth is the tweet"),
-        ({**GOOD, "user_data": {"u": {"x": [[1.0, "2"]], "y": [0]}}}, "x is not rows of equally many numbers"),
-        ({**GOOD, "user_data": {"u": {"x": [[1.0, None]], "y": [0]}}}, "x is not rows of equally many numbers"),
-        ({**GOOD, "user_data": {"u": {"x": [[]], "y": [0]}}}, "x is not rows of equally many numbers"),
-        ({**GOOD, "user_data": {"u": {"x": [[1.0, 2.0]], "y": [[0]]}}}, "y is not one number, or one text"),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[1.0, "2"]], "y": [0]}}},
+            "x is not rows of equally many numbers",
+        ),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[1.0, None]], "y": [0]}}},
+            "x is not rows of equally many numbers",
+        ),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[]], "y": [0]}}},
+            "x is not rows of equally many numbers",
+        ),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[1.0, 2.0]], "y": [[0]]}}},
+            "y is not one number, or one text",
+        ),
         ({"users": [], "num_samples": [], "user_data": {}}, "no samples"),
     ],
-)  # fmt: skip
+)
 def test_files_that_contradict_themselves_are_refused(tmp_path, content, says):
     (tmp_path / "train").mkdir()
     raw = (

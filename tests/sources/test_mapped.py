@@ -1,4 +1,4 @@
-"""Features that stay in their file: the same run, whatever the device holds, and never the whole file in memory."""
+"""Features that stay in their file: the same run on any device, never all of the file in memory."""
 
 import tracemalloc
 from pathlib import Path

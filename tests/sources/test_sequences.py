@@ -35,7 +35,7 @@ def mean_loss(table, x, y):
 
 
 def reference(rounds):
-    """FedAvg of a table of next-token logits, sample-weighted, every batch a mean over its labelled tokens."""
+    """FedAvg of a table of next-token logits; a batch's loss is a mean over its labelled tokens."""
     table = np.zeros((V, V))
     for _ in range(rounds):
         total = np.zeros_like(table)

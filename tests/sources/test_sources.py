@@ -1,4 +1,4 @@
-"""Data sets: recipes against an independent reference, moments, files that are read, files that are refused."""
+"""Data sets: generators against references and moments; files that are read or refused."""
 
 import time
 import zipfile
@@ -151,7 +151,7 @@ def test_the_generator_takes_the_seed_of_the_data_and_not_of_the_run():
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- files
+# -------------------------------------------------------------------------------------------- files
 
 X = np.arange(24, dtype=np.float32).reshape(12, 2)
 Y = np.arange(12) % 3
@@ -187,7 +187,7 @@ def test_csv_round_trip(tmp_path):
 
 
 def test_files_through_a_scenario(tmp_path, monkeypatch):
-    """Paths are looked up beside the scenario first; the settled section names file and hash, and reads the same."""
+    """Paths are relative to the scenario first; the resolved section has the hash and reads it."""
     folder = tmp_path / "study"
     folder.mkdir()
     np.savez(folder / "w.npz", x=X, y=Y, client=[5, 5, 5, 7, 7, 7, 7, 7, 9, 9, 9, 9])

@@ -1,4 +1,4 @@
-"""Tables of one's own: what is read, which names stay, what is filled and scaled by which samples, what is refused."""
+"""Users' tables: what is read or refused, names, and which samples fill and scale features."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def test_other_delimiters_are_named(tmp_path):
     st.booleans(),
 )
 def test_decimal_commas_are_points(tmp_path_factory, pairs, blanks):
-    """The same table in either way of writing: the same samples, to the bit, features and targets."""
+    """The same table with points and with commas: the same samples, bit for bit."""
     folder = tmp_path_factory.mktemp("decimals")
     rows = [f"{a!r};{'NA' if blanks else b!r};w;{b + 0.5!r}" for a, b in pairs]
     text = "a;b;word;wage\n" + "\n".join(rows)
@@ -220,7 +220,7 @@ def test_frames_are_read_as_files_are(tmp_path):
         parquet(str(path))
 
 
-# ------------------------------------------------------------------------------------------- statistics of training
+# --------------------------------------------------------------------------- statistics of training
 
 
 def test_blanks_and_scales_are_those_of_the_training_samples():
@@ -322,7 +322,7 @@ def test_rows_with_blanks_are_dropped_from_arrays_too():
     assert classes == 2 and sets.names.labels == ("a", "b")
 
 
-# ------------------------------------------------------------------------------------------------- names that stay
+# ---------------------------------------------------------------------------------- names that stay
 
 
 def federation(data, **section):
@@ -441,7 +441,7 @@ def test_the_record_of_a_table_reads_the_same(tmp_path):
     )
 
 
-# ------------------------------------------------------------------------------------------------------- remarks
+# ------------------------------------------------------------------------------------------ remarks
 
 
 def test_scales_that_differ_by_orders_get_a_remark():
@@ -449,8 +449,8 @@ def test_scales_that_differ_by_orders_get_a_remark():
         np.float32
     )
     assert scale_remark(x, ("area", "error", "one")) == (
-        "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), which slows training; "
-        "try data.standardize: true"
+        "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), "
+        "which slows training; try data.standardize: true"
     )
     assert (
         scale_remark(x[:, :1], None)

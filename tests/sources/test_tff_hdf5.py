@@ -1,4 +1,4 @@
-"""TensorFlow Federated's HDF5 files: written in their true form, read, and refused where they lead elsewhere or lie."""
+"""TensorFlow Federated's HDF5 files: read, and refused if they lead to other files or lie."""
 
 import signal
 import sys
