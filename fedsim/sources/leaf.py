@@ -104,6 +104,8 @@ def _arrays(splits: dict[str, SplitRows], length: int, vocabulary: int) -> Named
         rows["x_test"] = test.x
         arrays["y_test"] = _labels(test.y)
         arrays["client_test"] = test.user
+        if (train.x.dtype == object) != (test.x.dtype == object):
+            raise DataError("x is numbers in one of train and test, and text in the other")
 
     if train.x.dtype != object:
         return arrays | _numbers(rows)

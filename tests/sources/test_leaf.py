@@ -207,6 +207,16 @@ def test_rows_of_different_shapes_and_users_in_two_files(tmp_path):
         read(tmp_path / "train" / "empty" if (tmp_path / "train" / "empty").mkdir() is None else "")
 
 
+@pytest.mark.parametrize("train", ["train", "test"])
+@pytest.mark.parametrize("text", ["to be", "a.png"])
+def test_numbers_in_one_split_and_text_in_the_other(tmp_path, train, text):
+    numbers, texts = ("train", "test") if train == "train" else ("test", "train")
+    written(tmp_path, numbers, {"u": ([[1.0, 2.0]], [0])})
+    written(tmp_path, texts, {"u": ([text], [0])})
+    with pytest.raises(DataError, match="x is numbers in one of train and test, and text in the"):
+        read(tmp_path)
+
+
 @pytest.mark.long
 def test_a_scenario_over_leaf_trains_by_writer(tmp_path):
     femnist(tmp_path / "femnist", clients=20, files=2)
