@@ -109,11 +109,7 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
         raise DataError("x: no samples")
 
     arrays = _without_empty_test_set(arrays)
-    if arrays.x_test is None and arrays.y_test is not None:
-        raise DataError("y_test is given without x_test")
-    if arrays.x_test is not None and arrays.y_test is None:
-        raise DataError("x_test is given without y_test")
-
+    _require_test_pair(arrays)
     regression = bool(np.issubdtype(y.dtype, np.floating))
     if y.ndim == 2 and not regression and y.shape != x.shape[:2]:
         expected = "integer labels [n], or [n, T] for sequences of length T"
@@ -133,11 +129,7 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
         x_test = np.zeros((0, *layout.x_shape), x.dtype)
         y_test = y[:0]
     else:
-        x_test = np.asarray(arrays.x_test)
-        y_test = np.asarray(arrays.y_test)
-        _require_rows("y_test", y_test)
-        x_test = _features("x_test", x_test, len(y_test), layout)
-        y_test = _labels("y_test", y_test, layout)
+        x_test, y_test = _test_set(arrays, layout)
 
     # Bytes in one set and floats in the other: both become floats.
     if dtype is not None and x.dtype != x_test.dtype:
@@ -261,6 +253,23 @@ def _without_empty_test_set(arrays: Arrays) -> Arrays:
     if np.shape(arrays.x_test)[:1] == np.shape(arrays.y_test)[:1] == (0,):
         return arrays._replace(x_test=None, y_test=None)
     return arrays
+
+
+def _require_test_pair(arrays: Arrays) -> None:
+    """Refuse test features without test labels, and the other way round."""
+    if arrays.x_test is None and arrays.y_test is not None:
+        raise DataError("y_test is given without x_test")
+    if arrays.x_test is not None and arrays.y_test is None:
+        raise DataError("x_test is given without y_test")
+
+
+def _test_set(arrays: Arrays, layout: _Layout) -> tuple[np.ndarray, np.ndarray]:
+    """Test features and test labels, in the types that they are stored in."""
+    x_test = np.asarray(arrays.x_test)
+    y_test = np.asarray(arrays.y_test)
+    _require_rows("y_test", y_test)
+    x_test = _features("x_test", x_test, len(y_test), layout)
+    return x_test, _labels("y_test", y_test, layout)
 
 
 def _require_classes(labels: np.ndarray) -> None:

@@ -130,7 +130,7 @@ def text_columns(schema: Any) -> list[str]:
 def _arrow(path: Path) -> Iterator[tuple[Any, int]]:
     """Open an Arrow file -> (reader of its record batches, its size in bytes)."""
     pa = require_pyarrow("huggingface")
-    with opened(str(path), most=math.inf) as file, sound(f"{path.suffix[1:]} file"):
+    with opened(str(path), max_bytes=math.inf) as file, sound(f"{path.suffix[1:]} file"):
         # The map is closed when the last batch is freed.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         stream = _stream(pa, pa.py_buffer(content))
@@ -148,7 +148,7 @@ def _parquet(path: Path, encoded: Sequence[str] = ()) -> Iterator[tuple[Any, int
     require_pyarrow("parquet")
     from pyarrow.parquet import ParquetFile
 
-    with opened(str(path), most=math.inf) as file, sound("parquet file"):
+    with opened(str(path), max_bytes=math.inf) as file, sound("parquet file"):
         size = file.seek(0, io.SEEK_END)
         table = ParquetFile(file, read_dictionary=encoded)
         require_size(table.metadata, size)

@@ -19,6 +19,8 @@ NO_DATE = (
     "not a date, but most cells of the column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
 )
 
+Cells = Sequence[str] | np.ndarray  # of a column: texts, or floats with NaN for blanks
+
 # A stripped cell -> a number; NaN for a blank, None for other text.
 Parser = Callable[[str], float | None]
 
@@ -52,22 +54,20 @@ class Features:
         self.cells = array("d")  # [n * columns]
         self.row_numbers = array("q")  # [n]
 
-    def read(
-        self, columns: Sequence[Sequence[str] | np.ndarray], row_numbers: Sequence[int]
-    ) -> None:
+    def read(self, chunk: Sequence[Cells], row_numbers: Sequence[int]) -> None:
         """Append rows.
 
         Args:
-          columns: the cells by column, texts or an array of floats.
+          chunk: their cells by column.
           row_numbers: the numbers of the rows, as faults name them.
         """
         if not self.parsers:
-            self.parsers = [parser_of(cells, self.parse) for cells in columns]
+            self.parsers = [parser_of(cells, self.parse) for cells in chunk]
             self.codes = [{} if parser is None else None for parser in self.parsers]
-            self._refuse_decimal_commas(columns)
+            self._refuse_decimal_commas(chunk)
 
-        block = np.empty((len(row_numbers), len(columns)))
-        for j, cells in enumerate(columns):
+        block = np.empty((len(row_numbers), len(chunk)))
+        for j, cells in enumerate(chunk):
             parser = self.parsers[j]
             codes = self.codes[j]
             if isinstance(cells, np.ndarray):
@@ -101,11 +101,11 @@ class Features:
             values[i] = value
         return values
 
-    def _refuse_decimal_commas(self, columns: Sequence[Sequence[str] | np.ndarray]) -> None:
+    def _refuse_decimal_commas(self, chunk: Sequence[Cells]) -> None:
         """Refuse columns of text whose cells are numbers with a decimal comma."""
         if self.parse is not parse_number:
             return
-        for column, cells, parser in zip(self.columns, columns, self.parsers, strict=True):
+        for column, cells, parser in zip(self.columns, chunk, self.parsers, strict=True):
             if parser is not None:
                 continue
             cell = decimal_comma_in(cells)
@@ -146,7 +146,7 @@ def parse_date(cell: str) -> float | None:
     return math.nan if cell in BLANK else as_days(cell)
 
 
-def parser_of(cells: Sequence[str] | np.ndarray, parse: Parser = parse_number) -> Parser | None:
+def parser_of(cells: Cells, parse: Parser = parse_number) -> Parser | None:
     """Return what makes numbers of a column's cells: `parse` or `parse_date`; None for text."""
     if isinstance(cells, np.ndarray):
         return parse
@@ -163,7 +163,7 @@ def mostly_numbers(cells: Sequence[str], parse: Parser = parse_number) -> bool:
     return 2 * sum(value is not None for value in parsed) >= len(parsed)
 
 
-def decimal_comma_in(cells: Sequence[str] | np.ndarray) -> str | None:
+def decimal_comma_in(cells: Cells) -> str | None:
     """Return a cell with a decimal comma from a column whose numbers are written that way.
 
     At least half of the first cells, not counting blanks, must be such numbers; None where they are

@@ -132,7 +132,7 @@ def _read(files: list[Path], version: _Version) -> tuple[np.ndarray, np.ndarray]
     labels = []
     record_bytes = version.record_bytes
     for path in files:
-        with opened(str(path), most=version.max_records * record_bytes) as file:
+        with opened(str(path), max_bytes=version.max_records * record_bytes) as file:
             content = np.frombuffer(file.read(), np.uint8)
             if not len(content) or len(content) % record_bytes:
                 raise DataError(

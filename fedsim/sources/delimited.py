@@ -52,8 +52,8 @@ def table_in(file: BinaryIO, dialect: Dialect, target: str) -> Iterator[tuple[li
     Raises:
       DataError: naming lines.
     """
-    with unpacked(file, "surrogateescape") as (source, most):
-        lines = lines_of(source, most)
+    with unpacked(file, "surrogateescape") as (source, max_characters):
+        lines = lines_of(source, max_characters)
         head = list(itertools.islice(lines, HEAD_LINES))
         delimiter = delimiter_of(head, dialect, target)
         rows = csv.reader(
@@ -74,35 +74,35 @@ def unpacked(file: BinaryIO, errors: str = "strict") -> Iterator[tuple[io.TextIO
       file: the file, opened for bytes.
       errors: how bytes that are not UTF-8 are decoded, as Python's codecs call it.
     """
-    most = MAX_BYTES
+    max_characters = MAX_BYTES
     packed = file.read(2) == GZIP
     if packed:
         size = file.seek(0, io.SEEK_END)
-        most = min(most, max(MAX_RATIO * size, SMALL_BYTES))
+        max_characters = min(max_characters, max(MAX_RATIO * size, SMALL_BYTES))
     file.seek(0)
     source: Any = gzip.GzipFile(fileobj=file) if packed else file
     with io.TextIOWrapper(source, encoding="utf-8-sig", errors=errors, newline="") as text:
-        yield text, most
+        yield text, max_characters
 
 
-def lines_of(text: io.TextIOWrapper, most: int) -> Iterator[str]:
+def lines_of(text: io.TextIOWrapper, max_characters: int) -> Iterator[str]:
     """Yield lines of UTF-8, refusing lines, and texts, so long that they would fill the memory.
 
     Args:
       text: the text, whose bytes that are not UTF-8 were decoded as surrogates or raise an error.
-      most: characters that it may have.
+      max_characters: characters that it may have.
 
     Raises:
       DataError: naming the line.
     """
-    for number, line in enumerate(unchecked_lines(text, most), 1):
+    for number, line in enumerate(unchecked_lines(text, max_characters), 1):
         reason = None if line.isascii() else reason_of(line)
         if reason is not None:
             raise DataError(f"line {number}: not UTF-8 text: {reason}; {SAVE}")
         yield line
 
 
-def unchecked_lines(text: io.TextIOWrapper, most: int) -> Iterator[str]:
+def unchecked_lines(text: io.TextIOWrapper, max_characters: int) -> Iterator[str]:
     """Yield lines as `lines_of` does, also those that are not UTF-8."""
     read = 0
     blank = 0
@@ -120,9 +120,10 @@ def unchecked_lines(text: io.TextIOWrapper, most: int) -> Iterator[str]:
                 f"line {number}: longer than {MAX_CHARACTERS} characters; "
                 "put each sample on a line of its own"
             )
-        if read > most:
+        if read > max_characters:
             raise DataError(
-                f"line {number}: unpacks to more than {most} bytes, at most {MAX_RATIO}-fold"
+                f"line {number}: unpacks to more than {max_characters} bytes, "
+                f"at most {MAX_RATIO}-fold"
             )
         if not line:
             return

@@ -25,13 +25,15 @@ Name = Annotated[str, MinLen(1)]
 
 
 @contextmanager
-def opened(path: str, sha256: str | None = None, most: float = MAX_BYTES) -> Iterator[BinaryIO]:
+def opened(
+    path: str, sha256: str | None = None, max_bytes: float = MAX_BYTES
+) -> Iterator[BinaryIO]:
     """Open a file for bytes; errors about the data that are raised while it is open name the file.
 
     Args:
       path: the file.
       sha256: the expected hash of its content; None: any.
-      most: bytes that it may have.
+      max_bytes: bytes that it may have.
 
     Raises:
       DataError: for anything but a regular file (a device may never end), for a file with another
@@ -40,8 +42,8 @@ def opened(path: str, sha256: str | None = None, most: float = MAX_BYTES) -> Ite
     try:
         with _regular(path) as file:
             size = file.seek(0, io.SEEK_END)
-            if size > most:
-                raise DataError(f"larger than {most} bytes: {size}")
+            if size > max_bytes:
+                raise DataError(f"larger than {max_bytes} bytes: {size}")
             if sha256 is not None:
                 _require_sha256(file, sha256)
             file.seek(0)

@@ -95,8 +95,8 @@ def kind_of(path: str) -> str:
                 raise DataError(
                     f"{path}: is a file of a set of kind {row.kind}; describe its folder, {folder}"
                 )
-    known = ", ".join(f"{row.kind} ({row.example})" for row in FORMATS)
-    raise DataError(f"{path}: unknown data format; known are {known}; see fedsim explain KIND")
+    formats = ", ".join(f"{row.kind} ({row.example})" for row in FORMATS)
+    raise DataError(f"{path}: unknown data format; known are {formats}; see fedsim explain KIND")
 
 
 def guessed_keys(names: Sequence[str]) -> dict[str, str]:

@@ -78,8 +78,8 @@ def feature(column: Any) -> np.ndarray | list[str]:
 def _cells(column: Any) -> list[str]:
     """The cells that a text file would have for a column."""
     if column.dtype.kind == "f":
-        known = column.dropna()
-        if len(known) < len(column) and (known % 1 == 0).all():
+        present = column.dropna()
+        if len(present) < len(column) and (present % 1 == 0).all():
             column = column.astype("Int64")
 
     values = column.tolist()

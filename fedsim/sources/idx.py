@@ -116,14 +116,15 @@ def read_idx(path: Path) -> np.ndarray:
         packed = raw.read(2) == GZIP
         raw.seek(0)
         file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-        most = max(MAX_RATIO * os.fstat(raw.fileno()).st_size, SMALL_BYTES)
+        size = os.fstat(raw.fileno()).st_size
+        max_bytes = min(max(MAX_RATIO * size, SMALL_BYTES), MAX_BYTES)
         try:
-            return _array(file, min(most, MAX_BYTES))
+            return _array(file, max_bytes)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"not a sound gzip file: {error}") from None
 
 
-def _array(file: BinaryIO, most: int) -> np.ndarray:
+def _array(file: BinaryIO, max_bytes: int) -> np.ndarray:
     """Read or map an array of at most that many bytes."""
     magic = file.read(4)
     is_idx = len(magic) == 4 and magic[:2] == b"\0\0" and magic[2] in TYPES
@@ -136,10 +137,10 @@ def _array(file: BinaryIO, most: int) -> np.ndarray:
         raise DataError("ends within its header")
     shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
     size = math.prod(shape) * dtype.itemsize
-    if size > most:
+    if size > max_bytes:
         raise DataError(
             f"its header promises {shape}, {size} bytes; "
-            f"a file of its size holds at most {most} bytes"
+            f"a file of its size holds at most {max_bytes} bytes"
         )
 
     packed = isinstance(file, gzip.GzipFile)

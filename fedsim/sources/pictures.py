@@ -185,7 +185,7 @@ def _content(source: Path | bytes) -> Any:
     """The content of an image, opened for bytes."""
     if isinstance(source, bytes):
         return io.BytesIO(source)
-    return opened(str(source), most=MAX_FILE_BYTES)
+    return opened(str(source), max_bytes=MAX_FILE_BYTES)
 
 
 def _require_work(pixels: int, packed: int) -> None:

@@ -40,9 +40,9 @@ def splits_of(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
 
     configurations: dict[str, dict[str, dict[str, Path]]] = {}
     for name, path in files.items():
-        known = _split_of(PurePosixPath(name))
-        if known is not None:
-            configuration, split = known
+        location = _split_of(PurePosixPath(name))
+        if location is not None:
+            configuration, split = location
             configurations.setdefault(configuration, {}).setdefault(split, {})[name] = path
     if not configurations:
         raise DataError(f"no files of datasets; {WHERE}")
@@ -82,7 +82,7 @@ def json_of(path: Path) -> dict[str, Any]:
     Raises:
       DataError: for anything else.
     """
-    with opened(str(path), most=MAX_JSON_BYTES) as file:
+    with opened(str(path), max_bytes=MAX_JSON_BYTES) as file:
         return _parsed(file.read(), "it")
 
 
@@ -109,7 +109,7 @@ def _snapshot(files: dict[str, Path]) -> dict[str, Path]:
         return files
     chosen = hashes[0]
     if len(hashes) > 1:
-        with opened(str(files.get("refs/main", "refs/main")), most=1000) as file:
+        with opened(str(files.get("refs/main", "refs/main")), max_bytes=1000) as file:
             chosen = file.read().decode("ascii", "replace").strip()
         if chosen not in hashes:
             raise DataError(f"refs/main names no snapshot; there are {', '.join(hashes)[:200]}")

@@ -247,8 +247,8 @@ def _of_text(file: BinaryIO, dialect: Dialect) -> Summary:
       DataError: for a file without a header.
     """
     problems: dict[str, str] = {}
-    with unpacked(file, "surrogateescape") as (source, most):
-        lines = _lines_until_fault(unchecked_lines(source, most), problems)
+    with unpacked(file, "surrogateescape") as (source, max_characters):
+        lines = _lines_until_fault(unchecked_lines(source, max_characters), problems)
         head = list(itertools.islice(lines, HEAD_LINES))
         try:
             delimiter = delimiter_of(head, dialect, target="")

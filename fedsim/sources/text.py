@@ -94,17 +94,17 @@ def text(
 
 def _plain(file: BinaryIO) -> Texts:
     """A file as one text."""
-    with unpacked(file) as (source, most):
-        most = min(most, memory_limit() // MEMORY_PER_BYTE)
+    with unpacked(file) as (source, max_characters):
+        max_characters = min(max_characters, memory_limit() // MEMORY_PER_BYTE)
         try:
-            content = source.read(most + 1)
+            content = source.read(max_characters + 1)
         except UnicodeDecodeError as error:
             raise DataError(f"not UTF-8 text: {error.reason}; save it as UTF-8") from None
         except (OSError, EOFError) as error:
             raise DataError(f"not a sound gzip file: {error}") from None
-    if len(content) > most:
+    if len(content) > max_characters:
         limit = f"at most {MAX_RATIO}-fold, and as much as fits into memory"
-        raise DataError(f"unpacks to more than {most} bytes: {limit}")
+        raise DataError(f"unpacks to more than {max_characters} bytes: {limit}")
     return Texts([content.replace("\r\n", "\n")])
 
 
