@@ -1,1 +1,1 @@
-"""Bytes on disk that are whole or absent, and the one CSV codec."""
+"""Files on disk that are complete or absent, and the one CSV format."""

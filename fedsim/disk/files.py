@@ -1,4 +1,7 @@
-"""Files that are whole or absent: the only place that writes into a run directory (and needs nothing but Python)."""
+"""Files that are complete or absent; everything in a run directory is written here.
+
+Needs only Python's standard library.
+"""
 
 import contextlib
 import hashlib
@@ -12,20 +15,19 @@ from typing import NamedTuple
 
 from fedsim.errors import DirectoryError
 
-WRITING = (
-    threading.RLock()
-)  # held while a file is half written: whoever ends the process from outside waits for it
-BESIDE = ".tmp"  # ending of a file that is not whole yet
+# Held while a file is incomplete: a signal handler that ends the process waits for it.
+WRITING = threading.RLock()
+BESIDE = ".tmp"  # suffix of a file that is not complete yet
 
 
 class Claim(NamedTuple):
-    """A directory that this process has locked: open, so that it stays the same one whatever it is renamed to.
+    """A directory that this process has locked; it is open, so that renaming does not change it.
 
     Attributes:
-      path: its name when it was locked.
-      folder: descriptor of the directory.
-      lock: descriptor of the lock's file, which lies in it.
-      name: of that file.
+      path: its path when it was locked.
+      folder: the descriptor of the directory.
+      lock: the descriptor of the lock file, which is in the directory.
+      name: the name of the lock file.
     """
 
     path: Path
@@ -34,11 +36,11 @@ class Claim(NamedTuple):
     name: str
 
 
-CLAIMS: set[Claim] = set()  # of this process; whoever ends it from outside frees them
+CLAIMS: set[Claim] = set()  # of this process; a signal handler that ends it frees them
 
 
 def free(claim: Claim) -> None:
-    """Delete the file of a lock, in whatever its directory is called by now; a lock of somebody else stays."""
+    """Delete a lock file, whatever its directory is called by now; another process's lock stays."""
     with contextlib.suppress(OSError):
         lock = os.stat(claim.name, dir_fd=claim.folder, follow_symlinks=False)
         if os.path.samestat(lock, os.fstat(claim.lock)):
@@ -46,27 +48,27 @@ def free(claim: Claim) -> None:
 
 
 def demand_claim(path: Path) -> None:
-    """Check before a file is written or deleted that its directory is still the one that was locked under that name.
+    """Check, before a file is changed, that its directory is still the one that was locked.
 
     Raises:
-      DirectoryError: when that was renamed or replaced, so that another run may lie there by now.
+      DirectoryError: when the directory was renamed or replaced; another run may be there by now.
     """
     for claim in tuple(CLAIMS):
-        if claim.path in path.parents:
-            try:
-                same = os.path.samestat(os.stat(claim.path), os.fstat(claim.folder))
-            except FileNotFoundError:
-                same = False
-            if not same:
-                reason = "was renamed or replaced while this run wrote there"
-                raise DirectoryError(
-                    f"{claim.path}: {reason}; go on where it is now: --out PLACE --resume"
-                )
+        if claim.path not in path.parents:
+            continue
+        try:
+            same = os.path.samestat(os.stat(claim.path), os.fstat(claim.folder))
+        except FileNotFoundError:
+            same = False
+        if not same:
+            problem = "was renamed or replaced while this run wrote there"
+            remedy = "resume it where it is now: --out PATH --resume"
+            raise DirectoryError(f"{claim.path}: {problem}; {remedy}")
 
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An error of the system as one line that names the place and, where it matters, the room left.
+    """Turn errors of the system into one line with the path and the free space.
 
     Raises:
       DirectoryError: instead of any other `OSError`.
@@ -76,82 +78,81 @@ def naming(path: Path) -> Iterator[None]:
     except DirectoryError:
         raise
     except OSError as error:
-        named = (
-            isinstance(error.filename, str | Path) and str(error.filename) != path.name
-        )  # else: in a descriptor
-        where = error.filename if named else path
-        raise DirectoryError(f"{where}: {error.strerror or error}{_room(path)}") from error
+        where = path
+        # The name of the path itself was given relative to a descriptor.
+        if isinstance(error.filename, str | Path) and str(error.filename) != path.name:
+            where = error.filename
+        reason = error.strerror or error
+        raise DirectoryError(f"{where}: {reason}{_free_space(path)}") from error
 
 
 def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> str:
-    """Write a file so that a reader sees all of it or none: another name, fsync, rename, fsync of the folder.
+    """Write a file so that readers see all of it or none.
+
+    It is written under another name, synced and renamed; then its folder is synced.
 
     Returns:
-      SHA-256 of what was written.
+      The SHA-256 of the content.
 
     Raises:
-      DirectoryError: when it cannot be written; the file is then as it was before.
+      DirectoryError: when it cannot be written; the file is as before then.
     """
-    pieces = (
-        [content.encode()]
-        if isinstance(content, str)
-        else [content]
-        if isinstance(content, bytes)
-        else content
-    )
-    beside, digest = path.with_name(path.name + BESIDE), hashlib.sha256()
+    parts = _parts(content)
+    unfinished = path.with_name(path.name + BESIDE)
+    digest = hashlib.sha256()
     with WRITING, naming(path):
         demand_claim(path)
         try:
-            file = os.open(
-                beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
-            )
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+            file = os.open(unfinished, flags, 0o666)
             try:
-                for piece in pieces:
-                    digest.update(piece)
-                    _all(file, piece)
+                for part in parts:
+                    digest.update(part)
+                    _write_all(file, part)
                 os.fsync(file)
             finally:
                 os.close(file)
-            os.replace(beside, path)
+            os.replace(unfinished, path)
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(beside)
+                os.unlink(unfinished)
             raise
         sync_folder(path.parent)
     return digest.hexdigest()
 
 
 def write_named(path: Path, content: str | bytes) -> None:
-    """Write a file that the user has named: whole or as it was before; links are followed, pipes and devices written to.
+    """Write a file whose path the user gave: links are followed, pipes and devices written to.
+
+    A regular file is complete afterwards, or as before.
 
     Raises:
       DirectoryError: when it cannot be written.
     """
-    place = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
     with naming(path):
-        if not place.exists() or stat.S_ISREG(place.stat().st_mode):
-            write(place, content)
+        if not target.exists() or stat.S_ISREG(target.stat().st_mode):
+            write(target, content)
         else:
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
+            target.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def append(path: Path, at: int, data: bytes | bytearray) -> None:
-    """Put data at a place of a file, cut off whatever lay beyond it, and wait until it is on the disk."""
+def append(path: Path, offset: int, data: bytes | bytearray) -> None:
+    """Write data at an offset of a file durably; anything beyond the offset is cut off before."""
     with WRITING, naming(path):
         demand_claim(path)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
-            os.ftruncate(file, at)
-            os.lseek(file, at, os.SEEK_SET)
-            _all(file, data)
+            os.ftruncate(file, offset)
+            os.lseek(file, offset, os.SEEK_SET)
+            _write_all(file, data)
             os.fsync(file)
         finally:
             os.close(file)
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder that may be gone already."""
+    """Delete a file or a folder, if it exists."""
     with WRITING, naming(path):
         demand_claim(path)
         if path.is_dir() and not path.is_symlink():
@@ -161,12 +162,12 @@ def remove(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, on the disk."""
+    """Make a folder and its parents durably."""
     with naming(path):
-        above = [p.parent for p in (path, *path.parents) if not p.exists()]
+        parents = [folder.parent for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
-        for folder in above:
-            sync_folder(folder)
+        for parent in parents:
+            sync_folder(parent)
 
 
 def sync_folder(path: Path) -> None:
@@ -179,38 +180,47 @@ def sync_folder(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with naming(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def demand_room(path: Path, needed: int) -> None:
-    """Check before anything is computed that so many bytes may be written.
+    """Check, before anything is computed, that there is space for that many bytes.
 
     Raises:
-      DirectoryError: when there is less room.
+      DirectoryError: when there is less.
     """
     with naming(path):
         free = shutil.disk_usage(path).free
     if free < needed:
-        sizes = f"{_mb(free)} free, this run may need {_mb(needed)}"
-        raise DirectoryError(f"{path}: {sizes}; free some, or choose another --out")
+        sizes = f"{_readable_size(free)} free, this run may need {_readable_size(needed)}"
+        raise DirectoryError(f"{path}: {sizes}; free some space, or choose another --out")
 
 
-def _all(file: int, data: bytes | bytearray | memoryview) -> None:
-    """Write all of it, however little the system takes at a time."""
-    view = memoryview(data)
-    while len(view):
-        view = view[os.write(file, view) :]
+def _parts(content: str | bytes | Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:
+    if isinstance(content, str):
+        return [content.encode()]
+    if isinstance(content, bytes):
+        return [content]
+    return content
 
 
-def _room(path: Path) -> str:
-    """How much is free where a path lies, in brackets."""
-    for place in (path, *path.parents):
+def _write_all(file: int, data: bytes | bytearray | memoryview) -> None:
+    """Write all data, however little the system accepts at a time."""
+    remaining = memoryview(data)
+    while len(remaining):
+        written = os.write(file, remaining)
+        remaining = remaining[written:]
+
+
+def _free_space(path: Path) -> str:
+    """The free space at a path, in brackets; empty if it is unknown."""
+    for folder in (path, *path.parents):
         with contextlib.suppress(OSError):
-            return f" ({_mb(shutil.disk_usage(place).free)} free there)"
+            return f" ({_readable_size(shutil.disk_usage(folder).free)} free there)"
     return ""
 
 
-def _mb(size: float) -> str:
+def _readable_size(size: float) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size:.0f} bytes"

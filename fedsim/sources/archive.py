@@ -1,5 +1,6 @@
-"""NumPy archives: nothing is executed, nothing is allocated before its size is known to be true."""
+"""NumPy archives: nothing is executed, and nothing is allocated before its size is verified."""
 
+import io
 import math
 import re
 import stat
@@ -14,24 +15,23 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays, checked, classes_named
 from fedsim.sources.columns import Missing
-from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
-from fedsim.sources.mapped import STAYS_BYTES
+from fedsim.sources.files import MAX_BYTES, MAX_RATIO, SMALL_BYTES, Name, opened
+from fedsim.sources.mapped import MIN_MAPPED_BYTES
 
-MOST_LIST_BYTES, MOST_HEADER_BYTES = (
-    1 << 20,
-    10_000,
-)  # of a zip's list of members, of an array's header
-TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
-KINDS = {
+MAX_LIST_BYTES = 1 << 20  # of a zip's list of members
+MAX_HEADER_BYTES = 10_000  # of an array's header
+TAIL_BYTES = 22 + 65_535  # the end of a zip: a record and a comment
+LOCAL_HEADER_BYTES = 30  # of a zip's member, before its name and extra field
+NUMBERS = {"scale": float, "vocabulary": int}  # members that are a single number
+FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
+MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))
+KINDS = {  # kinds of dtype that an array may have; other members hold numbers
     "client": "biufSU",
     "client_test": "biufSU",
     "y": "biufU",
     "y_test": "biufU",
     "labels": "U",
-}  # others: numbers
-NUMBERS = {"scale": float, "vocabulary": int}
-FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
-MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))
+}
 
 
 @dataset
@@ -42,182 +42,224 @@ def npz(
     columns: list[str] = [],  # noqa: B006 (read, never changed)
     sha256: str | None = None,
 ) -> Arrays:
-    """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`, `client_test`.
+    """A NumPy archive with arrays `x [n, ...]` and `y [n]`, and optional clients and test sets.
 
-    Other optional members are `scale`, `vocabulary` and `labels`, all as in `fedsim.Arrays`. Integer labels are classes, text
-    labels the names of classes, floats regression targets; `client` is the natural partition. Features that are stored
-    uncompressed (as `numpy.savez` does) stay in the file from 64 MiB on, read when a round needs them. Archives that hold
-    Python objects, unpack to more than 8 GiB or to more than 200 times their size, or lie about sizes are refused.
+    Optional members are `client [n]`, `x_test`, `y_test`, `client_test`, `scale`, `vocabulary` and
+    `labels`, all as in `fedsim.Arrays`. Integer labels are classes, text labels are names of
+    classes, floats are regression targets; `client` is the natural partition. Uncompressed features
+    (as `numpy.savez` writes them) of 64 MiB or more stay in the file and are read when a round
+    needs them. Archives that hold Python objects, unpack to more than 8 GiB or to more than 200
+    times their size, or lie about sizes are refused.
 
     Args:
-      path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
+      path: the file, in the scenario's folder, the working directory or a `--data-root`; files
+        elsewhere are not read.
       missing: what happens to features that are NaN, as in `csv`.
       standardize: as in `csv`.
-      columns: further arrays `[n]`, of numbers or text, that a partition may name; the one that it names need not stand here.
-      sha256: of the file; another file is refused (filled in by the resolved scenario).
+      columns: further arrays `[n]`, of numbers or text, for partitions; the one that the partition
+        names need not be listed.
+      sha256: the file's hash; another file is refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: for a file that is not such an archive, naming it.
+      DataError: naming the file, if it is not such an archive.
     """
-    del standardize  # by `prepare`, which knows the training samples
+    del standardize  # done by `prepare`, which knows the training samples
     with opened(path, sha256, math.inf) as file:
-        members: dict[str, Any] = arrays_in(
-            file, dict.fromkeys((*MEMBERS, *columns)), needed=("x", "y", *columns)
-        )
-        for name in NUMBERS.keys() & members.keys():
-            members[name] = _number(name, members[name])
-        kept = {
-            name: members[name] if name in MEMBERS else members.pop(name)
-            for name in dict.fromkeys(columns)
-        }
-        arrays = Arrays(**members, columns=kept)
-        checked(classes_named(arrays)[0], None, missing != "refuse")
+        names = dict.fromkeys((*MEMBERS, *columns))
+        members: dict[str, Any] = arrays_in(file, names, required=("x", "y", *columns))
+        for name in NUMBERS:
+            if name in members:
+                members[name] = _number(name, members[name])
+
+        extra = {}
+        for name in dict.fromkeys(columns):
+            extra[name] = members[name] if name in MEMBERS else members.pop(name)
+        arrays = Arrays(**members, columns=extra)
+        numbered, _ = classes_named(arrays)
+        checked(numbered, None, blanks=missing != "refuse")
         return arrays
 
 
 def arrays_in(
-    file: BinaryIO, known: Collection[str], needed: Sequence[str]
+    file: BinaryIO, names: Collection[str], required: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """The arrays of an archive by their names, features that are large and stored unpacked as maps of the file.
+    """Return the arrays of an archive by name; large uncompressed features are mapped.
 
     Args:
-      file: opened for bytes.
-      known: names of the arrays that are read.
-      needed: of those that must be there.
+      file: the archive, opened for bytes.
+      names: the arrays that are read.
+      required: the arrays that must exist.
 
     Raises:
-      DataError: for what is no archive, holds objects, unpacks to too much, or lies about sizes.
+      DataError: for a file that is not an archive, holds objects, unpacks to too much, or lies
+        about sizes.
     """
     try:
-        _require_short_list(file, known)
+        _require_short_list(file, names)
         with zipfile.ZipFile(file) as archive:
-            return {
-                name: _array(archive, m, name)
-                for name, m in _members(archive, known, needed).items()
-            }
+            members = _members(archive, names, required)
+            return {name: _array(archive, member, name) for name, member in members.items()}
     except DataError:
         raise
-    except (
-        Exception
-    ) as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
+    except Exception as error:  # parsers of zip, deflate and headers raise a dozen exceptions
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise DataError(f"not a sound npz archive: {reason}") from None
 
 
-def _require_short_list(file: BinaryIO, known: Collection[str]) -> None:
-    """Refuse a list of members that is too long, before it is read into memory as a whole."""
-    size = file.seek(0, 2)
+def _require_short_list(file: BinaryIO, names: Collection[str]) -> None:
+    """Refuse a long list of members before `zipfile` reads it into memory."""
+    size = file.seek(0, io.SEEK_END)
     file.seek(max(size - TAIL_BYTES, 0))
     tail = file.read()
-    at = tail.rfind(b"PK\5\6")
-    if at >= 0 and int.from_bytes(tail[at + 12 : at + 16], "little") > MOST_LIST_BYTES:
-        raise DataError(f"lists thousands of arrays; {', '.join(known)} are read")
+    record = tail.rfind(b"PK\5\6")  # of the end of the list, with its size at byte 12
+    if record >= 0:
+        list_bytes = int.from_bytes(tail[record + 12 : record + 16], "little")
+        if list_bytes > MAX_LIST_BYTES:
+            raise DataError(f"lists thousands of arrays; only {', '.join(names)} are read")
     file.seek(0)
 
 
 def _members(
-    archive: zipfile.ZipFile, known: Collection[str], needed: Sequence[str]
+    archive: zipfile.ZipFile, names: Collection[str], required: Sequence[str]
 ) -> dict[str, zipfile.ZipInfo]:
-    """The members that hold known arrays, after a check of what all members would unpack to."""
+    """The members that are read, by name; sizes and names of all members are checked."""
     members = archive.infolist()
-    loaded = [m for m in members if not _stays(m)]
-    unpacked, packed = (
-        sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size")
-    )
-    if unpacked > MOST_BYTES or unpacked > max(MOST_RATIO * packed, SMALL_BYTES):
-        raise DataError(
-            f"unpacks from {packed} to {unpacked} bytes; at most {MOST_RATIO}-fold and {MOST_BYTES} bytes"
-        )
-    for m in members:
-        if (
-            m.is_dir()
-            or not re.fullmatch(r"[^/\\]*", m.filename)
-            or stat.S_ISLNK(m.external_attr >> 16)
-        ):
-            raise DataError(
-                f"member {m.filename[:60]!a} is no array; save arrays alone, as numpy.savez does"
-            )
-    named = {m.filename.removesuffix(".npy"): m for m in members}
-    if len(named) < len(members):
+    _require_small(members)
+    for member in members:
+        _require_array(member)
+    by_name = {member.filename.removesuffix(".npy"): member for member in members}
+    if len(by_name) < len(members):
         raise DataError("two arrays have the same name")
-    missing = [name for name in needed if name not in named]
-    if missing:
-        names = sorted(ascii(name[:40]) for name in named)
-        listed = f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
-        other = (
-            "; this is a set of MedMNIST: write kind: medmnist" if "train_images" in named else ""
+
+    for name in required:
+        if name not in by_name:
+            raise DataError(f"no array '{name}'; {_content(by_name)}")
+    for name in by_name.keys() - set(names):
+        matches = get_close_matches(name, list(names), 1, 0.8)
+        if matches:
+            raise DataError(f"array {name!a} has no meaning here; did you mean '{matches[0]}'?")
+    return {name: by_name[name] for name in names if name in by_name}
+
+
+def _require_small(members: Sequence[zipfile.ZipInfo]) -> None:
+    """Refuse members that unpack to too much; those that are mapped do not count."""
+    loaded = [member for member in members if not _is_mapped(member)]
+    unpacked = sum(member.file_size for member in loaded)
+    packed = sum(member.compress_size for member in loaded)
+    if unpacked > MAX_BYTES or unpacked > max(MAX_RATIO * packed, SMALL_BYTES):
+        raise DataError(
+            f"unpacks from {packed} to {unpacked} bytes; "
+            f"at most {MAX_RATIO}-fold and {MAX_BYTES} bytes"
         )
-        raise DataError(f"no array '{missing[0]}'; there are {listed}{other}")
-    for name in named.keys() - set(known):
-        if near := get_close_matches(name, list(known), 1, 0.8):
-            raise DataError(f"array {name!a} has no meaning here; did you mean '{near[0]}'?")
-    return {name: named[name] for name in known if name in named}
+
+
+def _require_array(member: zipfile.ZipInfo) -> None:
+    """Refuse folders, links, and files in folders."""
+    is_link = stat.S_ISLNK(member.external_attr >> 16)
+    if member.is_dir() or is_link or not re.fullmatch(r"[^/\\]*", member.filename):
+        name = member.filename[:60]
+        raise DataError(f"member {name!a} is not an array; save only arrays, as numpy.savez does")
+
+
+def _content(by_name: dict[str, zipfile.ZipInfo]) -> str:
+    """What an archive holds, for errors."""
+    if not by_name:
+        return "there are none"
+    names = sorted(ascii(name[:40]) for name in by_name)
+    listed = ", ".join(names[:6])
+    if len(names) > 6:
+        listed += " ..."
+    if "train_images" in by_name:
+        listed += "; this is a set of MedMNIST: write kind: medmnist"
+    return f"there are {listed}"
 
 
 def _number(name: str, value: np.ndarray) -> Any:
-    """An array of a single number, as that."""
+    """The number in an array that holds a single one."""
     if value.size != 1:
-        raise DataError(f"{name}: a single number is needed, found {value.dtype} {value.shape}")
+        raise DataError(f"{name}: expected a single number, found {value.dtype} {value.shape}")
     return NUMBERS[name](value.item())
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
-    """One array, read only when its header agrees with the member's size."""
+    """Read or map an array, if its header agrees with the member's size."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
-            raise DataError(
-                f"{name}: format {version} is for records, and plain numbers are needed"
-            )
+            raise DataError(f"{name}: format {version} is for records; expected plain numbers")
         _require_short_header(archive, member, name)
-        header = (
-            np.lib.format.read_array_header_1_0
-            if version[0] == 1
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = header(file)
+        if version == (1, 0):
+            shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
+        else:
+            shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(file)
         start = file.tell()
-        if dtype.hasobject:
-            raise DataError(
-                f"{name}: holds Python objects, which are never loaded; save numbers instead"
-            )
-        if dtype.kind not in KINDS.get(name, "biuf" if name in (*MEMBERS, *FEATURES) else "biufSU"):
-            raise DataError(f"{name}: numbers are needed, found {dtype}")
-        body = member.file_size - start
-        if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
-            raise DataError(f"{name}: its header promises {dtype} {shape}, but {body} bytes follow")
-    if _stays(member) and not fortran:
-        return _mapped(archive, member, start, shape, dtype)
-    if member.file_size > MOST_BYTES:  # it was not counted with those that are loaded
+
+    if dtype.hasobject:
         raise DataError(
-            f"{name}: {member.file_size} bytes in Fortran order, which are loaded; at most {MOST_BYTES} bytes"
+            f"{name}: holds Python objects, which are never loaded; save numbers instead"
         )
+    if dtype.kind not in _allowed_kinds(name):
+        raise DataError(f"{name}: expected numbers, found {dtype}")
+    body = member.file_size - start
+    if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
+        raise DataError(f"{name}: its header promises {dtype} {shape}, but {body} bytes follow")
+
+    if _is_mapped(member):
+        if not fortran_order:
+            return _mapped(archive, member, start, shape, dtype)
+        # It must be loaded, and was not counted with the members that are.
+        if member.file_size > MAX_BYTES:
+            raise DataError(
+                f"{name}: {member.file_size} bytes in Fortran order, which must be loaded; "
+                f"at most {MAX_BYTES} bytes"
+            )
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _require_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
-    """Refuse a header that is too long before NumPy reads it, which it does whatever its length."""
+    """Refuse a long header before NumPy reads it, which it does whatever its length."""
     with archive.open(member) as file:
-        start = file.read(12)
-    length = int.from_bytes(start[8 : 10 if start[6] == 1 else 12], "little")
-    if length > MOST_HEADER_BYTES:
-        raise DataError(f"{name}: a header of {length} bytes; at most {MOST_HEADER_BYTES}")
+        prefix = file.read(12)
+    major_version = prefix[6]
+    length_field = prefix[8:10] if major_version == 1 else prefix[8:12]
+    length = int.from_bytes(length_field, "little")
+    if length > MAX_HEADER_BYTES:
+        raise DataError(f"{name}: a header of {length} bytes; at most {MAX_HEADER_BYTES}")
 
 
-def _stays(member: zipfile.ZipInfo) -> bool:
-    """Whether an array is left in the file: large, and stored as it is."""
-    features = member.filename.removesuffix(".npy") in FEATURES
-    stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
-    return features and stored and member.file_size >= STAYS_BYTES
+def _allowed_kinds(name: str) -> str:
+    """The kinds of dtype that an array may have."""
+    if name in KINDS:
+        return KINDS[name]
+    return "biuf" if name in (*MEMBERS, *FEATURES) else "biufSU"
+
+
+def _is_mapped(member: zipfile.ZipInfo) -> bool:
+    """Whether an array stays in the file: large features that are not compressed."""
+    is_feature = member.filename.removesuffix(".npy") in FEATURES
+    is_stored = (
+        member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
+    )
+    return is_feature and is_stored and member.file_size >= MIN_MAPPED_BYTES
 
 
 def _mapped(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, start: int, shape: tuple, dtype: np.dtype
 ) -> np.ndarray:
-    """A stored array as a map of the archive: behind the member's own header (30 bytes, name, extra) and NumPy's."""
+    """Map an uncompressed array.
+
+    Args:
+      archive: the archive.
+      member: the array's member.
+      start: the length of NumPy's header.
+      shape: the array's shape.
+      dtype: the array's type.
+    """
     raw: Any = archive.fp
     raw.seek(member.header_offset)
-    local = raw.read(30)
-    names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-    return np.memmap(raw, dtype, "r", member.header_offset + 30 + names + start, shape)
+    header = raw.read(LOCAL_HEADER_BYTES)
+    name_length = int.from_bytes(header[26:28], "little")
+    extra_length = int.from_bytes(header[28:30], "little")
+    member_start = member.header_offset + LOCAL_HEADER_BYTES + name_length + extra_length
+    return np.memmap(raw, dtype, "r", member_start + start, shape)

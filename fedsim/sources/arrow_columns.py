@@ -1,4 +1,4 @@
-"""Columns of Arrow tables: what they hold, and as NumPy's arrays. Imported where pyarrow is there."""
+"""Columns of Arrow tables: their types, and their values as NumPy arrays; imports pyarrow."""
 
 from typing import Any
 
@@ -11,58 +11,46 @@ from fedsim.limits import require_memory
 from fedsim.sources.dates import days_of
 from fedsim.sources.names import require_sound
 
-COMPUTE: Any = pyarrow.compute  # whose functions are made when it is imported
-MOST_CHARACTERS = 500  # of a text that names a class, a client or a group
+COMPUTE: Any = pyarrow.compute  # its functions are made when it is imported
+MAX_CHARACTERS = 500  # of a text that names a class, a client or a group
 
 
 def require_sound_texts(table: Any) -> None:
-    """Refuse texts that are not UTF-8, which Arrow takes as they are.
+    """Refuse texts that are not UTF-8, which Arrow accepts.
 
     Raises:
       DataError: naming row and column.
     """
     for name in table.column_names:
         column = table.column(name)
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        text_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not is_text(text_type):
             continue
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:
-            binary = pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
-            require_sound(f"column {name[:60]!a}", np.array(_contents(column, binary), object))
+            texts = np.array(_decoded(column, text_type), object)
+            require_sound(f"column {name[:60]!a}", texts)
             raise
 
 
-def _contents(column: Any, binary: Any) -> list[str]:
-    """The texts of a column, bytes that are not UTF-8 by code points of their own."""
-    chunks = [
-        chunk.dictionary.view(binary).take(chunk.indices)
-        if pa.types.is_dictionary(column.type)
-        else chunk.view(binary)
-        for chunk in column.chunks
-    ]
-    contents = [content for chunk in chunks for content in chunk.to_pylist()]
-    return [
-        "" if content is None else content.decode("utf-8", "surrogateescape")
-        for content in contents
-    ]
-
-
 def lists(name: str, column: Any) -> np.ndarray:
-    """Lists of numbers of one shape, `[n, ...]`.
+    """Lists of numbers, all of the same shape, as an array `[n, ...]`.
 
     Raises:
       DataError: for lists of several lengths, and blanks.
     """
-    column, shape = getattr(column, "storage", column), [len(column)]
-    while _is_list(column.type):
-        length = (
-            column.type.list_size if pa.types.is_fixed_size_list(column.type) else _length(column)
-        )
+    column = getattr(column, "storage", column)
+    shape = [len(column)]
+    while is_list(column.type):
+        if pa.types.is_fixed_size_list(column.type):
+            length = column.type.list_size
+        else:
+            length = _common_length(column)
         if column.null_count or length is None:
             raise DataError(
-                f"column {name[:60]!a}: lists of several lengths, or none; all samples need one shape"
+                f"column {name[:60]!a}: holds lists of several lengths, or missing values; "
+                "all samples need the same shape"
             )
         shape.append(length)
         column = column.flatten()
@@ -71,64 +59,36 @@ def lists(name: str, column: Any) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False).reshape(shape)
 
 
-def _length(column: Any) -> int | None:
-    """How long the lists of a column are; None where they differ."""
-    lengths = np.diff(column.offsets.to_numpy())
-    if not len(lengths):
-        return 0
-    return int(lengths[0]) if (lengths == lengths[0]).all() else None
-
-
 def plain(column: Any) -> np.ndarray:
-    """Numbers, or texts, as NumPy holds them.
+    """Numbers or texts as a NumPy array `[n]`.
 
     Raises:
-      DataError: for long texts, which name nothing, and of which NumPy gives each the room of the longest.
+      DataError: for long texts, which are not names: NumPy stores each with the length of the
+        longest.
     """
     if pa.types.is_dictionary(column.type):
-        _require_names(column)
+        _require_short_texts(column)
         column = column.cast(column.type.value_type)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    if is_text(column.type):
         longest = _longest(column)
         require_memory(names=4 * len(column) * longest)
         return np.array(column.to_pylist(), str)
     return column.to_numpy()
 
 
-def _longest(texts: Any) -> int:
-    """Characters of the longest text of a column.
+def extra_column(column: Any, names: list[str] | None) -> np.ndarray:
+    """A column for partitions `[n]`; blanks become NaN or empty.
 
-    Raises:
-      DataError: where it is too long for a name.
-    """
-    longest = COMPUTE.max(COMPUTE.utf8_length(texts)).as_py() or 0
-    if longest > MOST_CHARACTERS:
-        raise DataError(
-            f"texts of up to {longest} characters, and names have {MOST_CHARACTERS} at most"
-        )
-    return longest
-
-
-def _require_names(column: Any) -> None:
-    """Refuse long texts while each is there once."""
-    for part in getattr(column, "chunks", [column]):
-        if pa.types.is_string(part.dictionary.type) or pa.types.is_large_string(
-            part.dictionary.type
-        ):
-            _longest(part.dictionary)
-
-
-def spare(column: Any, names: list[str] | None) -> np.ndarray:
-    """A column for partitions: numbers, dates as days, texts and names of classes; blanks NaN or empty.
+    Args:
+      column: the column; dates become days.
+      names: the names of its classes, where it holds classes.
 
     Raises:
       DataError: for long texts.
     """
     if names is not None:
-        codes = column.to_pylist()
-        return np.array(
-            ["" if k is None or not 0 <= k < len(names) else names[k] for k in codes], str
-        )
+        texts = [_class_name(code, names) for code in column.to_pylist()]
+        return np.array(texts, str)
     if is_temporal(column.type):
         return days_of(column.to_numpy().astype("datetime64[us]"))
     if column.null_count and not is_numeric(column.type):
@@ -136,45 +96,113 @@ def spare(column: Any, names: list[str] | None) -> np.ndarray:
     return plain(column)
 
 
-def is_image(kind: Any, known: dict[str, Any]) -> bool:
-    """Whether a column holds encoded images: structs of bytes and path, or bytes that are said to be images."""
-    kind = getattr(kind, "storage_type", kind)
-    if known.get("_type") not in (None, "Image"):
+def is_image(column_type: Any, declaration: dict[str, Any]) -> bool:
+    """Return whether a column holds encoded images.
+
+    They are structs of bytes and path, or bytes that are declared to be images.
+
+    Args:
+      column_type: the column's Arrow type.
+      declaration: what the writer declared about the column, if anything.
+    """
+    column_type = getattr(column_type, "storage_type", column_type)
+    declared_type = declaration.get("_type")
+    if declared_type not in (None, "Image"):
         return False
-    pair = pa.types.is_struct(kind) and {"bytes", "path"} == {
-        kind.field(i).name for i in range(kind.num_fields)
-    }
-    return pair or (known.get("_type") == "Image" and pa.types.is_binary(kind))
+    if pa.types.is_struct(column_type):
+        fields = {column_type.field(i).name for i in range(column_type.num_fields)}
+        return fields == {"bytes", "path"}
+    return declared_type == "Image" and pa.types.is_binary(column_type)
 
 
-def _is_list(kind: Any) -> bool:
+def is_list(column_type: Any) -> bool:
+    """Return whether a column holds lists."""
     return (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        pa.types.is_list(column_type)
+        or pa.types.is_large_list(column_type)
+        or pa.types.is_fixed_size_list(column_type)
     )
 
 
-def is_nested(kind: Any) -> bool:
-    """Whether a column holds lists of numbers."""
-    kind = getattr(kind, "storage_type", kind)
-    return _is_list(kind) and (is_nested(kind.value_type) or pa.types.is_primitive(kind.value_type))
+def is_nested(column_type: Any) -> bool:
+    """Return whether a column holds lists of numbers, or lists of such lists."""
+    column_type = getattr(column_type, "storage_type", column_type)
+    if not is_list(column_type):
+        return False
+    value_type = column_type.value_type
+    return is_nested(value_type) or pa.types.is_primitive(value_type)
 
 
-def is_temporal(kind: Any) -> bool:
-    """Whether a column holds dates or moments."""
-    return pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+def is_text(column_type: Any) -> bool:
+    """Return whether a column holds texts that are not encoded."""
+    return pa.types.is_string(column_type) or pa.types.is_large_string(column_type)
 
 
-def is_numeric(kind: Any) -> bool:
-    """Whether a column holds numbers, truth values, dates or moments."""
+def is_temporal(column_type: Any) -> bool:
+    """Return whether a column holds dates or timestamps."""
+    return pa.types.is_date(column_type) or pa.types.is_timestamp(column_type)
+
+
+def is_numeric(column_type: Any) -> bool:
+    """Return whether a column holds numbers, truth values, dates or timestamps."""
     return (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or is_temporal(kind)
+        pa.types.is_integer(column_type)
+        or pa.types.is_floating(column_type)
+        or pa.types.is_boolean(column_type)
+        or is_temporal(column_type)
     )
 
 
-def is_scalar(kind: Any) -> bool:
-    """Whether a column holds numbers, dates or texts."""
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return text or is_numeric(kind) or (pa.types.is_dictionary(kind) and is_scalar(kind.value_type))
+def is_scalar(column_type: Any) -> bool:
+    """Return whether a column holds numbers, dates or texts."""
+    if pa.types.is_dictionary(column_type):
+        return is_scalar(column_type.value_type)
+    return is_text(column_type) or is_numeric(column_type)
+
+
+def _decoded(column: Any, text_type: Any) -> list[str]:
+    """The texts of a column, with bytes that are not UTF-8 as surrogates."""
+    binary = pa.large_binary() if pa.types.is_large_string(text_type) else pa.binary()
+    texts = []
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(column.type):
+            contents = chunk.dictionary.view(binary).take(chunk.indices)
+        else:
+            contents = chunk.view(binary)
+        for content in contents.to_pylist():
+            texts.append("" if content is None else content.decode("utf-8", "surrogateescape"))
+    return texts
+
+
+def _common_length(column: Any) -> int | None:
+    """The length that all lists of a column have; None where they differ."""
+    lengths = np.diff(column.offsets.to_numpy())
+    if not len(lengths):
+        return 0
+    return int(lengths[0]) if (lengths == lengths[0]).all() else None
+
+
+def _require_short_texts(column: Any) -> None:
+    """Refuse long texts of an encoded column, while each is held once."""
+    for chunk in getattr(column, "chunks", [column]):
+        if is_text(chunk.dictionary.type):
+            _longest(chunk.dictionary)
+
+
+def _longest(texts: Any) -> int:
+    """The number of characters of the longest text.
+
+    Raises:
+      DataError: where it is too long for a name.
+    """
+    longest = COMPUTE.max(COMPUTE.utf8_length(texts)).as_py() or 0
+    if longest > MAX_CHARACTERS:
+        raise DataError(
+            f"texts of up to {longest} characters, but names have at most {MAX_CHARACTERS}"
+        )
+    return longest
+
+
+def _class_name(code: int | None, names: list[str]) -> str:
+    """The name of a class; empty for a blank, and for a code without a name."""
+    return "" if code is None or not 0 <= code < len(names) else names[code]

@@ -1,17 +1,18 @@
-"""Rows of Arrow tables, with what their writer said about the columns -> `Arrays`. Imported where pyarrow is there."""
+"""Rows of Arrow tables, with their writer's metadata -> `Arrays`; imports pyarrow."""
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from fedsim.errors import DataError, did_you_mean
-from fedsim.sources.arrays import Arrays
+from fedsim.sources.arrays import NO_LABEL, Arrays
 from fedsim.sources.arrow import batches, schema_of
 from fedsim.sources.arrow_columns import (
+    extra_column,
     is_image,
     is_nested,
     is_numeric,
@@ -19,7 +20,6 @@ from fedsim.sources.arrow_columns import (
     lists,
     plain,
     require_sound_texts,
-    spare,
 )
 from fedsim.sources.cells import BLANK
 from fedsim.sources.columns import Missing
@@ -27,24 +27,36 @@ from fedsim.sources.frame import of_frame
 from fedsim.sources.names import require_sound
 from fedsim.sources.pictures import SCALE, decoded
 
-UNLABELLED = -1  # how `datasets` writes that a row has no class
-IGNORED = -100  # and that a token has none
-Shards = dict[str, Path]
+UNLABELLED = -1  # the class that `datasets` gives a row without a label
+IGNORED = -100  # the label that `datasets` gives a token without one
+Shards = dict[str, Path]  # the files of a split, or of several, by name
 
 
 class Roles(NamedTuple):
-    """Which column is what."""
+    """The role of each column.
+
+    Attributes:
+      target: the column of the labels.
+      features: the columns of the features.
+      client: the column of the ids, if there is one.
+      form: what the features are: one column of images, one of lists, or columns of a table.
+      classes: the names of the classes of every ClassLabel column.
+    """
 
     target: str
     features: list[str]
     client: str | None
-    image: bool  # the one feature is an image
-    alone: bool  # or is lists of numbers
-    classes: dict[str, list[str]]  # names of the classes of every ClassLabel column
+    form: Literal["images", "lists", "table"]
+    classes: dict[str, list[str]]
+
+    @property
+    def used(self) -> set[str | None]:
+        """The columns that have a role."""
+        return {*self.features, self.target, self.client}
 
 
 def one_schema(shards: Shards) -> Any:
-    """The columns that all files have.
+    """Return the columns that all files have.
 
     Raises:
       DataError: for files that differ.
@@ -61,163 +73,189 @@ def one_schema(shards: Shards) -> Any:
 
 
 def roles_of(
-    schema: Any, types: dict[str, Any], target: str | None, features: list[str], client: str | None
+    schema: Any,
+    declarations: dict[str, Any],
+    target: str | None,
+    features: list[str],
+    client: str | None,
 ) -> Roles:
-    """Which columns hold labels, features and ids.
+    """Assign roles to the columns of a set.
+
+    Args:
+      schema: the columns.
+      declarations: what the writer declared about them, by name.
+      target: the column of the labels; None: the only ClassLabel column, else `label`.
+      features: the feature columns; empty: the image column, else all columns of numbers.
+      client: the column of the ids; None: `client`, if there is such a column.
 
     Raises:
-      DataError: for columns that are not there, and where the choice is the user's; all of it at once.
+      DataError: for columns that do not exist, and where the user has to choose; all at once.
     """
-    names, lines = schema.names, []
-    classes = {
-        n: list(map(str, t["names"])) for n, t in types.items() if isinstance(t.get("names"), list)
-    }
-    for name, titles in classes.items():
-        require_sound(f"names of the classes of {name[:60]!a}", titles, "class")
-    images = [name for name in names if is_image(schema.field(name).type, types.get(name, {}))]
-    known = [name for name in names if name in classes]
-    label = target or (known[0] if len(known) == 1 else "label")
-    if target is None and len(known) > 1 and "label" not in known:
-        lines.append(
-            f"target: {', '.join(known)[:120]} hold classes; write target: and one of them"
-        )
-    if client is None and "client" in names and "client" != label:
+    names = schema.names
+    classes = _class_names(declarations)
+    images = [n for n in names if is_image(schema.field(n).type, declarations.get(n, {}))]
+
+    problems = []
+    candidates = [name for name in names if name in classes]
+    label = target or (candidates[0] if len(candidates) == 1 else "label")
+    if target is None and len(candidates) > 1 and "label" not in candidates:
+        listed = ", ".join(candidates)[:120]
+        problems.append(f"target: {listed} hold classes; write target: and one of them")
+    if client is None and "client" in names and label != "client":
         client = "client"
-    for key, name in [
-        ("target", label),
-        ("client", client),
-        *(("features", one) for one in features),
-    ]:
-        if name is not None and name not in names and not lines:
-            lines.append(f"{key}: no column {name[:60]!a}{did_you_mean(name, names)}")
-    if not features:
-        numbers = [
-            n for n in names if n not in (label, client) and is_numeric(schema.field(n).type)
-        ]
-        features = images or [name for name in numbers if name not in classes]
+
+    requested = [("target", label), ("client", client)]
+    requested += [("features", name) for name in features]
+    for key, name in requested:
+        if name is not None and name not in names and not problems:
+            problems.append(f"{key}: no column {name[:60]!a}{did_you_mean(name, names)}")
+
+    if not features and images:
+        features = images
         if len(images) > 1:
-            lines.append(
-                f"features: {', '.join(images)[:120]} hold images; write features: [{images[0]}]"
-            )
-        elif not features and not lines:
-            held = ", ".join(f"{name} ({schema.field(name).type})" for name in names)
-            lines.append(f"features: no column of images or numbers; there are {held[:160]}")
-    lines += [f"features: column {name[:60]!a} is the {key}" for key, name in (("target", label), ("client", client))
-              if name in features]  # fmt: skip
-    if lines:
-        raise DataError(*lines)
-    single, image = len(features) == 1, features[0] in images
-    alone = single and (image or is_nested(schema.field(features[0]).type))
-    return Roles(label, features, client, single and image, alone, classes)
+            listed = ", ".join(images)[:120]
+            problems.append(f"features: {listed} hold images; write features: [{images[0]}]")
+    elif not features:
+        excluded = {label, client, *classes}
+        features = [n for n in names if n not in excluded and is_numeric(schema.field(n).type)]
+        if not features and not problems:
+            listed = ", ".join(f"{name} ({schema.field(name).type})" for name in names)[:160]
+            problems.append(f"features: no column of images or numbers; there are {listed}")
+    for key, name in (("target", label), ("client", client)):
+        if name in features:
+            problems.append(f"features: column {name[:60]!a} is the {key}")
+    if problems:
+        raise DataError(*problems)
+
+    form = "table"
+    if len(features) == 1 and features[0] in images:
+        form = "images"
+    elif len(features) == 1 and is_nested(schema.field(features[0]).type):
+        form = "lists"
+    return Roles(label, features, client, form, classes)
 
 
 def of_one_column(
-    parts: dict[str, Shards],
+    splits: dict[str, Shards],
     schema: Any,
     roles: Roles,
     size: list[int] | None,
     channels: int | None,
 ) -> Arrays:
-    """Samples whose features are one column: images, or lists of numbers.
+    """Return samples whose features are one column: images, or lists of numbers.
 
     Args:
-      parts: files of the training split, and of the test split where there is one.
-      schema: of all files.
-      roles: of the columns.
-      size: of the images, where they are resized.
-      channels: of the images.
+      splits: the files of the training split, and of the test split if there is one.
+      schema: the columns of all files.
+      roles: the roles of the columns.
+      size: the size that images are resized to, if any.
+      channels: the channels of images.
 
     Raises:
-      DataError: for columns that hold nothing to learn from.
+      DataError: for columns that cannot be learned from.
     """
-    column, shards = (
-        roles.features[0],
-        {name: path for part in parts.values() for name, path in part.items()},
-    )
-    others = [
-        n
-        for n in schema.names
-        if n != column and (n == roles.target or is_scalar(schema.field(n).type))
-    ]
-    tables = {split: _table(part, others, schema) for split, part in parts.items()}
-    if roles.image:
-        x = decoded(lambda: _encoded(shards, column), size, channels)
+    column = roles.features[0]
+    names = []
+    for name in schema.names:
+        if name != column and (name == roles.target or is_scalar(schema.field(name).type)):
+            names.append(name)
+    tables = {split: _table(shards, names, schema) for split, shards in splits.items()}
+
+    all_shards = {name: path for shards in splits.values() for name, path in shards.items()}
+    if roles.form == "images":
+        x = decoded(lambda: _encoded_images(all_shards, column), size, channels)
     else:
-        x = np.concatenate(
-            [
-                lists(column, b.column(0))
-                for path in shards.values()
-                for b in batches(path, [column])
-            ]
-        )
-    y = np.concatenate(
-        [_labels(table.column(roles.target), roles, split) for split, table in tables.items()]
-    )
-    who = None
+        x = _lists(all_shards, column)
+    y = [_labels(table.column(roles.target), roles, split) for split, table in tables.items()]
+    ids = None
     if roles.client is not None:
-        who = np.concatenate(
-            [_ids(table.column(roles.client), roles.client) for table in tables.values()]
-        )
+        name = roles.client
+        ids = np.concatenate([_ids(table.column(name), name) for table in tables.values()])
+
     train = next(iter(tables.values()))
-    columns = _columns(train, roles)
-    scale, labels = SCALE if roles.image else 1.0, roles.classes.get(roles.target)
-    arrays = Arrays(x, y, who, scale=scale, labels=labels, columns=columns)
-    return _parted(arrays, train.num_rows, len(parts) > 1)
+    arrays = Arrays(
+        x=x,
+        y=np.concatenate(y),
+        client=ids,
+        scale=SCALE if roles.form == "images" else 1.0,
+        labels=roles.classes.get(roles.target),
+        columns=_extra_columns(train, roles),
+    )
+    return _with_test_set(arrays, train.num_rows) if len(splits) > 1 else arrays
 
 
-def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missing) -> Arrays:
-    """Samples that are rows of numbers, dates and texts: by the rules of tables.
+def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, missing: Missing) -> Arrays:
+    """Return samples that are rows of numbers, dates and texts, by the rules of tables.
 
     Args:
-      parts: files of the training split, and of the test split where there is one.
-      schema: of all files.
-      roles: of the columns.
+      splits: the files of the training split, and of the test split if there is one.
+      schema: the columns of all files.
+      roles: the roles of the columns.
       missing: what happens to blanks.
 
     Raises:
-      DataError: naming rows, those of the test split behind those of training, and columns.
+      DataError: naming columns, and rows; rows of the test split are counted after the others.
     """
-    used = {*roles.features, roles.target, roles.client}
-    names = [
-        name
-        for name in map(str, schema.names)
-        if name in used or is_scalar(schema.field(name).type)
-    ]
-    tables = {split: _table(part, names, schema) for split, part in parts.items()}
-    columns = _columns(next(iter(tables.values())), roles)
+    names = []
+    for name in map(str, schema.names):
+        if name in roles.used or is_scalar(schema.field(name).type):
+            names.append(name)
+    tables = {split: _table(shards, names, schema) for split, shards in splits.items()}
+    train = next(iter(tables.values()))
+    train_rows = train.num_rows
+    columns = _extra_columns(train, roles)
     classes = roles.classes.get(roles.target)
     if classes is not None:
         for split, table in tables.items():
             _labels(table.column(roles.target), roles, split)
-    n = next(iter(tables.values())).num_rows
-    table = _joined(list(tables.values()), _only(schema, names))
+
+    # No table is held longer than needed: the memory is bounded by the table and its frame.
+    table = _joined(list(tables.values()), _selected(schema, names))
     tables.clear()
+    del train
     for name in set(roles.features) & roles.classes.keys():
-        texts = pa.array(spare(table.column(name), roles.classes[name]).tolist(), pa.string())
-        table = table.set_column(table.column_names.index(name), name, texts)
-    table = table.select([name for name in names if name in used])
+        texts = extra_column(table.column(name), roles.classes[name]).tolist()
+        index = table.column_names.index(name)
+        table = table.set_column(index, name, pa.array(texts, pa.string()))
+    table = table.select([name for name in names if name in roles.used])
     frame = table.to_pandas(split_blocks=True, self_destruct=True)
     del table
+
     if missing == "drop":
-        kept = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()
-        columns = {name: values[kept[:n]] for name, values in columns.items()}
-        frame, n = frame[kept], int(kept[:n].sum())
+        complete = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()  # [n]
+        complete_train = complete[:train_rows]
+        columns = {name: values[complete_train] for name, values in columns.items()}
+        frame = frame[complete]
+        train_rows = int(complete_train.sum())
     arrays = of_frame(frame, roles.target, roles.client, missing)
-    return _parted(arrays._replace(labels=classes, columns=columns), n, len(parts) > 1)
+    arrays = arrays._replace(labels=classes, columns=columns)
+    return _with_test_set(arrays, train_rows) if len(splits) > 1 else arrays
 
 
-def _table(part: Shards, names: list[str], schema: Any) -> Any:
+def _class_names(declarations: dict[str, Any]) -> dict[str, list[str]]:
+    """The names of the classes of every column that is declared to hold classes."""
+    classes = {}
+    for column, declaration in declarations.items():
+        names = declaration.get("names")
+        if isinstance(names, list):
+            classes[column] = list(map(str, names))
+            title = f"names of the classes of {column[:60]!a}"
+            require_sound(title, classes[column], "class")
+    return classes
+
+
+def _table(shards: Shards, names: list[str], schema: Any) -> Any:
     """Some columns of a split."""
-    only = _only(schema, names)
-    table = _joined([_table_of(path, only) for path in part.values()], only)
+    selected = _selected(schema, names)
+    table = _joined([_table_of(path, selected) for path in shards.values()], selected)
     require_sound_texts(table)
     return table
 
 
 def _table_of(path: Path, schema: Any) -> Any:
-    """Some columns of a file, without what pandas wrote beside them."""
-    read = list(batches(path, schema.names))
-    table = pa.Table.from_batches(read) if read else schema.empty_table()
+    """Some columns of a file, without the metadata of pandas."""
+    record_batches = list(batches(path, schema.names))
+    table = pa.Table.from_batches(record_batches) if record_batches else schema.empty_table()
     return table.replace_schema_metadata(None)
 
 
@@ -228,84 +266,95 @@ def _joined(tables: list[Any], schema: Any) -> Any:
     return pa.concat_tables(tables)
 
 
-def _columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
-    """The columns of the training rows that are neither features nor labels nor ids, but for long texts."""
-    columns, used = {}, {*roles.features, roles.target, roles.client}
+def _selected(schema: Any, names: list[str]) -> Any:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
+    """The columns of the training rows that have no role, except for long texts."""
+    columns = {}
     for name in train.column_names:
-        if name not in used:
+        if name not in roles.used:
             with contextlib.suppress(DataError):
-                columns[name] = spare(train.column(name), roles.classes.get(name))
+                columns[name] = extra_column(train.column(name), roles.classes.get(name))
     return columns
 
 
-def _parted(arrays: Arrays, n: int, tested: bool) -> Arrays:
-    """The first n samples to train on, the others to test on, if there are test samples."""
-    x, y, who = arrays.x, arrays.y, arrays.client
-    if not tested:
-        return arrays
-    test = {"x_test": x[n:], "y_test": y[n:], "client_test": None if who is None else who[n:]}
-    return arrays._replace(x=x[:n], y=y[:n], client=None if who is None else who[:n], **test)
+def _with_test_set(arrays: Arrays, n: int) -> Arrays:
+    """Keep the first n samples for training, and use the others for testing."""
+    x, y, client = arrays.x, arrays.y, arrays.client
+    return arrays._replace(
+        x=x[:n],
+        y=y[:n],
+        client=None if client is None else client[:n],
+        x_test=x[n:],
+        y_test=y[n:],
+        client_test=None if client is None else client[n:],
+    )
 
 
-def _encoded(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
+def _lists(shards: Shards, column: str) -> np.ndarray:
+    """The lists of a column as an array `[n, ...]`."""
+    arrays = []
+    for path in shards.values():
+        for batch in batches(path, [column]):
+            arrays.append(lists(column, batch.column(0)))
+    return np.concatenate(arrays)
+
+
+def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
     """The images of a column as they are stored.
 
     Raises:
-      DataError: for one that lies elsewhere.
+      DataError: for an image that is in another file.
     """
     for shard, path in shards.items():
         row = 0
         for batch in batches(path, [column]):
-            held = batch.column(0)
-            held = getattr(held, "storage", held)
-            images = (
-                held.flatten()[held.type.get_field_index("bytes")]
-                if pa.types.is_struct(held.type)
-                else held
-            )
-            for image in images:
+            values = batch.column(0)
+            values = getattr(values, "storage", values)
+            if pa.types.is_struct(values.type):
+                values = values.flatten()[values.type.get_field_index("bytes")]
+            for image in values:
                 name = f"{shard}: row {row} of {column[:60]!a}"
                 if not image.is_valid:
-                    text = "no image there; where it lies in a file of its own, ds.save_to_disk(FOLDER) takes it up"
-                    raise DataError(f"{name}: {text}")
+                    remedy = "if it is in a separate file, ds.save_to_disk(FOLDER) includes it"
+                    raise DataError(f"{name}: no image there; {remedy}")
                 yield name, image.as_py()
                 row += 1
 
 
 def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
     """Classes or targets `[n]`, or the labels of tokens `[n, T]`."""
-    place = f"split {split[:60]!a}, column {roles.target[:60]!a}"
     if is_nested(column.type):
         y = lists(roles.target, column.combine_chunks())
-        return np.where(y == IGNORED, -1, y) if y.dtype.kind in "iu" else y
-    if column.null_count or not is_scalar(column.type):
-        why = (
-            f"{column.null_count} rows have no label"
-            if column.null_count
-            else f"holds {column.type}, no labels"
-        )
-        raise DataError(f"{place}: {why}")
-    y = _named(column, place)
+        return np.where(y == IGNORED, NO_LABEL, y) if y.dtype.kind in "iu" else y
+
+    where = f"split {split[:60]!a}, column {roles.target[:60]!a}"
+    if column.null_count:
+        raise DataError(f"{where}: {column.null_count} rows have no label")
+    if not is_scalar(column.type):
+        raise DataError(f"{where}: holds {column.type}, which cannot be labels")
+    y = _plain(column, where)
     if y.dtype.kind in "iu" and len(y) and y.min() == UNLABELLED:
-        text = f"row {int(y.argmin())} has the label -1, none; where a test split keeps its labels secret, name another"
-        raise DataError(f"{place}: {text} as test_split")
+        problem = f"row {int(y.argmin())} has the label {UNLABELLED}, which means none"
+        remedy = "if the labels of a test split are secret, name another as test_split"
+        raise DataError(f"{where}: {problem}; {remedy}")
     return y
 
 
 def _ids(column: Any, name: str) -> np.ndarray:
-    if column.null_count or not is_scalar(column.type):
-        why = "holds blanks" if column.null_count else f"holds {column.type}, no ids"
-        raise DataError(f"client: column {name[:60]!a} {why}")
-    return _named(column, f"client: column {name[:60]!a}")
+    where = f"client: column {name[:60]!a}"
+    if column.null_count:
+        raise DataError(f"{where} holds blanks")
+    if not is_scalar(column.type):
+        raise DataError(f"{where} holds {column.type}, which cannot be ids")
+    return _plain(column, where)
 
 
-def _named(column: Any, place: str) -> np.ndarray:
-    """Numbers or names, a fault with its place."""
+def _plain(column: Any, where: str) -> np.ndarray:
+    """Numbers or names `[n]`; errors say where."""
     try:
         return plain(column)
     except DataError as error:
-        raise error.within(place) from None
-
-
-def _only(schema: Any, names: list[str]) -> Any:
-    return pa.schema([schema.field(name) for name in names])
+        raise error.within(where) from None

@@ -1,4 +1,4 @@
-"""The folder of the user's cache that holds data that were read: what lies there, how much it may be, and its removal."""
+"""The folder of the user's cache with data that were read: its sets, its limit, its removal."""
 
 import contextlib
 import os
@@ -9,114 +9,126 @@ from typing import NamedTuple
 
 from fedsim.errors import DeviceError
 
-VARIABLE = "FEDSIM_CACHE_MB"  # environment variable: how much may be kept
+VARIABLE = "FEDSIM_CACHE_MB"  # the environment variable that limits the cache
 DEFAULT_MB = 4096
-SUMS = "SHA256SUMS"  # a set's list of its files; without it, a set is not whole
+SUMS = "SHA256SUMS"  # the list of a set's files; without it, a set is not complete
 UNFINISHED = ".writing-"  # begins the name of a set that is being written
-ABANDONED_SECONDS = 86_400  # after which whoever wrote it was killed
-SET = re.compile(r"\d+-[a-z0-9_]+-[0-9a-f]{64}[-\w]*", re.ASCII)
-PART = re.compile(
-    rf"{re.escape(UNFINISHED)}\w+|tmp\w{{8}}", re.ASCII
-)  # the latter of earlier versions
-FILE = re.compile(rf"\w+\.npy|{SUMS}(\.tmp)?|names", re.ASCII)  # the last one of earlier versions
+ABANDONED_SECONDS = 86_400  # after which the process that wrote a set must have been killed
+
+# Names of complete sets, of unfinished sets, and of files of a set; `tmp...` and `names` are names
+# of earlier versions.
+SET_NAME = re.compile(r"\d+-[a-z0-9_]+-[0-9a-f]{64}[-\w]*", re.ASCII)
+UNFINISHED_NAME = re.compile(rf"{re.escape(UNFINISHED)}\w+|tmp\w{{8}}", re.ASCII)
+FILE_NAME = re.compile(rf"\w+\.npy|{SUMS}(\.tmp)?|names", re.ASCII)
 
 
-class Kept(NamedTuple):
-    """A set in the folder, whole or not.
+class CachedSet(NamedTuple):
+    """A set in the folder, complete or not.
 
     Attributes:
-      path: of its own folder.
-      bytes: of its files.
+      path: the set's folder.
+      bytes: the size of its files.
       used: when it was last read or written, in seconds since 1970.
-      whole: whether it was written to its end.
+      complete: whether it was written to the end.
     """
 
     path: Path
     bytes: int
     used: float
-    whole: bool
+    complete: bool
 
 
 def place() -> Path:
-    """The folder; it may not be there yet."""
+    """Return the folder; it may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedsim" / "data"
 
 
 def most_bytes() -> int:
-    """How much may be kept; 0: nothing.
+    """Return how many bytes may be cached; 0: nothing is.
 
     Raises:
-      DeviceError: for an environment variable that is no number of megabytes.
+      DeviceError: for an environment variable that is not a number of megabytes.
     """
-    written = os.environ.get(VARIABLE, str(DEFAULT_MB))
-    if not re.fullmatch(r"[0-9]{1,9}", written):
-        problem = f"should be a whole number of megabytes, found {ascii(written)[:80]}"
-        raise DeviceError(
-            f"environment variable {VARIABLE}: {problem}; correct it, or unset it for {DEFAULT_MB}"
-        )
-    return int(written) * 1_000_000
+    text = os.environ.get(VARIABLE, str(DEFAULT_MB))
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        problem = f"should be a whole number of megabytes, found {ascii(text)[:80]}"
+        remedy = f"correct it, or unset it for {DEFAULT_MB}"
+        raise DeviceError(f"environment variable {VARIABLE}: {problem}; {remedy}")
+    return int(text) * 1_000_000
 
 
-def kept_sets() -> list[Kept]:
-    """What lies in the folder and was written by fedsim, the least recently used first."""
+def kept_sets() -> list[CachedSet]:
+    """Return the sets in the folder that fedsim wrote, the least recently used first."""
     sets = []
     with contextlib.suppress(OSError):
         for folder in os.scandir(place()):
-            known = SET.fullmatch(folder.name) or PART.fullmatch(folder.name)
-            if known and folder.is_dir(follow_symlinks=False):
-                sets += _kept(Path(folder.path))
-    return sorted(sets, key=lambda kept: kept.used)
+            is_set = SET_NAME.fullmatch(folder.name) or UNFINISHED_NAME.fullmatch(folder.name)
+            if not is_set or not folder.is_dir(follow_symlinks=False):
+                continue
+            cached_set = _inspect(Path(folder.path))
+            if cached_set is not None:
+                sets.append(cached_set)
+    return sorted(sets, key=lambda cached_set: cached_set.used)
 
 
-def counted(sets: list[Kept]) -> str:
-    """`3 sets`."""
+def counted(sets: list[CachedSet]) -> str:
+    """Return `3 sets`."""
     return "1 set" if len(sets) == 1 else f"{len(sets)} sets"
 
 
 def mark_used(folder: Path) -> None:
-    """A set was read: it is the last to go."""
+    """Mark a set as the most recently used."""
     with contextlib.suppress(OSError):
         os.utime(folder)
 
 
 def make_room(spared: Path) -> None:
-    """Remove what was abandoned half written, and the least recently used sets, until all that is left may be kept.
+    """Remove abandoned sets, and the least recently used ones until the others may stay.
 
     Args:
       spared: a set that stays.
     """
     sets = kept_sets()
-    total = sum(kept.bytes for kept in sets)
-    for kept in sets:
-        abandoned = not kept.whole and time.time() - kept.used > ABANDONED_SECONDS
-        too_much = kept.whole and total > most_bytes()
-        if kept.path != spared and (abandoned or too_much):
-            remove_set(kept.path)
-            total -= kept.bytes
+    total = sum(cached_set.bytes for cached_set in sets)
+    for cached_set in sets:
+        age = time.time() - cached_set.used
+        is_abandoned = not cached_set.complete and age > ABANDONED_SECONDS
+        is_too_much = cached_set.complete and total > most_bytes()
+        if cached_set.path != spared and (is_abandoned or is_too_much):
+            remove_set(cached_set.path)
+            total -= cached_set.bytes
 
 
-def clear() -> list[Kept]:
-    """Remove all sets, and nothing that fedsim has not written -> what was removed."""
+def clear() -> list[CachedSet]:
+    """Remove all sets, and nothing that fedsim did not write -> what was removed."""
     sets = kept_sets()
-    for kept in sets:
-        remove_set(kept.path)
+    for cached_set in sets:
+        remove_set(cached_set.path)
     return sets
 
 
 def remove_set(folder: Path) -> None:
-    """Delete a set: first the list of its files, without which nobody reads it; other files in its folder stay."""
+    """Delete a set; files that fedsim did not write stay, and their folder with them.
+
+    The list of its files is deleted first: without it, nobody reads the set.
+    """
     with contextlib.suppress(OSError):
         (folder / SUMS).unlink(missing_ok=True)
         for name in os.listdir(folder):
-            if FILE.fullmatch(name):
+            if FILE_NAME.fullmatch(name):
                 (folder / name).unlink(missing_ok=True)
         folder.rmdir()
 
 
-def _kept(folder: Path) -> list[Kept]:
-    """The set in a folder; none where another process removes it meanwhile."""
+def _inspect(folder: Path) -> CachedSet | None:
+    """The set in a folder; None if another process removes it meanwhile."""
     try:
         size = sum(file.stat(follow_symlinks=False).st_size for file in os.scandir(folder))
-        return [Kept(folder, size, folder.stat().st_mtime, SET.fullmatch(folder.name) is not None)]
+        return CachedSet(
+            path=folder,
+            bytes=size,
+            used=folder.stat().st_mtime,
+            complete=SET_NAME.fullmatch(folder.name) is not None,
+        )
     except OSError:
-        return []
+        return None

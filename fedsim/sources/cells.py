@@ -1,109 +1,125 @@
-"""Cells of text -> numbers, categories, labels and ids, by stated rules."""
+"""Cells of text -> numbers, categories, labels and ids, by fixed rules."""
 
 import contextlib
 import itertools
 import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from fedsim.sources.dates import as_days
-from fedsim.sources.faults import Faults
+from fedsim.sources.faults import WHOLE_COLUMN, Faults
 
 BLANK = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"))  # cells without a value
-JUDGED = 1000  # rows that decide whether a column holds numbers, dates or text
-MOST_CATEGORIES = 100  # texts of a column that become features
+DECIDING_ROWS = 1000  # the first rows, which decide whether a column holds numbers, dates or text
+MAX_CATEGORIES = 100  # texts of a column that become features
 WRITE_COMMA = "has a decimal comma; write decimal: ',', or decimals with a point"
-NO_DATE = "no date, and most of its column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
-Value = Callable[
-    [str], float | None
-]  # a stripped cell as a number; NaN for a blank, None for other text
+NO_DATE = (
+    "not a date, but most cells of the column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
+)
+
+Cells = Sequence[str] | np.ndarray  # of a column: texts, or floats with NaN for blanks
+
+# A stripped cell -> a number; NaN for a blank, None for other text.
+Parser = Callable[[str], float | None]
 
 
 class Features:
-    """The feature columns of a table, read chunk after chunk.
+    """The feature columns of a table, read chunk by chunk.
 
-    A column holds numbers where at least half of its cells among the first 1,000 rows, blanks aside, are numbers; dates,
-    where at least half of them are dates; what is none there is a fault. Dates become days since 1970-01-01 UTC. Any other
-    column holds text, and its cells are kept as the place of their text in `texts`.
+    A column holds numbers where at least half of its cells among the first 1,000 rows, not counting
+    blanks, are numbers; else dates, where at least half of them are dates. Any other cell in such a
+    column is a fault. Dates become days since 1970-01-01 UTC. All other columns hold text, which is
+    encoded by `codes`.
 
     Args:
-      places: of these columns among all columns of the table.
+      columns: the positions of the feature columns among all columns of the table.
       faults: collects what is wrong.
-      number: what makes a number of a cell, `as_number` or `as_comma_number`.
+      parse: makes numbers of cells, `parse_number` or `parse_comma_number`.
+
+    Attributes:
+      codes: by column: text -> code; None where the column holds numbers or dates.
+      parsers: by column: what makes a number of a cell; None where the column holds text.
+      cells: the values of all cells, row after row; NaN for blanks.
+      row_numbers: the number of the line or row that each row comes from.
     """
 
-    def __init__(self, places: Sequence[int], faults: Faults, number: "Value | None" = None):
-        self.places, self.faults = places, faults
-        self.number = number or as_number
-        self.texts: list[dict[str, int] | None] = []  # by column; None: numbers or dates
-        self.values: list[
-            Value | None
-        ] = []  # by column: what makes a number of a cell; None: texts
-        self.cells = array("d")  # [n, columns], row after row; NaN: blank
-        self.numbers = array("q")  # of lines or rows
+    def __init__(self, columns: Sequence[int], faults: Faults, parse: "Parser | None" = None):
+        self.columns = columns
+        self.faults = faults
+        self.parse = parse or parse_number
+        self.codes: list[dict[str, int] | None] = []
+        self.parsers: list[Parser | None] = []
+        self.cells = array("d")  # [n * columns]
+        self.row_numbers = array("q")  # [n]
 
-    def read(self, columns: Sequence[Sequence[str] | np.ndarray], numbers: Sequence[int]) -> None:
+    def read(self, chunk: Sequence[Cells], row_numbers: Sequence[int]) -> None:
         """Append rows.
 
         Args:
-          columns: cells by column, texts or an array of floats.
-          numbers: of the rows, as faults name them.
+          chunk: their cells by column.
+          row_numbers: the numbers of the rows, as faults name them.
         """
-        if not self.texts:
-            self.values = [value_of(cells, self.number) for cells in columns]
-            self.texts = [{} if value is None else None for value in self.values]
-            self._refuse_decimal_commas(columns)
-        block = np.empty((len(numbers), len(columns)))
-        for j, (cells, value, texts) in enumerate(
-            zip(columns, self.values, self.texts, strict=True)
-        ):
+        if not self.parsers:
+            self.parsers = [parser_of(cells, self.parse) for cells in chunk]
+            self.codes = [{} if parser is None else None for parser in self.parsers]
+            self._refuse_decimal_commas(chunk)
+
+        block = np.empty((len(row_numbers), len(chunk)))
+        for j, cells in enumerate(chunk):
+            parser = self.parsers[j]
+            codes = self.codes[j]
             if isinstance(cells, np.ndarray):
                 block[:, j] = cells
-            elif value is not None:
-                block[:, j] = self._numbers(j, cells, numbers, value)
-            elif texts is not None:
-                block[:, j] = [_code(cell.strip(), texts) for cell in cells]
+            elif parser is not None:
+                block[:, j] = self._numbers(j, cells, row_numbers, parser)
+            elif codes is not None:
+                block[:, j] = [_code(cell.strip(), codes) for cell in cells]
         self.cells.frombytes(block.data.cast("B"))
-        self.numbers.extend(numbers)
-
-    def _numbers(
-        self, j: int, cells: Sequence[str], numbers: Sequence[int], value: Value
-    ) -> np.ndarray:
-        if value is as_number:
-            with contextlib.suppress(ValueError):
-                return np.fromiter(map(float, cells), np.float64, len(cells))
-        values = np.empty(len(cells))
-        for i, (cell, number) in enumerate(zip(cells, numbers, strict=True)):
-            known = value(cell.strip())
-            if known is None:
-                why = NO_DATE if value is as_date else f"no number{_decimals(cell, value)}"
-                self.faults.add(number, self.places[j], f"{cell.strip()[:40]!a} is {why}")
-                known = 0.0  # no blank besides
-            values[i] = known
-        return values
-
-    def _refuse_decimal_commas(self, columns: Sequence[Sequence[str] | np.ndarray]) -> None:
-        """Numbers with a decimal comma are no categories, though they read like text."""
-        if self.number is not as_number:
-            return
-        for place, cells, value in zip(self.places, columns, self.values, strict=True):
-            if value is None and (cell := decimal_comma_in(cells)):
-                self.faults.add(-1, place, f"{cell[:40]!a} {WRITE_COMMA}")
+        self.row_numbers.extend(row_numbers)
 
     def table(self) -> np.ndarray:
-        """All cells `[n, columns]`."""
-        return np.frombuffer(self.cells).reshape(len(self.numbers), len(self.places))
+        """Return the values of all cells `[n, columns]`."""
+        return np.frombuffer(self.cells).reshape(len(self.row_numbers), len(self.columns))
+
+    def _numbers(
+        self, j: int, cells: Sequence[str], row_numbers: Sequence[int], parser: Parser
+    ) -> np.ndarray:
+        """The values of cells that should be numbers or dates `[rows]`."""
+        if parser is parse_number:
+            with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
+                return np.fromiter(map(float, cells), np.float64, len(cells))
+
+        values = np.empty(len(cells))
+        for i, (cell, row_number) in enumerate(zip(cells, row_numbers, strict=True)):
+            value = parser(cell.strip())
+            if value is None:
+                reason = NO_DATE if parser is parse_date else f"not a number{_advice(cell, parser)}"
+                self.faults.add(row_number, self.columns[j], f"{cell.strip()[:40]!a} is {reason}")
+                value = 0.0  # so that it is not reported as a blank too
+            values[i] = value
+        return values
+
+    def _refuse_decimal_commas(self, chunk: Sequence[Cells]) -> None:
+        """Refuse columns of text whose cells are numbers with a decimal comma."""
+        if self.parse is not parse_number:
+            return
+        for column, cells, parser in zip(self.columns, chunk, self.parsers, strict=True):
+            if parser is not None:
+                continue
+            cell = decimal_comma_in(cells)
+            if cell is not None:
+                self.faults.add(WHOLE_COLUMN, column, f"{cell[:40]!a} {WRITE_COMMA}")
 
 
 def is_blank(cell: str) -> bool:
-    """Whether a cell has no value."""
+    """Return whether a cell has no value."""
     return cell.strip() in BLANK
 
 
-def as_number(cell: str) -> float | None:
-    """A stripped cell as a number; NaN for a blank, None for other text."""
+def parse_number(cell: str) -> float | None:
+    """Return a stripped cell as a number; NaN for a blank, None for other text."""
     if cell in BLANK:
         return math.nan
     try:
@@ -112,139 +128,166 @@ def as_number(cell: str) -> float | None:
         return None
 
 
-def as_comma_number(cell: str) -> float | None:
-    """A stripped cell with a decimal comma as a number; NaN for a blank, None for other text, and for a point.
+def parse_comma_number(cell: str) -> float | None:
+    """Return a stripped cell as a number with a decimal comma.
 
-    >>> as_comma_number("1,5"), as_comma_number("15"), as_comma_number("1.500,5")
+    NaN for a blank, None for other text, and for numbers with a point.
+
+    >>> parse_comma_number("1,5"), parse_comma_number("15"), parse_comma_number("1.500,5")
     (1.5, 15.0, None)
     """
     if cell in BLANK:
         return math.nan
-    return None if "." in cell else as_number(cell.replace(",", ".", 1))
+    return None if "." in cell else parse_number(cell.replace(",", ".", 1))
 
 
-def decimal_comma_in(cells: Sequence[str] | np.ndarray) -> str | None:
-    """A cell with a decimal comma, where at least half of the first ones, blanks aside, are numbers written in that way."""
+def parse_date(cell: str) -> float | None:
+    """Return a stripped cell as days since 1970-01-01 UTC; NaN for a blank, None for other text."""
+    return math.nan if cell in BLANK else as_days(cell)
+
+
+def parser_of(cells: Cells, parse: Parser = parse_number) -> Parser | None:
+    """Return what makes numbers of a column's cells: `parse` or `parse_date`; None for text."""
+    if isinstance(cells, np.ndarray):
+        return parse
+    first = _first_values(cells)
+    if mostly_numbers(first, parse):
+        return parse
+    dates = sum(as_days(cell) is not None for cell in first)
+    return parse_date if 2 * dates >= len(first) else None
+
+
+def mostly_numbers(cells: Sequence[str], parse: Parser = parse_number) -> bool:
+    """Return whether at least half of the stripped cells that are not blank are numbers."""
+    parsed = [parse(cell) for cell in cells if cell not in BLANK]
+    return 2 * sum(value is not None for value in parsed) >= len(parsed)
+
+
+def decimal_comma_in(cells: Cells) -> str | None:
+    """Return a cell with a decimal comma from a column whose numbers are written that way.
+
+    At least half of the first cells, not counting blanks, must be such numbers; None where they are
+    not.
+    """
     if isinstance(cells, np.ndarray):
         return None
-    known = [cell for cell in (cell.strip() for cell in cells[:JUDGED]) if cell not in BLANK]
-    if not mostly_numbers(known, as_comma_number):
+    first = _first_values(cells)
+    if not mostly_numbers(first, parse_comma_number):
         return None
-    return next((cell for cell in known if "," in cell and as_comma_number(cell) is not None), None)
+    for cell in first:
+        if "," in cell and parse_comma_number(cell) is not None:
+            return cell
+    return None
 
 
 def labels(
     cells: Sequence[str],
-    numbers: Sequence[int],
-    place: int,
+    row_numbers: Sequence[int],
+    column: int,
     faults: Faults,
     drop: bool,
-    number: Value = as_number,
+    parse: Parser = parse_number,
 ) -> np.ndarray:
-    """The labels of a target column `[n]`: whole numbers are classes, other numbers targets, text the names of classes.
+    """The labels of a target column `[n]`.
+
+    Whole numbers are classes, other numbers are regression targets, texts are names of classes.
 
     Args:
-      cells: texts.
-      numbers: of lines or rows.
-      place: of the column among all columns.
+      cells: the texts.
+      row_numbers: the numbers of their lines or rows.
+      column: the column's position among all columns.
       faults: collects what is wrong.
-      drop: blanks are left alone, since their rows are dropped; they hold 0 or an empty name.
-      number: what makes a number of a cell, as in `Features`.
+      drop: whether the rows of blanks are dropped later; until then, blanks are 0 or empty names.
+      parse: makes numbers of cells, as in `Features`.
     """
     cells = [cell.strip() for cell in cells]
     blank = [cell in BLANK for cell in cells]
     if not drop:
-        for line in _where(blank, numbers):
-            faults.add(
-                line, place, "a sample without a label; write missing: drop to leave such rows out"
-            )
-    if not mostly_numbers(cells, number):
-        if number is as_number and (cell := decimal_comma_in(cells)):
-            faults.add(-1, place, f"{cell[:40]!a} {WRITE_COMMA}")
+        text = "a sample without a label; write missing: drop to leave such rows out"
+        for row_number in itertools.compress(row_numbers, blank):
+            faults.add(row_number, column, text)
+
+    if not mostly_numbers(cells, parse):
+        comma_cell = decimal_comma_in(cells) if parse is parse_number else None
+        if comma_cell is not None:
+            faults.add(WHOLE_COLUMN, column, f"{comma_cell[:40]!a} {WRITE_COMMA}")
         return np.array(["" if empty else cell for cell, empty in zip(cells, blank, strict=True)])
-    wrong = [number(cell) is None for cell in cells]
-    for cell, line in zip(itertools.compress(cells, wrong), _where(wrong, numbers), strict=True):
-        faults.add(
-            line, place, f"{cell[:40]!a} is no number, and most labels are{_decimals(cell, number)}"
-        )
-    if any(wrong):
+
+    text_rows = [i for i, cell in enumerate(cells) if parse(cell) is None]
+    for i in text_rows:
+        advice = _advice(cells[i], parse)
+        fault = f"{cells[i][:40]!a} is not a number, but most labels are{advice}"
+        faults.add(row_numbers[i], column, fault)
+    if text_rows:
         return np.zeros(len(cells), np.int64)
+
     filled = ["0" if empty else cell for cell, empty in zip(cells, blank, strict=True)]
     try:
         y = np.array(list(map(int, filled)), np.int64)
-        wrong, why = y < 0, "classes are 0, 1, 2, ..."
+        wrong = y < 0
+        reason = ": classes are 0, 1, 2, ..."
     except (ValueError, OverflowError):
-        y = np.array([number(cell) for cell in filled], np.float64)
-        wrong, why = ~np.isfinite(y), "no target to learn from"
-    for row in np.flatnonzero(wrong).tolist():
-        faults.add(numbers[row], place, f"{y[row]}: {why}")
+        y = np.array([parse(cell) for cell in filled], np.float64)
+        wrong = ~np.isfinite(y)
+        reason = " cannot be a target"
+    for i in np.flatnonzero(wrong).tolist():
+        faults.add(row_numbers[i], column, f"{y[i]}{reason}")
     return y
 
 
 def ids(
     cells: Sequence[str],
-    numbers: Sequence[int],
-    place: int,
+    row_numbers: Sequence[int],
+    column: int,
     faults: Faults,
     noun: str = "client id",
     row: str = "sample",
 ) -> np.ndarray:
-    """Client ids `[n]`: whole numbers if all are written as such, so that 10 comes behind 9; else text."""
+    """Client ids `[n]`: integers if all cells are whole numbers in their usual form, else texts.
+
+    As integers, 10 is sorted behind 9; 007 is a text.
+
+    Args:
+      cells: the texts.
+      row_numbers: the numbers of their lines or rows.
+      column: the column's position among all columns.
+      faults: collects blanks.
+      noun: what a cell is, for faults.
+      row: what a row is, for faults.
+    """
     cells = [cell.strip() for cell in cells]
-    for number in _where([cell in BLANK for cell in cells], numbers):
-        faults.add(number, place, f"a {row} without a {noun}")
+    blank = [cell in BLANK for cell in cells]
+    for row_number in itertools.compress(row_numbers, blank):
+        faults.add(row_number, column, f"a {row} without a {noun}")
     try:
-        whole = list(map(int, cells))
-        if all(
-            str(number) == cell for number, cell in zip(whole, cells, strict=True)
-        ):  # 007 stays 007
-            return np.array(whole, np.int64)
+        numbers = list(map(int, cells))
+        if all(str(number) == cell for number, cell in zip(numbers, cells, strict=True)):
+            return np.array(numbers, np.int64)
     except (ValueError, OverflowError):
         pass
     return np.array(cells)
 
 
-def mostly_numbers(cells: Sequence[str], number: Value = as_number) -> bool:
-    """Whether at least half of the stripped cells that are not blank are numbers."""
-    known = [number(cell) for cell in cells if cell not in BLANK]
-    return 2 * sum(value is not None for value in known) >= len(known)
+def _first_values(cells: Sequence[str]) -> list[str]:
+    """The first cells of a column, stripped, without blanks."""
+    stripped = (cell.strip() for cell in cells[:DECIDING_ROWS])
+    return [cell for cell in stripped if cell not in BLANK]
 
 
-def as_date(cell: str) -> float | None:
-    """A stripped cell as days since 1970-01-01 UTC; NaN for a blank, None for other text."""
-    return math.nan if cell in BLANK else as_days(cell)
-
-
-def value_of(cells: Sequence[str] | np.ndarray, number: Value = as_number) -> Value | None:
-    """What makes numbers of a column's cells: `number` or `as_date`; None for text."""
-    if isinstance(cells, np.ndarray):
-        return number
-    known = [cell for cell in (cell.strip() for cell in cells[:JUDGED]) if cell not in BLANK]
-    if mostly_numbers(known, number):
-        return number
-    return as_date if 2 * sum(as_days(cell) is not None for cell in known) >= len(known) else None
-
-
-def _code(cell: str, texts: dict[str, int]) -> float:
-    """The place of a text among those of its column; behind the last that can be a category all are one."""
+def _code(cell: str, codes: dict[str, int]) -> float:
+    """The code of a text in its column; all texts beyond the possible categories share one."""
     if cell in BLANK:
         return math.nan
-    return (
-        texts.setdefault(cell, len(texts))
-        if len(texts) <= MOST_CATEGORIES
-        else texts.get(cell, MOST_CATEGORIES)
-    )
+    if len(codes) <= MAX_CATEGORIES:
+        return codes.setdefault(cell, len(codes))
+    return codes.get(cell, MAX_CATEGORIES)
 
 
-def _where(mask: Sequence[bool], numbers: Sequence[int]) -> Iterator[int]:
-    return itertools.compress(numbers, mask)
-
-
-def _decimals(cell: str, number: Value) -> str:
-    """What to do about a decimal comma where numbers have points, or the other way round."""
+def _advice(cell: str, parse: Parser) -> str:
+    """What to do about a decimal comma among numbers with points, or the other way round."""
     cell = cell.strip()
-    if number is as_number and "," in cell and as_comma_number(cell) is not None:
+    if parse is parse_number and "," in cell and parse_comma_number(cell) is not None:
         return "; write decimals with a point"
-    if number is as_comma_number and "." in cell and as_number(cell) is not None:
+    if parse is parse_comma_number and "." in cell and parse_number(cell) is not None:
         return "; write decimals with a comma, and no points between digits"
     return ""

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,109 +16,136 @@ PIXELS = 3 * 32 * 32
 CIFAR10 = {"train": re.compile(r"data_batch_[1-5]\.bin"), "test": re.compile(r"test_batch\.bin")}
 CIFAR100 = {"train": re.compile(r"train\.bin"), "test": re.compile(r"test\.bin")}
 WHERE = (
-    "unpack cifar-10-binary.tar.gz or cifar-100-binary.tar.gz, the binary versions at www.cs.toronto.edu/~kriz/cifar.html, "
-    "and give the folder"
+    "unpack cifar-10-binary.tar.gz or cifar-100-binary.tar.gz, the binary versions at "
+    "www.cs.toronto.edu/~kriz/cifar.html, and give the folder"
 )
 PICKLED = re.compile(r"(data_batch_[1-5]|test_batch|batches\.meta|train|test|meta)")
 
 
+class _Version(NamedTuple):
+    """The files of a data set, and their records: labels, then red, green and blue planes.
+
+    Attributes:
+      files: the names of the files for training and for testing.
+      archive: the archive that holds them.
+      max_records: records that a file may have.
+      label_bytes: labels at the start of a record, a byte each.
+      label: the index of the label that is read.
+      classes: the number of classes of that label.
+    """
+
+    files: dict[str, re.Pattern]
+    archive: str
+    max_records: int
+    label_bytes: int
+    label: int
+    classes: int
+
+    @property
+    def record_bytes(self) -> int:
+        return self.label_bytes + PIXELS
+
+
 @dataset
 def cifar10(path: Name, sha256: str | None = None) -> Arrays:
-    """CIFAR-10, binary version: 50,000 training and 10,000 test images 32×32×3 of ten classes, pixels over 255.
+    """CIFAR-10, binary version: 50,000 training and 10,000 test images 32×32×3 of ten classes.
+
+    Pixels are bytes, divided by 255.
 
     Args:
-      path: of the folder with `data_batch_1.bin` … `data_batch_5.bin` and `test_batch.bin` (`cifar-10-batches-bin`).
-      sha256: of these files together; others are refused (filled in by the resolved scenario).
+      path: the folder with `data_batch_1.bin` … `data_batch_5.bin` and `test_batch.bin`
+        (`cifar-10-batches-bin`).
+      sha256: the common hash of these files; others are refused (filled in by the resolved
+        scenario).
 
     Raises:
-      DataError: for a folder without such files, the pickled version among them, or files of another length.
+      DataError: for a folder without such files, such as the pickled version, and for files of
+        another length.
 
     References:
       Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images.
     """
-    return _images(
-        path,
-        sha256,
-        CIFAR10,
-        "cifar-10-binary.tar.gz",
-        labels=1,
+    version = _Version(
+        files=CIFAR10,
+        archive="cifar-10-binary.tar.gz",
+        max_records=10_000,
+        label_bytes=1,
         label=0,
         classes=10,
-        records=10_000,
     )
+    return _images(path, sha256, version)
 
 
 @dataset
 def cifar100(path: Name, coarse: bool = False, sha256: str | None = None) -> Arrays:
-    """CIFAR-100, binary version: 50,000 training and 10,000 test images 32×32×3 of a hundred classes, pixels over 255.
+    """CIFAR-100, binary version: 50,000 training and 10,000 test images 32×32×3 of 100 classes.
+
+    Pixels are bytes, divided by 255.
 
     Args:
-      path: of the folder with `train.bin` and `test.bin` (`cifar-100-binary`).
+      path: the folder with `train.bin` and `test.bin` (`cifar-100-binary`).
       coarse: whether labels are the 20 superclasses.
-      sha256: of these files together; others are refused (filled in by the resolved scenario).
+      sha256: the common hash of these files; others are refused (filled in by the resolved
+        scenario).
 
     Raises:
-      DataError: for a folder without such files, the pickled version among them, or files of another length.
+      DataError: for a folder without such files, such as the pickled version, and for files of
+        another length.
 
     References:
       Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images.
     """
-    known = {
-        "labels": 2,
-        "label": 0 if coarse else 1,
-        "classes": 20 if coarse else 100,
-        "records": 50_000,
-    }
-    return _images(path, sha256, CIFAR100, "cifar-100-binary.tar.gz", **known)
+    version = _Version(
+        files=CIFAR100,
+        archive="cifar-100-binary.tar.gz",
+        max_records=50_000,
+        label_bytes=2,
+        label=0 if coarse else 1,
+        classes=20 if coarse else 100,
+    )
+    return _images(path, sha256, version)
 
 
-def _images(
-    path: str,
-    sha256: str | None,
-    patterns: dict[str, re.Pattern],
-    archive: str,
-    labels: int,
-    label: int,
-    classes: int,
-    records: int,
-) -> Arrays:
-    """At most so many records a file: `labels` bytes, then red, green and blue planes."""
+def _images(path: str, sha256: str | None, version: _Version) -> Arrays:
+    """The images of a folder."""
     with folder_files(path, sha256) as files:
-        sets = {
-            part: [p for name, p in files.items() if pattern.fullmatch(name)]
-            for part, pattern in patterns.items()
-        }
-        if not sets["train"]:
-            pickled = any(PICKLED.fullmatch(name) for name in files)
-            why = (
-                "holds the version for Python, which is pickled and could run anything"
-                if pickled
-                else "no such files"
-            )
-            raise DataError(f"{why}; unpack {archive}, the binary version, and give its folder")
-        x, y = _records(sets["train"], labels, label, classes, records)
-        x_test, y_test = (
-            _records(sets["test"], labels, label, classes, records)
-            if sets["test"]
-            else (None, None)
-        )
+        train = [file for name, file in files.items() if version.files["train"].fullmatch(name)]
+        test = [file for name, file in files.items() if version.files["test"].fullmatch(name)]
+        if not train:
+            problem = "no such files"
+            if any(PICKLED.fullmatch(name) for name in files):
+                problem = "holds the version for Python, which is pickled and could run anything"
+            remedy = f"unpack {version.archive}, the binary version, and give its folder"
+            raise DataError(f"{problem}; {remedy}")
+
+        x, y = _read(train, version)
+        x_test = None
+        y_test = None
+        if test:
+            x_test, y_test = _read(test, version)
         return Arrays(x, y, None, x_test, y_test, scale=1 / 255)
 
 
-def _records(
-    files: list[Path], labels: int, label: int, classes: int, records: int
-) -> tuple[np.ndarray, np.ndarray]:
-    images, numbers = [], []
+def _read(files: list[Path], version: _Version) -> tuple[np.ndarray, np.ndarray]:
+    """The images `[n, 32, 32, 3]` and labels `[n]` of all records."""
+    images = []
+    labels = []
+    record_bytes = version.record_bytes
     for path in files:
-        with opened(str(path), most=records * (labels + PIXELS)) as file:
+        with opened(str(path), max_bytes=version.max_records * record_bytes) as file:
             content = np.frombuffer(file.read(), np.uint8)
-            if not len(content) or len(content) % (labels + PIXELS):
-                raise DataError(f"{len(content)} bytes are no whole records of {labels + PIXELS}")
-            rows = content.reshape(-1, labels + PIXELS)
-            if rows[:, label].max() >= classes:
+            if not len(content) or len(content) % record_bytes:
                 raise DataError(
-                    f"record {int(rows[:, label].argmax())} has label {rows[:, label].max()} of {classes}"
+                    f"{len(content)} bytes are not a whole number of records of {record_bytes}"
                 )
-            images.append(rows[:, labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-            numbers.append(rows[:, label].astype(np.int64))
-    return np.concatenate(images), np.concatenate(numbers)
+            records = content.reshape(-1, record_bytes)
+            file_labels = records[:, version.label]
+            if file_labels.max() >= version.classes:
+                record = int(file_labels.argmax())
+                raise DataError(
+                    f"record {record} has label {file_labels.max()} of {version.classes}"
+                )
+            planes = records[:, version.label_bytes :].reshape(-1, 3, 32, 32)
+            images.append(planes.transpose(0, 2, 3, 1))
+            labels.append(file_labels.astype(np.int64))
+    return np.concatenate(images), np.concatenate(labels)

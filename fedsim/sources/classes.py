@@ -1,63 +1,87 @@
-"""Labels that are no classes: timestamps and ids, told by counting them."""
+"""Labels that cannot be classes: timestamps and ids, recognised by their number."""
 
 import numpy as np
 
 from fedsim.sources.dates import as_days
 
-FEW = 10_000  # classes, which any number of samples may have; more need two samples each on average
-ALONE = 100  # samples that may have a label each that no other has
-YEARS = (978_307_200, 4_102_444_800)  # seconds since 1970 at the beginning of 2001 and of 2100
-UNITS = (1, 10**3, 10**6, 10**9)  # a second in the units that timestamps are counted in
+FEW = 10_000  # classes that any number of samples may have; more need two samples each on average
+MAX_SINGLES = 100  # samples that may each have a label of their own
+CENTURY = (978_307_200, 4_102_444_800)  # the years 2001 to 2099, in seconds since 1970
+UNITS = (1, 10**3, 10**6, 10**9)  # of timestamps, per second
 REMEDY = "name the column of the labels as target; for regression, write decimals (5.0)"
 
 
 def fault_of_classes(labels: np.ndarray) -> str | None:
-    """Why labels are no classes that could be learned; None where they may be.
+    """Return why labels cannot be learned as classes; None where they can.
 
-    Classes are as many as the largest whole number says, or as there are texts. There are too many where they are more than
-    half of the samples (and more than ten thousand), where each of more than a hundred samples has one of its own, and where
-    all of them are dates.
+    The number of classes is the largest whole number plus one, or the number of different texts.
+    Labels are refused where there are more classes than half the samples (and than ten thousand),
+    where each of more than a hundred samples has a label of its own, and where all are dates.
 
     Args:
-      labels: `[n]`, whole numbers from 0 on, or texts, of which empty ones do not count; others are left alone.
+      labels: `[n]`: non-negative whole numbers, or texts, of which empty ones do not count; labels
+        of other types pass.
 
     >>> fault_of_classes(np.array([1_714_521_600, 1_714_521_660])).partition(";")[0]
     '2 different whole numbers up to 1,714,521,660 as classes of 2 samples look like timestamps'
     """
     if labels.ndim != 1 or labels.dtype.kind not in "iuU" or not len(labels):
         return None
-    known = np.unique(labels)
+    different = np.unique(labels)
     if labels.dtype.kind == "U":
-        return _fault_of_texts(known[known != ""], len(labels))
-    return _fault_of_numbers(known, len(labels))
+        return _fault_of_texts(different[different != ""], len(labels))
+    return _fault_of_numbers(different, len(labels))
 
 
-def _fault_of_numbers(known: np.ndarray, samples: int) -> str | None:
-    """Of different whole numbers, rising."""
-    most = int(known[-1])
-    if not _too_many(most + 1, len(known), samples):
+def _fault_of_numbers(different: np.ndarray, samples: int) -> str | None:
+    """The fault of labels that are numbers.
+
+    Args:
+      different: each number once, in rising order.
+      samples: the number of samples.
+    """
+    smallest = int(different[0])
+    largest = int(different[-1])
+    if not _too_many(largest + 1, len(different), samples):
         return None
-    meant = (
-        "timestamps" if _are_timestamps(int(known[0]), most) else "ids, or numbers to be predicted"
+
+    if _are_timestamps(smallest, largest):
+        meaning = "timestamps"
+    else:
+        meaning = "ids, or numbers to be predicted"
+    count = _counted(len(different), "whole number")
+    return (
+        f"{count} up to {largest:,} as classes of {samples:,} samples look like {meaning}; {REMEDY}"
     )
-    many = "one whole number" if len(known) == 1 else f"{len(known):,} different whole numbers"
-    return f"{many} up to {most:,} as classes of {samples:,} samples look like {meant}; {REMEDY}"
 
 
-def _fault_of_texts(known: np.ndarray, samples: int) -> str | None:
-    """Of different texts."""
-    dates = all(as_days(text) is not None for text in known.tolist())
-    if not len(known) or not (dates or _too_many(len(known), len(known), samples)):
+def _fault_of_texts(different: np.ndarray, samples: int) -> str | None:
+    """The fault of labels that are texts.
+
+    Args:
+      different: each text once.
+      samples: the number of samples.
+    """
+    if not len(different):
         return None
-    meant = "dates, which are no classes" if dates else "ids"
-    many = "one text" if len(known) == 1 else f"{len(known):,} different texts"
-    return f"{many} as classes of {samples:,} samples: {meant}; {REMEDY}"
+    dates = all(as_days(text) is not None for text in different.tolist())
+    if not dates and not _too_many(len(different), len(different), samples):
+        return None
+    meaning = "dates, which cannot be classes" if dates else "ids"
+    count = _counted(len(different), "text")
+    return f"{count} as classes of {samples:,} samples: {meaning}; {REMEDY}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"one {noun}" if count == 1 else f"{count:,} different {noun}s"
 
 
 def _too_many(classes: int, different: int, samples: int) -> bool:
-    return classes > max(FEW, samples // 2) or different == samples > ALONE
+    every_sample_differs = different == samples > MAX_SINGLES
+    return classes > max(FEW, samples // 2) or every_sample_differs
 
 
-def _are_timestamps(least: int, most: int) -> bool:
-    """Whether all numbers lie in this century, counted from 1970 in one of the usual units."""
-    return any(YEARS[0] * unit <= least and most < YEARS[1] * unit for unit in UNITS)
+def _are_timestamps(smallest: int, largest: int) -> bool:
+    """Whether all numbers are in this century, counted from 1970 in one of the usual units."""
+    start, end = CENTURY
+    return any(start * unit <= smallest and largest < end * unit for unit in UNITS)

@@ -3,195 +3,241 @@
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import MOST_CATEGORIES, Features, ids, is_blank, labels
+from fedsim.sources.cells import MAX_CATEGORIES, Features, ids, is_blank, labels
 from fedsim.sources.classes import fault_of_classes
-from fedsim.sources.faults import Faults
+from fedsim.sources.faults import WHOLE_COLUMN, Faults
 
 Missing = Literal["refuse", "mean", "median", "drop"]
 BLANK_CATEGORY = "(blank)"
 
 
 class Roles(NamedTuple):
-    """Which column of a table is what: places among all of its columns."""
+    """The role of each column of a table, by its position among all columns."""
 
     names: list[str]  # of all columns
     target: int
     client: int | None
     features: list[int]
-    kept: list[int]  # neither: they are kept for the partition
+    extra: list[int]  # columns for partitions
 
 
-def roles(
+class Table(NamedTuple):
+    """A table that was read.
+
+    Attributes:
+      roles: the roles of its columns.
+      features: its feature columns.
+      target: the cells of the target column.
+      client: the cells of the client column; empty if there is none.
+      extra: the cells of each column for partitions.
+      faults: what is wrong so far.
+    """
+
+    roles: Roles
+    features: Features
+    target: Sequence[str]
+    client: Sequence[str]
+    extra: Sequence[Sequence[str]]
+    faults: Faults
+
+
+def assign_roles(
     names: Sequence[str],
     target: str,
     client: str | None,
     drop: Sequence[str],
     columns: Sequence[str] = (),
 ) -> Roles:
-    """What the columns of a table are.
+    """Assign roles to the columns of a table.
 
     Args:
-      names: of all columns.
-      target: of the labels.
-      client: of the ids; None: `client`, if there is such a column.
+      names: the names of all columns.
+      target: the column of the labels.
+      client: the column of the ids; None: `client`, if there is such a column.
       drop: columns that are left out.
-      columns: that are kept, and are no features.
+      columns: columns for partitions, which are not features.
 
     Raises:
-      DataError: for names that are not there, or stand twice, and for a table without features; all of it at once.
+      DataError: naming all columns that do not exist or occur twice; for a table without features.
     """
     names = list(names)
     if not names:
-        raise DataError("empty: a header with column names is needed")
-    twice = [(name, count) for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise DataError(
-            *(
-                f"{_number(n)} columns are called {name[:40]!a}; give each its own name"
-                for name, n in twice[:5]
-            )
-        )
-    named = [
-        ("target", target),
-        *([("client", client)] if client is not None else []),
-        *(("drop", d) for d in drop),
-    ]
-    named += [("column", c) for c in columns]
-    lines = [
-        f"{role}: no column {name[:40]!a}; {_instead(name, names)}"
-        for role, name in named
-        if name not in names
-    ]
+        raise DataError("empty: expected a header with column names")
+    _require_different(names)
+
+    requested = [("target", target)]
+    if client is not None:
+        requested.append(("client", client))
+    requested += [("drop", name) for name in drop]
+    requested += [("column", name) for name in columns]
+
+    problems = []
+    for role, name in requested:
+        if name not in names:
+            problems.append(f"{role}: no column {name[:40]!a}; {_suggestion(name, names)}")
     if client is None and "client" in names and "client" not in (target, *drop):
         client = "client"
     if target == client:
-        lines.append(f"column {target[:40]!a} cannot be both target and client")
-    lines += [
-        f"drop: column {name[:40]!a} is the {role}"
-        for role, name in named
-        if role != "drop" and name in drop
-    ]
-    features = [
-        place for place, name in enumerate(names) if name not in (target, client, *drop, *columns)
-    ]
-    if not features and not lines:
-        lines.append(f"no feature columns besides {target[:40]!a}")
-    if lines:
-        raise DataError(*lines)
-    kept = [names.index(name) for name in dict.fromkeys(columns)]
+        problems.append(f"column {target[:40]!a} cannot be both target and client")
+    for role, name in requested:
+        if role != "drop" and name in drop:
+            problems.append(f"drop: column {name[:40]!a} is the {role}")
+
+    used = (target, client, *drop, *columns)
+    features = [column for column, name in enumerate(names) if name not in used]
+    if not features and not problems:
+        problems.append(f"no feature columns besides {target[:40]!a}")
+    if problems:
+        raise DataError(*problems)
     return Roles(
-        names, names.index(target), None if client is None else names.index(client), features, kept
+        names=names,
+        target=names.index(target),
+        client=None if client is None else names.index(client),
+        features=features,
+        extra=[names.index(name) for name in dict.fromkeys(columns)],
     )
 
 
-def arrays_of(
-    roles: Roles,
-    features: Features,
-    target: Sequence[str],
-    client: Sequence[str],
-    kept: Sequence[Sequence[str]],
-    missing: Missing,
-    faults: Faults,
-) -> Arrays:
-    """The samples of a table that was read.
+def arrays_of(table: Table, missing: Missing) -> Arrays:
+    """Return the samples of a table that was read.
 
-    Blanks among numbers stay NaN under `mean` and `median`, whose statistics are those of the training samples; blanks in
-    a column of text are a category of their own then.
+    With `mean` and `median`, blanks among numbers stay NaN: their replacements are statistics of
+    the training samples. Blanks in a column of text become a category of their own then.
 
     Args:
-      roles: which column is what.
-      features: the feature columns.
-      target: cells of the target column.
-      client: cells of the client column; none where there is none.
-      kept: cells of each column that is kept.
+      table: the table.
       missing: what happens to blanks.
-      faults: what was wrong so far.
 
     Raises:
       DataError: with a line for everything that is wrong.
     """
-    numbers, drop = features.numbers, missing == "drop"
-    if not len(numbers):
+    roles = table.roles
+    faults = table.faults
+    row_numbers = table.features.row_numbers
+    if not len(row_numbers):
         faults.raise_any()
         raise DataError("no samples")
-    y = labels(target, numbers, roles.target, faults, drop, features.number)
-    if roles.target not in faults.columns and (fault := fault_of_classes(y)) is not None:
-        faults.add(-1, roles.target, fault)
-    who = None if roles.client is None else ids(client, numbers, roles.client, faults)
-    columns = {
-        roles.names[j]: ids(cells, numbers, j, faults, "value")
-        for j, cells in zip(roles.kept, kept, strict=True)
-    }
-    x = features.table()
+
+    drop = missing == "drop"
+    y = labels(table.target, row_numbers, roles.target, faults, drop, table.features.parse)
+    if roles.target not in faults.columns:
+        fault = fault_of_classes(y)
+        if fault is not None:
+            faults.add(WHOLE_COLUMN, roles.target, fault)
+
+    client = None
+    if roles.client is not None:
+        client = ids(table.client, row_numbers, roles.client, faults)
+    columns = {}
+    for column, cells in zip(roles.extra, table.extra, strict=True):
+        columns[roles.names[column]] = ids(cells, row_numbers, column, faults, "value")
+    x = table.features.table()
+    _add_faults_of_features(x, table, missing)
+    faults.raise_any()
+
+    arrays = Arrays(x, y, client, columns=columns)
+    if drop:
+        arrays = _without_blanks(arrays, table.target)
+    if not len(arrays.y):
+        raise DataError("every sample has a blank")
+    names = [roles.names[column] for column in roles.features]
+    return _one_hot(arrays, names, table.features.codes)
+
+
+def _require_different(names: list[str]) -> None:
+    """Refuse columns that have the same name."""
+    repeated = [(name, count) for name, count in Counter(names).items() if count > 1]
+    problems = []
+    for name, count in repeated[:5]:
+        number = "two" if count == 2 else count
+        problems.append(f"{number} columns are called {name[:40]!a}; give each its own name")
+    if problems:
+        raise DataError(*problems)
+
+
+def _suggestion(name: str, names: Sequence[str]) -> str:
+    """A column whose name is similar to the requested one, or the first columns."""
+    candidates = [column for column in names[:1000] if len(column) < 60]
+    matches = get_close_matches(name[:40], candidates, 1, 0.6)
+    if matches:
+        return f"did you mean {matches[0]!a}?"
+    listed = ", ".join(ascii(column[:40]) for column in names[:6])
+    return f"there are {listed} ..." if len(names) > 6 else f"there are {listed}"
+
+
+def _add_faults_of_features(x: np.ndarray, table: Table, missing: Missing) -> None:
+    """Add infinite numbers, blanks where they are refused, and columns of too many texts.
+
+    Args:
+      x: the values of the feature columns `[n, columns]`; NaN for blanks.
+      table: the table.
+      missing: what happens to blanks.
+    """
+    faults = table.faults
+    columns = table.roles.features
+    row_numbers = table.features.row_numbers
     for row, j in np.argwhere(~np.isfinite(x)):
         if np.isinf(x[row, j]):
-            faults.add(numbers[row], roles.features[j], f"{x[row, j]} is no number to learn from")
+            faults.add(row_numbers[row], columns[j], f"{x[row, j]} cannot be a feature")
         elif missing == "refuse":
-            faults.add(
-                numbers[row], roles.features[j], "blank; write missing: mean, median or drop"
-            )
-    for j, texts in enumerate(features.texts):
-        if texts is not None and len(texts) > MOST_CATEGORIES:
-            text = f"more than {MOST_CATEGORIES} different texts, too many for one-hot features"
-            name = ascii(roles.names[roles.features[j]][:40])
-            faults.add(
-                -1,
-                roles.features[j],
-                f"{text}; write drop: [{name}], or client: {name} if it says whose a sample is",
-            )
-    faults.raise_any()
-    if drop:
-        whole = ~np.isnan(x).any(1) & ~np.array([is_blank(cell) for cell in target], bool)
-        x, y, who = x[whole], y[whole], None if who is None else who[whole]
-        columns = {name: values[whole] for name, values in columns.items()}
-    if not len(y):
-        raise DataError("every sample has a blank")
-    names = [roles.names[place] for place in roles.features]
-    return _one_hot(Arrays(x, y, who, columns=columns), names, features.texts)
+            faults.add(row_numbers[row], columns[j], "blank; write missing: mean, median or drop")
+
+    for column, codes in zip(columns, table.features.codes, strict=True):
+        if codes is None or len(codes) <= MAX_CATEGORIES:
+            continue
+        name = ascii(table.roles.names[column][:40])
+        problem = f"more than {MAX_CATEGORIES} different texts, too many for one-hot features"
+        remedy = f"write drop: [{name}], or client: {name} if it says whose a sample is"
+        faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
+
+
+def _without_blanks(arrays: Arrays, target: Sequence[str]) -> Arrays:
+    """Drop samples with a blank among their features `[n, columns]`, or as their label."""
+    no_label = np.array([is_blank(cell) for cell in target], bool)
+    complete = ~np.isnan(arrays.x).any(1) & ~no_label  # [n]
+    return arrays._replace(
+        x=arrays.x[complete],
+        y=arrays.y[complete],
+        client=None if arrays.client is None else arrays.client[complete],
+        columns={name: values[complete] for name, values in (arrays.columns or {}).items()},
+    )
 
 
 def _one_hot(
-    arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int] | None]
+    arrays: Arrays, names: Sequence[str], codes: Sequence[dict[str, int] | None]
 ) -> Arrays:
-    """A column of text becomes a feature for every text that it holds, in the order of the sorted texts; 1 where it is."""
-    if not any(column is not None for column in texts):
+    """Replace each column of text by a column for each of its texts, sorted: 1 where it occurs.
+
+    Args:
+      arrays: samples whose features are numbers, and codes of texts.
+      names: the names of their columns.
+      codes: by column: text -> code; None where the column holds numbers.
+    """
+    if all(column_codes is None for column_codes in codes):
         return arrays._replace(features=tuple(names))
+
     blocks: list[np.ndarray] = []
     titles: list[str] = []
-    for j, (name, column) in enumerate(zip(names, texts, strict=True)):
-        values = arrays.x[:, j : j + 1]
-        if column is None:
+    for j, (name, column_codes) in enumerate(zip(names, codes, strict=True)):
+        values = arrays.x[:, j : j + 1]  # [n, 1]
+        if column_codes is None:
             blocks.append(values)
             titles.append(name)
             continue
-        present = set(values[~np.isnan(values)].tolist())
-        categories = sorted(text for text, code in column.items() if code in present)
-        blocks.append(values == np.array([column[text] for text in categories]))
+
+        blank = np.isnan(values)
+        present = set(values[~blank].tolist())
+        categories = sorted(text for text, code in column_codes.items() if code in present)
+        blocks.append(values == np.array([column_codes[text] for text in categories]))
         titles += [f"{name}={text}" for text in categories]
-        if np.isnan(values).any():
-            blocks.append(np.isnan(values))
+        if blank.any():
+            blocks.append(blank)
             titles.append(f"{name}={BLANK_CATEGORY}")
-    return arrays._replace(
-        x=np.concatenate(blocks, axis=1, dtype=np.float64), features=tuple(titles)
-    )
-
-
-def _instead(name: str, names: Sequence[str]) -> str:
-    """A column with a name like the one asked for, or the first ones that there are."""
-    near = get_close_matches(
-        name[:40], [column for column in names[:1000] if len(column) < 60], 1, 0.6
-    )
-    listed = ", ".join(ascii(column[:40]) for column in names[:6])
-    return (
-        f"did you mean {near[0]!a}?" if near else f"there are {listed}{' ...' * (len(names) > 6)}"
-    )
-
-
-def _number(count: int) -> Any:
-    return "two" if count == 2 else count
+    x = np.concatenate(blocks, axis=1, dtype=np.float64)
+    return arrays._replace(x=x, features=tuple(titles))

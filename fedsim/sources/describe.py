@@ -1,4 +1,4 @@
-"""What samples are, in numbers: rows, shape, classes, clients, blanks, bytes."""
+"""Samples in numbers: rows, shape, classes, clients, blanks, bytes."""
 
 from typing import Any
 
@@ -16,23 +16,25 @@ from fedsim.sources.mapped import Mapped, chunks, in_file
 
 
 def described(arrays: Arrays) -> dict[str, Any]:
-    """Counts of samples that a reader gave.
+    """Return counts of the samples that a reader returned.
 
     Args:
-      arrays: the samples, blanks NaN.
+      arrays: the samples, with NaN for blanks.
 
     Returns:
-      By name: `rows`, `test_rows`, `shape` and `type` of a sample, `scale`, `vocabulary`, `features`, `target`, `clients`,
-      `missing` (blanks by column), `bytes`, `in_file`; what does not apply is None.
+      By name: `rows`, `test_rows`, `shape` and `type` of a sample, `scale`, `vocabulary`,
+      `features`, `target`, `clients`, `missing` (blanks by column), `bytes`, `in_file`; None where
+      it does not apply.
 
     Raises:
-      DataError: for names that are no text in UTF-8, and for labels that are no classes.
+      DataError: for names that are not UTF-8 text, and for labels that cannot be classes.
     """
     arrays, labels = classes_named(arrays)
     arrays = arrays._replace(vocabulary=vocabulary_of(arrays))
     _require_classes(arrays)
     x: Any = arrays.x
-    parts = [part for part in (arrays.x, arrays.x_test) if part is not None]
+    features = [values for values in (arrays.x, arrays.x_test) if values is not None]
+    sizes = [int(np.prod(values.shape)) * values.dtype.itemsize for values in features]
     return {
         "rows": len(arrays.y),
         "test_rows": 0 if arrays.y_test is None else len(arrays.y_test),
@@ -44,8 +46,8 @@ def described(arrays: Arrays) -> dict[str, Any]:
         "target": _target(np.asarray(arrays.y), labels),
         "clients": None if arrays.client is None else _clients(arrays.client),
         "columns": sorted(arrays.columns or ()),
-        "missing": _missing(parts, arrays.features),
-        "bytes": sum(int(np.prod(part.shape)) * part.dtype.itemsize for part in parts),
+        "missing": _missing(features, arrays.features),
+        "bytes": sum(sizes),
         "in_file": isinstance(x, Mapped) or in_file(x),
     }
 
@@ -54,46 +56,59 @@ def _require_classes(arrays: Arrays) -> None:
     """Refuse labels that would take much memory to be counted.
 
     Raises:
-      DataError: for timestamps, ids, and classes that have no names where others have.
+      DataError: for timestamps, ids, and classes without a name where others have one.
     """
-    parts = [np.asarray(part) for part in (arrays.y, arrays.y_test) if part is not None]
-    whole = [part for part in parts if part.dtype.kind in "iu" and part.size]
-    if whole:
-        class_count(arrays, *whole)
+    labels = [np.asarray(values) for values in (arrays.y, arrays.y_test) if values is not None]
+    integers = [values for values in labels if values.dtype.kind in "iu" and values.size]
+    if integers:
+        class_count(arrays, *integers)
 
 
 def _target(y: np.ndarray, labels: tuple[str, ...] | None) -> dict[str, Any]:
-    """Classes and how many samples (or tokens) each has; of numbers their range."""
+    """The range of numbers; of classes, the number of samples (or tokens) of each."""
     if y.dtype.kind == "f":
-        known = y[np.isfinite(y)]
-        low, high = (float(known.min()), float(known.max())) if len(known) else (None, None)
-        return {"kind": "numbers", "shape": list(y.shape[1:]), "least": low, "most": high}
+        finite = y[np.isfinite(y)]
+        return {
+            "kind": "numbers",
+            "shape": list(y.shape[1:]),
+            "least": float(finite.min()) if len(finite) else None,
+            "most": float(finite.max()) if len(finite) else None,
+        }
     counts = np.bincount(y[y >= 0].astype(np.int64), minlength=len(labels or ()))
     names = labels or [str(k) for k in range(len(counts))]
-    kind = "tokens" if per_token(y) else "classes"
     return {
-        "kind": kind,
+        "kind": "tokens" if per_token(y) else "classes",
         "count": len(counts),
         "samples": dict(zip(names, counts.tolist(), strict=False)),
     }
 
 
 def _clients(ids: np.ndarray) -> dict[str, Any]:
-    code, names = numbered(np.asarray(ids))
-    sizes = np.bincount(code, minlength=len(names))
-    ends = {"smallest": int(sizes.argmin()), "largest": int(sizes.argmax())}
+    """The number of clients, and those with the fewest and the most samples."""
+    numbers, names = numbered(np.asarray(ids))
+    sizes = np.bincount(numbers, minlength=len(names))
+    smallest = int(sizes.argmin())
+    largest = int(sizes.argmax())
     return {
         "count": len(names),
-        **{end: {"id": names[k], "samples": int(sizes[k])} for end, k in ends.items()},
+        "smallest": {"id": names[smallest], "samples": int(sizes[smallest])},
+        "largest": {"id": names[largest], "samples": int(sizes[largest])},
     }
 
 
-def _missing(parts: list[Any], features: Any) -> dict[str, int]:
-    """Blanks by column, where there are any."""
-    if parts[0].dtype.kind != "f":
+def _missing(features: list[Any], names: Any) -> dict[str, int]:
+    """The number of blanks by column, where there are any.
+
+    Args:
+      features: the features of each set of samples `[n, ...]`.
+      names: the names of the columns, if they have any.
+    """
+    if features[0].dtype.kind != "f":
         return {}
-    blanks: Any = sum(
-        np.isnan(c).reshape(len(c), -1).sum(0) for part in parts for c in chunks(part)
-    )
-    names = features or [f"feature {j}" for j in range(len(blanks))]
-    return {name: int(n) for name, n in zip(names, blanks, strict=False) if n}
+    counts: Any = 0  # [columns]
+    for values in features:
+        for chunk in chunks(values):
+            counts = counts + np.isnan(chunk).reshape(len(chunk), -1).sum(0)
+    if not names:
+        names = [f"feature {j}" for j in range(len(counts))]
+    return {name: int(count) for name, count in zip(names, counts, strict=False) if count}

@@ -1,34 +1,45 @@
-"""What is wrong in a table: all of it at once, in the order of rows and columns."""
+"""Problems of a table: all of them at once, in the order of rows and columns."""
 
 from collections.abc import Sequence
 
 from fedsim.errors import DataError
 
-LISTED = 20  # problems that are told; of more, how many there are
-MOST = 1_000_000  # problems, after which nothing more is read
+LISTED = 20  # problems that are listed; of the others only their number
+MAX_PROBLEMS = 1_000_000  # after which reading stops
+WHOLE_COLUMN = -1  # row number of a problem that concerns a whole column
+WHOLE_ROW = -1  # column of a problem that concerns a whole row
 
 
 class Faults:
     """Problems of a table's cells.
 
     Args:
-      unit: what a number counts, `line` or `row`.
-      names: of all columns, in their order.
+      unit: what row numbers count, `line` or `row`.
+      names: the names of all columns, in order.
+
+    Attributes:
+      count: the number of problems.
+      first: the first problems: row number, column and text.
+      columns: column -> its number of problems, and row number and text of the first.
     """
 
     def __init__(self, unit: str, names: Sequence[str]):
-        self.unit, self.names = unit, names
-        self.first: list[tuple[int, int, str]] = []
+        self.unit = unit
+        self.names = names
         self.count = 0
-        self.columns: dict[
-            int, tuple[int, int, str]
-        ] = {}  # place of a column -> its problems, the first of them
+        self.first: list[tuple[int, int, str]] = []
+        self.columns: dict[int, tuple[int, int, str]] = {}
 
     def add(self, number: int, column: int, fault: str) -> None:
-        """A problem in a line or row (0-based place of the column; -1: of all of it; number -1: of the whole column).
+        """Add a problem.
+
+        Args:
+          number: the number of the line or row; `WHOLE_COLUMN` for all of them.
+          column: the column, from 0; `WHOLE_ROW` for all of them.
+          fault: what is wrong.
 
         Raises:
-          DataError: as `raise_any` does, where there are too many to go on.
+          DataError: as `raise_any` does, where there are too many to continue.
         """
         self.count += 1
         count, first, text = self.columns.get(column, (0, number, fault))
@@ -36,11 +47,11 @@ class Faults:
         self.first.append((number, column, fault))
         if len(self.first) >= 10 * LISTED:
             self.first = sorted(self.first)[:LISTED]
-        if self.count >= MOST:
+        if self.count >= MAX_PROBLEMS:
             self.raise_any()
 
     def raise_any(self) -> None:
-        """One error with a line for each of the first problems; nothing where there is none.
+        """Raise one error with a line for each of the first problems, if there are any.
 
         Raises:
           DataError: naming rows and columns.
@@ -48,20 +59,27 @@ class Faults:
         if not self.count:
             return
         lines = [self._line(*fault) for fault in sorted(self.first)[:LISTED]]
-        more = [f"and {self.count - len(lines):,} more problems"] if self.count > len(lines) else []
-        more += [f"the table was read up to the problem {MOST:,}"] if self.count >= MOST else []
-        raise DataError(*lines, *more, by_column=self.by_column())
+        if self.count > len(lines):
+            lines.append(f"and {self.count - len(lines):,} more problems")
+        if self.count >= MAX_PROBLEMS:
+            lines.append(f"reading stopped after {MAX_PROBLEMS:,} problems")
+        raise DataError(*lines, by_column=self.by_column())
 
     def by_column(self) -> dict[str, str]:
-        """A line for each column that has problems: the first one, and how many there are."""
+        """A line for each column that has problems: the first problem, and how many there are."""
         lines = {}
         for column, (count, number, fault) in sorted(self.columns.items()):
-            name = self.names[column] if column >= 0 else ""
-            more = f" (and {count - 1:,} more)" if count > 1 else ""
-            lines[name] = self._line(number, column, fault) + more
+            name = "" if column == WHOLE_ROW else self.names[column]
+            line = self._line(number, column, fault)
+            if count > 1:
+                line += f" (and {count - 1:,} more)"
+            lines[name] = line
         return lines
 
     def _line(self, number: int, column: int, fault: str) -> str:
-        where = [f"{self.unit} {number}"] if number >= 0 else []
-        where += [f"column {self.names[column][:40]!a}"] if column >= 0 else []
+        where = []
+        if number != WHOLE_COLUMN:
+            where.append(f"{self.unit} {number}")
+        if column != WHOLE_ROW:
+            where.append(f"column {self.names[column][:40]!a}")
         return f"{', '.join(where)}: {fault}"

@@ -1,7 +1,8 @@
-"""Files that may be anybody's: what is checked before one is read."""
+"""Files that may come from anybody: what is checked before one is read."""
 
 import errno
 import hashlib
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -13,36 +14,38 @@ from annotated_types import MinLen
 
 from fedsim.errors import DataError
 
-MOST_BYTES = 8 << 30  # of a file, unpacked
-MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
-LIST_BYTES, FEW_LISTS = (
-    6,
-    100_000,
-)  # bytes of JSON for each list or mapping in it, and so many that need no such room
+MAX_BYTES = 8 << 30  # of a file, unpacked
+MAX_RATIO = 200  # unpacked to packed bytes
+SMALL_BYTES = 4 << 20  # up to which unpacked files may have any ratio
+FEW_LISTS = 100_000  # lists and mappings that any JSON may have
+LIST_BYTES = 6  # bytes of JSON that each further list or mapping needs
+GZIP = b"\x1f\x8b"  # begins a gzipped file
+
 Name = Annotated[str, MinLen(1)]
 
 
 @contextmanager
-def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> Iterator[BinaryIO]:
-    """The file, opened for bytes; its name stands in front of every fault that is found while it is open.
+def opened(
+    path: str, sha256: str | None = None, max_bytes: float = MAX_BYTES
+) -> Iterator[BinaryIO]:
+    """Open a file for bytes; errors about the data that are raised while it is open name the file.
 
     Args:
-      path: of the file.
-      sha256: what its content must hash to.
-      most: bytes that it may have.
+      path: the file.
+      sha256: the expected hash of its content; None: any.
+      max_bytes: bytes that it may have.
 
     Raises:
-      DataError: for what is no regular file (a device may never end), another file than the one meant, or a huge one.
+      DataError: for anything but a regular file (a device may never end), for a file with another
+        hash, and for a huge one.
     """
     try:
         with _regular(path) as file:
-            size = file.seek(0, 2)
-            if size > most:
-                raise DataError(f"larger than {most} bytes: {size}")
-            if sha256 is not None and (actual := _digest(file)) != sha256.lower():
-                raise DataError(
-                    f"another file than the one meant: its SHA-256 is {actual}, expected {sha256[:80]}"
-                )
+            size = file.seek(0, io.SEEK_END)
+            if size > max_bytes:
+                raise DataError(f"larger than {max_bytes} bytes: {size}")
+            if sha256 is not None:
+                _require_sha256(file, sha256)
             file.seek(0)
             yield file
     except DataError as error:
@@ -50,7 +53,7 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
 
 
 def require_few_lists(content: bytes) -> None:
-    """Refuse JSON that is mostly lists or mappings: of an empty one, of two bytes, Python holds seventy.
+    """Refuse JSON that is mostly lists or mappings: Python needs 70 bytes for an empty one, of two.
 
     Args:
       content: the JSON text.
@@ -61,35 +64,38 @@ def require_few_lists(content: bytes) -> None:
     count = content.count(b"[") + content.count(b"{")
     if count > FEW_LISTS + len(content) // LIST_BYTES:
         raise DataError(
-            f"{count} lists and mappings in {len(content)} bytes of JSON; no data set is written so"
+            f"{count} lists and mappings in {len(content)} bytes of JSON; "
+            "no data set is written like that"
         )
 
 
 def require_content(file: BinaryIO) -> None:
-    """Refuse a file that is mostly holes: it takes no room on the disk, and would fill the memory.
+    """Refuse a file that is mostly holes: it takes no space on the disk, and would fill the memory.
 
     Raises:
-      DataError: where its content is less than 1 / `MOST_RATIO` of its size.
+      DataError: where its content is less than 1 / `MAX_RATIO` of its size.
     """
     size = os.fstat(file.fileno()).st_size
     if size <= SMALL_BYTES or not hasattr(os, "SEEK_DATA"):
         return
-    there = 0
+    stored = 0
     end = 0
-    while MOST_RATIO * there < size:
+    while MAX_RATIO * stored < size:
         try:
             start = os.lseek(file.fileno(), end, os.SEEK_DATA)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # of a file system that knows no holes
+            if error.errno != errno.ENXIO:  # the file system does not support holes
                 return
-            text = f"{size} bytes, of which {there} are there and the others are holes; write the whole file"
-            raise DataError(text) from None
+            raise DataError(
+                f"{size} bytes, of which {stored} are stored and the others are holes; "
+                "write the whole file"
+            ) from None
         end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
-        there += end - start
+        stored += end - start
 
 
 def sha256_of(path: str | Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     try:
         with _regular(path) as file:
             return _digest(file)
@@ -98,7 +104,10 @@ def sha256_of(path: str | Path) -> str:
 
 
 def _regular(path: str | Path) -> BinaryIO:
-    """A regular file; checked after it was opened without waiting, since a pipe may have no other end."""
+    """Open a regular file.
+
+    It is opened without waiting and checked then, since a pipe may have no other end.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -110,6 +119,12 @@ def _regular(path: str | Path) -> BinaryIO:
         file.close()
         raise
     return file
+
+
+def _require_sha256(file: BinaryIO, expected: str) -> None:
+    actual = _digest(file)
+    if actual != expected.lower():
+        raise DataError(f"not the expected file: its SHA-256 is {actual}, not {expected[:80]}")
 
 
 def _digest(file: BinaryIO) -> str:

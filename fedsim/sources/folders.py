@@ -1,4 +1,4 @@
-"""Folders of files that may be anybody's: which files lie in one, and what they hash to together."""
+"""Folders that may come from anybody: which files are in one, and their common hash."""
 
 import hashlib
 import os
@@ -10,82 +10,96 @@ from fedsim.errors import DataError
 from fedsim.sources.files import sha256_of
 from fedsim.sources.names import require_sound_file
 
-MOST_FILES = 1_000_000
+MAX_FILES = 1_000_000
 
 
 @contextmanager
 def folder_files(path: str, sha256: str | None = None) -> Iterator[dict[str, Path]]:
-    """The files of a folder and of those below it, by their names from it, in order; faults are headed by its name.
+    """List the files of a folder and its subfolders: relative name -> path, sorted by name.
+
+    Errors about the data that are raised inside the context name the folder.
 
     Args:
-      path: of the folder.
-      sha256: what `sha256_of_files` must give for them.
+      path: the folder.
+      sha256: the expected hash of its files, as `sha256_of_files` computes it; None: any.
 
     Raises:
-      DataError: for what is no folder, one that holds too many files, or links that lead out of it, or other files than
-        the ones meant.
+      DataError: for anything but a folder, too many files, links that lead out of the folder, and
+        files with another hash.
     """
     try:
         files = _listed(Path(path))
-        if sha256 is not None and (actual := sha256_of_files(files)) != sha256.lower():
-            raise DataError(
-                f"other files than those meant: their SHA-256 is {actual}, expected {sha256[:80]}"
-            )
+        if sha256 is not None:
+            _require_sha256(files, sha256)
         yield files
     except DataError as error:
         raise error.within(path) from None
 
 
 def sha256_of_files(files: dict[str, Path]) -> str:
-    """SHA-256 of files: of a line with name and SHA-256 for each."""
-    whole = hashlib.sha256()
+    """Return the SHA-256 of a text with a line `SHA-256  name` for each file."""
+    combined = hashlib.sha256()
     for name, path in files.items():
-        whole.update(f"{sha256_of(path)}  {name}\n".encode())
-    return whole.hexdigest()
+        combined.update(f"{sha256_of(path)}  {name}\n".encode())
+    return combined.hexdigest()
 
 
 def sha256_of_data(path: str | Path) -> str:
-    """SHA-256 of a data file, or of the files of a folder."""
-    return sha256_of_files(_listed(Path(path))) if os.path.isdir(path) else sha256_of(path)
+    """Return the SHA-256 of a data file, or of the files of a folder."""
+    if os.path.isdir(path):
+        return sha256_of_files(_listed(Path(path)))
+    return sha256_of(path)
 
 
 def chosen_split(splits: list[str], split: str | None) -> str:
-    """The one of several sets in a folder that is meant; the only one where none is named.
+    """Return which of a folder's data sets is meant; if there is only one, it need not be named.
 
     Raises:
-      DataError: where several are there and none is named, or another one is.
+      DataError: where there are several and none is named, and for a name that does not exist.
     """
     if split is None and len(splits) > 1:
-        raise DataError(
-            f"holds {', '.join(name or 'plain files' for name in splits)}; choose one with `split`"
-        )
+        listed = ", ".join(name or "plain files" for name in splits)
+        raise DataError(f"holds {listed}; choose one with `split`")
     chosen = splits[0] if split is None else split
     if chosen not in splits:
         raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
     return chosen
 
 
+def _require_sha256(files: dict[str, Path], expected: str) -> None:
+    actual = sha256_of_files(files)
+    if actual != expected.lower():
+        raise DataError(f"not the expected files: their SHA-256 is {actual}, not {expected[:80]}")
+
+
 def _listed(folder: Path) -> dict[str, Path]:
+    """The files of a folder and its subfolders by their relative names, sorted."""
     if not folder.is_dir():
-        raise DataError("a folder is needed, this is a file; give the folder that it lies in")
-    root, files = folder.resolve(), {}
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        for name in folders:
-            if (link := Path(place, name)).is_symlink():
-                text = "is a link to a folder; put the folder itself there"
-                raise DataError(f"{os.path.relpath(link, folder)!a} {text}")
+        raise DataError("expected a folder, found a file; give the folder that contains it")
+    root = folder.resolve()
+    files = {}
+    for parent, subfolders, names in os.walk(folder):
+        subfolders.sort()
+        for name in subfolders:
+            _require_no_link(Path(parent, name), folder)
         for name in names:
-            file = Path(place, name)
+            file = Path(parent, name)
             if file.is_symlink() and not file.resolve().is_relative_to(root):
                 raise DataError(
-                    f"{os.path.relpath(file, folder)!a} is a link that leads out of the folder; give one that holds its file too"
+                    f"{os.path.relpath(file, folder)!a} is a link that leads out of the folder; "
+                    "give a folder that contains the file itself"
                 )
-            name_inside = file.relative_to(folder).as_posix()
-            require_sound_file(name_inside)
-            files[name_inside] = file
-        if len(files) > MOST_FILES:
+            relative_name = file.relative_to(folder).as_posix()
+            require_sound_file(relative_name)
+            files[relative_name] = file
+        if len(files) > MAX_FILES:
             raise DataError(
-                f"more than {MOST_FILES} files; give the folder that holds the samples alone"
+                f"more than {MAX_FILES} files; give a folder that contains only the samples"
             )
     return dict(sorted(files.items()))
+
+
+def _require_no_link(subfolder: Path, folder: Path) -> None:
+    if subfolder.is_symlink():
+        name = os.path.relpath(subfolder, folder)
+        raise DataError(f"{name!a} is a link to a folder; put the folder itself there")

@@ -1,4 +1,4 @@
-"""Which reader a path is for: a row for each format, tried in their order."""
+"""Which reader a path needs: a row for each format, tried in order."""
 
 import contextlib
 import re
@@ -14,9 +14,9 @@ from fedsim.sources.folders import folder_files
 from fedsim.sources.idx import FILE as IDX
 from fedsim.sources.pictures import SUFFIXES
 
-STARTS = 4096  # bytes at the start of a file that tell one format from another
-LABELS = ("y", "label", "labels", "target", "class", "outcome")  # what columns of labels are called
-CLIENTS = (
+START_BYTES = 4096  # at the start of a file, by which LEAF's JSON is recognised
+LABELS = ("y", "label", "labels", "target", "class", "outcome")  # usual names of label columns
+CLIENTS = (  # usual names of client columns
     "client",
     "client_id",
     "user",
@@ -28,145 +28,172 @@ CLIENTS = (
     "site",
     "hospital",
 )
-
-
-FILE, FOLDER, EITHER = (False,), (True,), (False, True)
 SAVED = r"(.*/)?(state\.json|dataset_dict\.json)|(.*/)?[^/]+\.(arrow|parquet)"
+LEAF_JSON = r"((data/)?(train|test)/)?[^/]*\.json"
+IMAGES = rf".*/[^/]+({'|'.join(map(re.escape, SUFFIXES))})"
 
 
-class Place(NamedTuple):
-    """What lies at a path."""
+class DataPath(NamedTuple):
+    """A path whose format is to be recognised.
+
+    Attributes:
+      path: the path.
+      names: the names of a folder's files, relative to it; the name of a file.
+      is_folder: whether it is a folder.
+    """
 
     path: Path
-    names: list[str]  # of the files of a folder, from there; of a file, its own alone
-    folder: bool
+    names: list[str]
+    is_folder: bool
 
-    def any(self, pattern: str) -> bool:
-        """Whether some name is as the pattern says."""
+    def has(self, pattern: str) -> bool:
+        """Return whether any name matches a pattern."""
         return any(re.fullmatch(pattern, name, re.IGNORECASE) for name in self.names)
 
 
 class Format(NamedTuple):
-    """A reader, and the paths that are for it."""
+    """A reader, and the paths that it reads.
+
+    Attributes:
+      kind: the reader.
+      example: what a path of this format looks like, for errors.
+      fits: whether a path of the right type has this format.
+      reads_file: whether the path may be a file.
+      reads_folder: whether the path may be a folder.
+    """
 
     kind: str
-    what: str
-    fits: Callable[[Place], bool]
-    given: tuple[bool, ...]  # whether it is given a folder
+    example: str
+    fits: Callable[[DataPath], bool]
+    reads_file: bool = False
+    reads_folder: bool = False
 
-
-def _cifar(names: dict[str, re.Pattern], pickled: str) -> Callable[[Place], bool]:
-    return lambda place: (
-        place.any("|".join(p.pattern for p in names.values())) or place.any(pickled)
-    )
-
-
-def _is_medmnist(place: Place) -> bool:
-    with (
-        contextlib.suppress(Exception),
-        opened(str(place.path)) as file,
-        zipfile.ZipFile(file) as archive,
-    ):
-        return (
-            "train_images.npy" in archive.namelist()[:100]
-        )  # what is no archive is told by the reader of archives
-    return False
-
-
-def _is_leaf(place: Place) -> bool:
-    named = [
-        name for name in place.names if re.fullmatch(r"((data/)?(train|test)/)?[^/]*\.json", name)
-    ]
-    if not named:
-        return False
-    with opened(str(place.path / named[0] if place.folder else place.path)) as file:
-        return re.search(rb'"users"|"user_data"', file.read(STARTS)) is not None
-
-
-FORMATS = (
-    Format(
-        "medmnist",
-        "FILE.npz with train_images",
-        lambda p: p.any(r".*\.npz") and _is_medmnist(p),
-        FILE,
-    ),
-    Format("npz", "FILE.npz with x and y", lambda p: p.any(r".*\.npz"), FILE),
-    Format("csv", "FILE.csv, FILE.tsv", lambda p: p.any(r".*\.(csv|tsv)(\.gz)?"), FILE),
-    Format("parquet", "FILE.parquet", lambda p: p.any(r".*\.(parquet|pq)"), FILE),
-    Format("text", "FILE.txt", lambda p: p.any(r".*\.txt"), FILE),
-    Format("idx", "train-images-idx3-ubyte ...", lambda p: p.any(IDX.pattern), FOLDER),
-    Format(
-        "cifar10",
-        "data_batch_1.bin ...",
-        _cifar(CIFAR10, r"data_batch_[1-5]|batches\.meta"),
-        FOLDER,
-    ),
-    Format("cifar100", "train.bin, test.bin", _cifar(CIFAR100, r"train|file\.txt~"), FOLDER),
-    Format("huggingface", "save_to_disk's files, parquet files", lambda p: p.any(SAVED), FOLDER),
-    Format("tff_hdf5", "FILE.h5", lambda p: p.any(r"[^/]*\.(h5|hdf5)"), EITHER),
-    Format("leaf", "train/*.json with users and user_data", _is_leaf, FOLDER),
-    Format(
-        "imagefolder",
-        "CLASS/IMAGE.png",
-        lambda p: p.any(rf".*/[^/]+({'|'.join(map(re.escape, SUFFIXES))})"),
-        FOLDER,
-    ),
-)
-OTHERS = {  # files that no reader takes -> what to do
-    r".*\.(pkl|pickle|pt|pth|joblib|p)": "is pickled and could run anything; save its arrays: np.savez(FILE, x=x, y=y)",
-    r".*\.npy": "is a single array; save features and labels together: np.savez(FILE, x=x, y=y)",
-    r".*\.(zip|tar|tgz|tar\.(gz|bz2|xz)|7z|rar)": "is packed; unpack it and describe its folder",
-    r".*\.(xlsx?|ods)": "is a spreadsheet; save it as CSV",
-    r"(data_batch_[1-5]|test_batch|batches\.meta)": "is of the pickled CIFAR-10, which could run anything; take the binary "
-    "version, cifar-10-binary.tar.gz, and describe its folder",
-}
+    def reads(self, path: DataPath) -> bool:
+        """Return whether this is the reader for a path."""
+        right_type = self.reads_folder if path.is_folder else self.reads_file
+        return right_type and self.fits(path)
 
 
 def kind_of(path: str) -> str:
-    """The kind of data set that a path holds.
+    """Return the kind of data set that a path holds.
 
     Raises:
-      DataError: for a path that holds none, saying what is known, or what to do instead.
+      DataError: for a path that holds none, saying which formats there are, or what to do instead.
       OSError: where there is nothing.
     """
-    place = _place(Path(path))
-    fitting = [row for row in FORMATS if place.folder in row.given and row.fits(place)]
-    if fitting:
-        return fitting[0].kind
-    for pattern, remedy in OTHERS.items():
-        if not place.folder and place.any(pattern):
-            raise DataError(f"{path}: {remedy}")
-    if not place.folder:
-        part = next((row for row in FORMATS if row.given == FOLDER and row.fits(place)), None)
-        if part is not None:
-            raise DataError(
-                f"{path}: is a file of a set of kind {part.kind}; describe its folder, {Path(path).parent}"
-            )
-    known = ", ".join(f"{row.kind} ({row.what})" for row in FORMATS)
-    raise DataError(
-        f"{path}: no known form of data; known are {known}; fedsim explain KIND says more"
-    )
+    data_path = _inspect(Path(path))
+    for row in FORMATS:
+        if row.reads(data_path):
+            return row.kind
+    if not data_path.is_folder:
+        for pattern, remedy in UNREADABLE.items():
+            if data_path.has(pattern):
+                raise DataError(f"{path}: {remedy}")
+        for row in FORMATS:
+            if not row.reads_file and row.fits(data_path):
+                folder = Path(path).parent
+                raise DataError(
+                    f"{path}: is a file of a set of kind {row.kind}; describe its folder, {folder}"
+                )
+    formats = ", ".join(f"{row.kind} ({row.example})" for row in FORMATS)
+    raise DataError(f"{path}: unknown data format; known are {formats}; see fedsim explain KIND")
 
 
 def guessed_keys(names: Sequence[str]) -> dict[str, str]:
-    """Keys that a reader of tables needs and a name gives away: the target column and the client column.
+    """Guess the target column and the client column of a table by their names.
 
-    The target is a column that is called as labels are, or else the last one.
+    The target is a column with a usual name for labels, or else the last one.
 
     Args:
-      names: of all columns.
+      names: the names of all columns.
     """
-    called = {name.lower(): name for name in reversed(names)}
-    target = next((called[name] for name in LABELS if name in called), names[-1])
-    client = next(
-        (called[name] for name in CLIENTS if name in called and called[name] != target), None
-    )
-    return {"target": target, **({"client": client} if client else {})}
+    by_lower_name = {name.lower(): name for name in reversed(names)}
+    targets = [by_lower_name[name] for name in LABELS if name in by_lower_name]
+    target = targets[0] if targets else names[-1]
+    keys = {"target": target}
+    for name in CLIENTS:
+        client = by_lower_name.get(name, target)
+        if client != target:
+            keys["client"] = client
+            break
+    return keys
 
 
-def _place(path: Path) -> Place:
+def _inspect(path: Path) -> DataPath:
     if path.is_dir():
         with folder_files(str(path)) as files:
-            return Place(path, [name for name in files if not name.startswith(".")], True)
+            names = [name for name in files if not name.startswith(".")]
+            return DataPath(path, names, is_folder=True)
     path.stat()
-    return Place(path, [path.name], False)
+    return DataPath(path, [path.name], is_folder=False)
+
+
+def _named(pattern: str) -> Callable[[DataPath], bool]:
+    """A test whether any name of a path matches a pattern."""
+    return lambda path: path.has(pattern)
+
+
+def _cifar(files: dict[str, re.Pattern], pickled: str) -> Callable[[DataPath], bool]:
+    """A test for the files of the binary or the pickled version."""
+    patterns = [pattern.pattern for pattern in files.values()]
+    return _named("|".join([*patterns, pickled]))
+
+
+def _is_medmnist(path: DataPath) -> bool:
+    if not path.has(r".*\.npz"):
+        return False
+    # An unsound archive is refused by the reader of archives, with a reason.
+    with (
+        contextlib.suppress(Exception),
+        opened(str(path.path)) as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        return "train_images.npy" in archive.namelist()[:100]
+    return False
+
+
+def _is_leaf(path: DataPath) -> bool:
+    names = [name for name in path.names if re.fullmatch(LEAF_JSON, name)]
+    if not names:
+        return False
+    first = path.path / names[0] if path.is_folder else path.path
+    with opened(str(first)) as file:
+        return re.search(rb'"users"|"user_data"', file.read(START_BYTES)) is not None
+
+
+FORMATS = (
+    Format("medmnist", "FILE.npz with train_images", _is_medmnist, reads_file=True),
+    Format("npz", "FILE.npz with x and y", _named(r".*\.npz"), reads_file=True),
+    Format("csv", "FILE.csv, FILE.tsv", _named(r".*\.(csv|tsv)(\.gz)?"), reads_file=True),
+    Format("parquet", "FILE.parquet", _named(r".*\.(parquet|pq)"), reads_file=True),
+    Format("text", "FILE.txt", _named(r".*\.txt"), reads_file=True),
+    Format("idx", "train-images-idx3-ubyte ...", _named(IDX.pattern), reads_folder=True),
+    Format(
+        "cifar10",
+        "data_batch_1.bin ...",
+        _cifar(CIFAR10, pickled=r"data_batch_[1-5]|batches\.meta"),
+        reads_folder=True,
+    ),
+    Format(
+        "cifar100",
+        "train.bin, test.bin",
+        _cifar(CIFAR100, pickled=r"train|file\.txt~"),
+        reads_folder=True,
+    ),
+    Format("huggingface", "files of save_to_disk, parquet files", _named(SAVED), reads_folder=True),
+    Format("tff_hdf5", "FILE.h5", _named(r"[^/]*\.(h5|hdf5)"), reads_file=True, reads_folder=True),
+    Format("leaf", "train/*.json with users and user_data", _is_leaf, reads_folder=True),
+    Format("imagefolder", "CLASS/IMAGE.png", _named(IMAGES), reads_folder=True),
+)
+UNREADABLE = {  # pattern of files that have no reader -> what to do
+    r".*\.(pkl|pickle|pt|pth|joblib|p)": (
+        "is pickled and could run anything; save its arrays: np.savez(FILE, x=x, y=y)"
+    ),
+    r".*\.npy": ("is a single array; save features and labels together: np.savez(FILE, x=x, y=y)"),
+    r".*\.(zip|tar|tgz|tar\.(gz|bz2|xz)|7z|rar)": "is packed; unpack it and describe its folder",
+    r".*\.(xlsx?|ods)": "is a spreadsheet; save it as CSV",
+    r"(data_batch_[1-5]|test_batch|batches\.meta)": (
+        "belongs to the pickled CIFAR-10, which could run anything; download the binary version, "
+        "cifar-10-binary.tar.gz, and describe its folder"
+    ),
+}

@@ -1,4 +1,7 @@
-"""Sets of the package `datasets` (Hugging Face) on disk, read by pyarrow alone: nothing is fetched, nothing executed."""
+"""Data sets of the package `datasets` (Hugging Face), read by pyarrow alone.
+
+Nothing is fetched, and nothing is executed.
+"""
 
 from fedsim.compose import alias, dataset
 from fedsim.errors import DataError, did_you_mean
@@ -9,7 +12,7 @@ from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
 from fedsim.sources.pictures import Channels, Size
 from fedsim.sources.snapshots import WHERE as WHERE
-from fedsim.sources.snapshots import declared, splits_of
+from fedsim.sources.snapshots import declared_columns, splits_of
 
 alias(hf="huggingface", arrow="huggingface")
 
@@ -28,44 +31,57 @@ def huggingface(
     standardize: bool = False,
     sha256: str | None = None,
 ) -> Arrays:
-    """A set of the package `datasets` (Hugging Face) in a folder: as `save_to_disk` writes it, of its cache, or of parquet.
+    """A folder of the package `datasets` (Hugging Face): saved, cached, or in Parquet files.
 
-    Images (a column of the type Image) are decoded to bytes `[height, width, channels]`, over 255. Otherwise the features are
-    all columns of numbers, truth values and dates, one-hot where text is named, by the rules of `csv`; or one column of lists
-    of numbers of one shape, `[n, ...]`. Names of ClassLabel columns stay; a target of lists of integers labels every token,
-    −100 none. All other columns are there for partitions by their names. Needs pyarrow: `pip install 'fedsim-jax[hf]'`.
+    The folder is one that `save_to_disk` writes, one of the package's cache, or one of Parquet
+    files as the hub has them.
+
+    Images (a column of the type Image) are decoded to bytes `[height, width, channels]`, divided by
+    255. Otherwise the features are all columns of numbers, truth values and dates, and also text
+    where `features` names it, which becomes one-hot, by the rules of `csv`; or one column of lists
+    of numbers, all of the same shape `[n, ...]`. ClassLabel columns keep the names of their
+    classes; in a target of lists of integers, every token has a label, −100 means none. All other
+    columns can be used by partitions under their names. Needs pyarrow:
+    `pip install 'fedsim-jax[hf]'`.
 
     Args:
-      path: of the folder, from the scenario's folder, the working directory or a `--data-root`; of the hub's cache the
-        folder `datasets--ORG--NAME`.
-      target: column of the labels; left out: the only ClassLabel column, else `label`.
+      path: the folder, in the scenario's folder, the working directory or a `--data-root`; in the
+        hub's cache, the folder `datasets--ORG--NAME`.
+      target: the column of the labels; left out: the only ClassLabel column, else `label`.
       features: columns; left out: the only Image column, else all columns of numbers and dates.
-      client: column of the client ids; left out: `client`, if there is such a column.
-      split: of the training samples.
-      test_split: of the test samples; left out: `test`, where there is one. Other splits are not read.
+      client: the column of the client ids; left out: `client`, if there is such a column.
+      split: the split of the training samples.
+      test_split: the split of the test samples; left out: `test`, if there is one. Other splits are
+        not read.
       size: `[height, width]` that images are resized to (bilinear); needed where they differ.
       channels: 1: grey; 3: colour; left out: 1 where all images are grey.
       missing: what happens to blanks among columns of numbers and text, as in `csv`.
       standardize: as in `csv`.
-      sha256: of all files together; others are refused (filled in by the resolved scenario).
+      sha256: the common hash of all files; others are refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: for a folder without such files, files that lie about sizes, images that are none, and columns that are not
-        there or hold nothing to learn from.
+      DataError: for a folder without such files, files that lie about sizes, unsound images, and
+        columns that do not exist or cannot be learned from.
     """
-    del standardize  # by `prepare`, which knows the training samples
+    del standardize  # done by `prepare`, which knows the training samples
     require_pyarrow("huggingface")  # the import below needs it
     with folder_files(path, sha256) as files, sound("set"):
         splits = splits_of(files)
         for key, name in (("split", split), ("test_split", test_split)):
             if name is not None and name not in splits:
                 raise DataError(f"{key}: no split '{name[:60]}'{did_you_mean(name, splits)}")
-        named = test_split or ("test" if "test" in splits and split != "test" else None)
-        parts = {name: splits[name] for name in (split, named) if name is not None}
+        if test_split is None and "test" in splits and split != "test":
+            test_split = "test"
+        used = {split: splits[split]}
+        if test_split is not None:
+            used[test_split] = splits[test_split]
+
         from fedsim.sources.arrow_samples import of_one_column, of_table, one_schema, roles_of
 
-        schema = one_schema({name: file for part in parts.values() for name, file in part.items()})
-        roles = roles_of(schema, declared(files, schema.metadata), target, features, client)
-        if roles.alone:
-            return of_one_column(parts, schema, roles, size, channels)
-        return of_table(parts, schema, roles, missing)
+        shards = {name: file for files in used.values() for name, file in files.items()}
+        schema = one_schema(shards)
+        declarations = declared_columns(files, schema.metadata)
+        roles = roles_of(schema, declarations, target, features, client)
+        if roles.form == "table":
+            return of_table(used, schema, roles, missing)
+        return of_one_column(used, schema, roles, size, channels)

@@ -1,4 +1,4 @@
-"""The idx format: MNIST, Fashion-MNIST, KMNIST, EMNIST as they are distributed, packed by gzip or not."""
+"""The idx format of MNIST, Fashion-MNIST, KMNIST and EMNIST, gzipped or not."""
 
 import gzip
 import math
@@ -13,122 +13,149 @@ import numpy as np
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
+from fedsim.sources.files import GZIP, MAX_BYTES, MAX_RATIO, SMALL_BYTES, Name, opened
 from fedsim.sources.folders import chosen_split, folder_files
-from fedsim.sources.mapped import STAYS_BYTES
+from fedsim.sources.mapped import MIN_MAPPED_BYTES
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+MAX_SIDES = 8  # of an array
+PIECE_BYTES = 1 << 24  # read at a time
 FILE = re.compile(
-    r"(?:(?P<split>[\w-]+)-)?(?P<part>train|t10k|test)[-.](?P<content>images|labels)[-.]idx\d-ubyte(?:\.gz)?"
+    r"(?:(?P<split>[\w-]+)-)?"
+    r"(?P<part>train|t10k|test)[-.](?P<content>images|labels)[-.]idx\d-ubyte(?:\.gz)?"
 )
 WHERE = (
-    "the four files of MNIST are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
-    "t10k-labels-idx1-ubyte.gz (yann.lecun.com/exdb/mnist); those of Fashion-MNIST (github.com/zalandoresearch/fashion-mnist) "
-    "and EMNIST (nist.gov) are alike"
+    "the four files of MNIST are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, "
+    "t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz (yann.lecun.com/exdb/mnist); those of "
+    "Fashion-MNIST (github.com/zalandoresearch/fashion-mnist) and EMNIST (nist.gov) are alike"
 )
+Files = dict[tuple[str, str], Path]  # (train or test, images or labels) -> file
 
 
 @dataset
 def idx(path: Name, split: str | None = None, sha256: str | None = None) -> Arrays:
-    """Images and labels in idx files, as MNIST, Fashion-MNIST, KMNIST and EMNIST come: pixels over 255, `[28, 28, 1]`.
+    """Images and labels in idx files, as of MNIST, Fashion-MNIST, KMNIST and EMNIST: `[28, 28, 1]`.
 
-    The files keep their names: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, and `t10k-…` or `test-…` where there
-    is a test set; `.gz` behind, or not. EMNIST's have a split in front, `emnist-letters-train-…`; its images are stored
-    turned over their diagonal, and stay so. Images that are not packed stay in their file from 64 MiB on, read when a round
-    needs them.
+    Pixels are bytes, divided by 255. The files keep their names: `train-images-idx3-ubyte`,
+    `train-labels-idx1-ubyte`, and `t10k-…` or `test-…` if there is a test set, each with `.gz` or
+    without. EMNIST's names begin with a split, `emnist-letters-train-…`; its images are stored
+    transposed, and stay so. Uncompressed images of 64 MiB or more stay in their file and are read
+    when a round needs them.
 
     Args:
-      path: of the folder that they lie in, from the scenario's folder, the working directory or a `--data-root`.
-      split: what stands in front of `-train-images-…`, where a folder holds several sets.
-      sha256: of these files together; others are refused (filled in by the resolved scenario).
+      path: the folder of the files, in the scenario's folder, the working directory or a
+        `--data-root`.
+      split: the part of the names before `-train-images-…`, where a folder holds several sets.
+      sha256: the common hash of these files; others are refused (filled in by the resolved
+        scenario).
 
     Raises:
-      DataError: for a folder without such files, or files whose headers do not tell the truth.
+      DataError: for a folder without such files, or files that are not as their headers say.
 
     References:
       LeCun, Cortes, Burges, The MNIST database; Cohen et al. 2017, EMNIST, arXiv:1702.05373.
     """
-    with folder_files(path, sha256) as files:
-        parts = _parts(files, split)
-        x, y = _pair(parts, "train")
-        x_test, y_test = (
-            _pair(parts, "test") if any(part == "test" for part, _ in parts) else (None, None)
-        )
-        return Arrays(x, y, None, x_test, y_test, scale=1 / 255 if x.dtype == np.uint8 else 1.0)
+    with folder_files(path, sha256) as folder:
+        files = _files(folder, split)
+        x, y = _pair(files, "train")
+        x_test = None
+        y_test = None
+        if any(part == "test" for part, _ in files):
+            x_test, y_test = _pair(files, "test")
+        scale = 1 / 255 if x.dtype == np.uint8 else 1.0
+        return Arrays(x, y, None, x_test, y_test, scale=scale)
 
 
-def _parts(files: dict[str, Path], split: str | None) -> dict[tuple[str, str], Path]:
-    """(train or test, images or labels) -> file; of one split, and the unpacked file where both are there."""
-    named = [(match, path) for name, path in files.items() if (match := FILE.fullmatch(name))]
-    splits = sorted({match["split"] or "" for match, _ in named})
-    if not named:
+def _files(folder: dict[str, Path], split: str | None) -> Files:
+    """The files of a split; the uncompressed file where both are there."""
+    matches = []
+    for name, path in folder.items():
+        match = FILE.fullmatch(name)
+        if match is not None:
+            matches.append((match, path))
+    if not matches:
         raise DataError(f"no idx files; {WHERE}")
+    splits = sorted({match["split"] or "" for match, _ in matches})
     chosen = chosen_split(splits, split)
-    matches = [(match, path) for match, path in named if (match["split"] or "") == chosen]
-    matches.sort(key=lambda one: one[1].suffix != ".gz")
-    return {
-        ("train" if match["part"] == "train" else "test", match["content"]): path
-        for match, path in matches
-    }
+
+    # A later file replaces an earlier one, so gzipped files come first.
+    matches.sort(key=lambda pair: pair[1].suffix != ".gz")
+    files = {}
+    for match, path in matches:
+        if (match["split"] or "") == chosen:
+            part = "train" if match["part"] == "train" else "test"
+            files[part, match["content"]] = path
+    return files
 
 
-def _pair(parts: dict[tuple[str, str], Path], part: str) -> tuple[np.ndarray, np.ndarray]:
-    missing = [content for content in ("images", "labels") if (part, content) not in parts]
-    if missing:
-        raise DataError(f"no {part} {missing[0]}; {WHERE}")
-    images, labels = (read_idx(parts[part, content]) for content in ("images", "labels"))
+def _pair(files: Files, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """The images `[n, height, width, 1]` and labels `[n]` of a part."""
+    for content in ("images", "labels"):
+        if (part, content) not in files:
+            raise DataError(f"no {part} {content}; {WHERE}")
+    images = read_idx(files[part, "images"])
+    labels = read_idx(files[part, "labels"])
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise DataError(
-            f"{parts[part, 'labels'].name}: whole numbers [n] are needed, found {labels.dtype} {labels.shape}"
-        )
+        name = files[part, "labels"].name
+        found = f"{labels.dtype} {labels.shape}"
+        raise DataError(f"{name}: expected whole numbers [n], found {found}")
     if len(images) != len(labels):
         raise DataError(f"{len(images)} {part} images and {len(labels)} labels")
-    return images[..., None] if images.ndim == 3 else images, labels.astype(np.int64)
+    if images.ndim == 3:
+        images = images[..., None]
+    return images, labels.astype(np.int64)
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array in an idx file, packed by gzip or not.
+    """Return the array in an idx file, gzipped or not.
 
     Raises:
       DataError: for another file, or a header that promises more or less than follows.
     """
     with opened(str(path)) as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
+        packed = raw.read(2) == GZIP
         raw.seek(0)
         file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-        most = max(MOST_RATIO * os.fstat(raw.fileno()).st_size, SMALL_BYTES)
+        size = os.fstat(raw.fileno()).st_size
+        max_bytes = min(max(MAX_RATIO * size, SMALL_BYTES), MAX_BYTES)
         try:
-            return _array(file, min(most, MOST_BYTES))
+            return _array(file, max_bytes)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"not a sound gzip file: {error}") from None
 
 
-def _array(file: BinaryIO, most: int) -> np.ndarray:
-    """The array, of so many bytes at most."""
+def _array(file: BinaryIO, max_bytes: int) -> np.ndarray:
+    """Read or map an array of at most that many bytes."""
     magic = file.read(4)
-    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES or not 1 <= magic[3] <= 8:
-        raise DataError("not an idx file: it starts otherwise")
-    dtype, sides = np.dtype(TYPES[magic[2]]), magic[3]
+    is_idx = len(magic) == 4 and magic[:2] == b"\0\0" and magic[2] in TYPES
+    if not is_idx or not 1 <= magic[3] <= MAX_SIDES:
+        raise DataError("not an idx file: it begins differently")
+    dtype = np.dtype(TYPES[magic[2]])
+    sides = magic[3]
     header = file.read(4 * sides)
     if len(header) < 4 * sides:
         raise DataError("ends within its header")
     shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
     size = math.prod(shape) * dtype.itemsize
-    if size > most:
+    if size > max_bytes:
         raise DataError(
-            f"its header promises {shape}, {size} bytes; a file of its size holds at most {most}"
+            f"its header promises {shape}, {size} bytes; "
+            f"a file of its size holds at most {max_bytes} bytes"
         )
-    stays = not isinstance(file, gzip.GzipFile) and dtype.itemsize == 1 and size >= STAYS_BYTES
-    if stays and os.fstat(file.fileno()).st_size - file.tell() == size:
-        return np.memmap(file, dtype, "r", file.tell(), shape)  # pyright: ignore[reportCallIssue,reportArgumentType]
-    content = np.empty(size, np.uint8)  # pages that nothing is written to take no memory
+
+    packed = isinstance(file, gzip.GzipFile)
+    if not packed and dtype.itemsize == 1 and size >= MIN_MAPPED_BYTES:
+        start = file.tell()
+        if os.fstat(file.fileno()).st_size - start == size:
+            return np.memmap(file, dtype, "r", start, shape)  # pyright: ignore[reportCallIssue,reportArgumentType]
+
+    content = np.empty(size, np.uint8)  # pages that are never written take no memory
     read = 0
-    while piece := file.read(min(size - read, 1 << 24)):
+    while piece := file.read(min(size - read, PIECE_BYTES)):
         content[read : read + len(piece)] = np.frombuffer(piece, np.uint8)
         read += len(piece)
     if read < size or file.read(1):
-        follows = "more" if read == size else f"{read} bytes"
-        raise DataError(
-            f"its header promises {dtype.name} {shape}, {size} bytes, but {follows} follow"
-        )
+        actual = "more" if read == size else f"{read} bytes"
+        promised = f"{dtype.name} {shape}, {size} bytes"
+        raise DataError(f"its header promises {promised}, but {actual} follow")
     return content.view(dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)

@@ -1,5 +1,6 @@
-"""Images in a folder for each class, as torchvision's ImageFolder and its like read them."""
+"""Images in a folder for each class, as torchvision's ImageFolder and similar readers expect."""
 
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -14,24 +15,16 @@ from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
 from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
 
-TESTS = ("test", "val", "validation")
-HIDDEN = ("Thumbs.db", "desktop.ini")  # besides names with a dot in front
-BESIDE = (
-    ".csv",
-    ".html",
-    ".json",
-    ".md",
-    ".mat",
-    ".txt",
-    ".xml",
-    ".yaml",
-    ".yml",
-)  # of descriptions of the images
+TEST_FOLDERS = ("test", "val", "validation")
+HIDDEN = ("Thumbs.db", "desktop.ini")  # besides names that begin with a dot
 WHERE = "put images at CLASS/IMAGE.png, or at train/CLASS/IMAGE.png and test/CLASS/IMAGE.png"
+
+# Suffixes of files that describe images.
+DESCRIPTIONS = (".csv", ".html", ".json", ".md", ".mat", ".txt", ".xml", ".yaml", ".yml")
 
 
 class Image(NamedTuple):
-    """An image of a folder: its name from there, the file, and what its folders say."""
+    """An image: its name relative to the folder, its file, and the names of its folders."""
 
     name: str
     path: Path
@@ -49,96 +42,130 @@ def imagefolder(
     test_split: Name | None = None,
     sha256: str | None = None,
 ) -> Arrays:
-    """Images in a folder for each class: `CLASS/IMAGE.png`, or `train/CLASS/…` and `test/CLASS/…`; pixels over 255.
+    """Images in a folder for each class: `CLASS/IMAGE.png`, or `train/CLASS/…` and `test/CLASS/…`.
 
-    Classes are numbered in the order of their sorted names, as in torchvision; images are sorted by name. PNG, JPEG, BMP,
-    GIF, PPM, TIFF and WebP are read, by their content whatever their suffix says, turned as they are stored; names with a
-    dot in front do not count, nor do text files beside images. They are kept as bytes.
+    Classes are numbered in the order of their sorted names, as in torchvision; images are sorted by
+    name. PNG, JPEG, BMP, GIF, PPM, TIFF and WebP are recognised by their content, whatever the
+    suffix, and keep the orientation they are stored in; names that begin with a dot are ignored,
+    and so are text files next to images. Pixels are kept as bytes, divided by 255.
 
     Args:
-      path: of the folder, from the scenario's folder, the working directory or a `--data-root`.
+      path: the folder, in the scenario's folder, the working directory or a `--data-root`.
       size: `[height, width]` that images are resized to (bilinear); needed where they differ.
-      channels: 1: grey; 3: colour; left out: 1 where all are grey. Transparency is left out.
-      client_folders: whether folders of clients stand above those of classes, `CLIENT/CLASS/IMAGE.png`: the natural partition.
-      split: folder of the training images, where it is there; else the folder holds the classes themselves.
-      test_split: folder of the test images beside it; left out: `test`, else `val`, else `validation`, where it is there.
-      sha256: of all files together; others are refused (filled in by the resolved scenario).
+      channels: 1: grey; 3: colour; left out: 1 where all are grey. Transparency is ignored.
+      client_folders: whether folders of clients contain those of classes, `CLIENT/CLASS/IMAGE.png`:
+        the natural partition.
+      split: the folder of the training images, if it exists; else the folder itself holds the
+        classes.
+      test_split: the folder of the test images next to it; left out: `test`, else `val`, else
+        `validation`, if it exists.
+      sha256: the common hash of all files; others are refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: naming images that are none, and sizes that differ.
+      DataError: naming unsound images, and sizes that differ.
     """
     with folder_files(path, sha256) as files:
-        shown = {name: file for name, file in files.items() if not _hidden(name)}
-        tops = {name.partition("/")[0] for name in shown if "/" in name}
-        parted = split in tops
-        for key, name in (
-            ("split", split if split != "train" or test_split else None),
-            ("test_split", test_split),
-        ):
-            if name is not None and name not in tops:
-                raise DataError(
-                    f"{key}: no folder {name[:60]!a}; there are {', '.join(sorted(tops))[:120] or 'none'}"
-                )
-        train = _images(shown, split if parted else "", client_folders)
-        chosen = test_split or next((name for name in TESTS if parted and name in tops), "")
-        test = _images(shown, chosen, client_folders) if chosen else []
-        labels = sorted({image.label for image in train})
-        for image in test:
-            if image.label not in labels:
-                raise DataError(
-                    f"{image.name}: no class {image.label[:60]!a} among the training images"
-                )
-        x = decoded(lambda: [(image.name, image.path) for image in (*train, *test)], size, channels)
-        y = np.searchsorted(np.array(labels), [image.label for image in (*train, *test)])
-        n, who = len(train), _ids([*train, *test]) if client_folders else None
-        arrays = Arrays(x[:n], y[:n], None if who is None else who[:n], scale=SCALE, labels=labels)
+        visible = {name: file for name, file in files.items() if not _is_hidden(name)}
+        top_folders = {name.partition("/")[0] for name in visible if "/" in name}
+        has_splits = split in top_folders
+        if split != "train" or test_split:
+            _require_folder("split", split, top_folders)
+        if test_split is not None:
+            _require_folder("test_split", test_split, top_folders)
+
+        train = _images(visible, split if has_splits else "", client_folders)
+        if test_split is None and has_splits:
+            test_split = next((name for name in TEST_FOLDERS if name in top_folders), None)
+        test = _images(visible, test_split, client_folders) if test_split else []
+        classes = sorted({image.label for image in train})
+        _require_known_classes(test, classes)
+
+        images = [*train, *test]
+        x = decoded(lambda: [(image.name, image.path) for image in images], size, channels)
+        y = np.searchsorted(np.array(classes), [image.label for image in images])
+        client = _ids(images) if client_folders else None
+        n = len(train)
+        arrays = Arrays(
+            x=x[:n],
+            y=y[:n],
+            client=None if client is None else client[:n],
+            scale=SCALE,
+            labels=classes,
+        )
         if not test:
             return arrays
         return arrays._replace(
-            x_test=x[n:], y_test=y[n:], client_test=None if who is None else who[n:]
+            x_test=x[n:],
+            y_test=y[n:],
+            client_test=None if client is None else client[n:],
         )
 
 
-def _hidden(name: str) -> bool:
+def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") or part in HIDDEN for part in PurePosixPath(name).parts)
 
 
-def _images(files: dict[str, Path], top: str, clients: bool) -> list[Image]:
-    """The images below a folder, with their classes and clients.
+def _require_folder(key: str, name: str, folders: set[str]) -> None:
+    if name not in folders:
+        listed = ", ".join(sorted(folders))[:120] or "none"
+        raise DataError(f"{key}: no folder {name[:60]!a}; there are {listed}")
+
+
+def _require_known_classes(test: Iterable[Image], classes: list[str]) -> None:
+    for image in test:
+        if image.label not in classes:
+            label = image.label[:60]
+            raise DataError(f"{image.name}: no class {label!a} among the training images")
+
+
+def _images(files: dict[str, Path], split: str, client_folders: bool) -> list[Image]:
+    """The images of a split, with their classes and clients.
+
+    Args:
+      files: all files by their relative names.
+      split: the folder of the split; empty: the files are not split.
+      client_folders: whether folders of clients contain those of classes.
 
     Raises:
-      DataError: for a folder without images, images outside of classes, and other files among them.
+      DataError: for a split without images, images outside of classes, and other files.
     """
-    images, levels = [], 2 if clients else 1
-    inside: dict[
-        tuple[str, ...], str
-    ] = {}  # folder of a class -> the one folder in it that holds images
+    levels = 2 if client_folders else 1
+    images = []
+    image_folders: dict[tuple[str, ...], str] = {}  # class -> its one subfolder that holds images
     for name, path in files.items():
-        above, *rest = ("", *name.split("/")) if not top else name.split("/")
-        if above != top:
-            continue
-        *folders, file = rest
+        parts = name.split("/")
+        if split:
+            if parts[0] != split:
+                continue
+            parts = parts[1:]
+        *folders, file = parts
+
         suffix = PurePosixPath(file).suffix.lower()
-        if suffix in BESIDE or (not folders and suffix not in SUFFIXES):
+        is_image = suffix in SUFFIXES
+        if suffix in DESCRIPTIONS or (not folders and not is_image):
             continue
-        if suffix not in SUFFIXES:
-            raise DataError(
-                f"{name[:200]!a} is no image: its suffix is none of {', '.join(SUFFIXES)}"
-            )
+        if not is_image:
+            suffixes = ", ".join(SUFFIXES)
+            raise DataError(f"{name[:200]!a} is not an image: its suffix is none of {suffixes}")
         if len(folders) < levels:
-            needed = "folder of a client and of a class" if clients else "folder of a class"
-            raise DataError(f"{name[:200]!a} lies in no {needed}; {WHERE}")
-        place, deeper = tuple(folders[:levels]), "/".join(folders[levels:])
-        if inside.setdefault(place, deeper) != deeper:
-            why = (
-                "a class is one folder; write client_folders: true if the folders above are clients"
+            needed = "the folders of a client and of a class" if levels == 2 else "a class folder"
+            raise DataError(f"{name[:200]!a} is not in {needed}; {WHERE}")
+
+        class_folder = tuple(folders[:levels])
+        subfolder = "/".join(folders[levels:])
+        if image_folders.setdefault(class_folder, subfolder) != subfolder:
+            folder = "/".join(class_folder)[:100]
+            raise DataError(
+                f"{folder!a} holds images in several folders: a class is one folder; "
+                "write client_folders: true if the folders above are clients"
             )
-            raise DataError(f"{'/'.join(place)[:100]!a} holds images in several folders: {why}")
-        images.append(Image(name, path, folders[levels - 1], folders[0]))
+        images.append(Image(name, path, label=folders[levels - 1], client=folders[0]))
     if not images:
-        raise DataError(f"no images{f' in {top[:60]!a}' if top else ''}; {WHERE}")
+        where = f" in {split[:60]!a}" if split else ""
+        raise DataError(f"no images{where}; {WHERE}")
     return images
 
 
 def _ids(images: list[Image]) -> np.ndarray:
-    return ids([image.client for image in images], range(len(images)), 0, Faults("row", ["client"]))
+    faults = Faults("row", ["client"])
+    return ids([image.client for image in images], range(len(images)), 0, faults)

@@ -1,5 +1,6 @@
-"""The files of LEAF: JSON with `users`, `num_samples` and `user_data`, user after user."""
+"""The files of LEAF: JSON with `users`, `num_samples` and `user_data`, read user by user."""
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -13,130 +14,169 @@ from fedsim.sources.files import opened, require_few_lists
 from fedsim.sources.names import fault_of, require_sound
 from fedsim.sources.pictures import SCALE, as_bytes
 
-HELD = 12  # bytes that Python holds of a byte of JSON that is numbers, at most
+MEMORY_PER_BYTE = 12  # bytes that Python needs for a byte of JSON that is numbers, at most
+MAX_DIGITS = 18  # of a whole number
 WHERE = (
-    "LEAF's preprocess.sh writes data/train/*.json and data/test/*.json, each with `users`, `num_samples` and `user_data`; "
-    "give the folder that holds train and test"
+    "LEAF's preprocess.sh writes data/train/*.json and data/test/*.json, each with `users`, "
+    "`num_samples` and `user_data`; give the folder that holds train and test"
 )
 
 
-class Part(NamedTuple):
-    """The samples of the files of a part, user after user."""
+class UserRows(NamedTuple):
+    """The samples of one user."""
 
-    x: np.ndarray  # numbers or bytes `[n, F]`, or objects `[n]` that are no numbers
+    user: str
+    x: list[Any]
+    y: list[Any]
+
+
+class SplitRows(NamedTuple):
+    """The samples of a split, user by user."""
+
+    x: np.ndarray  # numbers or bytes `[n, F]`, or objects `[n]` that are not numbers
     y: np.ndarray
     user: np.ndarray
 
 
-def files_of(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
-    """`train` and, where it is there, `test` -> the JSON files of that part, by name."""
-    named = {name: path for name, path in files.items() if name.endswith(".json")}
-    for front in ("", "data/"):
-        parts = {
-            part: {
-                n: p
-                for n, p in named.items()
-                if PurePosixPath(n).parent == PurePosixPath(front + part)
-            }
-            for part in ("train", "test")
-        }
-        if parts["train"]:
-            return {part: found for part, found in parts.items() if found}
-    alone = {name: path for name, path in named.items() if "/" not in name}
-    if not alone:
+def files_by_split(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
+    """Return the JSON files of `train` and, if it exists, of `test`, by their relative names.
+
+    Args:
+      files: the folder's files by their relative names.
+    """
+    json_files = {name: path for name, path in files.items() if name.endswith(".json")}
+    for parent in (PurePosixPath(), PurePosixPath("data")):
+        train = _directly_in(parent / "train", json_files)
+        test = _directly_in(parent / "test", json_files)
+        if train and test:
+            return {"train": train, "test": test}
+        if train:
+            return {"train": train}
+    unsplit = _directly_in(PurePosixPath(), json_files)
+    if not unsplit:
         raise DataError(f"no such files; {WHERE}")
-    return {"train": alone}
+    return {"train": unsplit}
 
 
-def part_of(files: dict[str, Path]) -> Part:
-    """The samples of some files.
+def read_split(files: dict[str, Path]) -> SplitRows:
+    """Return the samples of some files.
 
     Raises:
       DataError: naming file and user.
     """
-    rows: list[list[Any]] = []
+    blocks: list[np.ndarray] = []  # of users whose samples are numbers
+    texts: list[Any] = []  # samples of the others
     labels: list[Any] = []
     users: list[str] = []
     seen: set[str] = set()
-    blocks: list[np.ndarray] = []
     for name, path in files.items():
         for user, x, y in _users(name, path):
             if user in seen:
                 raise DataError(
-                    f"{name}: user {user[:40]!a} stands there twice; a user's samples are in one place"
+                    f"{name}: user {user[:40]!a} occurs twice; put a user's samples into one place"
                 )
             seen.add(user)
             if not x:
                 continue
             users += [user] * len(x)
             labels += y
-            if isinstance(x[0], list) and not isinstance(x[0][0] if x[0] else None, str):
+            if _are_numbers(x):
                 blocks.append(_numbers(name, user, x))
             else:
-                rows += x
+                texts += x
+
     if not labels:
         raise DataError("no samples")
-    if bool(rows) and bool(blocks):
+    if texts and blocks:
         raise DataError("x is numbers for some users and text for others")
-    x = _joined(blocks) if blocks else np.fromiter(rows, object, len(rows))
-    kinds = {type(label) for label in labels}
-    if not (kinds <= {int, float} or kinds == {str}):
+    x = _joined(blocks) if blocks else np.fromiter(texts, object, len(texts))
+    label_types = {type(label) for label in labels}
+    if not label_types <= {int, float} and label_types != {str}:
         raise DataError("y is not one number, or one text, for every sample")
-    return Part(x, np.array(labels), np.array(users))
+    return SplitRows(x, np.array(labels), np.array(users))
 
 
-def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """User after user of a file: name, x, y."""
+def _directly_in(folder: PurePosixPath, files: dict[str, Path]) -> dict[str, Path]:
+    return {name: path for name, path in files.items() if PurePosixPath(name).parent == folder}
+
+
+def _are_numbers(x: list[Any]) -> bool:
+    """Whether samples should be rows of numbers: lists whose first item is not a text."""
+    first = x[0]
+    if not isinstance(first, list):
+        return False
+    return not first or not isinstance(first[0], str)
+
+
+def _users(name: str, path: Path) -> Iterator[UserRows]:
+    """The samples of a file, user by user."""
     with opened(str(path)) as file:
-        require_memory(json=HELD * file.seek(0, 2))
-        file.seek(0)
-        content = file.read()
-        require_few_lists(content)
-        try:
-            held = json.loads(content, parse_constant=_refused, parse_int=_whole)
-        except RecursionError:
-            raise DataError("not JSON as LEAF writes it: nested too deeply") from None
-        except UnicodeDecodeError as error:
-            raise DataError(f"not UTF-8 text: {error.reason}") from None
-        except ValueError as error:
-            raise DataError(f"not sound JSON: {str(error)[:200]}") from None
-        data = held.get("user_data") if isinstance(held, dict) else None
-        if not isinstance(data, dict) or not isinstance(held.get("users"), list):
+        content = _json_of(file)
+        data = content.get("user_data") if isinstance(content, dict) else None
+        if not isinstance(data, dict) or not isinstance(content.get("users"), list):
             raise DataError(f"no `users` and `user_data`; {WHERE}")
-        counts = held.get("num_samples")
-        if not isinstance(counts, list) or len(counts) != len(held["users"]):
-            raise DataError("`num_samples` has no number for every user")
-        for user, count in zip(held["users"], counts, strict=True):
+        users = content["users"]
+        counts = content.get("num_samples")
+        if not isinstance(counts, list) or len(counts) != len(users):
+            raise DataError("`num_samples` does not have a number for every user")
+        for user, count in zip(users, counts, strict=True):
             samples = data.pop(user, None) if isinstance(user, str) else None
-            if not isinstance(samples, dict) or not all(
-                isinstance(samples.get(part), list) for part in "xy"
-            ):
-                raise DataError(
-                    f"user {str(user)[:40]!a} has no lists x and y in `user_data`, or stands there twice"
-                )
-            if not len(samples["x"]) == len(samples["y"]) == count:
-                sizes = f"{len(samples['x'])} x, {len(samples['y'])} y"
-                raise DataError(
-                    f"user {user[:40]!a}: `num_samples` promises {str(count)[:20]}, there are {sizes}"
-                )
-            if (fault := fault_of(user)) is not None:
-                raise DataError(f"user {fault}")
-            require_sound(f"user {user[:40]!a}", samples["y"], "label")
-            yield user, samples["x"], samples["y"]
+            yield _user_rows(user, samples, count)
 
 
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number to learn from")
+def _json_of(file: Any) -> Any:
+    """The content of a JSON file, without the constants and long integers that JSON may have."""
+    require_memory(json=MEMORY_PER_BYTE * file.seek(0, io.SEEK_END))
+    file.seek(0)
+    content = file.read()
+    require_few_lists(content)
+    try:
+        return json.loads(content, parse_constant=_refuse_constant, parse_int=_short_integer)
+    except RecursionError:
+        raise DataError("not JSON as LEAF writes it: nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 text: {error.reason}") from None
+    except ValueError as error:
+        raise DataError(f"not sound JSON: {str(error)[:200]}") from None
 
 
-def _whole(digits: str) -> int:
-    if len(digits) > 18:
+def _refuse_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} cannot be learned from")
+
+
+def _short_integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
 
 
+def _user_rows(user: Any, samples: Any, count: Any) -> UserRows:
+    """The samples of a user.
+
+    Args:
+      user: the user's name, as the file has it.
+      samples: the user's data, as the file has them; None if they are missing.
+      count: how many samples the file promises.
+    """
+    x = samples.get("x") if isinstance(samples, dict) else None
+    y = samples.get("y") if isinstance(samples, dict) else None
+    if not isinstance(x, list) or not isinstance(y, list):
+        raise DataError(
+            f"user {str(user)[:40]!a} has no lists x and y in `user_data`, or occurs twice"
+        )
+    title = f"user {user[:40]!a}"
+    if not len(x) == len(y) == count:
+        actual = f"{len(x)} x, {len(y)} y"
+        raise DataError(f"{title}: `num_samples` promises {str(count)[:20]}, there are {actual}")
+    fault = fault_of(user)
+    if fault is not None:
+        raise DataError(f"user {fault}")
+    require_sound(title, y, "label")
+    return UserRows(user, x, y)
+
+
 def _numbers(name: str, user: str, x: list[Any]) -> np.ndarray:
-    """Rows of numbers `[n, F]`, as bytes where all are whole multiples of 1/255."""
+    """Rows of numbers `[n, F]`, as bytes if all are whole multiples of 1/255."""
     try:
         values = np.array(x)
     except (ValueError, OverflowError):
@@ -147,9 +187,10 @@ def _numbers(name: str, user: str, x: list[Any]) -> np.ndarray:
 
 
 def _joined(blocks: list[np.ndarray]) -> np.ndarray:
-    widths = {block.shape[1:] for block in blocks}
-    if len(widths) > 1:
-        listed = ", ".join(str(shape) for shape in sorted(widths)[:3])
+    """The rows of all users; numbers if those of any user are."""
+    shapes = {block.shape[1:] for block in blocks}
+    if len(shapes) > 1:
+        listed = ", ".join(str(shape) for shape in sorted(shapes)[:3])
         raise DataError(f"x has rows of different shapes: {listed}")
     if len({block.dtype for block in blocks}) > 1:
         blocks = [block * SCALE if block.dtype == np.uint8 else block for block in blocks]

@@ -1,25 +1,26 @@
-"""Samples that stay in their file: read where rows are asked for, through the operating system's page cache."""
+"""Samples that stay in their file: a row is read when it is asked for, through the page cache."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-STAYS_BYTES = 64 << 20  # of features that are read from their file row by row, at least
-CHUNK_BYTES = 1 << 26  # read at a time when all rows are read
+MIN_MAPPED_BYTES = 64 << 20  # features of this size or more stay in their file
+CHUNK_BYTES = 1 << 26  # read at a time where all rows are read
 
 
 class Mapped:
-    """Some rows of an array in a file, in an order, as `dtype`: what reads samples needs of an array, and no more.
+    """Rows of an array in a file, in any order, as `dtype`: the part of an array that readers need.
 
     Args:
-      base: the array, mapped.
-      rows: of it, all by default.
-      dtype: float type that rows are handed out in.
+      base: the mapped array.
+      rows: the indices of the rows; all rows by default.
+      dtype: the float type that rows are returned in.
     """
 
     def __init__(self, base: np.ndarray, rows: np.ndarray | None = None, dtype: Any = None):
-        self.base, self.rows = base, np.arange(len(base)) if rows is None else rows
+        self.base = base
+        self.rows = np.arange(len(base)) if rows is None else rows
         self.dtype = np.dtype(base.dtype if dtype is None else dtype)
         self.shape = (len(self.rows), *base.shape[1:])
 
@@ -32,29 +33,29 @@ class Mapped:
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def __getitem__(self, index: Any) -> np.ndarray:
-        """Rows, read now."""
+        """Read rows now."""
         return np.asarray(self.base[self.rows[index]], self.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:], dtype)
 
     def only(self, rows: np.ndarray) -> "Mapped":
-        """Some of the rows, not read."""
+        """Return a selection of the rows without reading it."""
         return Mapped(self.base, self.rows[rows], self.dtype)
 
 
 def chunks(values: Any) -> Iterator[np.ndarray]:
-    """All rows of an array, a part at a time where they lie in a file."""
+    """Yield all rows of an array, a chunk at a time where they are in a file."""
     if not isinstance(values, Mapped):
         yield values
         return
-    step = max(CHUNK_BYTES * len(values) // max(values.nbytes, 1), 1)
-    for first in range(0, len(values), step):
-        yield values[first : first + step]
+    rows_per_chunk = max(CHUNK_BYTES * len(values) // max(values.nbytes, 1), 1)
+    for first in range(0, len(values), rows_per_chunk):
+        yield values[first : first + rows_per_chunk]
 
 
 def in_file(values: np.ndarray) -> bool:
-    """Whether an array is a map of a file."""
+    """Return whether an array is mapped from a file."""
     base: Any = values
     while isinstance(base, np.ndarray):
         if isinstance(base, np.memmap):
@@ -64,5 +65,5 @@ def in_file(values: np.ndarray) -> bool:
 
 
 def take_rows(values: Any, rows: np.ndarray) -> Any:
-    """Rows of an array: a copy, or, where they lie in a file, the same file."""
+    """Return rows of an array: a copy, or, where they are in a file, a selection of its rows."""
     return values.only(rows) if isinstance(values, Mapped) else values[rows]

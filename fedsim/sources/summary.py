@@ -1,10 +1,10 @@
-"""What the columns of a table hold, whether samples can be made of it or not: a row of counts for each column."""
+"""The columns of a table, whether samples can be made of it or not: counts for each column."""
 
 import contextlib
-import csv as text
+import csv
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -13,43 +13,43 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.sources.cells import (
     BLANK,
-    Value,
-    as_comma_number,
-    as_date,
-    as_number,
+    Parser,
     decimal_comma_in,
-    value_of,
+    parse_comma_number,
+    parse_date,
+    parse_number,
+    parser_of,
 )
 from fedsim.sources.dates import date_of
 from fedsim.sources.delimited import (
     COMMA,
-    NUMBERS,
+    HEAD_LINES,
+    PARSERS,
     POINT,
-    SEEN,
-    any_lines_of,
+    Dialect,
     chunks_of,
     delimiter_of,
+    unchecked_lines,
     unpacked,
 )
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
 from fedsim.sources.names import is_sound, reason_of, shown
 
-MOST_DISTINCT = (
-    10_000  # values of a column that are told apart; of more it is said that there are more
-)
-MOST_HELD = 2_000_000  # of all columns together
-MOST_CHARACTERS = 40  # of a text that is shown
+MAX_DISTINCT = 10_000  # different values of a column that are counted
+MAX_DISTINCT_IN_TABLE = 2_000_000  # of all columns together
+SHOWN_CHARACTERS = 40  # of a text
+WHOLE_ROWS = ""  # the key of problems that concern whole rows
 
 
 class Summary(NamedTuple):
     """The columns of a table.
 
     Attributes:
-      columns: for each its `name`, `type`, `blanks`, `distinct`, `distinct_at_least` (whether there may be more), and
-        `least` and `most` (None where there is nothing).
-      rows: how many were read.
-      problems: name of a column, or nothing for whole rows -> a line.
+      columns: for each its `name`, `type`, `blanks`, `distinct`, `distinct_at_least` (whether there
+        may be more), and `least` and `most` (None where there are no values).
+      rows: the number of rows that were read.
+      problems: name of a column, or an empty text for whole rows -> a line.
       decimal_comma: whether some column has numbers with a decimal comma.
     """
 
@@ -60,93 +60,71 @@ class Summary(NamedTuple):
 
 
 class Column:
-    """The cells of a column, counted part by part in bounded memory.
+    """The cells of a column, counted chunk by chunk in bounded memory.
 
     Args:
-      name: of the column.
-      most: different values that are told apart.
-      number: what makes a number of a cell.
+      name: the column's name.
+      max_distinct: different values that are counted.
+      parse: makes numbers of cells.
       dates: whether numbers are days since 1970.
+
+    Attributes:
+      parser: what makes a number of a cell: `parse`, or what the first cells suggest; None before
+        cells were read, and for text.
+      is_decided: whether `parser` was chosen.
+      decimal_comma: whether numbers have a decimal comma, though they were expected with a point.
+      blanks: the number of blank cells.
+      others: the number of cells that are neither blank nor numbers, in a column of numbers.
+      whole: whether all numbers are whole.
+      distinct: different numbers, or hashes of texts; at most one more than are counted.
+      ends: the smallest and the largest value.
+      unreadable: line and reason of the first cell that is not UTF-8.
     """
 
-    def __init__(self, name: str, most: int, number: Value = as_number, dates: bool = False):
+    def __init__(
+        self, name: str, max_distinct: int, parse: Parser = parse_number, dates: bool = False
+    ):
         self.name = name
-        self.most = most
-        self.number = number
+        self.max_distinct = max_distinct
+        self.parse = parse
         self.dates = dates
-        self.value: Value | None = None
-        self.decided = self.decimal_comma = False
-        self.blanks = self.others = 0
+        self.parser: Parser | None = None
+        self.is_decided = False
+        self.decimal_comma = False
+        self.blanks = 0
+        self.others = 0
         self.whole = True
-        self.seen: set[Any] = set()
+        self.distinct: set[Any] = set()
         self.ends: tuple[Any, Any] | None = None
-        self.unreadable: tuple[int, str] | None = (
-            None  # line and reason of the first cell that is not UTF-8
-        )
+        self.unreadable: tuple[int, str] | None = None
 
-    def read(self, cells: Sequence[str] | np.ndarray, numbers: Sequence[int]) -> None:
+    def read(self, cells: Sequence[str] | np.ndarray, row_numbers: Sequence[int]) -> None:
         """Count cells.
 
         Args:
-          cells: texts, or an array of floats whose blanks are NaN.
-          numbers: of the lines or rows that they stand in.
+          cells: texts, or an array of floats with NaN for blanks.
+          row_numbers: the numbers of their lines or rows.
         """
         if isinstance(cells, np.ndarray):
             self._count_numbers(cells)
             return
-        if not self.decided:
+        if not self.is_decided:
             self._decide(cells)
-        if self.value is as_number:
+        if self.parser is parse_number:
             with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
                 self._count_numbers(np.fromiter(map(float, cells), np.float64, len(cells)))
                 return
-        known = [cell for cell in (cell.strip() for cell in cells) if cell not in BLANK]
-        self.blanks += len(cells) - len(known)
-        self._note_unreadable(cells, numbers)
-        if self.value is None:
-            self._count_texts(known)
+
+        values = [cell for cell in (cell.strip() for cell in cells) if cell not in BLANK]
+        self.blanks += len(cells) - len(values)
+        self._note_unreadable(cells, row_numbers)
+        if self.parser is None:
+            self._count_texts(values)
             return
-        values = [self.value(cell) for cell in known]
-        self.others += sum(value is None for value in values)
-        self._count_numbers(np.array([value for value in values if value is not None], np.float64))
-
-    def _decide(self, cells: Sequence[str]) -> None:
-        """What the first cells are, as readers of samples see it; numbers with decimal commas are numbers here."""
-        self.decided = True
-        self.value = value_of(cells, self.number)
-        if self.value is None and decimal_comma_in(cells):
-            self.decimal_comma, self.value = True, as_comma_number
-        self.dates = self.value is as_date
-
-    def _count_numbers(self, values: np.ndarray) -> None:
-        known = values[~np.isnan(values)]
-        self.decided, self.value = True, self.value or self.number
-        self.blanks += len(values) - len(known)
-        if not len(known):
-            return
-        with np.errstate(invalid="ignore"):  # of what is infinite, which is no whole number
-            self.whole = self.whole and bool((known % 1 == 0).all())
-        self._extend(float(known.min()), float(known.max()))
-        if len(self.seen) <= self.most:
-            self.seen.update(np.unique(known)[: self.most + 1].tolist())
-
-    def _count_texts(self, known: list[str]) -> None:
-        if known:
-            self._extend(min(known), max(known))
-        if len(self.seen) <= self.most:
-            self.seen.update(map(hash, known))
-
-    def _extend(self, least: Any, most: Any) -> None:
-        ends = self.ends or (least, most)
-        self.ends = min(ends[0], least), max(ends[1], most)
-
-    def _note_unreadable(self, cells: Sequence[str], numbers: Sequence[int]) -> None:
-        if self.unreadable is not None:
-            return
-        for cell, number in zip(cells, numbers, strict=True):
-            if not cell.isascii() and not is_sound(cell):
-                self.unreadable = number, reason_of(cell) or ""
-                return
+        parsed = [self.parser(cell) for cell in values]
+        numbers = [number for number in parsed if number is not None]
+        self.others += len(parsed) - len(numbers)
+        self._count_numbers(np.array(numbers, np.float64))
 
     @property
     def kind(self) -> str:
@@ -155,39 +133,84 @@ class Column:
             return "blank"
         if self.dates:
             return "dates"
-        if self.value is None:
+        if self.parser is None:
             return "text"
         return "whole numbers" if self.whole else "numbers"
 
     def counted(self) -> dict[str, Any]:
-        """The row of this column, as `Summary` describes it."""
-        least, most = (None, None) if self.ends is None else map(self._shown, self.ends)
+        """Return the row of this column, as `Summary` describes it."""
         return {
             "name": self.name,
             "type": self.kind,
             "blanks": self.blanks,
-            "distinct": min(len(self.seen), self.most),
-            "distinct_at_least": len(self.seen) > self.most,
-            "least": least,
-            "most": most,
+            "distinct": min(len(self.distinct), self.max_distinct),
+            "distinct_at_least": len(self.distinct) > self.max_distinct,
+            "least": None if self.ends is None else self._shown(self.ends[0]),
+            "most": None if self.ends is None else self._shown(self.ends[1]),
         }
 
     def problem(self, unit: str) -> str | None:
-        """What is wrong, in a line."""
+        """Return what is wrong, in a line.
+
+        Args:
+          unit: what row numbers count, `line` or `row`.
+        """
+        column = f"column {self.name[:SHOWN_CHARACTERS]!a}"
         if self.unreadable is not None:
             number, reason = self.unreadable
-            return (
-                f"{unit} {number}, column {self.name[:MOST_CHARACTERS]!a}: not UTF-8 text: {reason}"
-            )
+            return f"{unit} {number}, {column}: not UTF-8 text: {reason}"
         if self.others:
             noun = "dates" if self.dates else "numbers"
-            return f"column {self.name[:MOST_CHARACTERS]!a}: {self.others:,} cells are no {noun}, and most are"
+            return f"{column}: {self.others:,} cells are not {noun}, but most are"
         return None
 
+    def _decide(self, cells: Sequence[str]) -> None:
+        """Choose the parser as readers of samples do, but accept decimal commas as numbers."""
+        self.is_decided = True
+        self.parser = parser_of(cells, self.parse)
+        if self.parser is None and decimal_comma_in(cells) is not None:
+            self.decimal_comma = True
+            self.parser = parse_comma_number
+        self.dates = self.parser is parse_date
+
+    def _count_numbers(self, values: np.ndarray) -> None:
+        """Count numbers, NaN for blanks."""
+        numbers = values[~np.isnan(values)]
+        self.is_decided = True
+        self.parser = self.parser or self.parse
+        self.blanks += len(values) - len(numbers)
+        if not len(numbers):
+            return
+        with np.errstate(invalid="ignore"):  # infinite numbers are not whole
+            self.whole = self.whole and bool((numbers % 1 == 0).all())
+        self._extend(float(numbers.min()), float(numbers.max()))
+        if len(self.distinct) <= self.max_distinct:
+            self.distinct.update(np.unique(numbers)[: self.max_distinct + 1].tolist())
+
+    def _count_texts(self, texts: list[str]) -> None:
+        if texts:
+            self._extend(min(texts), max(texts))
+        if len(self.distinct) <= self.max_distinct:
+            self.distinct.update(map(hash, texts))
+
+    def _extend(self, smallest: Any, largest: Any) -> None:
+        if self.ends is not None:
+            smallest = min(self.ends[0], smallest)
+            largest = max(self.ends[1], largest)
+        self.ends = (smallest, largest)
+
+    def _note_unreadable(self, cells: Sequence[str], row_numbers: Sequence[int]) -> None:
+        if self.unreadable is not None:
+            return
+        for cell, number in zip(cells, row_numbers, strict=True):
+            if not cell.isascii() and not is_sound(cell):
+                self.unreadable = (number, reason_of(cell) or "")
+                return
+
     def _shown(self, end: Any) -> Any:
-        """The smallest or largest value as JSON holds it."""
+        """The smallest or largest value as JSON represents it."""
         if isinstance(end, str):
-            return shown(end[:MOST_CHARACTERS])
+            return shown(end[:SHOWN_CHARACTERS])
         if not math.isfinite(end):
             return str(end)
         if self.dates:
@@ -198,82 +221,78 @@ class Column:
 def summary_of(
     kind: str, path: str, delimiter: str = "auto", decimal: str = POINT
 ) -> Summary | None:
-    """The columns of a table in a file; None for data of other kinds.
+    """Return the columns of a table in a file; None for data of other kinds.
 
     Args:
-      kind: of the data set.
-      path: of the file.
-      delimiter: as `csv` takes it.
-      decimal: as `csv` takes it.
+      kind: the kind of the data set.
+      path: the file.
+      delimiter: the character between cells, as `csv` takes it.
+      decimal: the decimal separator, as `csv` takes it.
 
     Raises:
       DataError: for a file without columns, or one that cannot be read at all.
     """
     if kind == "csv":
         with opened(path) as file:
-            return of_text(file, delimiter, decimal)
+            return _of_text(file, Dialect(delimiter, decimal))
     if kind == "parquet":
         return _of_parquet(Path(path))
     return None
 
 
-def of_text(file: BinaryIO, delimiter: str, decimal: str) -> Summary:
+def _of_text(file: BinaryIO, dialect: Dialect) -> Summary:
     """The columns of a table in text, as far as it can be read, whatever is wrong with it.
 
     Raises:
       DataError: for a file without a header.
     """
     problems: dict[str, str] = {}
-    with unpacked(file, "surrogateescape") as (source, most):
-        lines = _lines_until_fault(any_lines_of(source, most), problems)
-        first = list(itertools.islice(lines, SEEN))
+    with unpacked(file, "surrogateescape") as (source, max_characters):
+        lines = _lines_until_fault(unchecked_lines(source, max_characters), problems)
+        head = list(itertools.islice(lines, HEAD_LINES))
         try:
-            between = delimiter_of(first, delimiter, "", decimal)
+            delimiter = delimiter_of(head, dialect, target="")
         except DataError as error:
-            problems[""] = error.lines[0]
-            between = ";" if decimal == COMMA else ","
-        rows = text.reader(
-            itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True
+            problems[WHOLE_ROWS] = error.lines[0]
+            delimiter = ";" if dialect.decimal == COMMA else ","
+        rows = csv.reader(
+            itertools.chain(head, lines), delimiter=delimiter, skipinitialspace=True, strict=True
         )
         header = _header(rows)
         faults = Faults("line", header)
-        columns = [Column(name, _told_apart(header), NUMBERS[decimal]) for name in header]
+        max_distinct = _max_distinct(header)
+        columns = [Column(name, max_distinct, PARSERS[dialect.decimal]) for name in header]
         count = 0
         try:
-            for chunk, numbers in chunks_of(rows, len(header), faults):
+            for chunk, line_numbers in chunks_of(rows, len(header), faults):
                 count += len(chunk)
                 for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
-                    column.read(cells, numbers)
-        except DataError as error:  # so many problems that nothing more is read
-            problems.setdefault("", error.lines[-1])
+                    column.read(cells, line_numbers)
+        except DataError as error:  # reading stopped after too many problems
+            problems.setdefault(WHOLE_ROWS, error.lines[-1])
     return _summary(columns, count, problems | faults.by_column(), "line")
 
 
-def _told_apart(names: list[str]) -> int:
-    """How many values of each column are told apart, so that many columns do not fill the memory."""
-    return min(MOST_DISTINCT, MOST_HELD // max(len(names), 1))
-
-
-def _lines_until_fault(lines: Any, problems: dict[str, str]) -> Any:
-    """Lines up to one that cannot be read, which is a problem then."""
+def _lines_until_fault(lines: Iterator[str], problems: dict[str, str]) -> Iterator[str]:
+    """Yield lines up to one that cannot be read, which is added to the problems."""
     try:
         yield from lines
     except DataError as error:
-        problems[""] = error.lines[0]
+        problems[WHOLE_ROWS] = error.lines[0]
 
 
 def _header(rows: Any) -> list[str]:
-    """Names of the columns.
+    """The names of the columns.
 
     Raises:
       DataError: where there are none.
     """
     try:
         header = [name.strip() for name in next(rows, [])]
-    except text.Error as error:
+    except csv.Error as error:
         raise DataError(f"line 1: {error}") from None
     if not header:
-        raise DataError("empty: a header with column names is needed")
+        raise DataError("empty: expected a header with column names")
     return list(map(shown, header))
 
 
@@ -281,7 +300,7 @@ def _of_parquet(path: Path) -> Summary:
     """The columns of a Parquet file.
 
     Raises:
-      DataError: for what is no sound file.
+      DataError: for an unsound file.
     """
     from fedsim.sources.arrow import batches, require_pyarrow, schema_of, sound
 
@@ -290,31 +309,33 @@ def _of_parquet(path: Path) -> Summary:
     from fedsim.sources.frame import feature
 
     schema = schema_of(path)
-    names = [str(name) for name in schema.names]
-    scalar = [
-        name
-        for name in names
-        if is_scalar(schema.field(name).type) or pa.types.is_null(schema.field(name).type)
-    ]
-    problems = {
-        name: f"column {name[:MOST_CHARACTERS]!a}: holds {schema.field(name).type}, neither numbers nor texts"
-        for name in names
-        if name not in scalar
-    }
-    columns = [
-        Column(name, _told_apart(scalar), dates=is_temporal(schema.field(name).type))
-        for name in scalar
-    ]
+    types = {str(name): schema.field(name).type for name in schema.names}
+    names = []
+    problems = {}
+    for name, column_type in types.items():
+        if is_scalar(column_type) or pa.types.is_null(column_type):
+            names.append(name)
+        else:
+            title = f"column {name[:SHOWN_CHARACTERS]!a}"
+            problems[name] = f"{title}: holds {column_type}, neither numbers nor texts"
+
+    max_distinct = _max_distinct(names)
+    columns = [Column(name, max_distinct, dates=is_temporal(types[name])) for name in names]
     count = 0
     with sound("parquet file"):
-        for batch in batches(path, scalar):
+        for batch in batches(path, names):
             require_sound_texts(pa.Table.from_batches([batch]))
             frame = batch.to_pandas()
             rows = range(count, count + len(frame))
             count += len(frame)
-            for place, column in enumerate(columns):
-                column.read(feature(frame.iloc[:, place]), rows)
+            for index, column in enumerate(columns):
+                column.read(feature(frame.iloc[:, index]), rows)
     return _summary(columns, count, problems, "row")
+
+
+def _max_distinct(names: list[str]) -> int:
+    """Values of each column that are counted, so that many columns do not fill the memory."""
+    return min(MAX_DISTINCT, MAX_DISTINCT_IN_TABLE // max(len(names), 1))
 
 
 def _summary(columns: list[Column], rows: int, problems: dict[str, str], unit: str) -> Summary:
@@ -322,5 +343,9 @@ def _summary(columns: list[Column], rows: int, problems: dict[str, str], unit: s
         problem = column.problem(unit)
         if problem is not None:
             problems.setdefault(column.name, problem)
-    comma = any(column.decimal_comma for column in columns)
-    return Summary([column.counted() for column in columns], rows, problems, comma)
+    return Summary(
+        columns=[column.counted() for column in columns],
+        rows=rows,
+        problems=problems,
+        decimal_comma=any(column.decimal_comma for column in columns),
+    )

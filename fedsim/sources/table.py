@@ -1,18 +1,19 @@
 """Tables in files: the kinds `csv` and `parquet`."""
 
-from typing import Any, Literal
+import io
+from typing import Any, BinaryIO, Literal
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError, TooLarge
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.arrow import require_size, texts_of
-from fedsim.sources.columns import Missing
-from fedsim.sources.delimited import of_text
+from fedsim.sources.arrow import require_pyarrow, require_size, text_columns
+from fedsim.sources.columns import Missing, arrays_of, assign_roles
+from fedsim.sources.delimited import PARSERS, Dialect, read_table, table_in
 from fedsim.sources.files import Name, opened
 from fedsim.sources.frame import of_frame
 
-HELD = 16  # bytes of a cell of a table at least: as it is read, and among the features
+CELL_BYTES = 16  # of memory that a cell needs at least: as it is read, and as a feature
 
 
 @dataset
@@ -28,38 +29,51 @@ def csv(
     decimal: Literal[".", ","] = ".",
     sha256: str | None = None,
 ) -> Arrays:
-    """A table in UTF-8 with a header, plain or gzipped: one row per sample, a target column, perhaps a client column.
+    """A table in UTF-8 with a header, plain or gzipped: a row per sample, with a target column.
 
-    Target: whole numbers are classes 0, 1, ...; with any other number among them (`1.0` too) all are regression targets;
-    text names the classes, which are numbered in the order of the sorted names. Timestamps, dates and ids as classes are
-    refused, told by how many they are. Features: a column holds numbers where at
-    least half of its cells in the first 1,000 rows, blanks aside, are numbers; dates, where at least half are ISO dates
-    (`2024-05-01`, `2024-05-01T12:30:00`, with `Z` or `+02:00` behind or not), which become days since 1970-01-01 UTC, times
-    as fractions of a day, UTC where nothing else is said; a cell that fits neither is refused. Any other column is text, and
-    each of its texts, sorted, at most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells,
-    `NA`, `N/A`, `NaN`, `nan`, `null`, `NULL` and `?`. Blanks around cells and names do not count. What is wrong is told for
-    all cells at once.
+    Target: whole numbers are classes 0, 1, ...; with any other number among them (even `1.0`) all
+    are regression targets; texts are names of classes, which are numbered in sorted order.
+    Timestamps, dates and ids as classes are refused, recognised by their number.
+
+    Features: a column holds numbers where at least half of its cells in the first 1,000 rows, not
+    counting blanks, are numbers; else dates, where at least half are ISO dates (`2024-05-01`,
+    `2024-05-01T12:30:00`, optionally followed by `Z` or `+02:00`), which become days since
+    1970-01-01 UTC, with times as fractions of a day, in UTC unless they have an offset; any other
+    cell in such a column is refused. Any other column is text: each of its texts, at most 100,
+    becomes a feature, in sorted order, that is 1 where the column holds it.
+
+    Blanks are empty cells, `NA`, `N/A`, `NaN`, `nan`, `null`, `NULL` and `?`. Spaces around cells
+    and names are ignored. All problems of a table are reported at once.
 
     Args:
-      path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
-      target: column of the labels.
-      client: column of the client ids; left out: `client`, if there is such a column. Ids keep their names in all tables.
-      missing: blanks are refused; or filled with the column's `mean` or `median` over the training samples (in a column of
-        text a blank is a category of its own); or their samples are left out. A blank label is refused but under `drop`.
-      standardize: subtract the mean of every feature and divide by its standard deviation, both over the training samples;
-        features that are 0 or 1 stay, constant ones become 0.
+      path: the file, in the scenario's folder, the working directory or a `--data-root`; files
+        elsewhere are not read.
+      target: the column of the labels.
+      client: the column of the client ids; left out: `client`, if there is such a column. Tables
+        show the ids.
+      missing: blanks are refused; or replaced by the column's `mean` or `median` over the training
+        samples (in a column of text a blank is a category); or their samples are dropped. A blank
+        label is refused except with `drop`.
+      standardize: subtract each feature's mean and divide by its standard deviation, both over the
+        training samples; features that are 0 or 1 stay, constant ones become 0.
       drop: columns that are left out.
-      columns: columns that are no features, and that a partition may name; the one that it names need not stand here.
-      delimiter: between cells, one character, or `tab`; `auto`: the one of `,` `;` `|` and tab that fits the header.
-      decimal: what stands before the decimals of a number; `","`: `1,5` is one and a half, and no delimiter is a comma.
-      sha256: of the file; another file is refused (filled in by the resolved scenario).
+      columns: columns for partitions, which are not features; the one that the partition names need
+        not be listed.
+      delimiter: the character between cells, or `tab`; `auto`: the one of `,` `;` `|` and tab that
+        fits the header.
+      decimal: the decimal separator; with `","`, `1,5` is one and a half, and a comma is not a
+        delimiter.
+      sha256: the file's hash; another file is refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: for a file that is not such a table, naming file, lines and columns.
+      DataError: naming the file, lines and columns, if it is not such a table.
     """
-    del standardize  # by `prepare`, which knows the training samples
-    with opened(path, sha256) as file:
-        return of_text(file, target, client, missing, drop, delimiter, columns, decimal)
+    del standardize  # done by `prepare`, which knows the training samples
+    dialect = Dialect(delimiter, decimal)
+    with opened(path, sha256) as file, table_in(file, dialect, target) as (header, rows):
+        roles = assign_roles(header, target, client, drop, columns)
+        table = read_table(rows, roles, PARSERS[decimal])
+        return arrays_of(table, missing)
 
 
 @dataset
@@ -73,57 +87,62 @@ def parquet(
     columns: list[str] = [],  # noqa: B006
     sha256: str | None = None,
 ) -> Arrays:
-    """A table in the Parquet format: one row per sample, a target column, perhaps a client column, as in `csv`.
+    """A Parquet table: a row per sample, with a target column; otherwise as `csv`.
 
-    Columns of numbers and truth values are features as they are; dates and timestamps become days since 1970-01-01 UTC (UTC
-    where the type has no time zone), durations days; text becomes features as in `csv`. A file that unpacks to more than
-    200 times its size is refused. Needs pyarrow: `pip install 'fedsim-jax[parquet]'`.
+    Columns of numbers and truth values are features as they are; dates and timestamps become days
+    since 1970-01-01 UTC (UTC where the type has no time zone), durations become days; text becomes
+    features as in `csv`. A file that unpacks to more than 200 times its size is refused. Needs
+    pyarrow: `pip install 'fedsim-jax[parquet]'`.
 
     Args:
-      path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
-      target: column of the labels: integers or text are classes, floats regression targets.
-      client: column of the client ids; left out: `client`, if there is such a column.
+      path: the file, in the scenario's folder, the working directory or a `--data-root`; files
+        elsewhere are not read.
+      target: the column of the labels: integers or text are classes, floats are regression targets.
+      client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
       drop: columns that are left out.
       columns: as in `csv`.
-      sha256: of the file; another file is refused (filled in by the resolved scenario).
+      sha256: the file's hash; another file is refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: for a file that is not such a table, naming file, rows (from 0) and columns.
+      DataError: naming the file, rows (from 0) and columns, if it is not such a table.
     """
     del standardize
-    try:
-        from pyarrow.parquet import ParquetFile
-
-        from fedsim.sources.arrow_columns import require_sound_texts
-    except ImportError:
-        raise DataError(
-            "parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow"
-        ) from None
+    require_pyarrow("parquet")
     with opened(path, sha256) as file:
-        try:
-            table = ParquetFile(file)
-            require_size(table.metadata, file.seek(0, 2))
-            require_memory(table=HELD * table.metadata.num_rows * table.metadata.num_columns)
-            _require_flat(table.schema_arrow, drop)
-            content = ParquetFile(file, read_dictionary=texts_of(table.schema_arrow)).read()
-            require_sound_texts(content)
-            # A column becomes one of the frame where it lies, or is freed when it was copied.
-            frame = content.to_pandas(split_blocks=True, self_destruct=True)
-            del content
-        except (DataError, TooLarge):
-            raise
-        except Exception as error:  # pyarrow's own errors, and what they wrap
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise DataError(f"not a sound parquet file: {reason[:200]}") from None
+        frame = _read_parquet(file, drop)
         return of_frame(frame, target, client, missing, drop, columns)
+
+
+def _read_parquet(file: BinaryIO, drop: list[str]) -> Any:
+    """The table of a Parquet file as a pandas DataFrame."""
+    from pyarrow.parquet import ParquetFile
+
+    from fedsim.sources.arrow_columns import require_sound_texts
+
+    try:
+        table = ParquetFile(file)
+        require_size(table.metadata, file.seek(0, io.SEEK_END))
+        require_memory(table=CELL_BYTES * table.metadata.num_rows * table.metadata.num_columns)
+        _require_flat(table.schema_arrow, drop)
+
+        texts = text_columns(table.schema_arrow)
+        content = ParquetFile(file, read_dictionary=texts).read()
+        require_sound_texts(content)
+        # Each column moves into the frame without a copy, or is freed when it was copied.
+        return content.to_pandas(split_blocks=True, self_destruct=True)
+    except (DataError, TooLarge):
+        raise
+    except Exception as error:  # pyarrow's own errors, and what they wrap
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"not a sound parquet file: {reason[:200]}") from None
 
 
 def _require_flat(schema: Any, drop: list[str]) -> None:
     """Refuse columns whose cells are lists or records, such as images."""
     nested = [field.name for field in schema if field.type.num_fields and field.name not in drop]
     if nested:
-        text = "holds lists or records, and a table has a number or a text in each cell"
-        instead = "kind: huggingface reads images and lists from the folder of such files"
-        raise DataError(f"column {nested[0][:40]!a}: {text}; {instead}")
+        problem = "holds lists or records, but a cell of a table is a number or a text"
+        remedy = "kind: huggingface reads images and lists from the folder of such files"
+        raise DataError(f"column {nested[0][:40]!a}: {problem}; {remedy}")

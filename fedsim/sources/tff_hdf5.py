@@ -1,8 +1,8 @@
-"""Data sets as TensorFlow Federated distributes them: EMNIST, CIFAR-100, Shakespeare, Stack Overflow."""
+"""Data sets of TensorFlow Federated: EMNIST, CIFAR-100, Shakespeare, Stack Overflow."""
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cache import Made, cached
+from fedsim.sources.cache import NamedArrays, cached
 from fedsim.sources.files import Name, opened
 from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
 from fedsim.sources.hdf5_files import Examples, examples
@@ -25,21 +25,59 @@ from fedsim.sources.tokens import (
     END,
     SPECIAL,
     Length,
+    encode,
     letter_codes,
     letter_table,
     most_frequent,
     next_tokens,
-    numbered,
-    require_room,
+    require_memory_for,
+    stacked,
 )
 
-LETTERS = "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"  # of its tutorial
+# The characters of TensorFlow Federated's tutorial, in its order.
+LETTERS = (
+    "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"
+)
 FILE = re.compile(r"(?P<split>[\w-]+)_(?P<part>train|test)\.(h5|hdf5)")
+KINDS = ("pixels", "image", "snippets", "tokens")  # fields that show which data set a file is of
+SHAPES = {"pixels": (28, 28), "image": (32, 32, 3)}
 LENGTHS = {"snippets": 80, "tokens": 20}
 WHERE = (
-    "the files are fed_emnist_train.h5 and fed_emnist_test.h5 (fed_emnist_digitsonly, fed_cifar100, shakespeare, "
-    "stackoverflow alike), from storage.googleapis.com/tff-datasets-public/fed_emnist.tar.bz2"
+    "the files are fed_emnist_train.h5 and fed_emnist_test.h5 (likewise fed_emnist_digitsonly, "
+    "fed_cifar100, shakespeare, stackoverflow), from "
+    "storage.googleapis.com/tff-datasets-public/fed_emnist.tar.bz2"
 )
+
+
+class Rows(NamedTuple):
+    """A client's samples."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+class Options(NamedTuple):
+    """Parameters of `tff_hdf5` that decide what is read, in the order of the cache's keys."""
+
+    coarse: bool
+    length: int | None
+    vocabulary: int
+    first_clients: int | None
+    first_samples: int | None
+
+
+class Form(NamedTuple):
+    """How the examples of a data set become samples.
+
+    Attributes:
+      fields: the names of the fields that are read.
+      read: `(client, field, ...)` -> the client's samples.
+      tokens: the names of all tokens; empty where features are images.
+    """
+
+    fields: tuple[str, ...]
+    read: Callable[..., Rows]
+    tokens: list[str]
 
 
 @dataset
@@ -53,63 +91,79 @@ def tff_hdf5(
     first_samples: Annotated[int, Ge(1)] | None = None,
     sha256: str | None = None,
 ) -> Arrays:
-    """EMNIST, CIFAR-100, Shakespeare or Stack Overflow in the HDF5 files of TensorFlow Federated; clients keep their ids.
+    """EMNIST, CIFAR-100, Shakespeare or Stack Overflow in TensorFlow Federated's HDF5 files.
 
-    What a client's examples consist of tells which set it is.
+    Clients keep their ids. The fields of a client's examples show which data set it is.
 
-    - `pixels`, `label`: EMNIST, images `[28, 28, 1]` with the values of the file: 1 is background, 0 ink, unlike in MNIST.
-    - `image`, `label`, `coarse_label`: CIFAR-100, bytes `[32, 32, 3]`, pixels over 255.
-    - `snippets`: Shakespeare, the characters of TensorFlow Federated's tutorial as tokens 1 to 86; 0 is padding, 87 another
-      character, 88 the beginning and 89 the end of a snippet. A snippet is cut into runs of `length` + 1 tokens, x is a run
-      without its last token, y without its first.
-    - `tokens`: Stack Overflow, a sentence per sample: its first `length` words; the `vocabulary` most frequent words of the
-      training samples, ties in their order, are the tokens from 1 on; 0 is padding, the three behind the words are another
-      word, the beginning and the end of a sentence. x begins with the beginning; y is the next token at every place.
+    - `pixels`, `label`: EMNIST, images `[28, 28, 1]` with the values of the file: 1 is background,
+      0 ink, unlike in MNIST.
+    - `image`, `label`, `coarse_label`: CIFAR-100, bytes `[32, 32, 3]`, divided by 255.
+    - `snippets`: Shakespeare, the characters of TensorFlow Federated's tutorial as tokens 1 to 86;
+      0 is padding, 87 another character, 88 the beginning and 89 the end of a snippet. A snippet is
+      cut into runs of `length` + 1 tokens, x is a run without its last token, y without its first.
+    - `tokens`: Stack Overflow, a sentence per sample: its first `length` words. The `vocabulary`
+      most frequent words of the training samples, ties in sorted order, are the tokens from 1 on;
+      0 is padding, the three after the words are another word, the beginning and the end of a
+      sentence. x begins with the beginning; y is the next token at every position.
 
-    y is −1 behind the end of a text; such places count nowhere. A folder has a file for training and perhaps one for the
-    test set, in which every client's samples are its own (`global_accuracy` in `clients.csv`); a file alone is for training.
-    What was read is kept in the user's cache folder, under the SHA-256 of the files. Needs h5py: `pip install
-    'fedsim-jax[hdf5]'`. Links to elsewhere, data in other files, and promises of more than the file can hold are refused.
+    y is −1 behind the end of a text; such positions are ignored. A folder has a file for training
+    and optionally one for the test set, in which every client's samples belong to that client
+    (`global_accuracy` in `clients.csv`); a single file is for training. The arrays are cached in
+    the user's cache folder, by the hash of the files. Needs h5py: `pip install
+    'fedsim-jax[hdf5]'`. Links to other objects, data in other files, and promises of more than the
+    file can hold are refused.
 
     Args:
-      path: of the folder or file, from the scenario's folder, the working directory or a `--data-root`.
-      split: what stands in front of `_train.h5`, where a folder holds several sets.
+      path: the folder or file, in the scenario's folder, the working directory or a `--data-root`.
+      split: the part of the names before `_train.h5`, where a folder holds several sets.
       coarse: whether labels of CIFAR-100 are the 20 superclasses.
-      length: of a sequence; left out: 80 characters, 20 words.
-      vocabulary: words of Stack Overflow that have a token of their own.
-      first_clients: only so many clients of each file, the first ones by their ids.
-      first_samples: only so many samples of each client, the first ones (of Shakespeare, snippets).
-      sha256: of the file, or of all files of the folder together; others are refused (filled in by the resolved scenario).
+      length: the length of a sequence; left out: 80 characters, 20 words.
+      vocabulary: the number of words of Stack Overflow that have a token.
+      first_clients: how many clients of each file are read, the first ones by their ids.
+      first_samples: how many samples of each client are read, the first ones (of Shakespeare,
+        snippets).
+      sha256: the hash of the file, or of all files of the folder together; others are refused
+        (filled in by the resolved scenario).
 
     Raises:
-      DataError: for other files, naming file and client.
+      DataError: naming file and client, for other files.
 
     References:
-      Reddi et al. 2021, Adaptive Federated Optimization, arXiv:2003.00295 (all four, and what models are given of them).
+      Reddi et al. 2021, Adaptive Federated Optimization, arXiv:2003.00295 (all four, and the models
+      for them).
     """
+    options = Options(
+        coarse=coarse,
+        length=length,
+        vocabulary=vocabulary,
+        first_clients=first_clients,
+        first_samples=first_samples,
+    )
     with _files(path, split, sha256) as files:
-        known = [coarse, length, vocabulary, first_clients, first_samples]
-        key = f"tff_hdf5-{sha256_of_files(files)}-{'-'.join(map(str, known))}"
-        read = partial(_made, files, coarse, length, vocabulary, first_clients, first_samples)
-        fields: dict[str, Any] = dict(cached(key, read))
+        key = f"tff_hdf5-{sha256_of_files(files)}-{'-'.join(map(str, options))}"
+        fields: dict[str, Any] = dict(cached(key, lambda: _arrays(files, options)))
         for name in ("scale", "vocabulary"):
             if name in fields:
                 fields[name] = fields[name].item()
-        return Arrays(
-            **{**fields, "labels": fields["labels"].tolist() if "labels" in fields else None}
-        )
+        if "labels" in fields:
+            fields["labels"] = fields["labels"].tolist()
+        return Arrays(**fields)
 
 
 @contextmanager
 def _files(path: str, split: str | None, sha256: str | None) -> Iterator[dict[str, Path]]:
-    """`train` and, where it is there, `test` -> the file."""
+    """The file for `train` and, if it exists, for `test`."""
     if not os.path.isdir(path):
         with opened(path, sha256, float("inf")):
             pass
         yield {"train": Path(path)}
         return
-    with folder_files(path, sha256) as files:
-        matches = [(match, file) for name, file in files.items() if (match := FILE.fullmatch(name))]
+    with folder_files(path, sha256) as folder:
+        matches = []
+        for name, file in folder.items():
+            match = FILE.fullmatch(name)
+            if match is not None:
+                matches.append((match, file))
         splits = sorted({match["split"] for match, _ in matches if match["part"] == "train"})
         if not splits:
             raise DataError(f"no such files; {WHERE}")
@@ -117,133 +171,147 @@ def _files(path: str, split: str | None, sha256: str | None) -> Iterator[dict[st
         yield {match["part"]: file for match, file in matches if match["split"] == chosen}
 
 
-class Rows(NamedTuple):
-    """One client's samples."""
-
-    x: np.ndarray
-    y: np.ndarray
-
-
-Reader = Callable[..., Rows]  # (client, a field, another one ...)
-
-
-def _made(
-    files: dict[str, Path],
-    coarse: bool,
-    length: int | None,
-    vocabulary: int,
-    first_clients: int | None,
-    first_samples: int | None,
-) -> Made:
-    """The arrays of the parts, by the names of `Arrays`."""
+def _arrays(files: dict[str, Path], options: Options) -> NamedArrays:
+    """The arrays of the files, by the names of `Arrays`."""
+    arrays: NamedArrays = {}
     with examples(files["train"]) as file:
-        kind = _kind(file)
-        if kind == "tokens":
-            known = most_frequent(_sentences(file, first_clients, first_samples), vocabulary)
-            letters = [SPECIAL[0], *known, SPECIAL[1], BEGIN, END]
-            codes = {word: code for code, word in enumerate(known, 1)}
-            fields = (kind,)
-            read = partial(_next_words, codes, length or LENGTHS[kind], first_samples)
-        elif kind == "snippets":
-            letters = [SPECIAL[0], *LETTERS, SPECIAL[1], BEGIN, END]
-            table = letter_table(LETTERS, 1, len(LETTERS) + 1)
-            fields = (kind,)
-            read = partial(_next_letters, table, length or LENGTHS[kind], first_samples)
-        else:
-            letters = []
-            fields = (kind, "coarse_label" if coarse else "label")
-            read = partial(_images, kind, first_samples)
-        made: Made = _part(file, fields, read, first_clients, ("x", "y", "client"))
+        form = _form_of(file, options)
+        arrays["x"], arrays["y"], arrays["client"] = _read(file, form, options)
     if "test" in files:
         with examples(files["test"]) as file:
-            made |= _part(file, fields, read, first_clients, ("x_test", "y_test", "client_test"))
-        if made["x"].dtype != made["x_test"].dtype:
-            made |= {name: _values(made[name]) for name in ("x", "x_test")}
-    if letters:
-        return made | {"vocabulary": np.array(len(letters)), "labels": np.array(letters)}
-    return made | ({"scale": np.array(SCALE)} if made["x"].dtype == np.uint8 else {})
+            x_test, y_test, client_test = _read(file, form, options)
+        arrays |= {"x_test": x_test, "y_test": y_test, "client_test": client_test}
+        if arrays["x"].dtype != x_test.dtype:
+            arrays["x"] = _as_numbers(arrays["x"])
+            arrays["x_test"] = _as_numbers(x_test)
+
+    if form.tokens:
+        arrays["vocabulary"] = np.array(len(form.tokens))
+        arrays["labels"] = np.array(form.tokens)
+    elif arrays["x"].dtype == np.uint8:
+        arrays["scale"] = np.array(SCALE)
+    return arrays
 
 
-def _kind(file: Examples) -> str:
-    """The field that tells which set a file is of."""
+def _form_of(file: Examples, options: Options) -> Form:
+    """Which data set a file is of, and how its examples become samples."""
     if not file.clients:
         raise DataError(f"no clients; {WHERE}")
     fields = file.fields(file.clients[0])
-    kind = next(
-        (kind for kind in ("pixels", "image", "snippets", "tokens") if kind in fields), None
-    )
+    kind = next((kind for kind in KINDS if kind in fields), None)
     if kind is None:
-        listed = ", ".join(ascii(field[:40]) for field in fields[:6])
+        listed = ", ".join(ascii(field[:40]) for field in fields[:6]) or "nothing"
         raise DataError(
-            f"examples of {listed or 'nothing'}; needed are pixels, image, snippets or tokens: {WHERE}"
+            f"examples of {listed}; expected {', '.join(KINDS[:-1])} or tokens: {WHERE}"
         )
-    return kind
+
+    first = options.first_samples
+    if kind == "tokens":
+        words = most_frequent(_sentences(file, options), options.vocabulary)
+        codes = {word: code for code, word in enumerate(words, 1)}
+        read = partial(_next_words, codes, options.length or LENGTHS[kind], first)
+        return Form((kind,), read, [SPECIAL[0], *words, SPECIAL[1], BEGIN, END])
+    if kind == "snippets":
+        table = letter_table(LETTERS, 1, len(LETTERS) + 1)
+        read = partial(_next_letters, table, options.length or LENGTHS[kind], first)
+        return Form((kind,), read, [SPECIAL[0], *LETTERS, SPECIAL[1], BEGIN, END])
+    label = "coarse_label" if options.coarse else "label"
+    return Form((kind, label), partial(_images, kind, first), [])
 
 
-def _part(
-    file: Examples,
-    fields: tuple[str, ...],
-    read: Reader,
-    first_clients: int | None,
-    names: tuple[str, str, str],
-) -> Made:
-    """All samples of a file: x, y, and whose they are."""
-    clients = file.clients[:first_clients]
+def _read(
+    file: Examples, form: Form, options: Options
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All samples of a file -> (x, y, the id of every sample's client)."""
+    clients = file.clients[: options.first_clients]
     parts: list[Rows] = []
-    size = 0
-    for client, values in zip(clients, file.read(fields, first_clients), strict=True):
-        parts.append(read(client, *values))
-        size += parts[-1].x.nbytes + parts[-1].y.nbytes
-        require_memory(samples=2 * size)  # with the copy that joins them
-    sizes = [len(part.y) for part in parts]
+    total_bytes = 0
+    examples_of = file.read(form.fields, options.first_clients)
+    for client, fields in zip(clients, examples_of, strict=True):
+        rows = form.read(client, *fields)
+        parts.append(rows)
+        total_bytes += rows.x.nbytes + rows.y.nbytes
+        require_memory(samples=2 * total_bytes)  # with the copy that joins them
+
+    sizes = [len(rows.y) for rows in parts]
     if not sum(sizes):
         raise DataError("no samples")
-    xs = [part.x for part in parts if len(part.y)]
+    parts = [rows for rows in parts if len(rows.y)]
+    xs = [rows.x for rows in parts]
     if len({x.dtype for x in xs}) > 1:
-        xs = [_values(x) for x in xs]
+        xs = [_as_numbers(x) for x in xs]
     shapes = sorted({x.shape[1:] for x in xs})
     if len(shapes) > 1:
         raise DataError(f"samples of different shapes: {', '.join(map(str, shapes[:3]))}")
-    y = np.concatenate([part.y for part in parts if len(part.y)])
-    return dict(
-        zip(names, (np.concatenate(xs), y, np.repeat(np.array(clients), sizes)), strict=True)
-    )
+    y = np.concatenate([rows.y for rows in parts])
+    return np.concatenate(xs), y, np.repeat(np.array(clients), sizes)
 
 
-def _values(x: np.ndarray) -> np.ndarray:
-    """Images as numbers, where bytes stand for some."""
+def _as_numbers(x: np.ndarray) -> np.ndarray:
+    """Images as numbers, if they are bytes."""
     return (x * SCALE).astype(np.float32) if x.dtype == np.uint8 else x
 
 
 def _images(kind: str, first: int | None, client: str, x: np.ndarray, y: np.ndarray) -> Rows:
-    """Images of one client; bytes where all pixels are whole multiples of 1/255."""
-    x, y = x[:first], y[:first]
+    """The images of a client; bytes if all pixels are whole multiples of 1/255."""
+    x = x[:first]
+    y = y[:first]
     if len(x) != len(y) or y.ndim != 1 or y.dtype.kind not in "iu":
         raise DataError(
-            f"client {client!a}: a whole number is needed for each of {len(x)} images, found {y.dtype} {y.shape}"
+            f"client {client!a}: expected a whole number for each of {len(x)} images, "
+            f"found {y.dtype} {y.shape}"
         )
-    shape = {"pixels": (28, 28), "image": (32, 32, 3)}[kind]
+    shape = SHAPES[kind]
     if x.shape[1:] != shape or x.dtype.kind not in "fu":
         raise DataError(
-            f"client {client!a}: {kind} of shape {shape} are needed, found {x.dtype} {x.shape[1:]}"
+            f"client {client!a}: expected {kind} of shape {shape}, found {x.dtype} {x.shape[1:]}"
         )
-    x = x if x.dtype == np.uint8 else as_bytes(x)
-    return Rows(x[..., None] if kind == "pixels" else x, y.astype(np.int64))
+    if x.dtype != np.uint8:
+        x = as_bytes(x)
+    if kind == "pixels":
+        x = x[..., None]
+    return Rows(x, y.astype(np.int64))
 
 
-def _texts(field: str, first: int | None, client: str, texts: np.ndarray) -> list[bytes]:
-    texts = texts[:first]
-    if texts.ndim != 1 or texts.dtype.kind not in "OS":
-        raise DataError(f"client {client!a}: {field} are texts, found {texts.dtype} {texts.shape}")
-    return texts.tolist()
+def _next_words(
+    codes: dict[str, int], length: int, first: int | None, client: str, texts: np.ndarray
+) -> Rows:
+    """The sentences of a client, one per sample, with the next word at every position."""
+    unknown = len(codes) + 1
+    begin = len(codes) + 2
+    end = len(codes) + 3
+    sentences = _texts("tokens", first, client, texts)
+    require_memory_for(len(sentences), length)
+    samples = []
+    for sentence in sentences:
+        tokens = [begin, *encode(_words(sentence)[:length], codes, unknown)]
+        if len(tokens) <= length:
+            tokens.append(end)
+        samples.append(next_tokens(tokens, length))
+    return Rows(*stacked(samples, length))
 
 
-def _sentences(
-    file: Examples, first_clients: int | None, first_samples: int | None
-) -> Iterable[list[str]]:
-    """Words of all sentences."""
-    for client, (texts,) in zip(file.clients, file.read(("tokens",), first_clients), strict=False):
-        for sentence in _texts("tokens", first_samples, client, texts):
+def _next_letters(
+    table: np.ndarray, length: int, first: int | None, client: str, texts: np.ndarray
+) -> Rows:
+    """The snippets of a client, cut into sequences, with the next character at every position."""
+    begin = len(LETTERS) + 2
+    end = len(LETTERS) + 3
+    snippets = _texts("snippets", first, client, texts)
+    require_memory_for(len(snippets), length)
+    samples = []
+    for snippet in snippets:
+        letters = letter_codes(snippet.decode("latin-1"), table)
+        tokens = np.concatenate([[begin], letters, [end]])
+        samples.append(next_tokens(tokens, length, step=length + 1))
+    return Rows(*stacked(samples, length))
+
+
+def _sentences(file: Examples, options: Options) -> Iterator[list[str]]:
+    """The words of every sentence."""
+    texts_by_client = file.read(("tokens",), options.first_clients)
+    for client, (texts,) in zip(file.clients, texts_by_client, strict=False):
+        for sentence in _texts("tokens", options.first_samples, client, texts):
             yield _words(sentence)
 
 
@@ -251,42 +319,8 @@ def _words(sentence: bytes) -> list[str]:
     return [word for word in sentence.decode("utf-8", "replace").split(" ") if word]
 
 
-def _next_words(
-    codes: dict[str, int],
-    length: int,
-    first: int | None,
-    client: str,
-    texts: np.ndarray,
-) -> Rows:
-    """Sentences of one client, one a sample, with the next word at every place."""
-    unknown, begin, end = range(len(codes) + 1, len(codes) + 4)
-    sentences = _texts("tokens", first, client, texts)
-    require_room(len(sentences), length)
-    rows = []
-    for sentence in sentences:
-        words = numbered(_words(sentence)[:length], codes, unknown)
-        rows.append(next_tokens([begin, *words, *([end] if len(words) < length else [])], length))
-    return _stacked(rows, length)
-
-
-def _next_letters(
-    table: np.ndarray,
-    length: int,
-    first: int | None,
-    client: str,
-    texts: np.ndarray,
-) -> Rows:
-    """Snippets of one client, cut into sequences, with the next character at every place."""
-    begin, end = len(LETTERS) + 2, len(LETTERS) + 3
-    snippets = _texts("snippets", first, client, texts)
-    require_room(len(snippets), length)
-    rows = []
-    for snippet in snippets:
-        letters = letter_codes(snippet.decode("latin-1"), table)
-        rows.append(next_tokens(np.concatenate([[begin], letters, [end]]), length, step=length + 1))
-    return _stacked(rows, length)
-
-
-def _stacked(rows: list[tuple[np.ndarray, np.ndarray]], length: int) -> Rows:
-    none = np.zeros((0, length), np.int32)
-    return Rows(*(np.concatenate([none, *(row[side] for row in rows)]) for side in (0, 1)))
+def _texts(field: str, first: int | None, client: str, texts: np.ndarray) -> list[bytes]:
+    texts = texts[:first]
+    if texts.ndim != 1 or texts.dtype.kind not in "OS":
+        raise DataError(f"client {client!a}: {field} are texts, found {texts.dtype} {texts.shape}")
+    return texts.tolist()

@@ -1,4 +1,4 @@
-"""Texts -> tokens: vocabularies, and sequences for models that say what comes next."""
+"""Texts -> tokens: vocabularies, and sequences for models that predict the next token."""
 
 import re
 from collections import Counter
@@ -9,17 +9,23 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from fedsim.limits import require_memory
+from fedsim.sources.arrays import NO_LABEL
 
-NOTHING = -1  # the label of a token that has none
-PADDING, UNKNOWN = 0, 1  # tokens, where a vocabulary begins with both
+# The first tokens of a vocabulary.
+PADDING = 0
+UNKNOWN = 1
 SPECIAL = ("<padding>", "<unknown>")
-BEGIN, END = "<begin>", "<end>"  # of a text, where a vocabulary has tokens for them
+
+# Names of the tokens for the ends of a text, where a vocabulary has them.
+BEGIN = "<begin>"
+END = "<end>"
+
 Length = Annotated[int, Ge(1), Le(100_000)]  # tokens of a sequence
-WORD = re.compile(r"[\w']+|[.,!?;]")  # as LEAF cuts: words, and punctuation apart
+WORD = re.compile(r"[\w']+|[.,!?;]")  # as LEAF splits: words, and punctuation marks
 
 
 def words_of(text: str) -> list[str]:
-    """Words and punctuation of a text, in lower case.
+    """Return the words and punctuation marks of a text, in lower case.
 
     >>> words_of("Don't panic, Arthur!")
     ["don't", 'panic', ',', 'arthur', '!']
@@ -28,7 +34,7 @@ def words_of(text: str) -> list[str]:
 
 
 def most_frequent(texts: Iterable[Sequence[str]], size: int) -> list[str]:
-    """The tokens that texts hold most often, at most `size`; those that are equally frequent in their order.
+    """Return the most frequent tokens of texts, at most `size`; ties in sorted order.
 
     >>> most_frequent([["b", "a"], ["c", "a"]], 2)
     ['a', 'b']
@@ -39,23 +45,24 @@ def most_frequent(texts: Iterable[Sequence[str]], size: int) -> list[str]:
     return sorted(counts, key=lambda token: (-counts[token], token))[:size]
 
 
-def numbered(tokens: Iterable[str], codes: Mapping[str, int], unknown: int) -> list[int]:
-    """The numbers of tokens; `unknown` for those that have none."""
+def encode(tokens: Iterable[str], codes: Mapping[str, int], unknown: int) -> list[int]:
+    """Return the codes of tokens; `unknown` for those that have none."""
     return [codes.get(token, unknown) for token in tokens]
 
 
-def filled(codes: Sequence[int], length: int, padding: int = PADDING) -> np.ndarray:
-    """The first `length` tokens of a sequence, in front of them padding where it is shorter: a model reads the last place.
+def left_padded(codes: Sequence[int], length: int) -> np.ndarray:
+    """Return the first `length` tokens, with padding in front: models read the last position.
 
-    >>> filled([5, 6], 4).tolist()
+    >>> left_padded([5, 6], 4).tolist()
     [0, 0, 5, 6]
     """
     codes = codes[:length]
-    return np.array([padding] * (length - len(codes)) + list(codes), np.int32)
+    padding = [PADDING] * (length - len(codes))
+    return np.array(padding + list(codes), np.int32)
 
 
-def require_room(sequences: int, length: int) -> None:
-    """Refuse sequences that do not fit into memory, before they are made: x and y of int32, and a copy of both.
+def require_memory_for(sequences: int, length: int) -> None:
+    """Refuse sequences that do not fit into memory, before they are made: x, y, and a copy of both.
 
     Raises:
       TooLarge: when they do not.
@@ -63,40 +70,62 @@ def require_room(sequences: int, length: int) -> None:
     require_memory(sequences=16 * sequences * length)
 
 
-def next_tokens(
-    codes: Sequence[int] | np.ndarray, length: int, padding: int = PADDING, step: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """A text cut into sequences, and what comes next at each place -> (x, y), `[n, length]` each.
+def sequence_count(tokens: int, step: int) -> int:
+    """Return the number of sequences that `next_tokens` cuts a text of that many tokens into."""
+    labels = max(tokens - 1, 0)
+    return -(-labels // step)  # rounded up
 
-    Where nothing follows, y has no label; behind the end, x is padding. Sequences without any label are left out.
+
+def next_tokens(
+    codes: Sequence[int] | np.ndarray, length: int, step: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut a text into sequences -> (x, the next token at each position), both `[n, length]`.
+
+    Behind the end of the text, y has no label and x is padding. Sequences without any label are
+    left out.
 
     Args:
-      codes: tokens of the text `[S]`.
-      length: of a sequence.
-      padding: a token.
-      step: between the beginnings of two sequences; `length` by default: every token but the first is to be foretold once.
+      codes: the tokens of the text `[S]`.
+      length: the length of a sequence.
+      step: the distance between the beginnings of two sequences; `length` by default: every token
+        but the first is a label once.
 
     >>> x, y = next_tokens([5, 6, 7, 8], 2)
     >>> x.tolist(), y.tolist()
     ([[5, 6], [7, 8]], [[6, 7], [8, -1]])
     """
     step = step or length
-    rows = -(-max(len(codes) - 1, 0) // step)
-    text = np.full(rows * step + length + 1, NOTHING, np.int32)
+    rows = sequence_count(len(codes), step)
+    text = np.full(rows * step + length + 1, NO_LABEL, np.int32)
     text[: len(codes)] = codes
-    x = np.lib.stride_tricks.sliding_window_view(text, length + 1)[: rows * step : step]
-    x, y = x[:, :-1].copy(), x[:, 1:].copy()
-    x[x == NOTHING] = padding
+    windows = np.lib.stride_tricks.sliding_window_view(text, length + 1)
+    windows = windows[: rows * step : step]  # [n, length + 1]
+    x = windows[:, :-1].copy()
+    y = windows[:, 1:].copy()
+    x[x == NO_LABEL] = PADDING
     return x, y
 
 
+def stacked(
+    sequences: Iterable[tuple[np.ndarray, np.ndarray]], length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Stack the sequences of several texts -> (x, y), both `[n, length]`."""
+    none = np.zeros((0, length), np.int32)
+    xs = [none]
+    ys = [none]
+    for x, y in sequences:
+        xs.append(x)
+        ys.append(y)
+    return np.concatenate(xs), np.concatenate(ys)
+
+
 def letter_codes(text: str, table: np.ndarray) -> np.ndarray:
-    """The numbers of a text's characters, from those of all code points."""
+    """Return the codes of a text's characters, by a table of the codes of all code points."""
     return table[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
 
 
 def letter_table(letters: Sequence[str], first: int, unknown: int) -> np.ndarray:
-    """Numbers of all code points: letters are counted from `first` on.
+    """Return the codes of all code points: letters are numbered from `first`, others `unknown`.
 
     >>> letter_codes("cab?", letter_table("abc", 2, 1)).tolist()
     [4, 2, 3, 1]

@@ -33,14 +33,17 @@ def numbers(x: np.ndarray) -> set[int]:
         (Arrays(np.zeros((3, 2)), np.array([0, 1, 10**12])), "y: row 2 has label 1000000000000"),
         (Arrays(np.array([[0.0], [np.nan]]), np.array([0, 1])), "x: row 1 is not finite"),
         (Arrays(np.array([[0.0], [1e39]]), np.array([0, 1])), "x: row 1 does not fit float32"),
-        (Arrays(np.zeros((3, 2)), np.zeros(2, int)), "x has 3 rows, y has 2"),
+        (Arrays(np.zeros((3, 2)), np.zeros(2, int)), "x has 3 rows, but y has 2"),
         (Arrays(np.zeros((0, 2)), np.zeros(0, int)), "no samples"),
         (Arrays(np.float64(3), np.zeros(0, int)), "x: a single number"),
         (Arrays(np.zeros((2, 2)), np.array(["a", ""])), "y: row 1 has no label"),
         (Arrays(np.zeros((2, 2)), np.array(["a", None], object)), "y: row 1 has no label"),
-        (Arrays(np.zeros((2, 2)), np.array(["a", 1], object)), "text or numbers"),
+        (
+            Arrays(np.zeros((2, 2)), np.array(["a", 1], object)),
+            "labels are all text, or all numbers",
+        ),
         (Arrays(np.zeros((2, 2)), np.zeros((2, 1), int)), "integer labels"),
-        (Arrays(np.array([["a"], ["b"]]), np.array([0, 1])), "numbers are needed"),
+        (Arrays(np.array([["a"], ["b"]]), np.array([0, 1])), "expected numbers"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.zeros(3)), "3 ids for 2 samples"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.zeros((2, 1))), "one id per sample"),
         (
@@ -55,7 +58,7 @@ def numbers(x: np.ndarray) -> set[int]:
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), y_test=np.zeros(2, int)), "without x_test"),
         (
             Arrays(np.zeros((2, 2)), np.zeros(2, int), None, np.zeros((2, 3)), np.zeros(2, int)),
-            "samples of shape",
+            "samples have shape",
         ),
         (
             Arrays(np.zeros((2, 2)), np.zeros(2), None, np.zeros((2, 2)), np.zeros((2, 1))),

@@ -412,7 +412,7 @@ def test_clients_that_are_not_there_are_left_to_the_line_about_them():
 
 
 def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
+    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
     np.savez(tmp_path / "raw.npz", x=FLOATS.x, y=FLOATS.y)
     base = {**BASE, "kind": "npz", "path": str(tmp_path / "raw.npz")}
     with pytest.raises(ScenarioError, match="stay in their file; compress it"):

@@ -326,7 +326,7 @@ def test_all_links_are_refused_at_once():
 
 
 def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
+    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
     np.savez(tmp_path / "raw.npz", x=IMAGES.x, y=IMAGES.y)
     data = {**BASE, "kind": "npz", "path": str(tmp_path / "raw.npz")}
     at = lambda *skews: federations_of(

@@ -117,7 +117,7 @@ def test_of_many_faults_some_are_told(tmp_path):
     path = written(tmp_path / "s.csv", "sample,client\n" + "5,a\n" * 100)
     with pytest.raises(DataError, match="and 79 more problems"):
         file(path)
-    with pytest.raises(DataError, match="another file than the one meant"):
+    with pytest.raises(DataError, match="not the expected file"):
         file(path, sha256="0" * 64)
 
 
@@ -229,7 +229,10 @@ def test_the_command_writes_a_split_that_a_run_reads_records_and_verifies(tmp_pa
     printed = CliRunner().invoke(
         partition_command, [str(scenario), "--split", "split.csv", "--out", "who"]
     )
-    assert printed.exit_code == 0 and "split.csv  seed 0: which client holds which sample" in printed.output
+    assert (
+        printed.exit_code == 0
+        and "split.csv  seed 0: which client holds which sample" in printed.output
+    )
     text = (tmp_path / "split.csv").read_text().splitlines()
     assert (
         text[0] == "sample,client"

@@ -122,7 +122,8 @@ def test_two_processes_one_of_which_dies(root, tmp_path, victim):
     pair[victim].communicate()
     assert pair[1 - victim].returncode == 1 and said.count("\n") == 1
     assert (
-        "another process of this run is gone; resume with: fedsim run" in said and "--resume" in said
+        "another process of this run is gone; resume with: fedsim run" in said
+        and "--resume" in said
     )
     port = free_port()
     pair = [start(i, port, out, root, "--resume", "--set", "rounds=200") for i in (0, 1)]

@@ -116,29 +116,33 @@ BAD = {  # name -> (kind, content, words of the line)
     "no column": (
         "on",
         "client,start,finish\n1,0,1\n",
-        "line 1: 'end' is no column; found 'client', 'start', 'finish'",
+        "line 1: no column 'end'; found 'client', 'start', 'finish'",
     ),
     "a column twice": (
         "on",
         "client,start,end,end\n1,0,1,1\n",
-        "line 1: 'end' is twice in the header",
+        "line 1: column 'end' is twice in the header",
     ),
-    "nan": ("on", "client,start,end\n1,0,nan\n", "line 2, column 'end': 'nan' is no time or rate"),
+    "nan": (
+        "on",
+        "client,start,end\n1,0,nan\n",
+        "line 2, column 'end': 'nan' is not a time or rate",
+    ),
     "infinite": (
         "on",
         "client,start,end\n1,0,inf\n",
-        "line 2, column 'end': 'inf' is no time or rate",
+        "line 2, column 'end': 'inf' is not a time or rate",
     ),
-    "blank": ("on", "client,start,end\n1,,1\n", "line 2, column 'start': '' is no time or rate"),
+    "blank": ("on", "client,start,end\n1,,1\n", "line 2, column 'start': '' is not a time or rate"),
     "text": (
         "on",
         "client,start,end\n1,0,1\n1,x,2\n",
-        "line 3, column 'start': 'x' is no time or rate",
+        "line 3, column 'start': 'x' is not a time or rate",
     ),
     "negative": (
         "on",
         "client,start,end\n1,-1,1\n",
-        "'-1' is no time or rate; write a finite number and at least 0",
+        "'-1' is not a time or rate; write a finite number and at least 0",
     ),
     "backwards": (
         "on",
@@ -151,21 +155,29 @@ BAD = {  # name -> (kind, content, words of the line)
         "client,start,end\n,0,1\n",
         "line 2, column 'client': a row without a client",
     ),
-    "short row": ("on", "client,start,end\n1,0\n", "line 2: 2 cells, the header names 3 columns"),
+    "short row": (
+        "on",
+        "client,start,end\n1,0\n",
+        "line 2: 2 cells, but the header names 3 columns",
+    ),
     "header alone": ("on", "client,start,end\n", "no rows below the header"),
-    "nothing": ("on", "", "line 1: 'client' is no column; found nothing"),
+    "nothing": ("on", "", "line 1: no column 'client'; found nothing"),
     "no text": ("on", b"\xff\xfe\x00\x01", "line 1: not UTF-8 text"),
     "half a gzip file": ("on", gzip.compress(ON.encode())[:20], "not a sound gzip file"),
     "no speed": (
         "devices",
         DEVICES.replace(",2,x", ",-2,x"),
-        "column 'seconds_per_step': '-2' is no time or rate",
+        "column 'seconds_per_step': '-2' is not a time or rate",
     ),
-    "no rate": ("devices", DEVICES.replace("b,10,", "b,0,"), "column 'up': '0' is no time or rate"),
+    "no rate": (
+        "devices",
+        DEVICES.replace("b,10,", "b,0,"),
+        "column 'up': '0' is not a time or rate",
+    ),
     "two of a client": (
         "devices",
         DEVICES.replace(",b,", ",a,"),
-        "line 3: the client stands in line 2 already",
+        "line 3: the client is in line 2 already",
     ),
 }
 
@@ -191,7 +203,7 @@ def test_a_bad_file_beside_another_mistake_has_its_place(study):
 
 
 def test_a_huge_file_is_not_read(study, monkeypatch):
-    monkeypatch.setattr(sources, "MOST_BYTES", 10)
+    monkeypatch.setattr(sources, "MAX_BYTES", 10)
     with pytest.raises(DataError, match=r"devices\.csv: larger than"):
         built(read(study / "study" / "s.yaml"))
 
@@ -232,7 +244,7 @@ def test_the_resolved_scenario_knows_the_file_and_not_its_place(study):
     assert other.hash() == one.hash() and other.resolved() != one.resolved()
     written(study / "here", "moved.csv", ON + "3,0,1\n")
     assert built(read(study / "study" / "s.yaml", edit)).hash() != one.hash()
-    with pytest.raises(DataError, match=r"moved\.csv: another file than the one meant"):
+    with pytest.raises(DataError, match=r"moved\.csv: not the expected file"):
         edit.append(f"fleet.availability.sha256={one.spec.fleet.availability.sha256}")
         built(read(study / "study" / "s.yaml", edit))
 

@@ -159,7 +159,5 @@ def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
 
 def test_help_says_which_exit_code_is_which():
     shown = " ".join(CliRunner().invoke(cli, ["verify", "--help"]).output.split())
-    codes = (
-        "Exit code 7 if something is wrong; 2 if nothing is, and something could not be checked"
-    )
+    codes = "Exit code 7 if something is wrong; 2 if nothing is, and something could not be checked"
     assert codes in shown

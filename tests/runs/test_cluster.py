@@ -124,10 +124,7 @@ def test_processes_here_and_elsewhere_are_not_mixed(tmp_path):
     done = CliRunner().invoke(
         cli, ["compare", "s.yaml", "--jobs", "2", "--on", "dask://127.0.0.1:8786"]
     )
-    assert (
-        done.exit_code == 2
-        and "--jobs is for this machine and --on for others" in done.output
-    )
+    assert done.exit_code == 2 and "--jobs is for this machine and --on for others" in done.output
 
 
 def test_what_differs_is_named(tmp_path):

@@ -67,7 +67,7 @@ def test_the_commit_before_is_taken_when_the_millionth_is_damaged(tmp_path):
     (tmp_path / name_of(1_000_000)).write_bytes(b"no commit")
     with pytest.warns(
         UserWarning,
-        match=r"state-1000000\.ckpt: is no fedsim checkpoint; resuming from the commit before",
+        match=r"state-1000000\.ckpt: is not a fedsim checkpoint; resuming from the commit before",
     ):
         rows, round, going = opened(tmp_path)
     assert (rows, round, going.number) == ([1], 1, 1_000_000)

@@ -176,7 +176,8 @@ def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     )
     assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
     assert any(
-        "failed under all seeds, and so not compared: krum(f=1)" in line for line in comparison.verdict
+        "failed under all seeds, and so not compared: krum(f=1)" in line
+        for line in comparison.verdict
     )
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
 

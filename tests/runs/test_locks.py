@@ -82,7 +82,7 @@ def test_nothing_is_written_into_a_directory_that_took_the_place_of_the_one_that
         x.rename(tmp_path / "y")
         with pytest.raises(
             DirectoryError,
-            match=r"x: was renamed or replaced while this run wrote there; go on where",
+            match=r"x: was renamed or replaced while this run wrote there; resume it where",
         ):
             write(mine)
         x.mkdir()

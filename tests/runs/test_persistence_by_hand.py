@@ -63,10 +63,10 @@ def test_a_tree_is_fitted_leaf_by_leaf():
     for wrong, reason in [
         (
             {**arrays, "x['w']": np.ones(4, np.float32)},
-            r"x\['w'\]: float32\[4\], needed float32\[2, 2\]",
+            r"x\['w'\]: float32\[4\]; expected float32\[2, 2\]",
         ),
-        ({**arrays, "x['w']": np.ones((2, 2))}, r"x\['w'\]: float64\[2, 2\], needed float32"),
-        ({"x['w']": arrays["x['w']"]}, r"x\['b'\]\[0\]: missing, needed float64\[3\]"),
+        ({**arrays, "x['w']": np.ones((2, 2))}, r"x\['w'\]: float64\[2, 2\]; expected float32"),
+        ({"x['w']": arrays["x['w']"]}, r"x\['b'\]\[0\]: missing; expected float64\[3\]"),
     ]:
         with pytest.raises(CheckpointError, match=reason):
             fitted("x", wrong, variables)
@@ -478,7 +478,7 @@ def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp
         return listed(folder)
 
     monkeypatch.setattr(commits, "commit_files", listed_again)
-    with pytest.raises(CheckpointError, match="is no fedsim checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a fedsim checkpoint"):
         committed(tmp_path, 1)
     assert next(asked) == 2
 

@@ -255,7 +255,8 @@ def test_another_format(killed, number):
     newest, current = states(killed)[-1], b"checkpoint 2 " + fedsim.__version__.encode()
     newest.write_bytes(newest.read_bytes().replace(current, b"checkpoint %d 9.8.7" % number, 1))
     what = (
-        rf"was written by fedsim 9\.8\.7 in format {number}; fedsim .* reads format 2: end it with"
+        rf"was written by fedsim 9.8.7 in format {number}; fedsim .* reads format 2: "
+        "finish the run with that version"
     )
     with pytest.raises(CheckpointError, match=what):
         resume(killed)

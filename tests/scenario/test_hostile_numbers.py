@@ -224,17 +224,17 @@ SUPPLIED = {**TINY, "data": {"kind": "supplied", "clients": 2, "test": 0}}
     [
         (
             {"x": X, "y": np.int64(1)},
-            "y: a single number; needed is an array with a row for every sample",
+            "y: a single number; expected an array with a row for every sample",
         ),
         (
             {"x": np.float32(1), "y": Y},
-            "x: a single number; needed is an array with a row for every sample",
+            "x: a single number; expected an array with a row for every sample",
         ),
         ({"x": X[:, :0], "y": Y}, r"x: samples of shape \(0,\) hold no numbers"),
         ({"x": X[:0], "y": Y[:0]}, "x: no samples"),
         ({"x": X, "y": np.zeros((12, 0))}, r"y: samples of shape \(0,\) hold no numbers"),
         ({"x": X, "y": Y, "x_test": X, "y_test": np.int64(1)}, "y_test: a single number"),
-        ({"x": X, "y": Y, "x_test": X[:0], "y_test": Y}, "x_test has 0 rows, y_test has 12"),
+        ({"x": X, "y": Y, "x_test": X[:0], "y_test": Y}, "x_test has 0 rows, but y_test has 12"),
     ],
 )
 def test_samples_without_numbers_are_a_line(arrays, line, tmp_path):

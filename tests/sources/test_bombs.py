@@ -1,4 +1,4 @@
-"""Files that are small, or take no room, and would take gigabytes or minutes to read: one line, in no time."""
+"""Small files, or files of holes, that would take gigabytes or minutes to read: refused at once."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_a_file_of_holes_is_refused_and_one_with_content_is_read(tmp_path):
     path.write_bytes(b"x" * 4096)
     os.truncate(path, SMALL_BYTES * 100)
     with (
-        pytest.raises(DataError, match="of which 4096 are there and the others are holes"),
+        pytest.raises(DataError, match="of which 4096 are stored and the others are holes"),
         opened(str(path)),
     ):
         pass
@@ -66,5 +66,5 @@ def test_blank_lines_between_lines_are_read_and_nothing_but_blank_lines_is_not(t
     path.write_text("client,seconds\n\n\n" + "".join(f"{i},1.5\n\n\n\n" for i in range(2000)))
     assert trace_of(str(path), None, {"seconds": 0.0}).devices == 2000
     path.write_text("client,seconds\n" + "\n" * 2 * BLANK_LINES)
-    with pytest.raises(DataError, match=r"line 1012: 1011 lines are blank; take them out"):
+    with pytest.raises(DataError, match=r"line 1012: 1011 lines are blank; remove them"):
         trace_of(str(path), None, {"seconds": 0.0})

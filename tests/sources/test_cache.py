@@ -1,4 +1,4 @@
-"""Data that were read and kept: never others than those that were read, whatever happened to the files meanwhile."""
+"""Cached data: always those that were read, whatever happened to the files in the meantime."""
 
 import json
 import multiprocessing
@@ -32,7 +32,7 @@ ARRAYS = {
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv(cache_folder.VARIABLE, raising=False)
-    cache._sound.clear()
+    cache._hashed.clear()
     return tmp_path / "home" / "fedsim" / "data"
 
 
@@ -99,7 +99,7 @@ def another(file, at: int) -> None:
 )
 def test_damage_anywhere_is_noticed_and_mended(place, monkeypatch, damage, large):
     """In every file, at places drawn from all of it; in memory and in the file alike."""
-    monkeypatch.setattr(cache, "STAYS_BYTES", 0 if large else 1 << 30)
+    monkeypatch.setattr(cache, "MIN_MAPPED_BYTES", 0 if large else 1 << 30)
     rng = random.Random(17)
     cache.cached(KEY, made)
     for number in range(len(files_of(place))):
@@ -120,13 +120,13 @@ def test_a_file_that_is_gone_is_made_again(place, name):
 def test_a_set_under_another_key_is_not_taken(place):
     cache.cached(KEY, made)
     (folder,) = place.iterdir()
-    folder.rename(place / f"{cache.FORM}-{key_of(5)}")
+    folder.rename(place / f"{cache.VERSION}-{key_of(5)}")
     with pytest.warns(UserWarning, match="SHA256SUMS is damaged"):
         cache.cached(key_of(5), made)
 
 
 def test_a_large_file_is_hashed_once_in_a_process(monkeypatch):
-    monkeypatch.setattr(cache, "STAYS_BYTES", 0)
+    monkeypatch.setattr(cache, "MIN_MAPPED_BYTES", 0)
     cache.cached(KEY, made)
     monkeypatch.setattr(cache, "sha256_of", not_made)
     arrays = cache.cached(KEY, not_made)
@@ -138,11 +138,11 @@ def test_least_recently_used_sets_go_first(place, monkeypatch):
     monkeypatch.setenv(cache_folder.VARIABLE, "1")
     for number in range(3):
         cache.cached(key_of(number), lambda: large)
-        os.utime(place / f"{cache.FORM}-{key_of(number)}", (number, number))
+        os.utime(place / f"{cache.VERSION}-{key_of(number)}", (number, number))
     cache.cached(key_of(0), not_made)  # used now
     cache.cached(key_of(3), lambda: large)
     assert {folder.name for folder in place.iterdir()} == {
-        f"{cache.FORM}-{key_of(number)}" for number in (0, 2, 3)
+        f"{cache.VERSION}-{key_of(number)}" for number in (0, 2, 3)
     }
 
 
@@ -179,11 +179,11 @@ def test_only_what_is_ours_is_removed(place):
     (folder / "notes.txt").write_text("mine")
     (place / "mine").mkdir()
     (place / "mine" / "x.npy").write_text("")
-    (place / f"{cache.FORM}-{key_of(2)}").symlink_to(place / "mine")
+    (place / f"{cache.VERSION}-{key_of(2)}").symlink_to(place / "mine")
     done = CliRunner().invoke(cli, ["doctor", "--clear-cache"])
     assert done.exit_code == 0 and done.output.startswith(f"{place}: 2 sets removed, ")
     assert sorted(path.name for path in place.rglob("*")) == sorted(
-        [folder.name, "notes.txt", "mine", "x.npy", f"{cache.FORM}-{key_of(2)}"]
+        [folder.name, "notes.txt", "mine", "x.npy", f"{cache.VERSION}-{key_of(2)}"]
     )
 
 
@@ -225,7 +225,7 @@ def many_times(start, failures) -> None:
         if not same(cache.cached(key_of(number), made)):
             failures.put(number)
         if rng.random() < 0.3:
-            cache_folder.remove_set(cache_folder.place() / f"{cache.FORM}-{key_of(number)}")
+            cache_folder.remove_set(cache_folder.place() / f"{cache.VERSION}-{key_of(number)}")
 
 
 @pytest.mark.long
@@ -239,7 +239,7 @@ def test_processes_that_read_write_and_remove_the_same_sets():
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0] and failures.empty()
-    assert all(kept.whole for kept in cache_folder.kept_sets())
+    assert all(cached_set.complete for cached_set in cache_folder.kept_sets())
 
 
 WRITER = """
@@ -265,10 +265,10 @@ def test_killed_while_it_writes(place, milliseconds):
     process.stdout.close()
     arrays = cache.cached(KEY, lambda: {f"x{i}": np.full(200_000, i) for i in range(40)})
     assert [int(arrays[f"x{i}"].sum()) for i in range(40)] == [200_000 * i for i in range(40)]
-    for kept in cache_folder.kept_sets():
-        if not kept.whole:
-            os.utime(kept.path, (0, 0))
+    for cached_set in cache_folder.kept_sets():
+        if not cached_set.complete:
+            os.utime(cached_set.path, (0, 0))
     cache.cached(key_of(9), made)
     assert sorted(path.name for path in place.iterdir()) == sorted(
-        f"{cache.FORM}-{key}" for key in (KEY, key_of(9))
+        f"{cache.VERSION}-{key}" for key in (KEY, key_of(9))
     )

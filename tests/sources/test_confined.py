@@ -18,7 +18,7 @@ SECTIONS = {"name": "x", "rounds": 2, "checkpoint": {"rounds": 1}}
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """A study with its scenario, the working directory, and a third folder, by name; each holds a data file."""
+    """A study's folder, the working directory, and a third folder, by name, each with data."""
     for name in ("study", "here", "far"):
         (tmp_path / name).mkdir()
         np.savez(
@@ -120,7 +120,7 @@ def test_a_missing_file_is_missing_in_one_line(places):
         built(read(written(places, "stady.npz")))
 
 
-# ------------------------------------------------------------------------------------------ the same file elsewhere
+# -------------------------------------------------------------------------- the same file elsewhere
 
 
 def of(places, name, **sections):

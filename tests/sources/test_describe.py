@@ -1,4 +1,4 @@
-"""`fedsim data describe`: every form of data that there is, told by what lies there, counted, and read by the printed section."""
+"""`fedsim data describe`: every format is recognised, counted, and read by the printed section."""
 
 import gzip
 import json
@@ -245,26 +245,64 @@ def test_the_columns_of_a_table_are_summarised(tmp_path, form):
 
 
 UNSOUND = {
-    "text among numbers": (b"a,y\n1,0\nx,1\nz,1\n4,0\n5,0\n", ["line 3, column 'a': 'x' is no number (and 1 more)"]),
-    "ragged rows": (b"a,y\n1,0\n2\n3,1,1\n", ["line 3: 1 cells, the header names 2 columns (and 1 more)"]),
-    "two columns": (b"a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n",
-                    ["line 2, column 'a': 'x' is no number", "line 3, column 'b': 'x' is no number"]),
-    "mixed encodings": ("k\u00e4se,y\n1,0\n".encode() + b"k\xe4se,1\n3,1\n",
-                        ["line 3: not UTF-8 text: byte 0xe4; save the table as UTF-8",
-                         "line 3, column 'k\\xe4se': not UTF-8 text: byte 0xe4"]),
+    "text among numbers": (
+        b"a,y\n1,0\nx,1\nz,1\n4,0\n5,0\n",
+        ["line 3, column 'a': 'x' is not a number (and 1 more)"],
+    ),
+    "ragged rows": (
+        b"a,y\n1,0\n2\n3,1,1\n",
+        ["line 3: 1 cells, but the header names 2 columns (and 1 more)"],
+    ),
+    "two columns": (
+        b"a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n",
+        ["line 2, column 'a': 'x' is not a number", "line 3, column 'b': 'x' is not a number"],
+    ),
+    "mixed encodings": (
+        "k\u00e4se,y\n1,0\n".encode() + b"k\xe4se,1\n3,1\n",
+        [
+            "line 3: not UTF-8 text: byte 0xe4; save the table as UTF-8",
+            "line 3, column 'k\\xe4se': not UTF-8 text: byte 0xe4",
+        ],
+    ),
     "a cell without end": (b'a,y\n1,0\n2,"1\n', ["line 3: unexpected end of data"]),
-    "half of a gzip file": (gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9], ["not a sound gzip file near line "]),
-    "no delimiter": (b"a:y\n1:0\n", ["delimiter: none of comma, semicolon, tab, bar cuts 'a:y'", "no feature"]),
+    "half of a gzip file": (
+        gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9],
+        ["not a sound gzip file near line "],
+    ),
+    "no delimiter": (
+        b"a:y\n1:0\n",
+        ["delimiter: none of comma, semicolon, tab, bar splits 'a:y'", "no feature"],
+    ),
     "the same name twice": (b"a,a,y\n1,2,0\n", ["two columns are called 'a'"]),
-    "huge numbers": (b"a,y\n" + b"9" * 400 + b",0\n1,1\n", ["line 2, column 'a': inf is no number to learn from"]),
+    "huge numbers": (
+        b"a,y\n" + b"9" * 400 + b",0\n1,1\n",
+        ["line 2, column 'a': inf cannot be a feature"],
+    ),
     "no rows": (b"a,y\n", ["no samples"]),
-    "a timestamp": (b"a,y\n" + b"".join(b"%d,%d\n" % (i, 1_714_521_600 + i) for i in range(9)),
-                    ["column 'y': 9 different whole numbers up to 1,714,521,608 as classes of 9 samples look like timestamps;"]),
-    "milliseconds": (b"a,y\n1,1714521600000\n", ["column 'y': one whole number up to 1,714,521,600,000 as classes of 1 samples"]),
-    "dates": (b"a,y\n1,2024-05-01\n2,2024-05-02\n", ["column 'y': 2 different texts as classes of 2 samples: dates,"]),
-    "ids": (b"a,y\n" + b"".join(b"1,%d\n" % i for i in range(101)), ["column 'y': 101 different whole numbers up to 100 as "]),
-    "ids in text": (b"a,y\n" + b"".join(b"1,u%d\n" % i for i in range(101)), ["column 'y': 101 different texts as classes of "]),
-}  # fmt: skip
+    "a timestamp": (
+        b"a,y\n" + b"".join(b"%d,%d\n" % (i, 1_714_521_600 + i) for i in range(9)),
+        [
+            "column 'y': 9 different whole numbers up to 1,714,521,608 as classes of 9 samples "
+            "look like timestamps;"
+        ],
+    ),
+    "milliseconds": (
+        b"a,y\n1,1714521600000\n",
+        ["column 'y': one whole number up to 1,714,521,600,000 as classes of 1 samples"],
+    ),
+    "dates": (
+        b"a,y\n1,2024-05-01\n2,2024-05-02\n",
+        ["column 'y': 2 different texts as classes of 2 samples: dates,"],
+    ),
+    "ids": (
+        b"a,y\n" + b"".join(b"1,%d\n" % i for i in range(101)),
+        ["column 'y': 101 different whole numbers up to 100 as "],
+    ),
+    "ids in text": (
+        b"a,y\n" + b"".join(b"1,u%d\n" % i for i in range(101)),
+        ["column 'y': 101 different texts as classes of "],
+    ),
+}
 
 
 @pytest.mark.parametrize("title", UNSOUND)
@@ -289,7 +327,7 @@ def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
 @pytest.mark.parametrize("content", [b"", b"\n", gzip.compress(b"")])
 def test_an_empty_file_is_refused(tmp_path, content):
     (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(DataError, match="empty: a header with column names is needed"):
+    with pytest.raises(DataError, match="empty: expected a header with column names"):
         describe(str(tmp_path / "t.csv"))
 
 
@@ -426,10 +464,16 @@ def test_every_kind_of_file_has_a_row():
 
 @pytest.mark.parametrize(
     ("kind", "source"),
-    [("idx", "yann.lecun.com/exdb/mnist"), ("cifar10", "www.cs.toronto.edu"), ("cifar100", "cifar-100-binary.tar.gz"),
-     ("medmnist", "zenodo.org"), ("huggingface", "ds.save_to_disk(FOLDER)"), ("imagefolder", "CLASS/IMAGE.png"),
-     ("leaf", "LEAF's preprocess.sh")],
-)  # fmt: skip
+    [
+        ("idx", "yann.lecun.com/exdb/mnist"),
+        ("cifar10", "www.cs.toronto.edu"),
+        ("cifar100", "cifar-100-binary.tar.gz"),
+        ("medmnist", "zenodo.org"),
+        ("huggingface", "ds.save_to_disk(FOLDER)"),
+        ("imagefolder", "CLASS/IMAGE.png"),
+        ("leaf", "LEAF's preprocess.sh"),
+    ],
+)
 def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source, tmp_path):
     """Where there is nothing, and where there is a folder of something else."""
     with pytest.raises(ScenarioError) as error:
@@ -451,10 +495,11 @@ OTHER = {
     "w.npy": "is a single array; save features and labels together",
     "cifar-10-python.tar.gz": "is packed; unpack it and describe its folder",
     "t.xlsx": "is a spreadsheet; save it as CSV",
-    "data_batch_1": "pickled CIFAR-10, which could run anything; take the binary version, cifar-10-binary.tar.gz",
+    "data_batch_1": "pickled CIFAR-10, which could run anything; download the binary version, "
+    "cifar-10-binary.tar.gz",
     "train-images-idx3-ubyte.gz": "is a file of a set of kind idx; describe its folder",
     "data-00000-of-00001.arrow": "is a file of a set of kind huggingface; describe its folder",
-    "notes.docx": "no known form of data; known are medmnist .*, imagefolder",
+    "notes.docx": "unknown data format; known are medmnist .*, imagefolder",
 }
 
 
@@ -479,7 +524,7 @@ def test_a_file_of_leaf_is_a_part_of_its_folder(tmp_path):
 
 
 def test_other_folders_get_a_line(tmp_path):
-    with pytest.raises(DataError, match="no known form of data"):
+    with pytest.raises(DataError, match="unknown data format"):
         kind_of(str(tmp_path))
     for name in ("data_batch_1", "batches.meta", "test_batch"):
         (tmp_path / name).write_bytes(b"\x80")

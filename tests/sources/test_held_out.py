@@ -65,7 +65,8 @@ def test_a_share_of_the_clients_never_trains(partition):
         assert not trained & set(f.test.x.ravel().astype(int)) and not kept & trained
         assert len(trained) + len(kept) + len(f.test.x) == 100 and f.unused == 0
         assert partition_notes(f) == [
-            f"{len(held)} of {f.N} clients never train, and are tested on {len(f.test.x)} samples of their own"
+            f"{len(held)} of {f.N} clients never train, "
+            f"and are tested on {len(f.test.x)} samples of their own"
         ]
     one, other = both.values()
     assert (

@@ -1,4 +1,4 @@
-"""Sets of the package `datasets` on disk: in each of its forms, byte for byte, and as it writes them itself."""
+"""Sets of the package `datasets` on disk: in each form, byte for byte, and as it writes them."""
 
 import datetime as dt
 import importlib.util
@@ -181,7 +181,7 @@ def test_long_texts_are_no_names(tmp_path):
     assert huggingface(path).columns.keys() == {"writer"}
     with pytest.raises(
         DataError,
-        match="client: column 'caption': texts of up to 10000 characters, and names have 500",
+        match="client: column 'caption': texts of up to 10000 characters, but names have at most",
     ):
         huggingface(path, client="caption")
     with pytest.raises(
@@ -213,7 +213,7 @@ def test_lists_of_one_shape_are_samples(tmp_path):
     arrays = huggingface(saved(rows_of(ids=tokens, label=fixed), tmp_path / "b"), features=["ids"])
     assert arrays.x.tolist() == [[1, 2], [3, 4]] and arrays.y.tolist() == [[2, 3], [-1, 0]]
     ragged = pa.array([[1], [3, 4]], pa.list_(pa.int64()))
-    with pytest.raises(DataError, match="column 'ids': lists of several lengths"):
+    with pytest.raises(DataError, match="column 'ids': holds lists of several lengths"):
         huggingface(saved(rows_of(ids=ragged, label=[0, 1]), tmp_path / "c"), features=["ids"])
 
 
@@ -238,7 +238,7 @@ def test_sizes_and_channels(tmp_path):
     assert huggingface(path, size=[4, 3], channels=1).x.shape == (2, 4, 3, 1)
 
 
-# ------------------------------------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------------- what is refused
 
 
 def one(folder, image: bytes | None = None, label=0, **options) -> str:
@@ -274,31 +274,68 @@ def test_rows_of_nothing(tmp_path):
 
 
 WRONG = {
-    "nothing there": (lambda f: str(f), r"no files of datasets; write such a folder with ds\.save_to_disk"),
+    "nothing there": (
+        lambda f: str(f),
+        r"no files of datasets; write such a folder with ds\.save_to_disk",
+    ),
     "no stream": (lambda f: damaged(f, lambda b: b"hello"), "not a sound arrow file"),
     "empty": (lambda f: damaged(f, lambda b: b""), "not a sound arrow file"),
     "cut off": (lambda f: damaged(f, lambda b: b[:-120]), "not a sound arrow file"),
     "offsets that lie": (
-        lambda f: damaged(f, lambda b: b.replace(len(encoded(PIXELS[0])).to_bytes(4, "little"), b"\xff\xff\xff\x7f")),
+        lambda f: damaged(
+            f,
+            lambda b: b.replace(len(encoded(PIXELS[0])).to_bytes(4, "little"), b"\xff\xff\xff\x7f"),
+        ),
         "not a sound arrow file",
     ),
-    "packed": (lambda f: one(f, compression="zstd"), "is compressed, and the package datasets writes no such files"),
-    "no image": (lambda f: one(f, b"hello"), r"data-00000-of-00001\.arrow: row 0 of 'image': not an image of PNG"),
-    "a bomb": (lambda f: one(f, png_of(10**5, 10**5)), "row 0 of 'image': has more than 89478485 pixels"),
-    "a path alone": (lambda f: saved(typed(pa.table({"image": image_column([None]), "label": [0]}), {"image": FORM}), f),
-                     r"row 0 of 'image': no image there; where it lies in a file of its own, ds\.save_to_disk"),
-    "no label": (lambda f: one(f, label=-1), "split 'train', column 'label': row 0 has the label -1, none"),
-    "a blank label": (lambda f: one(f, label=None), "split 'train', column 'label': (1 rows have no label|holds null)"),
-    "texts alone": (lambda f: saved(rows_of(text=["a"], label=[0]), f), r"no column of images or numbers; there are text"),
+    "packed": (
+        lambda f: one(f, compression="zstd"),
+        "is compressed, unlike files of the package datasets",
+    ),
+    "no image": (
+        lambda f: one(f, b"hello"),
+        r"data-00000-of-00001\.arrow: row 0 of 'image': not an image of PNG",
+    ),
+    "a bomb": (
+        lambda f: one(f, png_of(10**5, 10**5)),
+        "row 0 of 'image': has more than 89478485 pixels",
+    ),
+    "a path alone": (
+        lambda f: saved(
+            typed(pa.table({"image": image_column([None]), "label": [0]}), {"image": FORM}), f
+        ),
+        r"row 0 of 'image': no image there; if it is in a separate file, ds\.save_to_disk",
+    ),
+    "no label": (
+        lambda f: one(f, label=-1),
+        "split 'train', column 'label': row 0 has the label -1, which means none",
+    ),
+    "a blank label": (
+        lambda f: one(f, label=None),
+        "split 'train', column 'label': (1 rows have no label|holds null)",
+    ),
+    "texts alone": (
+        lambda f: saved(rows_of(text=["a"], label=[0]), f),
+        r"no column of images or numbers; there are text",
+    ),
     "a state that names another file": (
         lambda f: said(f, "state.json", {"_data_files": [{"filename": "../../etc/passwd"}]}),
-        r"state\.json: names '\.\./\.\./etc/passwd', and there is no such file",
+        r"state\.json: names '\.\./\.\./etc/passwd', but there is no such file",
     ),
-    "a state of nothing": (lambda f: said(f, "state.json", {"_data_files": 3}), r"state\.json: names no files"),
+    "a state of nothing": (
+        lambda f: said(f, "state.json", {"_data_files": 3}),
+        r"state\.json: names no files",
+    ),
     "a state of brackets": (lambda f: said(f, "state.json", "[" * 100_000), "holds no JSON"),
-    "splits that are none": (lambda f: said(f, "dataset_dict.json", {"splits": [1]}), "names no splits"),
-    "a split upwards": (lambda f: said(f, "dataset_dict.json", {"splits": ["../x"]}), r"no \.\./x/state\.json"),
-}  # fmt: skip
+    "splits that are none": (
+        lambda f: said(f, "dataset_dict.json", {"splits": [1]}),
+        "names no splits",
+    ),
+    "a split upwards": (
+        lambda f: said(f, "dataset_dict.json", {"splits": ["../x"]}),
+        r"no \.\./x/state\.json",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -348,9 +385,13 @@ def test_what_the_package_itself_writes(tmp_path, monkeypatch):
 
     datasets.disable_progress_bars()
     form = datasets.Features(
-        {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog", "emu"]),
-         "writer": datasets.Value("string"), "grid": datasets.Array2D((2, 2), "float32")}
-    )  # fmt: skip
+        {
+            "image": datasets.Image(),
+            "label": datasets.ClassLabel(names=["cat", "dog", "emu"]),
+            "writer": datasets.Value("string"),
+            "grid": datasets.Array2D((2, 2), "float32"),
+        }
+    )
     columns = {
         "image": [Image.fromarray(p) for p in PIXELS],
         "label": LABELS,

@@ -1,4 +1,4 @@
-"""Images in the formats that they are distributed in: written byte for byte, read, and refused where a file lies."""
+"""Images in the formats of their distributors: written byte for byte, read, refused if they lie."""
 
 import gzip
 import struct
@@ -102,9 +102,9 @@ def test_folders(tmp_path):
     with pytest.raises(DataError, match="no idx files; the four files of MNIST are"):
         read("idx", str(tmp_path))
     path = mnist(tmp_path)
-    with pytest.raises(DataError, match="other files than those meant: their SHA-256 is"):
+    with pytest.raises(DataError, match="not the expected files: their SHA-256 is"):
         read("idx", path, sha256="0" * 64)
-    with pytest.raises(DataError, match="a folder is needed, this is a file"):
+    with pytest.raises(DataError, match="expected a folder, found a file"):
         read("idx", f"{path}/train-images-idx3-ubyte.gz")
     (tmp_path / "train-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(DataError, match="no train labels"):
@@ -158,8 +158,8 @@ def test_cifar100(tmp_path, coarse):
             b"\x80",
             "which is pickled and could run anything; unpack cifar-10-binary.tar.gz",
         ),
-        ("data_batch_1.bin", b"x" * 3072, "3072 bytes are no whole records of 3073"),
-        ("data_batch_1.bin", b"", "0 bytes are no whole records"),
+        ("data_batch_1.bin", b"x" * 3072, "3072 bytes are not a whole number of records of 3073"),
+        ("data_batch_1.bin", b"", "0 bytes are not a whole number of records"),
         ("data_batch_1.bin", bytes([10]) + bytes(3072), "record 0 has label 10 of 10"),
         ("readme.html", b"", "no such files; unpack cifar-10-binary.tar.gz"),
     ],
@@ -171,7 +171,7 @@ def test_what_is_no_cifar_is_refused(tmp_path, name, content, says):
 
 
 def test_images_that_are_many_stay_in_their_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[read_idx.__module__], "STAYS_BYTES", 1000)
+    monkeypatch.setattr(sys.modules[read_idx.__module__], "MIN_MAPPED_BYTES", 1000)
     arrays = read("idx", mnist(tmp_path, pack=bytes, end=""))
     assert in_file(arrays.x) and not in_file(arrays.y)
     np.testing.assert_array_equal(arrays.x, IMAGES[..., None])

@@ -1,4 +1,4 @@
-"""Text that a spreadsheet would compute: guarded in tables, back as it was when they are read, and in what is exported."""
+"""Text that a spreadsheet would compute: guarded in tables and exports, read back unchanged."""
 
 import csv
 import io

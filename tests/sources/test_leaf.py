@@ -1,4 +1,4 @@
-"""LEAF's data sets: written in their true form, read, kept, and refused where a file contradicts itself."""
+"""LEAF's data sets: written as LEAF writes them, read, cached, refused if inconsistent."""
 
 import json
 
@@ -60,13 +60,14 @@ def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monk
 
 
 def test_large_arrays_stay_where_they_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedsim.sources.cache.STAYS_BYTES", 1000)
+    monkeypatch.setattr("fedsim.sources.cache.MIN_MAPPED_BYTES", 1000)
     femnist(tmp_path, clients=4, files=1)
     assert in_file(read(tmp_path).x)
 
 
 def test_shakespeare(tmp_path):
-    text = "To be, or not to be: that is the question; whether 'tis nobler in the mind to suffer the slings"
+    text = "To be, or not to be: that is the question; "
+    text += "whether 'tis nobler in the mind to suffer the slings"
     x = [text[i : i + 80] for i in range(10)]
     y = [text[i + 80] for i in range(10)]
     written(tmp_path, "train", {"HAMLET": (x, y), "YORICK": (["é" * 80], ["~"])})
@@ -129,7 +130,7 @@ def test_celeba(tmp_path):
     )
     assert arrays.client.tolist() == ["7", "7"] and arrays.client_test.tolist() == ["8"]
     (tmp_path / "raw" / "2.png").unlink()
-    with pytest.raises(DataError, match=r"no image '2.png', nor 0 others; put them into a folder"):
+    with pytest.raises(DataError, match=r"no image '2.png' \(1 missing\); put them into a folder"):
         read(tmp_path, images="raw", size=[4, 4])
 
 
@@ -140,23 +141,43 @@ GOOD = {"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1.0, 2.0]
     ("content", "says"),
     [
         ("[" * 100_000, "nested too deeply"),
-        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}', "NaN is no number"),
-        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1]], "y": [1' + "0" * 5000 + "]}}}", "5001 digits"),
+        (
+            '{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}',
+            "NaN cannot be learned from",
+        ),
+        (
+            '{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1]], "y": [1'
+            + "0" * 5000
+            + "]}}}",
+            "5001 digits",
+        ),
         ("{", "not sound JSON"),
         (b"\xff\xfe{", "not UTF-8 text"),
         ("[1]", "no `users` and `user_data`; LEAF's preprocess.sh writes"),
         ({**GOOD, "num_samples": [2]}, "`num_samples` promises 2, there are 1 x, 1 y"),
-        ({**GOOD, "num_samples": []}, "`num_samples` has no number for every user"),
-        ({**GOOD, "users": ["u", "u"], "num_samples": [1, 1]}, "or stands there twice"),
+        ({**GOOD, "num_samples": []}, "`num_samples` does not have a number for every user"),
+        ({**GOOD, "users": ["u", "u"], "num_samples": [1, 1]}, "or occurs twice"),
         ({**GOOD, "users": ["w"]}, "user 'w' has no lists x and y"),
-        ({**GOOD, "user_data": {"u": {"x": [["1.0", 2.0]], "y": [0]}}}, "the tweet as its fifth"),
-        ({**GOOD, "user_data": {"u": {"x": [[1.0, "2"]], "y": [0]}}}, "x is not rows of equally many numbers"),
-        ({**GOOD, "user_data": {"u": {"x": [[1.0, None]], "y": [0]}}}, "x is not rows of equally many numbers"),
-        ({**GOOD, "user_data": {"u": {"x": [[]], "y": [0]}}}, "x is not rows of equally many numbers"),
-        ({**GOOD, "user_data": {"u": {"x": [[1.0, 2.0]], "y": [[0]]}}}, "y is not one number, or one text"),
+        ({**GOOD, "user_data": {"u": {"x": [["1.0", 2.0]], "y": [0]}}}, "whose fifth is the tweet"),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[1.0, "2"]], "y": [0]}}},
+            "x is not rows of equally many numbers",
+        ),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[1.0, None]], "y": [0]}}},
+            "x is not rows of equally many numbers",
+        ),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[]], "y": [0]}}},
+            "x is not rows of equally many numbers",
+        ),
+        (
+            {**GOOD, "user_data": {"u": {"x": [[1.0, 2.0]], "y": [[0]]}}},
+            "y is not one number, or one text",
+        ),
         ({"users": [], "num_samples": [], "user_data": {}}, "no samples"),
     ],
-)  # fmt: skip
+)
 def test_files_that_contradict_themselves_are_refused(tmp_path, content, says):
     (tmp_path / "train").mkdir()
     raw = (
@@ -180,10 +201,20 @@ def test_rows_of_different_shapes_and_users_in_two_files(tmp_path):
         read(tmp_path)
     written(tmp_path, "train", {"u": ([[1.0, 2.0]], [0]), "v": ([[1.0, 3.0]], [0])})
     (tmp_path / "train" / "b.json").write_text(json.dumps(GOOD))
-    with pytest.raises(DataError, match="user 'u' stands there twice"):
+    with pytest.raises(DataError, match="user 'u' occurs twice"):
         read(tmp_path)
     with pytest.raises(DataError, match=r"no such files; LEAF's preprocess.sh"):
         read(tmp_path / "train" / "empty" if (tmp_path / "train" / "empty").mkdir() is None else "")
+
+
+@pytest.mark.parametrize("train", ["train", "test"])
+@pytest.mark.parametrize("text", ["to be", "a.png"])
+def test_numbers_in_one_split_and_text_in_the_other(tmp_path, train, text):
+    numbers, texts = ("train", "test") if train == "train" else ("test", "train")
+    written(tmp_path, numbers, {"u": ([[1.0, 2.0]], [0])})
+    written(tmp_path, texts, {"u": ([text], [0])})
+    with pytest.raises(DataError, match="x is numbers in one of train and test, and text in the"):
+        read(tmp_path)
 
 
 @pytest.mark.long

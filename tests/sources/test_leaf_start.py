@@ -1,4 +1,4 @@
-"""FEMNIST-shaped data of many writers: read once, and then at hand. `pytest -s` shows how long it takes."""
+"""FEMNIST-shaped data of many writers: read once, then cached; `pytest -s` shows the times."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Features that stay in their file: the same run, whatever the device holds, and never the whole file in memory."""
+"""Features that stay in their file: the same run on any device, never all of the file in memory."""
 
 import tracemalloc
 from pathlib import Path
@@ -42,14 +42,14 @@ def test_a_run_does_not_know_where_its_samples_lie(kind, tmp_path, monkeypatch):
     path = file(tmp_path, kind)
     texts = set()
     for stays, megabytes in ((1 << 40, 4096), (0, 4096), (0, 0)):
-        monkeypatch.setattr(archive, "STAYS_BYTES", stays)
+        monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", stays)
         run = result(path, resident_mb=megabytes)
         texts.add((run.rounds.to_csv(), run.clients.to_csv(), run.partition.to_csv()))
     assert len(texts) == 1
 
 
 def test_only_large_uncompressed_features_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "STAYS_BYTES", 1000)
+    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 1000)
     path = file(tmp_path)
     assert mapped.in_file(archive.npz(path).x) and not mapped.in_file(archive.npz(path).y)
     with np.load(path) as arrays:
@@ -64,7 +64,7 @@ def test_only_large_uncompressed_features_stay(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("value", "kind"), [(np.nan, "f4"), (np.inf, "f4"), (1e300, "f8")])
 def test_a_bad_row_of_a_file_is_named(value, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
+    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
     monkeypatch.setattr(mapped, "CHUNK_BYTES", 1000)
     x = np.ones((600, 6), kind)
     x[417, 2] = value
@@ -73,7 +73,7 @@ def test_a_bad_row_of_a_file_is_named(value, kind, tmp_path, monkeypatch):
 
 
 def test_a_file_that_ends_early_is_no_archive(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
+    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
     path = file(tmp_path)
     whole = Path(path).read_bytes()
     for cut in (100, len(whole) // 2, len(whole) - 10):
@@ -83,7 +83,7 @@ def test_a_file_that_ends_early_is_no_archive(tmp_path, monkeypatch):
 
 
 def test_rows_are_read_when_they_are_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
+    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
     n = 100_000
     path = file(tmp_path, n=n, x=np.zeros((n, 200), "f4"))  # 80 MB
     lying = mapped.Mapped(archive.npz(path).x, None, "f4")
@@ -96,8 +96,8 @@ def test_rows_are_read_when_they_are_asked_for(tmp_path, monkeypatch):
 
 
 def test_what_would_stay_but_for_its_order_is_still_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
-    monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
+    monkeypatch.setattr(archive, "MAX_BYTES", 10_000)
     straight = file(tmp_path)
     assert mapped.in_file(archive.npz(straight).x)
     turned = file(tmp_path, x=np.ones((600, 6), "f4", order="F"))

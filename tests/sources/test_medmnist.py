@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 def parts(*sample: int, labels: int = 1) -> dict[str, np.ndarray]:
-    """Arrays as in pathmnist.npz (28, 28, 3), pneumoniamnist.npz (28, 28), organmnist3d.npz (28, 28, 28)."""
+    """As in pathmnist.npz (colour), pneumoniamnist.npz (grey), organmnist3d.npz (volume)."""
     made = {}
     for part, n in (("train", 6), ("val", 3), ("test", 4)):
         made[f"{part}_images"] = RNG.integers(0, 256, (n, *sample), np.uint8)
@@ -46,14 +46,32 @@ def changed(**arrays) -> dict[str, np.ndarray]:
 
 WRONG = {
     "several labels": (parts(4, 4, labels=14), r"several labels for each image \(ChestMNIST\)"),
-    "floats": (changed(train_images=np.zeros((6, 4, 4))), r"train_images: bytes \[n, height, width\] are needed, found f"),
+    "floats": (
+        changed(train_images=np.zeros((6, 4, 4))),
+        r"train_images: expected bytes \[n, height, width\], found f",
+    ),
     "labels alone": (changed(test_labels=None), "no array 'test_labels'"),
-    "another archive": ({"x": np.eye(3), "y": np.arange(3)}, r"no array 'train_images'; MedMNIST's files \(pathmnist\.npz"),
-    "too few labels": (changed(train_labels=np.zeros((5, 1), np.uint8)), "6 train_images and 5 train_labels"),
-    "objects": (changed(val_labels=np.array([[1], [None], [2]], object)), "val_labels: holds Python objects"),
-    "two shapes": (changed(test_images=np.zeros((4, 5, 5), np.uint8)), r"several shapes: \(4, 4, 1\), \(5, 5, 1\)"),
-    "a name that is nearly right": (changed(train_image=np.eye(2)), "'train_image' has no meaning here; did you mean"),
-}  # fmt: skip
+    "another archive": (
+        {"x": np.eye(3), "y": np.arange(3)},
+        r"no array 'train_images'; MedMNIST's files \(pathmnist\.npz",
+    ),
+    "too few labels": (
+        changed(train_labels=np.zeros((5, 1), np.uint8)),
+        "6 train_images and 5 train_labels",
+    ),
+    "objects": (
+        changed(val_labels=np.array([[1], [None], [2]], object)),
+        "val_labels: holds Python objects",
+    ),
+    "two shapes": (
+        changed(test_images=np.zeros((4, 5, 5), np.uint8)),
+        r"several shapes: \(4, 4, 1\), \(5, 5, 1\)",
+    ),
+    "a name that is nearly right": (
+        changed(train_image=np.eye(2)),
+        "'train_image' has no meaning here; did you mean",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", WRONG)

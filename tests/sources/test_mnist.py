@@ -1,4 +1,4 @@
-"""5,000 real images of MNIST: the shipped scenario as its comment says, beside FedAvg written as a plain JAX loop."""
+"""5,000 real MNIST images: the scenario as its comment says, and FedAvg in a plain JAX loop."""
 
 import re
 import shlex
@@ -91,7 +91,7 @@ def plain_fedavg(federation, p, seed, lr=0.05, batch=10, size=10):
 @pytest.mark.long
 @pytest.mark.parametrize("partition", ["{kind: shards, per_client: 2}", *["iid"] * WHOLE])
 def test_fedavg_reaches_what_a_plain_loop_reaches(scenario, partition):
-    """Same split and start, other cohorts and orders: the levels, means of the last five rounds, agree."""
+    """Same split and start, other cohorts: the levels, means of the last five rounds, agree."""
     edits = [f"rounds={ROUNDS}", "seeds=[0]", f"data.partition={partition}", "evaluate.every=1"]
     result = fedsim.run(scenario, edits=edits)
     plain = plain_fedavg(

@@ -1,4 +1,4 @@
-"""Names that no table could hold: refused by every reader that gives names, in a line with file and entry."""
+"""Names that no table can hold: every reader refuses them in a line with file and entry."""
 
 import os
 import re
@@ -145,7 +145,10 @@ def mnist(folder) -> None:
 
 
 CASES = {
-    **{f"npz: client, {title}": lambda f, c=c: npz(f, client=raw(*c)) for title, c in UNICODE.items()},
+    **{
+        f"npz: client, {title}": lambda f, c=c: npz(f, client=raw(*c))
+        for title, c in UNICODE.items()
+    },
     **{f"npz: y, {title}": lambda f, c=c: npz(f, y=raw(*c)) for title, c in UNICODE.items()},
     "npz: big-endian client": lambda f: npz(f, client=raw(97, 0x110000).astype(">U2")),
     "npz: client, bytes": lambda f: npz(f, client=np.array([b"b"] * (ROWS - 1) + [LATIN])),
@@ -154,24 +157,37 @@ CASES = {
     **{f"csv: {c!r}": lambda f, c=c: table(f, c, client="ward") for c in (LATIN, HALF, BEYOND)},
     "csv: target": lambda f: table(f, LATIN, target="ward"),
     "csv: header": lambda f: table(f, b"b", header=LATIN),
-    **{f"text: {c!r}": lambda f, c=c: table(f, c, b"client") | {"kind": "text", "column": "a"} for c in (LATIN, HALF, BEYOND)},
+    **{
+        f"text: {c!r}": lambda f, c=c: table(f, c, b"client") | {"kind": "text", "column": "a"}
+        for c in (LATIN, HALF, BEYOND)
+    },
     **{f"parquet: {c!r}": lambda f, c=c: parquet(f, c) for c in (LATIN, HALF, BEYOND)},
     "parquet: target": lambda f: parquet(f, LATIN, target="client"),
     **{f"huggingface: {c!r}": lambda f, c=c: hub(f, c) for c in (LATIN, HALF, BEYOND)},
     "huggingface: ClassLabel": lambda f: hub(f, names=("a", "b\ud800")),
-    "huggingface: ClassLabel, parquet": lambda f: hub(f, names=("a", "b\ud800"), form=lambda t, p: parquets({"train": t}, p)),
+    "huggingface: ClassLabel, parquet": lambda f: hub(
+        f, names=("a", "b\ud800"), form=lambda t, p: parquets({"train": t}, p)
+    ),
     "imagefolder: class": lambda f: images(f, LATIN),
     "imagefolder: client": lambda f: images(f, LATIN + b"/b", client_folders=True),
     "leaf: user": lambda f: leaf(f, user="b\ud800"),
     "leaf: label": lambda f: leaf(f, label="b\udce4"),
     "idx: a file": lambda f: beside(f, "idx", mnist),
-    "cifar10: a file": lambda f: beside(f, "cifar10", lambda p: (p / "data_batch_1.bin").write_bytes(binary(*records(9, 1, 10)))),
-    "cifar100: a file": lambda f: beside(f, "cifar100", lambda p: (p / "train.bin").write_bytes(binary(*records(9, 2, 20)))),
-    "tff_hdf5: a file": lambda f: beside(f, "tff_hdf5", lambda p: tff_written(p / "fed_emnist_train.h5", {"a": emnist(9)})),
+    "cifar10: a file": lambda f: beside(
+        f, "cifar10", lambda p: (p / "data_batch_1.bin").write_bytes(binary(*records(9, 1, 10)))
+    ),
+    "cifar100: a file": lambda f: beside(
+        f, "cifar100", lambda p: (p / "train.bin").write_bytes(binary(*records(9, 2, 20)))
+    ),
+    "tff_hdf5: a file": lambda f: beside(
+        f, "tff_hdf5", lambda p: tff_written(p / "fed_emnist_train.h5", {"a": emnist(9)})
+    ),
     "tff_hdf5: client": lambda f: clients_of(f / "w.h5", LATIN),
     "parquet: header": lambda f: with_header(f, parquet(f, b"b"), b"cl\xe4ent"),
-    "huggingface: header": lambda f: with_header(f, hub(f, form=lambda t, p: parquets({"train": t}, p)), b"cl\xe4ent"),
-}  # fmt: skip
+    "huggingface: header": lambda f: with_header(
+        f, hub(f, form=lambda t, p: parquets({"train": t}, p)), b"cl\xe4ent"
+    ),
+}
 NAMELESS = {"medmnist"}  # archives of numbers
 
 
@@ -239,7 +255,7 @@ def test_samples_of_a_program_are_no_exception(name):
             **{k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
         )
         with pytest.raises(
-            DataError, match=r"is no text in UTF-8: U\+D800 is half of a surrogate pair"
+            DataError, match=r"is not UTF-8 text: U\+D800 is half of a surrogate pair"
         ):
             fedsim.run({"name": "own", "rounds": 1}, data=arrays)
     frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
@@ -269,6 +285,6 @@ def test_a_bad_name_is_described_as_such(tmp_path, monkeypatch):
     npz(tmp_path, client=raw(97, 0x110000))
     with pytest.raises(
         DataError,
-        match=r"client: row 29: 'a\\U00110000' is no text in UTF-8: U\+110000 is no character",
+        match=r"client: row 29: 'a\\U00110000' is not UTF-8 text: U\+110000 is not a character",
     ):
         describe("w.npz")

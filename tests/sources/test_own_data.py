@@ -1,4 +1,4 @@
-"""Data sets as users have them, from file or frame to the tables of a run: real ones, with names, blanks and hospitals."""
+"""Users' data, from file or frame to a run's tables: real, with names, blanks and hospitals."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ WINES = np.array(["Barolo", "Grignolino", "Barbera"])
 
 
 def written(path, bunch, target, delimiter: str) -> None:
-    """A bundled set as CSV: names of features, one cell in a hundred blank, a target, a hospital for every row."""
+    """A bundled set as CSV, with a target and a hospital; one cell in a hundred is blank."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         bunch.data, columns=[name.replace(delimiter, " ") for name in bunch.feature_names]

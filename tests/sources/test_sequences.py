@@ -35,7 +35,7 @@ def mean_loss(table, x, y):
 
 
 def reference(rounds):
-    """FedAvg of a table of next-token logits, sample-weighted, every batch a mean over its labelled tokens."""
+    """FedAvg of a table of next-token logits; a batch's loss is a mean over its labelled tokens."""
     table = np.zeros((V, V))
     for _ in range(rounds):
         total = np.zeros_like(table)
@@ -91,7 +91,7 @@ def test_a_loss_of_rows_counts_for_each_token():
 @pytest.mark.parametrize(
     ("data", "change", "message"),
     [
-        (arrays(vocabulary=3), {}, "x: row 0 has token 4 at place 0; tokens are 0 to 2"),
+        (arrays(vocabulary=3), {}, "x: row 0 has token 4 at position 0; tokens are 0 to 2"),
         (
             fedsim.Arrays(X, np.where(Y < 0, -2, Y)),
             {},
@@ -100,14 +100,14 @@ def test_a_loss_of_rows_counts_for_each_token():
         (
             fedsim.Arrays(X, np.full_like(Y, -1), vocabulary=5),
             {},
-            "y: no token has a label, all are -1",
+            "y: no token has a label; all labels are -1",
         ),
         (
             fedsim.Arrays(X / 2, Y[:, 0] + 1, vocabulary=5),
             {},
             "x: tokens are integers [n, T], found float64 (24, 6)",
         ),
-        (arrays(labels=["a", "b"]), {}, "labels: 2 names, and y has a class 4"),
+        (arrays(labels=["a", "b"]), {}, "labels: 2 names, but y has a class 4"),
         (
             arrays(),
             {"data": {"kind": "supplied", "standardize": True}},

@@ -1,4 +1,4 @@
-"""Data sets: recipes against an independent reference, moments, files that are read, files that are refused."""
+"""Data sets: generators against references and moments; files that are read or refused."""
 
 import time
 import zipfile
@@ -151,7 +151,7 @@ def test_the_generator_takes_the_seed_of_the_data_and_not_of_the_run():
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- files
+# -------------------------------------------------------------------------------------------- files
 
 X = np.arange(24, dtype=np.float32).reshape(12, 2)
 Y = np.arange(12) % 3
@@ -187,7 +187,7 @@ def test_csv_round_trip(tmp_path):
 
 
 def test_files_through_a_scenario(tmp_path, monkeypatch):
-    """Paths are looked up beside the scenario first; the settled section names file and hash, and reads the same."""
+    """Paths are relative to the scenario first; the resolved section has the hash and reads it."""
     folder = tmp_path / "study"
     folder.mkdir()
     np.savez(folder / "w.npz", x=X, y=Y, client=[5, 5, 5, 7, 7, 7, 7, 7, 9, 9, 9, 9])
@@ -202,7 +202,7 @@ def test_files_through_a_scenario(tmp_path, monkeypatch):
     assert f.fingerprint() == g.fingerprint()
     assert resolved_data(again, None, g).model_dump() == settled.model_dump()
     np.savez(folder / "w.npz", x=X + 1, y=Y)
-    with pytest.raises(DataError, match="another file than the one meant"):
+    with pytest.raises(DataError, match="not the expected file"):
         federations_of(again, None, F32)
     with pytest.raises(
         fedsim.ScenarioError, match=r"data\.path: there is no file 'none\.npz'; write"
@@ -272,7 +272,7 @@ def hostile_npz(path, name):
         ("lie", "x: its header promises float64 .*1099511627776, 2.*, but 64 bytes follow"),
         ("negative shape", "sound npz|promises"),
         ("code in header", "not a sound npz archive"),
-        ("records", "x: numbers are needed"),
+        ("records", "x: expected numbers"),
         ("missing", "no array 'x'; there are 'X', 'labels'"),
         ("misspelt", "did you mean 'client'"),
         ("cut off", "not a sound npz archive"),
@@ -282,7 +282,7 @@ def hostile_npz(path, name):
         ("text labels", "y: row 3 has no label"),
         ("negative label", "y: row 0 has label -1"),
         ("nan", "x: row 3 is not finite"),
-        ("lengths", "x has 12 rows, y has 5"),
+        ("lengths", "x has 12 rows, but y has 5"),
     ],
 )
 def test_hostile_npz(tmp_path, name, said):
@@ -302,7 +302,7 @@ def test_hostile_npz(tmp_path, name, said):
         (b"a,y\n1,0\n\n1\n", "line 4: 1 cells"),
         (b"a,y\n1,0\nnan,1\n", "line 3, column 'a': blank; write missing"),
         (b"a,y\n1,0\n1e999,1\n", "line 3, column 'a': inf"),
-        (b"a,b,y\n1,2,0\n1,oops,1\n", "line 3, column 'b': 'oops' is no number"),
+        (b"a,b,y\n1,2,0\n1,oops,1\n", "line 3, column 'b': 'oops' is not a number"),
         (b"a,y\n1,0\n1,-4\n", "line 3, column 'y': -4"),
         (b"a,y\n1,0\n1,cat\n", "line 3, column 'y': 'cat'"),
         (b"a,y\n1,0.5\n1,inf\n", "line 3, column 'y': inf"),

@@ -1,4 +1,4 @@
-"""Tables of one's own: what is read, which names stay, what is filled and scaled by which samples, what is refused."""
+"""Users' tables: what is read or refused, names, and which samples fill and scale features."""
 
 import gzip
 import json
@@ -57,9 +57,9 @@ def test_delimiters_are_recognised(tmp_path, between):
 def test_other_delimiters_are_named(tmp_path):
     colons = "a:y\n1:0\n2:1\n"
     assert table(tmp_path, colons, delimiter=":").x.tolist() == [[1], [2]]
-    assert "none of comma, semicolon, tab, bar cuts 'a:y'" in refused(table, tmp_path, colons)[0]
+    assert "none of comma, semicolon, tab, bar splits 'a:y'" in refused(table, tmp_path, colons)[0]
     assert (
-        "comma and semicolon each cut the header into 2 columns"
+        "comma and semicolon each split the header into 2 columns"
         in refused(table, tmp_path, "a,b;y\n1,2;0\n")[0]
     )
     assert "'::' is not one character" in refused(table, tmp_path, colons, delimiter="::")[0]
@@ -70,7 +70,7 @@ def test_other_delimiters_are_named(tmp_path):
     st.booleans(),
 )
 def test_decimal_commas_are_points(tmp_path_factory, pairs, blanks):
-    """The same table in either way of writing: the same samples, to the bit, features and targets."""
+    """The same table with points and with commas: the same samples, bit for bit."""
     folder = tmp_path_factory.mktemp("decimals")
     rows = [f"{a!r};{'NA' if blanks else b!r};w;{b + 0.5!r}" for a, b in pairs]
     text = "a;b;word;wage\n" + "\n".join(rows)
@@ -88,17 +88,18 @@ def test_decimal_commas_are_asked_for(tmp_path):
     rows = "a;n;y\n1,5;2;0\n2;2,5;1\n,5;1;0\n"
     assert refused(table, tmp_path, rows) == [
         "column 'a': '1,5' has a decimal comma; write decimal: ',', or decimals with a point",
-        "line 3, column 'n': '2,5' is no number; write decimals with a point",
+        "line 3, column 'n': '2,5' is not a number; write decimals with a point",
     ]
     assert table(tmp_path, rows, decimal=",").x.tolist() == [[1.5, 2], [2, 2.5], [0.5, 1]]
     assert refused(table, tmp_path, rows.replace(";", ","), decimal=",", delimiter=",") == [
-        "decimal: ',' is the delimiter as well; write another one of them"
+        "decimal: ',' is also the delimiter; change one of them"
     ]
     assert refused(table, tmp_path, rows + "1.500,5;2;1\n", decimal=",") == [
-        "line 5, column 'a': '1.500,5' is no number"
+        "line 5, column 'a': '1.500,5' is not a number"
     ]
     assert (
-        "none of semicolon, tab, bar cuts" in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
+        "none of semicolon, tab, bar splits"
+        in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
     )
     assert table(tmp_path, "a;tags;y\n1;x,y;0\n2;1,2;1\n3;z;0\n").features == (
         "a",
@@ -145,12 +146,12 @@ def test_blanks_and_text_by_rule(tmp_path):
 def test_all_errors_of_a_table_at_once(tmp_path):
     rows = 'a,b,client,y\n1,2,k,0\nx,inf,k,1\n1,2,k\n3,4,,2\n5,"1,5",k,cat\n6,,k,NA\n'
     assert refused(table, tmp_path, rows) == [
-        "line 3, column 'a': 'x' is no number",
-        "line 3, column 'b': inf is no number to learn from",
-        "line 4: 3 cells, the header names 4 columns",
+        "line 3, column 'a': 'x' is not a number",
+        "line 3, column 'b': inf cannot be a feature",
+        "line 4: 3 cells, but the header names 4 columns",
         "line 5, column 'client': a sample without a client id",
-        "line 6, column 'b': '1,5' is no number; write decimals with a point",
-        "line 6, column 'y': 'cat' is no number, and most labels are",
+        "line 6, column 'b': '1,5' is not a number; write decimals with a point",
+        "line 6, column 'y': 'cat' is not a number, but most labels are",
         "line 7, column 'b': blank; write missing: mean, median or drop",
         "line 7, column 'y': a sample without a label; write missing: drop to leave such rows out",
     ]
@@ -175,7 +176,7 @@ def test_a_column_of_many_texts_is_refused_with_what_to_do(tmp_path):
 
 def test_lines_are_those_of_the_file_whatever_stands_in_cells(tmp_path):
     rows = 'a,b,y\n1,"two\nlines",0\n\n1,"x\n\ny",0\nbad,z,1\n'
-    assert refused(table, tmp_path, rows) == ["line 8, column 'a': 'bad' is no number"]
+    assert refused(table, tmp_path, rows) == ["line 8, column 'a': 'bad' is not a number"]
 
 
 def test_frames_are_read_as_files_are(tmp_path):
@@ -219,7 +220,7 @@ def test_frames_are_read_as_files_are(tmp_path):
         parquet(str(path))
 
 
-# ------------------------------------------------------------------------------------------- statistics of training
+# --------------------------------------------------------------------------- statistics of training
 
 
 def test_blanks_and_scales_are_those_of_the_training_samples():
@@ -321,7 +322,7 @@ def test_rows_with_blanks_are_dropped_from_arrays_too():
     assert classes == 2 and sets.names.labels == ("a", "b")
 
 
-# ------------------------------------------------------------------------------------------------- names that stay
+# ---------------------------------------------------------------------------------- names that stay
 
 
 def federation(data, **section):
@@ -440,7 +441,7 @@ def test_the_record_of_a_table_reads_the_same(tmp_path):
     )
 
 
-# ------------------------------------------------------------------------------------------------------- remarks
+# ------------------------------------------------------------------------------------------ remarks
 
 
 def test_scales_that_differ_by_orders_get_a_remark():
@@ -448,8 +449,8 @@ def test_scales_that_differ_by_orders_get_a_remark():
         np.float32
     )
     assert scale_remark(x, ("area", "error", "one")) == (
-        "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), which slows training; "
-        "try data.standardize: true"
+        "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), "
+        "which slows training; try data.standardize: true"
     )
     assert (
         scale_remark(x[:, :1], None)

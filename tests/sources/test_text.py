@@ -36,7 +36,8 @@ def test_few_tokens_stand_for_the_others(tmp_path):
 
 
 def test_words_by_client_of_a_table(tmp_path):
-    table = 'play\ttext\tclient\nx\t"To be, or not\nto be"\tHamlet\ny\tAlas!\tHamlet\nz\tWho?\t Yorick\nz\t\tYorick\n'
+    table = 'play\ttext\tclient\nx\t"To be, or not\nto be"\tHamlet\n'
+    table += "y\tAlas!\tHamlet\nz\tWho?\t Yorick\nz\t\tYorick\n"
     arrays = read(tmp_path / "a.tsv", table, column="text", tokens="word", length=4)
     assert arrays.client.tolist() == ["Hamlet", "Hamlet", "Hamlet", "Yorick"]
     assert spelled(arrays, arrays.x)[0] == ["to", "be", ",", "or"] and spelled(arrays, arrays.y)[2][
@@ -67,19 +68,44 @@ def test_every_token_but_the_first_is_a_label_once():
         ("a.txt", b"", {}, "no text of two characters or more"),
         ("a.txt", b"a", {}, "no text of two characters or more"),
         ("a.txt", b"one", {"tokens": "word"}, "no text of two words or more"),
-        ("a.txt", b"ab", {"client": "c"}, "client names a column, and a plain text has none"),
-        ("a.csv", b"a,b\n", {}, "is a table by its name; name the column of the texts with `column`"),
+        ("a.txt", b"ab", {"client": "c"}, "client names a column, but a plain text has none"),
+        (
+            "a.csv",
+            b"a,b\n",
+            {},
+            "is a table by its name; name the column of the texts with `column`",
+        ),
         ("a.txt", gzip.compress(bytes(10 << 20), mtime=0), {}, "unpacks to more than"),
         ("a.txt", gzip.compress(b"hello", mtime=0)[:-4], {}, "not a sound gzip file"),
         ("a.txt", b"\x1f\x8bxx", {}, "not a sound gzip file"),
-        ("a.csv", b"txt,n\na,1\n", {"column": "text"}, "column: no column 'text'; did you mean 'txt'?"),
-        ("a.csv", b"t,n\na,1\n", {"column": "t", "client": "who"}, "client: no column 'who'; there are 't', 'n'"),
+        (
+            "a.csv",
+            b"txt,n\na,1\n",
+            {"column": "text"},
+            "column: no column 'text'; did you mean 'txt'?",
+        ),
+        (
+            "a.csv",
+            b"t,n\na,1\n",
+            {"column": "t", "client": "who"},
+            "client: no column 'who'; there are 't', 'n'",
+        ),
         ("a.csv", b"t,t\na,1\n", {"column": "t"}, "several columns are called 't'"),
-        ("a.csv", b"t,n\nab,1,2\nab,1\n", {"column": "t"}, "line 2: 3 cells, the header names 2 columns"),
-        ("a.csv", b"t,c\nab,\nab,1\n", {"column": "t", "client": "c"}, "line 2, column 'c': no client id"),
+        (
+            "a.csv",
+            b"t,n\nab,1,2\nab,1\n",
+            {"column": "t"},
+            "line 2: 3 cells, but the header names 2 columns",
+        ),
+        (
+            "a.csv",
+            b"t,c\nab,\nab,1\n",
+            {"column": "t", "client": "c"},
+            "line 2, column 'c': no client id",
+        ),
         ("a.csv", b't,n\n"ab,1\n', {"column": "t"}, "unexpected end of data"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
     with pytest.raises(DataError) as error:
         read(tmp_path / name, content, **keys)
