@@ -1,4 +1,4 @@
-"""Pages that are derived: `python docs/make.py` writes them, `--check` names those that are not as they would be.
+"""Derived pages: `python docs/make.py` writes them, `--check` lists those that are out of date.
 
 catalogue.md comes from the registry, files.md from the tables' columns and files.yaml, cli.md from the commands,
 extend/*.md from the decorators' docstrings and extend/pages.yaml.
@@ -26,31 +26,30 @@ from fedsim.scenario.meanings import meanings
 
 DOCS = Path(__file__).parent
 MADE = "<!-- made by docs/make.py -->\n\n"
-FROM_OPTAX = (
-    "From optax, by their own names: "  # how the one line begins that depends on what is installed
-)
+# the beginning of the only line that depends on the installed versions
+FROM_OPTAX = "From optax, under the same names: "
 ALWAYS = (
-    "A parameter without an annotation, or a name that another module has taken, is a `RegistrationError`. Bounds stand in "
-    "the annotation, `Annotated[float, Ge(0)]`. The first line of the docstring is what `fedsim list` shows, all of it what "
-    "`fedsim explain` prints."
+    "A parameter without an annotation, or a name that another module already uses, raises `RegistrationError`. Bounds are "
+    "part of the annotation: `Annotated[float, Ge(0)]`. `fedsim list` shows the first line of the docstring, and "
+    "`fedsim explain` prints all of it."
 )
-TITLES = {  # family -> heading, and where it stands in a scenario
+TITLES = {  # family -> heading, and its position in a scenario
     "method": (
         "Methods",
-        "`method:`, `--methods`; every rule's name is one too, and replaces the rule alone",
+        "`method:`, `--methods`; the name of any rule also works, and replaces only the rule",
     ),
     "client": ("Client methods", "`client.kind`"),
     "rule": ("Rules", "`server:`, one of them"),
     "stage": ("Stages", "`server:` before the rule, `wire:`"),
-    "attack": ("Attacks", "`wire:`, on the clients of `fleet.malicious`"),
+    "attack": ("Attacks", "`wire:`, for the clients in `fleet.malicious`"),
     "aggregate_stage": ("Steps on the aggregate", "`server:` between the rule and the optimisers"),
     "codec": ("Codecs", "`wire:`, one of them, and `broadcast:`"),
-    "optimizer": ("Optimisers", "`client.optimizer`, `server:` behind the rule"),
-    "schedule": ("Schedules", "`client.lr`, `lr` of optimisers behind the rule"),
+    "optimizer": ("Optimisers", "`client.optimizer`, `server:` after the rule"),
+    "schedule": ("Schedules", "`client.lr`, `lr` of optimisers after the rule"),
     "dataset": ("Data sets", "`data.kind`"),
     "partition": ("Partitions", "`data.partition`"),
     "skew": ("Skews", "`data.skew`"),
-    "data_attack": ("Attacks on data", "`data.attack`, on the clients of `fleet.malicious`"),
+    "data_attack": ("Attacks on data", "`data.attack`, for the clients in `fleet.malicious`"),
     "augmentation": ("Augmentations", "`data.augment`"),
     "cohort": ("Cohorts", "`cohort:`"),
     "timetable": ("Timetables", "`schedule:`"),
@@ -86,14 +85,14 @@ IMPORTS = {
 
 
 def pages() -> dict[str, str]:
-    """Path below docs -> text, of every page that is derived."""
-    whole = {
+    """Path below docs -> text, for every derived page."""
+    texts = {
         "catalogue.md": catalogue_page(),
         "files.md": files_page(),
         "cli.md": cli_page(),
         **dict(extend_pages()),
     }
-    return {name: MADE + text.strip() + "\n" for name, text in whole.items()}
+    return {name: MADE + text.strip() + "\n" for name, text in texts.items()}
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -112,9 +111,9 @@ def catalogue_page() -> str:
     known = catalogue(None)
     sections = [
         "# Catalogue",
-        "Every kind there is, by family: its parameters with their defaults, what it does, its source. A name leads to the "
-        "file that has it. `fedsim explain NAME` gives the equation, what it resists, its cost, and every parameter with its "
-        "bounds.",
+        "All kinds, by family: parameters with their defaults, what they do, and their sources. Each name links to the file "
+        "that defines it. `fedsim explain NAME` prints the equation, what the kind resists, its cost, and every parameter "
+        "with its bounds.",
     ]
     for family, (heading, where) in TITLES.items():
         ours = {
@@ -142,7 +141,7 @@ def catalogue_page() -> str:
 
 
 def row(kind: str, factory: Callable, entry: dict[str, Any]) -> tuple[str, str, str]:
-    """A kind: its name with parameters, its line, its source; of a method what it keeps and sends."""
+    """A kind: its name with parameters, its summary, its source; for a method, what it keeps and sends."""
     parameters = inspect.signature(factory).parameters.values()
     written = ", ".join(
         p.name if p.default is p.empty else f"{p.name}={plain(p.default)}" for p in parameters
@@ -158,7 +157,7 @@ def row(kind: str, factory: Callable, entry: dict[str, Any]) -> tuple[str, str, 
 
 
 def plain(value: Any) -> str:
-    """A default as a scenario writes it."""
+    """A default, as it is written in a scenario."""
     return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
 
 
@@ -173,23 +172,23 @@ def source(factory: Callable) -> str:
 
 
 def files_page() -> str:
-    """What lies in a run directory, and every column of every table.
+    """The files of a run directory, and every column of every table.
 
     Raises:
-      SystemExit: naming the columns that have no meaning in files.yaml, or are there and in no table.
+      SystemExit: lists the columns that files.yaml lacks, or describes although no table has them.
     """
     known = meanings()
     sections = [
         "# Files",
-        "A run writes into `reports/<name>/`, a comparison into `reports/<name>-compare/`, unless `--out` says where.",
+        "A run writes to `reports/<name>/`, a comparison to `reports/<name>-compare/`, unless `--out` names another folder.",
         table(
-            ("file", "what it holds"),
+            ("file", "contents"),
             [(f"`{name}`", text) for name, text in known["files"].items()],
         ),
-        "Columns stand in a fixed order. One that does not apply is left out, a cell that does not apply is empty, a computed "
-        "NaN is `nan`; floats are written so that they read back to the bit, and text that a spreadsheet would compute begins "
-        "with an apostrophe. Rows are sorted by method, variation, seed and round, whatever finished first. Where something "
-        "varies or is tuned, `variant` and `tuned` stand behind the method, with a column for each path.",
+        "The order of columns is fixed. A column that does not apply is left out, a cell that does not apply is empty, and a "
+        "computed NaN is `nan`. Floats are written so that reading them gives the same bits; text that a spreadsheet would "
+        "compute begins with an apostrophe. Rows are sorted by method, variation, seed and round, whatever finished first. "
+        "If something varies or is tuned, `variant` and `tuned` follow the method, with a column for each path.",
     ]
     for name, columns in TABLES.items():
         texts = known["tables"][name]["columns"]
@@ -211,7 +210,7 @@ def cli_page() -> str:
     """Every command with its options."""
     sections = [
         "# Commands",
-        "`fedsim COMMAND --help` says the same. Errors are one line each on stderr; [exit codes](promises.md#exit-codes).",
+        "`fedsim COMMAND --help` prints the same. Errors go to stderr, one line each; [exit codes](promises.md#exit-codes).",
     ]
     for heading, names in COMMANDS.items():
         sections.append(f"## {heading}")
@@ -223,7 +222,7 @@ def cli_page() -> str:
 
 
 def command_sections(name: str, command: click.Command) -> Iterator[str]:
-    """A command: how it is called, what it does, its options, examples."""
+    """A command: its usage, what it does, its options, examples."""
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     options = [p for p in command.params if isinstance(p, click.Option)]
     below = ["COMMAND"] if isinstance(command, click.Group) else []
@@ -248,13 +247,13 @@ def command_sections(name: str, command: click.Command) -> Iterator[str]:
 
 
 def flags(option: click.Option) -> str:
-    """How an option is written."""
+    """An option's flags and its value."""
     value = "" if option.is_flag else " " + (option.metavar or values(option.type))
     return f"`{' / '.join([*option.opts, *option.secondary_opts])}{value}`"
 
 
 def values(kind: click.ParamType) -> str:
-    """What an option takes."""
+    """The values of an option."""
     return (
         "|".join(map(str, kind.choices))
         if isinstance(kind, click.Choice)
@@ -263,7 +262,7 @@ def values(kind: click.ParamType) -> str:
 
 
 def meaning(option: click.Option) -> str:
-    """An option's help, its bounds, and its default where `--help` shows it."""
+    """An option's help, its bounds, and its default if `--help` shows it."""
     least, most = getattr(option.type, "min", None), getattr(option.type, "max", None)
     bounds = (
         "" if least is None else f" At least {least}." if most is None else f" {least} to {most}."
@@ -276,7 +275,7 @@ def meaning(option: click.Option) -> str:
 
 
 def extend_pages() -> Iterator[tuple[str, str]]:
-    """A page for everything that a user can add."""
+    """A page for each thing that a user can add."""
     for page in yaml.safe_load((DOCS / "extend" / "pages.yaml").read_text()):
         parts = [docstring(getattr(fedsim, name)) for name in page["decorators"]]
         named = list(zip(page["decorators"], parts, strict=True))
@@ -284,7 +283,7 @@ def extend_pages() -> Iterator[tuple[str, str]]:
         sections += [f"`fedsim.{name}`: {part['summary']}" for name, part in named]
         sections += [f"```python\n{module([part['example'] for part in parts])}\n```"]
         sections += [
-            f"In a scenario: {page['use']}. On the command line the file is named by `--plugin FILE`. To try it:"
+            f"In a scenario: {page['use']}. On the command line, `--plugin FILE` loads the file. To try it:"
         ]
         sections += [
             f"```python\n{page['try'].strip()}\n```",
@@ -294,12 +293,12 @@ def extend_pages() -> Iterator[tuple[str, str]]:
         for more in page.get("also", []):
             code, prints = more["code"].strip(), more["prints"].strip()
             sections += [more["text"], f"```python\n{code}\n```", f"```text\n{prints}\n```"]
-        sections += [ALWAYS, f"Further: {page['more']}"]
+        sections += [ALWAYS, f"See also: {page['more']}"]
         yield f"extend/{page['name']}.md", "\n\n".join(map(wrapped, sections))
 
 
 def docstring(decorator: Callable) -> dict[str, str]:
-    """Of a public decorator: its first sentence, its example, and what it is given."""
+    """The first sentence, the example and the argument of a public decorator."""
     text = inspect.getdoc(decorator) or ""
     example = re.search(r"^Example::\n\n((?:    .*\n|\n)+)", text, re.M)
     takes = re.search(r"^Args:\n  \w+: ((?:.*\n)(?:    .*\n)*)", text, re.M)
@@ -312,7 +311,7 @@ def docstring(decorator: Callable) -> dict[str, str]:
 
 
 def module(examples: list[str]) -> str:
-    """Examples as a file: behind the imports that they need."""
+    """Examples as a file, after the imports that they need."""
     code = "\n\n\n".join(examples)
     imports = [line for word, line in IMPORTS.items() if re.search(rf"\b{re.escape(word)}", code)]
     head, _, body = code.partition("@fedsim.")
@@ -324,7 +323,7 @@ def module(examples: list[str]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A paragraph in lines; whatever else as it is."""
+    """A paragraph, broken into lines; anything else unchanged."""
     if "\n" in text or text.startswith("#"):
         return text
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
@@ -334,25 +333,25 @@ def wrapped(text: str) -> str:
 
 
 def stable(text: str) -> list[str]:
-    """The lines of a page that do not depend on which optax is installed."""
+    """The lines of a page that do not depend on the installed version of optax."""
     return re.sub(rf"^{FROM_OPTAX}(?s:.*?)\n$", "", text, flags=re.M).splitlines()
 
 
 def stale() -> list[str]:
-    """Pages that are not what they would be."""
+    """Pages that are out of date."""
     return [name for name, text in pages().items() if stable(text) != stable(text_of(DOCS / name))]
 
 
 def text_of(path: Path) -> str:
-    """The text of a page; empty where there is none."""
+    """The text of a page; empty if there is none."""
     return path.read_text() if path.exists() else ""
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with `--check` name those that are not as they would be."""
+    """Write the pages, or with `--check` list those that are out of date."""
     if arguments == ["--check"]:
         for name in (old := stale()):
-            print(f"docs/{name}: is not what python docs/make.py makes", file=sys.stderr)
+            print(f"docs/{name}: out of date; run python docs/make.py", file=sys.stderr)
         return 1 if old else 0
     for name, text in pages().items():
         (DOCS / name).write_text(text)

@@ -1,7 +1,7 @@
-"""Measure every reader on a file of its true form, at the size of the real set, and write `tests/READERS.md`.
+"""Measure every reader on files with the format and size of the real set; write `tests/READERS.md`.
 
 python -m tests.readers            # every row: minutes, and some GB of files that are deleted again
-python -m tests.readers leaf idx   # these rows, the others stay
+python -m tests.readers leaf idx   # only these rows; the others stay
 """
 
 import argparse
@@ -30,24 +30,24 @@ FIGURES, PAGE = (Path(__file__).with_name(name) for name in ("readers.json", "RE
 RNG = np.random.default_rng(0)
 HEAD = """# What reading costs
 
-Made by `python -m tests.readers`: files of the true form and the size of the real set, written by the tests' own writers
-(`real`: real samples that a package ships), each read in a process of its own. Seconds are those of the reader, peak memory
-what the process held beyond its imports, pages of files that were read along the way included; a child process that reads
-HDF5 counts with all it held, its interpreter and imports included.
+Made by `python -m tests.readers`. The files have the real sets' format and size and are written by the tests (`real`: real
+samples that a package ships); each is read in its own process. Seconds are the reader's. Peak memory is what the process
+used beyond its imports, including pages of files read along the way; a child process that reads HDF5 counts in full,
+including its interpreter and imports.
 
-| kind | file | samples | of shape | held as | seconds | peak MiB |
+| kind | file | samples | shape | stored as | seconds | peak MiB |
 |---|---|---|---|---|---|---|
 """
 
 
 class Case(NamedTuple):
-    """A file, and how it is read."""
+    """A file, and how to read it."""
 
     kind: str
     file: str  # in words
     make: Callable[[Path], str]  # folder -> path
     keys: dict[str, Any] = {}  # noqa: RUF012 (read only)
-    again: bool = False  # read once before, as what is kept
+    again: bool = False  # read once before, so that it comes from the cache
 
 
 def images(n: int, *shape: int) -> np.ndarray:
@@ -178,7 +178,7 @@ CASES = {
     "csv": Case("csv", "csv, 20 columns", csv),
     "parquet": Case("parquet", "parquet, 20 columns", parquet),
     "leaf": Case("leaf", "FEMNIST, 3,500 writers, 72 json files", leaf),
-    "leaf_again": Case("leaf", "the same, kept from before", leaf, again=True),
+    "leaf_again": Case("leaf", "the same, from the cache", leaf, again=True),
     "tff_hdf5": Case("tff_hdf5", "EMNIST, 3,400 writers, 2 h5 files", tff_hdf5),
     "text": Case("text", "a text of 1,000,000 words", text, {"tokens": "word", "length": 20}),
     "imagefolder": Case("imagefolder", "10,000 png", imagefolder),
@@ -188,14 +188,14 @@ CASES = {
 
 
 def held_mib(name: str) -> float:
-    """A figure of this process's memory, in MiB."""
+    """A figure of this process's memory in MiB."""
     found = re.search(rf"{name}:\s*(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) / 1024
 
 
 def read_once(kind: str, path: str, keys: dict[str, Any]) -> dict[str, Any]:
-    """Read a path in this process, and say what that took."""
+    """Read a path in this process and return what that took."""
     import fedsim.sources  # noqa: F401 (importing it registers the readers)
     from fedsim.compose import FAMILIES
     from fedsim.sources.mapped import in_file
@@ -222,7 +222,7 @@ def read_once(kind: str, path: str, keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def measured(case: Case) -> dict[str, Any]:
-    """The figures of a case, read in a fresh process."""
+    """The figures of a case, measured in a fresh process."""
     folder = Path(
         tempfile.mkdtemp(dir=ROOT / ".pytest_cache" if (ROOT / ".pytest_cache").exists() else None)
     )
@@ -242,7 +242,7 @@ def measured(case: Case) -> dict[str, Any]:
 
 
 def page(figures: dict[str, Any]) -> str:
-    """The page of the figures that are kept."""
+    """The page with the stored figures."""
     lines = []
     for name, case in CASES.items():
         if name in figures:

@@ -1,8 +1,8 @@
-"""Your own model: two plain functions, a Flax or an Equinox module; and your own loss.
+"""Your own model, as two plain functions, a Flax or an Equinox module; and your own loss.
 
     python scenarios/python/own_model.py
 
-`init(key) -> params` and `apply(params, x) -> outputs` are all that a model needs; `loss(outputs, y)` is per row.
+A model needs only `init(key) -> params` and `apply(params, x) -> outputs`; `loss(outputs, y)` is per row.
 """
 
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ SCENARIO = {
 
 
 def init(key):
-    """Start parameters, any PyTree; every seed of a run draws its own."""
+    """Initial parameters, any PyTree; every seed of a run draws its own."""
     one, two = jax.random.split(key)
     return {"in": jax.random.normal(one, (64, 32)) / 8, "out": jax.random.normal(two, (32, 10)) / 6}
 
@@ -48,17 +48,15 @@ def main() -> None:
         flat = lambda x: x.reshape(len(x), -1)
         models["flax"] = linen.Sequential([flat, linen.Dense(32), jnp.tanh, linen.Dense(10)])
     if find_spec("equinox"):
-        from equinox import (
-            nn,  # written for one image; a function of the key draws new parameters for every seed
-        )
+        from equinox import nn
 
+        # Written for one image; as a function of the key, it draws new parameters for every seed.
         models["equinox"] = lambda key: nn.Sequential(
             [nn.Lambda(jnp.ravel), nn.MLP(64, 10, 32, 1, jnp.tanh, key=key)]
         )
     for name, model in models.items():
-        print(
-            f"{name:10} {fedsim.run(SCENARIO, model=model, loss=smoothed).summary['final'].item():.3f}"
-        )
+        result = fedsim.run(SCENARIO, model=model, loss=smoothed)
+        print(f"{name:10} {result.summary['final'].item():.3f}")
 
 
 if __name__ == "__main__":

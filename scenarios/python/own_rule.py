@@ -1,9 +1,9 @@
-"""Your own rule: a decorated function, whose name is then a kind like any other.
+"""Your own rule: a decorated function, whose name becomes a kind like any other.
 
     python scenarios/python/own_rule.py
     fedsim run scenarios/robust_basic.yaml --plugin scenarios/python/own_rule.py --set 'method=shortest(keep=20)'
 
-A file that is given as `--plugin` is imported: what should run as a script alone stands under `__name__`.
+`--plugin` imports the file: put code that should run only as a script under `__name__`.
 """
 
 from typing import Annotated
@@ -18,14 +18,14 @@ from fedsim import tree
 
 @fedsim.rule
 def shortest(keep: Annotated[int, Ge(1)] = 10):
-    """Mean of the `keep` shortest updates, against attackers who are loud."""
+    """Mean of the `keep` shortest updates, against loud attackers."""
 
     def reduce(updates, context):
         squares = [
             jnp.sum(leaf.reshape(len(leaf), -1) ** 2, axis=1)
             for leaf in jax.tree.leaves(updates.delta)
         ]
-        reported = updates.arrived  # rows of clients that did not report may hold anything
+        reported = updates.arrived  # rows of clients that did not report may contain anything
         rank = jnp.argsort(jnp.argsort(jnp.where(reported, sum(squares), jnp.inf)))
         return tree.weighted_mean(updates.delta, ((rank < keep) & reported).astype(float))
 
@@ -45,11 +45,8 @@ SCENARIO = {
 
 
 def main() -> None:
-    updates = [
-        [1.0, 2.0],
-        [1.2, 1.8],
-        [-9.0, 9.0],
-    ]  # K = 3 updates, stacked: to try a rule, no scenario is needed
+    # K = 3 updates, stacked: trying a rule needs no scenario.
+    updates = [[1.0, 2.0], [1.2, 1.8], [-9.0, 9.0]]
     print(fedsim.aggregate({"kind": "shortest", "keep": 2}, updates))
     for rule in ("mean", "median", {"kind": "shortest", "keep": 15}):
         result = fedsim.run({**SCENARIO, "server": [rule]})

@@ -1,8 +1,8 @@
-"""A sweep: one scenario, one value after another, and all rows in one frame.
+"""A sweep: one scenario with several values of one key, and all rows in one frame.
 
     python scenarios/python/sweep.py
 
-Cohorts, batches and start models depend on the seed alone, so that what differs is the value.
+Cohorts, batches and start models depend only on the seed, so only the value differs.
 """
 
 import pandas as pd
@@ -13,7 +13,7 @@ ALPHAS = (0.05, 0.3, 100.0)
 
 
 def sweep(alphas: tuple[float, ...] = ALPHAS, rounds: int = 20) -> pd.DataFrame:
-    """A row per alpha, seed and evaluated round."""
+    """Return one row per alpha, seed and evaluated round."""
     frames = []
     for alpha in alphas:
         edits = [f"data.partition.alpha={alpha}", f"rounds={rounds}", "evaluate.every=5"]

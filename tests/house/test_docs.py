@@ -62,7 +62,7 @@ def test_a_page_that_was_changed_is_named(make, capsys, monkeypatch):
     changed = {**make.pages(), "cli.md": make.MADE + "Nothing.\n"}
     monkeypatch.setattr(make, "pages", lambda: changed)
     assert make.main(["--check"]) == 1 and capsys.readouterr().err.startswith(
-        "docs/cli.md: is not what"
+        "docs/cli.md: out of date"
     )
 
 

@@ -1,4 +1,4 @@
-"""Bugs of public frameworks, put into this one: for every bug a test of ours must fail.
+"""Bugs of public frameworks, put into fedsim: for every bug, one of our tests must fail.
 
 `oracles/mutants.json` lists them. `MUTANTS.md` says which test catches which:
 `PYTHONPATH=tests python tests/house/test_mutants.py` writes it.
@@ -23,9 +23,9 @@ HERE = TESTS
 TABLE = HERE / "MUTANTS.md"
 ABOUT = """# Bugs that the tests catch
 
-Bugs that public frameworks have or had: those of `oracles/mutants.json`, then others. Each is put into the module of ours
-where it would stand, and then the tests named beside it fail: `test_mutants.py` does so for every row, and writes this
-table (`PYTHONPATH=tests python tests/house/test_mutants.py`).
+Bugs that public frameworks have or had: those in `oracles/mutants.json`, then others. When a bug is put into the module of
+fedsim where it would occur, the tests in its row fail. `test_mutants.py` checks this for every row and writes this table
+(`PYTHONPATH=tests python tests/house/test_mutants.py`).
 """
 BUGS = {
     bug["mutant"]: bug["seen_in"]

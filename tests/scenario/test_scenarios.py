@@ -5,7 +5,7 @@ and the columns; each line below it is what a reader would type after `fedsim ru
 means of the results over the seeds:
 
     #   means of 5 seeds            mean_last_k     sd
-    #   as it stands                      0.952  0.008
+    #   unchanged                         0.952  0.008
     #   --set method=fedavg               0.931  0.010
 """
 
@@ -39,7 +39,7 @@ class Line(NamedTuple):
     @property
     def edits(self) -> tuple[str, ...]:
         """What stands after each --set, as a shell would hand it over."""
-        words = shlex.split(self.command) if self.command != "as it stands" else []
+        words = shlex.split(self.command) if self.command != "unchanged" else []
         assert words[::2] == ["--set"] * (len(words) // 2), self.command
         return tuple(words[1::2])
 
@@ -51,7 +51,7 @@ def table(path: Path) -> list[Line]:
         if header := re.fullmatch(r"#   means of (\d+) seeds((?:\s+\w+)+)", text):
             seeds, columns = int(header[1]), header[2].split()
         elif row := re.fullmatch(
-            r"#   (as it stands|--set .+?)\s{2,}([-\d.]+(?:\s+[-\d.]+)*)", text
+            r"#   (unchanged|--set .+?)\s{2,}([-\d.]+(?:\s+[-\d.]+)*)", text
         ):
             lines.append(Line(path, seeds, row[1], dict(zip(columns, row[2].split(), strict=True))))
     return lines
@@ -59,7 +59,7 @@ def table(path: Path) -> list[Line]:
 
 LINES = [line for path in LESSONS for line in table(path)]
 OTHER_DATA = [line for line in LINES if "data.seed" in line.command]
-# as it stands, and every sixth change to it; the others are played for a round
+# unchanged, and every sixth change; the others are played for a round
 PLAYED = [
     line for path in LESSONS for line in some(table(path), 8) if WHOLE or line not in OTHER_DATA
 ]
@@ -129,7 +129,7 @@ def test_begins_with_its_schema_and_its_command_and_ends_its_comment_with_its_na
 def test_every_change_that_is_proposed_says_what_comes_out(path):
     lines = table(path)
     assert (
-        lines[0].command == "as it stands"
+        lines[0].command == "unchanged"
         and len({line.command for line in lines}) == len(lines) > 1
     )
     assert path.read_text(encoding="utf-8").count("--set ") == sum(

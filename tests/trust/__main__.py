@@ -1,10 +1,10 @@
 """Measure promises and write `tests/TRUST.md`.
 
-python -m tests.trust            # the page again, of the figures that are kept
-python -m tests.trust 4 17       # measure these rows, keep their figures, write the page
+python -m tests.trust            # the page, from the stored figures
+python -m tests.trust 4 17       # measure these rows, store their figures, write the page
 python -m tests.trust --all      # every row, from the cheapest (hours)
-python -m tests.trust --quick 4  # a small version, which shows that the command works; keeps nothing
-python -m tests.trust --stale    # the rows that are older than the code that they speak of
+python -m tests.trust --quick 4  # a small version, to check that the command works; stores nothing
+python -m tests.trust --stale    # the rows that are older than the code that they are about
 """
 
 import argparse

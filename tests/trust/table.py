@@ -1,7 +1,7 @@
-"""The promises, the figures that were measured of them, and the page that shows both.
+"""The promises, their measured figures, and the page that shows both.
 
-`figures.json` holds one entry per row, written by the command that measured it and by nothing else; `TRUST.md` is made
-of it.
+`figures.json` has one entry per row, written only by the command that measured it. `TRUST.md` is
+made from it.
 """
 
 import datetime
@@ -18,7 +18,7 @@ PAGE = TESTS / "TRUST.md"
 
 
 class Figure(NamedTuple):
-    """What a measurement came to.
+    """The result of a measurement.
 
     Attributes:
       text: the numbers, in words.
@@ -33,11 +33,11 @@ class Row(NamedTuple):
     """A promise.
 
     Attributes:
-      promise: in a sentence.
-      target: what the figure is held against.
+      promise: one sentence.
+      target: what the figure is compared with.
       measure: `module:function` of this package, called as `function(quick) -> Figure`; None: nothing to measure yet.
-      code: files and folders that the promise is about; a figure is stale once their code has changed.
-      waits: why, where there is nothing to measure yet.
+      code: files and folders that the promise is about; a figure is stale once they have changed.
+      waits: the reason, if there is nothing to measure yet.
     """
 
     promise: str
@@ -78,37 +78,37 @@ ROWS: dict[int, Row] = {
         COMPUTING,
     ),
     2: Row(
-        "The bytes depend on no layout: devices, blocks, calls, packing, order, company, metrics, x64 of the host",
+        "The bytes do not depend on the layout: devices, blocks, calls, packing, order, other runs, metrics, the host's x64",
         "0 differing cells of 200",
         "invariance:layouts",
         COMPUTING,
     ),
     3: Row(
-        "The bytes depend neither on rounds per call nor on when commits are made",
+        "The bytes do not depend on the rounds per call or on when commits are made",
         "0 differing cells",
         "invariance:pieces",
         COMPUTING,
     ),
     4: Row(
-        "A run that was killed anywhere and resumed ends with the bytes of the undisturbed one",
-        "at least 300 kills, all of them: equal bytes, no row lost or doubled",
+        "A run that was killed anywhere and resumed ends with the bytes of an undisturbed run",
+        "at least 300 kills, all of them: equal bytes, no row lost or duplicated",
         "kills:killed",
         (*COMPUTING, *KEEPING),
     ),
     5: Row(
-        "After a power cut a run goes on from its last or the previous commit",
+        "After a power cut a run resumes from its last or the previous commit",
         "100 % of the states that the disk may be left in",
         "power:cuts",
         KEEPING,
     ),
     6: Row(
-        "Disk full, I/O error, read-only: a line, exit 4, nothing torn; later resumed to equal bytes",
+        "Disk full, I/O error, read-only: one line, exit 4, no torn file; resumes later to equal bytes",
         "100 % of the operations",
         "kills:failing",
         KEEPING,
     ),
     7: Row(
-        "Ctrl-C and SIGTERM end a run soon, resumable",
+        "Ctrl-C and SIGTERM end a run soon, and it can resume",
         "100 of 100 random times: within 5 s, exit 130/143, no leftovers, equal bytes after",
         "kills:signalled",
         (*KEEPING, "fedsim/cli"),
@@ -126,13 +126,13 @@ ROWS: dict[int, Row] = {
         KEEPING,
     ),
     10: Row(
-        "A checkpoint of another scenario is refused, the differing field named",
+        "A checkpoint of another scenario is refused, and the differing field is named",
         "50 of 50 edits",
         "suites:edited",
         (*KEEPING, *READING),
     ),
     11: Row(
-        "Mistakes in a scenario are one line with place and remedy",
+        "Each mistake in a scenario gives one line with its position and remedy",
         "10,000 mutations: 0 tracebacks, none over 1 s; every hand-made mistake named",
         "suites:spoiled",
         READING,
@@ -151,13 +151,13 @@ ROWS: dict[int, Row] = {
     ),
     14: Row(
         "Degenerate rounds are defined: nobody, too few, one client, weight zero",
-        "every rule: no NaN, no exception, `skipped` counted",
+        "every rule: no NaN, no exception, `skipped` is counted",
         "suites:degenerate",
         AGGREGATING,
     ),
     15: Row(
-        "Wrong labels and features are found before round 1, with their place",
-        "100 % of the errors planted",
+        "Wrong labels and features are found before round 1, with their position",
+        "100 % of the planted errors",
         "suites:planted",
         SAMPLES,
     ),
@@ -168,13 +168,13 @@ ROWS: dict[int, Row] = {
         ("fedsim/rules/mean.py", "fedsim/tree"),
     ),
     17: Row(
-        "Random streams never overlap; switching one purpose on changes no other's draws",
+        "Random streams never overlap; using one purpose does not change the draws of another",
         "10^7 keys distinct, 0 shared cohort sequences, 0 changed draws",
         "streams:distinct",
         ("fedsim/engine/keys.py", "fedsim/fleet"),
     ),
     18: Row(
-        "The environment is recorded, and reports hold no time of day",
+        "The environment is recorded, and reports contain no time of day",
         "every field present; equal bytes of the result tables a second later",
         "tables:recorded",
         WRITING,
@@ -186,25 +186,25 @@ ROWS: dict[int, Row] = {
         COMPUTING,
     ),
     20: Row(
-        "Differential privacy says honestly what it guarantees",
+        "Differential privacy states honestly what it guarantees",
         "no half-precision noise; epsilon at least the reference's; always a banner",
         None,
         waits="waits for privacy: there is no differential privacy in fedsim yet",
     ),
     21: Row(
-        "CSV files read back as what was written (pandas, the csv module)",
+        "CSV files read back as they were written (pandas, the csv module)",
         "100 % of the cells equal",
         "tables:round_trip",
         ("fedsim/disk/tables.py",),
     ),
     22: Row(
-        "Pages and exports are inert, whatever stands in a text",
+        "Pages and exports are inert, whatever their texts contain",
         "30 payloads in every text: none active",
         "suites:inert",
         WRITING,
     ),
     23: Row(
-        "Long sweeps neither leak nor compile again",
+        "Long sweeps neither leak memory nor compile again",
         "2 h: memory below 1 MiB/h, descriptors and threads constant, 0 compilations after warm-up",
         "soaked:read",
         (*COMPUTING, *KEEPING),
@@ -232,7 +232,7 @@ ROWS: dict[int, Row] = {
 
 
 def measure(row: int) -> Callable[[bool], Figure] | None:
-    """The function that measures a row."""
+    """Return the function that measures a row."""
     where = ROWS[row].measure
     if where is None:
         return None
@@ -241,12 +241,12 @@ def measure(row: int) -> Callable[[bool], Figure] | None:
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """The figures so far, by row."""
+    """Return the figures so far, by row."""
     return json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
 
 
 def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) -> None:
-    """Write down a figure, in place of the row's older one."""
+    """Store a figure in place of the row's older one."""
     entry = {
         "figure": figure.text,
         "met": bool(figure.met),
@@ -264,9 +264,9 @@ def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) ->
 
 HEAD = """# What can be relied on, measured
 
-Made by `python -m tests.trust`; what a row says was measured by the command that stands in it, on the day that stands in
-it, at the commit in brackets, with {versions}. `--quick` plays a small version of a row and keeps nothing; `--stale` names
-the rows whose code has changed since.
+Made by `python -m tests.trust`. Each row was measured by its command, on its date, at the commit in brackets, with
+{versions}. `--quick` runs a small version of a row and stores nothing; `--stale` lists the rows
+whose code has changed since.
 
 | # | promise | measured | target | met | command, date |
 |---|---|---|---|---|---|
@@ -274,7 +274,7 @@ the rows whose code has changed since.
 
 
 def page() -> str:
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     found, lines = read(), []
     for number, row in ROWS.items():
         entry = found.get(str(number))
