@@ -43,10 +43,8 @@ def lists(name: str, column: Any) -> np.ndarray:
     column = getattr(column, "storage", column)
     shape = [len(column)]
     while is_list(column.type):
-        if pa.types.is_fixed_size_list(column.type):
-            length = column.type.list_size
-        else:
-            length = _common_length(column)
+        is_fixed = pa.types.is_fixed_size_list(column.type)
+        length = column.type.list_size if is_fixed else _common_length(column)
         if column.null_count or length is None:
             raise DataError(
                 f"column {name[:60]!a}: holds lists of several lengths, or missing values; "

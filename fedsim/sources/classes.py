@@ -45,10 +45,9 @@ def _fault_of_numbers(different: np.ndarray, samples: int) -> str | None:
     if not _too_many(largest + 1, len(different), samples):
         return None
 
+    meaning = "ids, or numbers to be predicted"
     if _are_timestamps(smallest, largest):
         meaning = "timestamps"
-    else:
-        meaning = "ids, or numbers to be predicted"
     count = _counted(len(different), "whole number")
     return (
         f"{count} up to {largest:,} as classes of {samples:,} samples look like {meaning}; {REMEDY}"
