@@ -607,7 +607,7 @@ def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
         clock.Cost(np.array([4]), 10, 20),
         0,
     )
-    monkeypatch.setattr(machines._draws, "at", lambda round, client: Numbers(numbers))
+    monkeypatch.setattr(machines._dropout_draws, "at", lambda round, client: Numbers(numbers))
     fates = machines.round_outcome(1, np.array([0]))
     alone = [fates.joined, fates.steps, fates.wasted, fates.reached, fates.sent]
     assert (*(column[0] for column in alone), fates.seconds) == expected

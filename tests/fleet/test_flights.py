@@ -205,7 +205,7 @@ def test_what_is_known_of_losses(federation):
     for each in (planner, again):
         for r in (2, 3, 4):
             work = each.round(r)
-            each.settle(work, {"loss": np.full(2, np.float32(r))})
+            each.complete(work, {"loss": np.full(2, np.float32(r))})
             rest.append(work.ids.tolist())
     assert rest[:3] == rest[3:] == [[2, 3], [4, 5], [4, 5]]
     survey = list(plan.survey())

@@ -81,7 +81,7 @@ def test_what_a_cohort_draws_is_there_and_is_drawn_again(kind):
     """Of all clients, of a part of them, of a single one; each once unless it repeats; as the generator says alone."""
     cohort, whole = made(kind), population()
     for r, kept in itertools.product((1, 2, 9), (np.arange(7), np.array([1, 2, 5]), np.array([2]))):
-        some = whole if cohort.ordered else whole.part(kept)
+        some = whole if cohort.ordered else whole.subset(kept)
         drawn = cohort.draw(some, r, rng(r))
         assert set(ids_of(drawn)) <= set(some.ids.tolist())
         assert cohort.repeats or len(set(ids_of(drawn))) == len(ids_of(drawn))

@@ -78,7 +78,7 @@ def oort(
         """U of some clients."""
         if not len(old):
             return np.zeros(0)
-        known = population.part(old)
+        known = population.subset(old)
         loss, last, seconds, everybody = known.loss, known.last, known.seconds, population.seconds
         assert (
             loss is not None and last is not None and seconds is not None and everybody is not None
