@@ -1,7 +1,7 @@
 """Asynchronous clients: an event heap on the host decides who trains when, and from which model.
 
-A flight is one client's training, from the moment at which the client is given a model to the moment
-at which its message arrives, or the client leaves.
+A flight is one client's training, from the moment at which the client is given a model to the
+moment at which its message arrives, or the client leaves.
 """
 
 import heapq
@@ -151,7 +151,8 @@ class Flights:
                 ended.append(flight)
                 lost_in_a_row = 0
 
-            # The client whose message fills the buffer is replaced after the step, from the new model.
+            # The client whose message fills the buffer is replaced after the step, from the new
+            # model.
             if not self.timetable.waits and len(ended) < self.timetable.buffer:
                 self.fill(version)
 

@@ -67,7 +67,8 @@ def cut_into_batches(order: np.ndarray, steps: int, local: Local) -> tuple[np.nd
       local: says how large a batch is, and whether an incomplete one is dropped.
 
     Returns:
-      Sample rows `[steps, B]` (int32, 0 where padded), and how many of each step are valid `[steps]`.
+      Sample rows `[steps, B]` (int32, 0 where padded), and how many of each step are valid
+      `[steps]`.
     """
     epochs, n = order.shape
     B = n if local.batch is None else local.batch

@@ -1,4 +1,4 @@
-"""The clients of one seed as machines: who can be reached, how long each takes, who is late or leaves."""
+"""One seed's machines: who can be reached, how long clients take, who is late or leaves."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -170,7 +170,7 @@ class Machines:
 
     @cached_property
     def idle(self) -> float:
-        """Seconds of a round in which nobody can be reached: the deadline, or else a median round."""
+        """Seconds of a round in which nobody can be reached: the deadline, or a median round."""
         if np.isfinite(self.fleet.deadline):
             return self.fleet.deadline
         return float(np.median(self.seconds)) if len(self.seconds) else 0.0

@@ -1,9 +1,10 @@
 """The plan: everything about a round that does not depend on parameter values, decided on the host.
 
-A round's plan is a pure function of `(scenario, seed, round)` and independent of the method, so that
-methods are compared under the same cohorts, batches and failures. Some plans also depend on earlier
-rounds: that of an asynchronous server on the clients in flight, that of a cohort that looks at losses
-on the losses so far, and that of a cohort that looks at who was drawn on the draws so far.
+A round's plan is a pure function of `(scenario, seed, round)` and independent of the method, so
+that methods are compared under the same cohorts, batches and failures. Some plans also depend on
+earlier rounds: that of an asynchronous server on the clients in flight, that of a cohort that looks
+at losses on the losses so far, and that of a cohort that looks at who was drawn on the draws so
+far.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,7 +49,8 @@ class RoundPlan(NamedTuple):
       lr: learning rate, one number or one per client.
       lr_sum: Σ of the learning rates of the planned steps.
       seconds: virtual duration of the round.
-      start: version of the model that each client trains from: server steps taken before it was sent.
+      start: version of the model that each client trains from: server steps taken before it was
+        sent.
       draw: number that selects the random order of each client's batches.
       shift: classes that the clients' labels have moved on by.
       others: clients that were drawn and whose messages do not count; None: there are none.
@@ -199,7 +201,7 @@ class Plan:
         self._batch_draws = Draws(seed, batches)
 
     def _population(self) -> Population:
-        """Return the clients that can be drawn, with the columns that stay the same in all rounds."""
+        """Return the clients that can be drawn, with the columns that never change."""
         population = Population(self.eligible, self.sizes[self.eligible])
         if "seconds" in self.cohort.needs:
             population = population._replace(seconds=self.seconds[self.eligible])
@@ -261,7 +263,8 @@ class Plan:
         Args:
           r: the round, from 1.
           state: the state after the round before; not needed where the plan is pure.
-          feedback: what all clients have reported, as `Planner.feedback`, where the cohort looks at it.
+          feedback: what all clients have reported, as `Planner.feedback`, where the cohort looks at
+            it.
 
         Returns:
           The round, and the state after it.
@@ -318,10 +321,8 @@ class Plan:
         if reachable is not None and not self.cohort.ordered:
             population = population.subset(reachable[population.ids])
 
-        if len(population.ids):
-            drawn = self.cohort.draw(population, r, rng)
-        else:
-            drawn = population.ids
+        nobody_there = len(population.ids) == 0
+        drawn = population.ids if nobody_there else self.cohort.draw(population, r, rng)
 
         if isinstance(drawn, Drawn):
             order = np.argsort(drawn.ids)
@@ -463,7 +464,7 @@ class Plan:
 
     @property
     def members(self) -> np.ndarray:
-        """Ids of all clients that may take part: those drawn if all rounds are surveyed, else all."""
+        """Ids of clients that may take part: those drawn if all rounds are surveyed, else all."""
         if self._members is None:
             for _ in self.survey():  # finds the members when it ends
                 pass
@@ -549,7 +550,8 @@ class Plan:
           client: the client's id.
 
         Returns:
-          Sample rows `[steps, B]` (int32, 0 where padded), and how many of each step are valid `[steps]`.
+          Sample rows `[steps, B]` (int32, 0 where padded), and how many of each step are valid
+          `[steps]`.
         """
         rows = self.federation.holders.of(client)
         n = len(rows)

@@ -14,14 +14,15 @@ PREFIX = "plan."  # of the names of arrays in a commit
 class Planner:
     """A plan, its state, and what clients have reported so far.
 
-    A pure plan can be asked for any round at any time. Any other plan is asked once for every round,
-    in order; rounds that are drawn ahead do not change what a commit stores until they are completed.
+    A pure plan can be asked for any round at any time. Any other plan is asked once for every
+    round, in order; rounds that are drawn ahead do not change what a commit stores until they are
+    completed.
 
     Attributes:
       completed: the last completed round.
       state: the plan's state after that round.
-      feedback: what the cohort looks at, for every client, from the last round in which it took part:
-        `loss` and `norm` `[N]`, `sketch` `[N, SKETCH]`; NaN: it never did, +∞: not finite.
+      feedback: what the cohort looks at, for every client, from the last round in which it took
+        part: `loss` and `norm` `[N]`, `sketch` `[N, SKETCH]`; NaN: it never did, +∞: not finite.
       ahead: rounds that are drawn but not completed, each with the state after it.
     """
 

@@ -1,4 +1,4 @@
-"""Cohorts: which clients take part in a round. Longer ones from papers are in `fedsim.fleet.cohorts`.
+"""Cohorts: which clients take part in a round. More are in `fedsim.fleet.cohorts`.
 
 A factory returns a `Cohort`, whose `draw(population, round, rng) -> ids` may repeat an id: a client
 that is drawn twice counts twice. A cohort that looks at more than ids and sample counts says so in
@@ -82,8 +82,8 @@ class Cohort(NamedTuple):
       names: ids of the clients that the cohort lists by itself.
       repeats: whether a client can be drawn twice, which only a rule that is a sum can weigh.
       needs: columns of the population that must be known: `loss`, `norm`, `sketch` (what clients
-        reported in earlier rounds; such a cohort draws at most `nominal` clients), `drawn` (how often
-        and when clients were drawn), `seconds` and `labels`.
+        reported in earlier rounds; such a cohort draws at most `nominal` clients), `drawn` (how
+        often and when clients were drawn), `seconds` and `labels`.
       share: population -> how often a round draws each client on average, times its factor; None:
         unknown.
       ordered: whether rounds are drawn without regard to who can be reached; clients that cannot be
@@ -147,8 +147,8 @@ def all() -> Cohort:
 def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     """`size` clients without replacement, each set equally likely.
 
-    Weighted by sample counts over the cohort, their mean is a (slightly) biased estimate of the mean
-    over all clients.
+    Weighted by sample counts over the cohort, their mean is a (slightly) biased estimate of the
+    mean over all clients.
 
     Args:
       size: clients per round.
@@ -185,7 +185,8 @@ def poisson(rate: Annotated[float, Gt(0), Le(1)] = 0.1) -> Cohort:
 def weighted(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     """`size` draws with replacement, client k with probability n_k / Σ n.
 
-    With uniform weights, the mean over the draws is an unbiased estimate of the mean over all samples.
+    With uniform weights, the mean over the draws is an unbiased estimate of the mean over all
+    samples.
 
     Args:
       size: draws per round.
@@ -231,16 +232,16 @@ def listed(
 
     With R listed rounds, round r takes the ((r − 1) mod R)-th of them.
 
-    The file is a CSV with the columns `round` and `client` in its header and a row for each time that
-    a client takes part. Rounds are numbered 1, 2, ..., R, and the clients of a round keep the order of
-    their rows. A client that is listed twice in a round counts twice. The same lists give the same run,
-    whether they are in the scenario or in a file.
+    The file is a CSV with the columns `round` and `client` in its header and a row for each time
+    that a client takes part. Rounds are numbered 1, 2, ..., R, and the clients of a round keep the
+    order of their rows. A client that is listed twice in a round counts twice. The same lists give
+    the same run, whether they are in the scenario or in a file.
 
     Args:
       rounds: client numbers of each round, cycled; where samples have client ids, number k is the
         k-th smallest id.
-      path: a file to use instead of `rounds`, plain or gzipped, in the scenario's folder, the working
-        directory or a `--data-root`; files elsewhere are not read.
+      path: a file to use instead of `rounds`, plain or gzipped, in the scenario's folder, the
+        working directory or a `--data-root`; files elsewhere are not read.
       sha256: hash of the file; any other file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -251,10 +252,8 @@ def listed(
         raise ValueError(
             f"clients are listed in rounds or in the file at path, found {found}; write one of them"
         )
-    if rounds is None:
-        listed_ids = rounds_of(path, sha256)
-    else:
-        listed_ids = [np.asarray(ids) for ids in rounds]
+    lists: Any = rounds_of(path, sha256) if rounds is None else rounds
+    listed_ids = [np.asarray(ids) for ids in lists]
     R = len(listed_ids)
     clients, counts = np.unique(np.concatenate(listed_ids).astype(int), return_counts=True)
 
@@ -295,10 +294,11 @@ def power_of_choice(
 ) -> Cohort:
     """The `size` of `candidates` clients whose losses were largest when they last took part.
 
-    Candidates are drawn without replacement, with probabilities n_k / Σ n. Those that never took part
-    come first, then those with the largest mean loss over the batches of their last round (ties: the
-    lower id). Clients whose last loss was not finite come last. This is the variant π_rpow-d, which
-    needs no extra pass; π_pow-d asks all candidates for their loss at the current model.
+    Candidates are drawn without replacement, with probabilities n_k / Σ n. Those that never took
+    part come first, then those with the largest mean loss over the batches of their last round
+    (ties: the lower id). Clients whose last loss was not finite come last. This is the variant
+    π_rpow-d, which needs no extra pass; π_pow-d asks all candidates for their loss at the current
+    model.
 
     Cohorts depend on losses, and so on the method: methods that are compared share the candidates,
     not the cohorts.

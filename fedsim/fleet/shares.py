@@ -23,8 +23,8 @@ def shares(
       machines: their machines, for one seed.
 
     Returns:
-      The shares; None where they are unknown: for cohorts that look at losses, for availability that
-      changes from round to round, and for fleets that leave slow clients out.
+      The shares; None where they are unknown: for cohorts that look at losses, for availability
+      that changes from round to round, and for fleets that leave slow clients out.
     """
     fleet = machines.fleet
     if fleet.drops_slow:

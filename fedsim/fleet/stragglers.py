@@ -37,9 +37,9 @@ def slowed(
 ) -> Slowed:
     """Draw a round's stragglers, by seed, round and client.
 
-    Of m clients, round(m · (1 − share)) are not stragglers. A straggler does E' ~ U{1, …, E − 1} of the
-    E parts of its work, or the only one if E = 1. Parts are epochs, or local steps if the scenario
-    gives steps.
+    Of m clients, round(m · (1 − share)) are not stragglers. A straggler does E' ~ U{1, …, E − 1} of
+    the E parts of its work, or the only one if E = 1. Parts are epochs, or local steps if the
+    scenario gives steps.
 
     Args:
       stragglers: how many clients are slow.
@@ -50,8 +50,8 @@ def slowed(
       parts: E, for all clients or of each `[m]`.
 
     References:
-      Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, section 5.2,
-      and the authors' code.
+      Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, section
+      5.2, and the authors' code.
     """
     m = len(ids)
     if stragglers.share == 0:

@@ -24,7 +24,8 @@ class Timeline(NamedTuple):
     """Clients that train; arrays `[m]`, in seconds since the start of the run.
 
     Attributes:
-      place: row of the picture, from 0; a row of an asynchronous server has one flight after another.
+      place: row of the picture, from 0; a row of an asynchronous server has one flight after
+        another.
       client: id of the client.
       begins: when the client is sent the model.
       trains: when it has received it.
@@ -50,7 +51,7 @@ class Timeline(NamedTuple):
 
 
 def timeline(plan: Plan) -> Timeline | None:
-    """Return what happens first in a run; None if nothing makes times differ, or nobody is drawn."""
+    """Return what happens first in a run; None if times do not differ, or nobody is drawn."""
     if plan.timetable.asynchronous:
         return _first_flights(plan)
     if plan.machines.fleet == Fleet():
