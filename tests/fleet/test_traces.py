@@ -89,7 +89,7 @@ def test_speeds_and_links_are_those_of_the_rows(tmp_path):
 
 
 def test_a_run_takes_the_time_of_its_traces(study):
-    """Seconds of each round: the slowest client's receiving, two steps and sending, or idle time."""
+    """Seconds of each round: what the slowest client receives, does and sends, or idle time."""
     experiment_of = read(study / "study" / "s.yaml")
     with numerics(experiment_of) as devices:
         experiment = build(experiment_of, devices=devices[:1])
