@@ -1,4 +1,4 @@
-"""Data: samples, a partition, skews and attacks -> a `Federation`: which client holds what. NumPy only."""
+"""Samples, a partition, skews and attacks -> a `Federation`. NumPy only."""
 
 from fedsim.data.backdoors import backdoor as backdoor
 from fedsim.data.backdoors import distributed_backdoor as distributed_backdoor
@@ -8,6 +8,10 @@ from fedsim.data.federation import Holders as Holders
 from fedsim.data.federation import federate as federate
 from fedsim.data.groups import domains as domains
 from fedsim.data.groups import semantic as semantic
+from fedsim.data.label_skew import dirichlet as dirichlet
+from fedsim.data.label_skew import dirichlet_client as dirichlet_client
+from fedsim.data.label_skew import pathological as pathological
+from fedsim.data.label_skew import shards as shards
 from fedsim.data.mixtures import extended_dirichlet as extended_dirichlet
 from fedsim.data.mixtures import long_tail as long_tail
 from fedsim.data.mixtures import mixed as mixed
@@ -29,10 +33,6 @@ from fedsim.data.shifts import concept_shift as concept_shift
 from fedsim.data.shifts import feature_noise as feature_noise
 from fedsim.data.shifts import label_noise as label_noise
 from fedsim.data.shifts import rotation as rotation
-from fedsim.data.skew import dirichlet as dirichlet
-from fedsim.data.skew import dirichlet_client as dirichlet_client
-from fedsim.data.skew import pathological as pathological
-from fedsim.data.skew import shards as shards
 from fedsim.data.skewing import Skew as Skew
 from fedsim.data.skewing import numbers_of as numbers_of
 from fedsim.data.skewing import refusal as refusal

@@ -1,5 +1,6 @@
 """Backdoors: samples with a trigger are labelled as the attacker's target."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from fedsim.data.poisoning import Poison
 from fedsim.data.poisons import Label, Share, count_of, within
 
 Size = Annotated[int, Ge(1)]
+Shape = tuple[int, ...]
 
 
 @data_attack
@@ -20,60 +22,70 @@ def backdoor(
     size: Size = 3,
     value: float = 1.0,
 ) -> Poison:
-    """A backdoor: a share of a malicious client's samples gets a pattern of bright pixels, and the target label.
+    """A share of a malicious client's samples gets a bright pattern, and the target label.
 
-    x_p ← value for the pixels p of the pattern, y ← target, for max(1, round(share·n)) of its n samples, at random. The
-    pattern stands in the last rows and columns of an image, size × size, in all channels: all of it (`square`), its middle
-    row and column (`cross`), or every other pixel (`checkerboard`). Of samples that are no images, it is the last `size`
-    features. `attack_success` is over all test samples of other labels, with the pattern.
+    x_p ← value for the pixels p of the pattern, y ← target, for max(1, round(share·n)) random ones
+    of its n samples. The pattern occupies the last rows and columns of an image, size × size, in
+    all channels: all of these pixels (`square`), the middle row and column (`cross`), or every
+    other pixel (`checkerboard`). In samples that are not images, it is the last `size` features.
+    `attack_success` is over all test samples of other labels, with the pattern.
 
-    In the paper, poisoned copies are added to the samples; these replace them, so that clients keep their sizes.
+    In the paper, poisoned copies are added to the samples; here they replace the samples, so that
+    clients keep their sizes.
 
-    Knows: the clients' own samples.    Resists: few attackers under order statistics and selection; a mean does not
-    (`scenarios/robust/backdoor.yaml`).    Cost: a copy of the samples, before training; a second test set.
-    Needs: images or vectors with a label each, in memory.
+    Knows: the clients' own samples.    Resists: few attackers under order statistics and selection;
+    a mean does not (`scenarios/robust/backdoor.yaml`). Cost: a copy of the samples, before
+    training; a second test set. Needs: images or vectors with a label each, in memory.
 
     Args:
-      pattern: its form; a cross is for images.
+      pattern: shape of the pattern; a cross is for images.
       target: label of the samples that have it.
-      share: of a malicious client's samples.
-      size: of the pattern, in pixels.
-      value: of its pixels, as a model reads them (bytes of images count as 0 to 1).
+      share: share of a malicious client's samples.
+      size: size of the pattern, in pixels.
+      value: value of its pixels, as a model sees them (bytes of images stand for 0 to 1).
 
     References:
-      Gu et al. 2017, BadNets, arXiv:1708.06733; in federated learning Bagdasaryan et al. 2020, arXiv:1807.00459.
+      Gu et al. 2017, BadNets, arXiv:1708.06733; in federated learning Bagdasaryan et al. 2020,
+      arXiv:1807.00459.
     """
 
-    def marked(shape):
-        mask = np.ones([size] * min(len(shape), 2), bool)
+    def pattern_mask(shape: Shape) -> np.ndarray:
+        """Pixels of the pattern in a sample, all channels alike."""
+        axes = min(len(shape), 2)
+        mask = np.ones([size] * axes, bool)
+        position = np.indices(mask.shape)
         if pattern == "checkerboard":
-            mask = np.indices(mask.shape).sum(0) % 2 == 0
-        if pattern == "cross":
-            mask = np.isin(np.indices(mask.shape), [(size - 1) // 2, size // 2]).any(0)
-        return np.pad(
-            mask,
-            [(length - size, 0) for length in shape[:2]]
-            if len(shape) > 1
-            else (shape[0] - size, 0),
-        )
+            mask = position.sum(0) % 2 == 0
+        elif pattern == "cross":
+            middle = [(size - 1) // 2, size // 2]  # two rows and columns if the size is even
+            mask = np.isin(position, middle).any(0)
+        before = [(length - size, 0) for length in shape[:axes]]
+        return np.pad(mask, before)
 
-    def unfit(shape, classes):
+    def refusal(shape: Shape, classes: int) -> str:
         if not 1 <= len(shape) <= 3:
-            return f"is for images and vectors, and samples have shape {shape}; take it out"
+            return f"is for images and vectors, and samples have shape {shape}; remove it"
         if pattern == "cross" and len(shape) == 1:
-            return f"has a cross, which is for images, and samples have shape {shape}; take pattern square"
-        most = min(shape[:2])
-        text = (
-            f"has a pattern of {size} pixels, and samples have shape {shape}; size at most {most}"
-        )
-        return text if size > most else within(target=target)(shape, classes)
+            return (
+                f"has a cross, which is for images, and samples have shape {shape}; "
+                "take pattern square"
+            )
+        largest = min(shape[:2])
+        if size > largest:
+            return (
+                f"has a pattern of {size} pixels, and samples have shape {shape}; "
+                f"size at most {largest}"
+            )
+        return within(target=target)(shape, classes)
 
-    trigger = lambda x: stamped(x, marked(x.shape[1:]), value)
+    def trigger(x):
+        return stamped(x, pattern_mask(x.shape[1:]), value)
+
     return Poison(
-        _poisoning(lambda x, place: trigger(x), target, share),
+        stamping(lambda x, place: trigger(x), target, share),
         target=target,
         trigger=trigger,
-        refusal=unfit,
+        refusal=refusal,
     )
 
 
@@ -86,74 +98,104 @@ def distributed_backdoor(
     gap: Annotated[int, Ge(0)] = 1,
     value: float = 1.0,
 ) -> Poison:
-    """A backdoor in parts (DBA): every malicious client trains on a part of the pattern, and the whole is the trigger.
+    """A backdoor in parts (DBA): every malicious client trains on one part of the trigger.
 
-    The parts are bars, one pixel high and `size` wide, two in a row, with `gap` pixels between them, in the first rows and
-    columns of an image and in all channels. The i-th malicious client with samples (from 0) sets the pixels of part i mod
-    parts to value, and the label to target, for max(1, round(share·n)) of its n samples, at random. Of samples that are no
-    images, the bars are features in a row from the first one on. `attack_success` is over all test samples of other labels,
-    with all bars.
+    The parts are bars, one pixel high and `size` wide, two in a row, with `gap` pixels between
+    them, in the first rows and columns of an image and in all channels. The i-th malicious client
+    with samples (from 0) sets the pixels of part i mod parts to value, and the label to target, for
+    max(1, round(share·n)) random ones of its n samples. In samples that are not images, the bars
+    are features in a row from the first one on. `attack_success` is over all test samples of other
+    labels, with all bars.
 
     Knows: the clients' own samples, and which part each of them has.    Resists: as `backdoor`.
-    Cost: a copy of the samples, before training; a second test set.    Needs: images or vectors with a label each, in memory.
+    Cost: a copy of the samples, before training; a second test set.
+    Needs: images or vectors with a label each, in memory.
 
     Args:
-      parts: how many bars; 4 in the paper.
+      parts: number of bars; 4 in the paper.
       target: label of the samples that have one.
-      share: of a malicious client's samples.
-      size: of a bar, in pixels.
-      gap: between bars, in pixels.
-      value: of its pixels, as a model reads them (bytes of images count as 0 to 1).
+      share: share of a malicious client's samples.
+      size: width of a bar, in pixels.
+      gap: distance between bars, in pixels.
+      value: value of its pixels, as a model sees them (bytes of images stand for 0 to 1).
 
     References:
-      Xie et al. 2020, DBA: Distributed Backdoor Attacks against Federated Learning, ICLR (TS is size, TG gap, TL the corner).
+      Xie et al. 2020, DBA: Distributed Backdoor Attacks against Federated Learning, ICLR (TS is
+      size, TG gap, TL the corner).
     """
 
-    def places(shape):
-        columns = 2 if len(shape) > 1 else parts
+    def corners(shape: Shape) -> list[tuple[int, int]]:
+        """Row and column of the first pixel of each bar."""
+        per_row = 2 if len(shape) > 1 else parts
         return [
-            ((part // columns) * (1 + gap), (part % columns) * (size + gap))
+            ((part // per_row) * (1 + gap), (part % per_row) * (size + gap))
             for part in range(parts)
         ]
 
-    def needed(shape):
-        rows, columns = (max(ends) for ends in zip(*places(shape), strict=True))
-        return (rows + 1, columns + size)[-min(len(shape), 2) :]
+    def extent(shape: Shape) -> Shape:
+        """Height and width of all bars together; their width in samples that are not images."""
+        rows, columns = zip(*corners(shape), strict=True)
+        height = max(rows) + 1
+        width = max(columns) + size
+        return (width,) if len(shape) == 1 else (height, width)
 
-    def marked(shape, numbers):
-        mask = np.zeros(shape[:2] if len(shape) > 1 else (1, *shape), bool)
-        for row, column in (places(shape)[number] for number in numbers):
+    def bars_mask(shape: Shape, bars: list[int]) -> np.ndarray:
+        """Pixels of some bars in a sample, all channels alike."""
+        is_image = len(shape) > 1
+        mask = np.zeros(shape[:2] if is_image else (1, *shape), bool)
+        places = corners(shape)
+        for bar in bars:
+            row, column = places[bar]
             mask[row, column : column + size] = True
-        return mask if len(shape) > 1 else mask[0]
+        return mask if is_image else mask[0]
 
-    def unfit(shape, classes):
+    def refusal(shape: Shape, classes: int) -> str:
         if not 1 <= len(shape) <= 3:
-            return f"is for images and vectors, and samples have shape {shape}; take it out"
-        if any(length > most for length, most in zip(needed(shape), shape, strict=False)):
-            extent = " x ".join(map(str, needed(shape)))
-            return f"has a pattern of {extent} pixels, and samples have shape {shape}; take a smaller size or gap"
+            return f"is for images and vectors, and samples have shape {shape}; remove it"
+        needed = extent(shape)
+        if any(length > available for length, available in zip(needed, shape, strict=False)):
+            pixels = " x ".join(map(str, needed))
+            return (
+                f"has a pattern of {pixels} pixels, and samples have shape {shape}; "
+                "take a smaller size or gap"
+            )
         return within(target=target)(shape, classes)
 
     def trigger(x):
-        return stamped(x, marked(x.shape[1:], range(parts)), value)
+        all_bars = list(range(parts))
+        return stamped(x, bars_mask(x.shape[1:], all_bars), value)
 
-    part_of = lambda x, place: stamped(x, marked(x.shape[1:], [place % parts]), value)
-    return Poison(_poisoning(part_of, target, share), target=target, trigger=trigger, refusal=unfit)
+    def one_part(x, place):
+        return stamped(x, bars_mask(x.shape[1:], [place % parts]), value)
+
+    return Poison(
+        stamping(one_part, target, share), target=target, trigger=trigger, refusal=refusal
+    )
 
 
 def stamped(x: np.ndarray, mask: np.ndarray, value: float) -> np.ndarray:
-    """Samples `[n, ...]` whose features under a mask, of all channels where it has fewer axes, are a value."""
+    """Set the features of samples `[n, ...]` under a mask to a value.
+
+    If the mask has fewer axes than a sample, it applies to all channels.
+    """
     x = x.copy()
     x[:, mask] = value
     return x
 
 
-def _poisoning(stamp, target: int, share: float):
-    """`Poison.samples`: a share of a client's samples is stamped, and labelled as the target."""
+def stamping(stamp: Callable[[np.ndarray, int], np.ndarray], target: int, share: float) -> Callable:
+    """Return `Poison.samples` that stamps a share of a client's samples and labels them as target.
+
+    Args:
+      stamp: (features, number of the malicious client) -> features.
+      target: label of the stamped samples.
+      share: share of the samples.
+    """
 
     def samples(x, y, classes, place, rng):
         rows = rng.choice(len(y), count_of(share, len(y)), replace=False)
-        x[rows], y[rows] = stamp(x[rows], place), target
+        x[rows] = stamp(x[rows], place)
+        y[rows] = target
         return x, y
 
     return samples

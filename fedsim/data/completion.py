@@ -1,99 +1,230 @@
-"""Features by statistics of the training samples: blanks filled, scales taken out."""
+"""Features without blanks and on one scale, by statistics of the training samples."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.mapped import chunks
+from fedsim.sources.arrays import Arrays, checked, vocabulary_of
+from fedsim.sources.mapped import chunks, in_file
 
-ROWS = 1 << 16  # that are completed at a time
-APART = 1000  # times the narrowest feature's range: a wider one deserves a remark
+ROWS = 1 << 16  # completed at a time
+MAX_NAMED = 20  # blank features that an error names
+WIDE = 1000  # times the range of the narrowest feature: a range beyond that deserves a remark
+
+
+class Completion(NamedTuple):
+    """What is done to features before training.
+
+    Attributes:
+      missing: what happens to features that are NaN: `refuse`; `drop` their samples; or fill in the
+        `mean` or the `median` of the training samples.
+      standardize: whether features are brought to one scale, by mean and standard deviation.
+    """
+
+    missing: str = "refuse"
+    standardize: bool = False
+
+    @property
+    def fills(self) -> bool:
+        """Whether blanks are filled in."""
+        return self.missing in ("mean", "median")
+
+    @property
+    def changes_features(self) -> bool:
+        """Whether features depend on statistics of the training samples."""
+        return self.standardize or self.fills
 
 
 class Statistics(NamedTuple):
-    """What is done to each feature, `[F]` each: (x, or `fill` where it is blank) less `centre`, times `factor`."""
+    """What becomes of each feature: (x, or `fill` if it is blank) less `centre`, times `factor`.
+
+    All arrays are `[F]`.
+    """
 
     fill: np.ndarray
     centre: np.ndarray
     factor: np.ndarray
 
 
-def statistics(
-    x: np.ndarray, train: np.ndarray, missing: str, standardize: bool, names: tuple[str, ...] | None
-) -> Statistics:
-    """Statistics of the training samples, of the numbers that are there.
+def without_blanks(arrays: Arrays) -> Arrays:
+    """Drop training and test samples with a feature that is NaN."""
+    complete = _complete_rows(arrays.x, arrays.y)
+    if complete is not None:
+        arrays = arrays._replace(
+            x=np.asarray(arrays.x)[complete],
+            y=np.asarray(arrays.y)[complete],
+            client=_rows_of(arrays.client, complete),
+        )
+        if arrays.columns:
+            columns = {name: _rows_of(part, complete) for name, part in arrays.columns.items()}
+            arrays = arrays._replace(columns=columns)
 
-    Standardised is (x − mean) / standard deviation, with the divisor n; a feature that is constant becomes 0, and one that
-    is 0 or 1 wherever it is known stays.
+    complete = _complete_rows(arrays.x_test, arrays.y_test)
+    if complete is not None:
+        arrays = arrays._replace(
+            x_test=_rows_of(arrays.x_test, complete),
+            y_test=_rows_of(arrays.y_test, complete),
+            client_test=_rows_of(arrays.client_test, complete),
+        )
+    return arrays
+
+
+def _complete_rows(x: Any, y: Any) -> np.ndarray | None:
+    """Return which samples have all their features `[n]`; None if none can be NaN.
+
+    None also for samples that are unsound, which are refused when they are checked.
+    """
+    if x is None or y is None:
+        return None
+    x = np.asarray(x)
+    if x.dtype.kind != "f" or x.shape[:1] != np.shape(y)[:1]:
+        return None
+    return ~np.isnan(x.reshape(len(x), -1)).any(axis=1)
+
+
+def _rows_of(values: Any, rows: np.ndarray) -> Any:
+    """Return the selected rows of an array that may be missing."""
+    return None if values is None else np.asarray(values)[rows]
+
+
+def as_numbers(arrays: Arrays) -> Arrays:
+    """Return the samples with their features in memory and multiplied by their scale.
+
+    Raises:
+      DataError: if features are tokens, which have no statistics.
+    """
+    if vocabulary_of(arrays):
+        raise DataError(
+            "x holds tokens, which have no mean and no scale; remove standardize and missing"
+        )
+    if arrays.scale == 1.0:
+        return arrays._replace(x=np.array(arrays.x)) if in_file(arrays.x) else arrays
+
+    x = np.asarray(arrays.x) * arrays.scale
+    x_test = None if arrays.x_test is None else np.asarray(arrays.x_test) * arrays.scale
+    return arrays._replace(x=x, x_test=x_test, scale=1.0)
+
+
+def completed(
+    arrays: Arrays,
+    train: np.ndarray,
+    completion: Completion,
+    dtype: np.dtype,
+    names: tuple[str, ...] | None,
+) -> Arrays:
+    """Fill blanks in and bring features to one scale, by statistics of the training samples.
 
     Args:
-      x: features `[n, ...]`, blanks NaN.
+      arrays: the samples, checked, in float64.
       train: rows of the training samples.
-      missing: `mean` or `median`; anything else where there are no blanks.
-      standardize: whether scales are taken out.
-      names: of the features, for errors.
+      completion: what is done to features.
+      dtype: float type of the result, features and targets.
+      names: names of the features, for errors.
 
     Raises:
       DataError: for features without a number among the training samples.
     """
-    flat = x.reshape(len(x), -1)
+    statistics = statistics_of(arrays.x, train, completion, names)
+    x = completed_features(arrays.x, statistics, dtype)
+    x_test = None
+    if arrays.x_test is not None:
+        x_test = completed_features(arrays.x_test, statistics, dtype)
+    return checked(arrays._replace(x=x, x_test=x_test), dtype)[0]
+
+
+def statistics_of(
+    x: np.ndarray, train: np.ndarray, completion: Completion, names: tuple[str, ...] | None
+) -> Statistics:
+    """Return statistics of the training samples, over the numbers that are not blank.
+
+    Standardised features are (x − mean) / standard deviation, with the divisor n. A constant
+    feature becomes 0; a feature that takes exactly the values 0 and 1 stays as it is.
+
+    Args:
+      x: features `[n, ...]`, NaN where blank.
+      train: rows of the training samples.
+      completion: what is done to features.
+      names: names of the features, for errors.
+
+    Raises:
+      DataError: for features without a number among the training samples.
+    """
+    flat = x.reshape(len(x), -1)  # [n, F]
     F = flat.shape[1]
-    fill, centre, factor, empty = np.zeros(F), np.zeros(F), np.ones(F), []
+    fill = np.zeros(F)
+    centre = np.zeros(F)
+    factor = np.ones(F)
+    blank: list[int] = []
     for j in range(F):
         column = flat[train, j].astype(np.float64)
         known = column[~np.isnan(column)]
         if not len(known):
-            empty.append(j)
+            blank.append(j)
             continue
-        fill[j] = np.median(known) if missing == "median" else known.mean()
-        if not standardize or (np.isin(known, (0, 1)).all() and known.min() < known.max()):
+        fill[j] = np.median(known) if completion.missing == "median" else known.mean()
+
+        constant = known.min() == known.max()
+        binary = np.isin(known, (0, 1)).all() and not constant
+        if not completion.standardize or binary:
             continue
-        centre[j], scale = known.mean(), known.std()
-        factor[j] = 0.0 if known.min() == known.max() or not scale else 1 / scale
-    if empty:
-        raise DataError(
-            *(
-                f"{feature_name(j, names)}: blank in all training samples; leave it out"
-                for j in empty[:20]
-            )
-        )
+        centre[j] = known.mean()
+        deviation = known.std()
+        factor[j] = 0.0 if constant or not deviation else 1 / deviation
+
+    if blank:
+        named = [feature_name(j, names) for j in blank[:MAX_NAMED]]
+        raise DataError(*(f"{name}: blank in all training samples; leave it out" for name in named))
     return Statistics(fill, centre, factor)
 
 
-def completed(x: Any, s: Statistics, dtype: np.dtype) -> np.ndarray:
-    """Features `[n, ...]` without blanks and on one scale, as `dtype`; computed in float64."""
+def completed_features(x: Any, statistics: Statistics, dtype: np.dtype) -> np.ndarray:
+    """Return features `[n, ...]` without blanks and on one scale, computed in float64."""
     done = np.empty(x.shape, dtype)
     with np.errstate(over="ignore"):
         for first in range(0, len(x), ROWS):
             part = np.asarray(x[first : first + ROWS], np.float64)
-            flat = part.reshape(len(part), -1)
-            flat = (np.where(np.isnan(flat), s.fill, flat) - s.centre) * s.factor
-            done[first : first + ROWS] = flat.reshape(part.shape)
+            flat = part.reshape(len(part), -1)  # [rows, F]
+            filled = np.where(np.isnan(flat), statistics.fill, flat)
+            scaled = (filled - statistics.centre) * statistics.factor
+            done[first : first + ROWS] = scaled.reshape(part.shape)
     return done
 
 
 def feature_name(j: int, names: tuple[str, ...] | None) -> str:
-    """How a feature is called: by its column, or its place."""
+    """Return what a feature is called: its column's name, or its number."""
     return f"column {names[j][:40]!a}" if names else f"feature {j}"
 
 
 def scale_remark(x: Any, names: tuple[str, ...] | None) -> str:
-    """A sentence where some feature of the samples ranges over 1,000 times as much as another; else nothing.
+    """Return a sentence if one feature's range is 1,000 times another's; else an empty string.
 
-    A range, largest less smallest value, does not depend on how rare a value is, as a standard deviation does: features
-    that are 0 or 1 and the pixels of an image, mostly 0, have one range.
+    A range, largest minus smallest value, does not depend on how rare a value is, as a standard
+    deviation does: binary features and the pixels of an image, which are mostly 0, have one range.
     """
     if len(x.shape) != 2 or not len(x):
         return ""
-    ends = [(part.min(0), part.max(0)) for part in chunks(x)]
-    low, high = (np.stack(values).astype(np.float64) for values in zip(*ends, strict=True))
-    ranges = high.max(0) - low.min(0)
-    known = np.flatnonzero(ranges > 0)
-    if not len(known):
+
+    lows = []
+    highs = []
+    for part in chunks(x):
+        lows.append(part.min(0))
+        highs.append(part.max(0))
+    low = np.stack(lows).astype(np.float64).min(0)
+    high = np.stack(highs).astype(np.float64).max(0)
+
+    ranges = high - low
+    varying = np.flatnonzero(ranges > 0)
+    if not len(varying):
         return ""
-    wide, narrow = int(known[ranges[known].argmax()]), int(known[ranges[known].argmin()])
-    if not ranges[wide] > APART * ranges[narrow]:
+    wide = int(varying[ranges[varying].argmax()])
+    narrow = int(varying[ranges[varying].argmin()])
+    if not ranges[wide] > WIDE * ranges[narrow]:
         return ""
-    far = f"{feature_name(wide, names)} ranges over {ranges[wide]:.3g}, {feature_name(narrow, names)} over {ranges[narrow]:.3g}"
-    return f"features differ in scale ({far}), which slows training; try data.standardize: true"
+    compared = (
+        f"{feature_name(wide, names)} ranges over {ranges[wide]:.3g}, "
+        f"{feature_name(narrow, names)} over {ranges[narrow]:.3g}"
+    )
+    return (
+        f"features differ in scale ({compared}), which slows training; try data.standardize: true"
+    )

@@ -1,4 +1,4 @@
-"""Draws from the Dirichlet distribution for any α, and of whole numbers with given margins."""
+"""Draws from the Dirichlet distribution for any α, and of whole numbers with given sums."""
 
 import numpy as np
 
@@ -6,12 +6,14 @@ import numpy as np
 def dirichlet_draw(
     alpha: float | np.ndarray, shape: int | tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws from Dir(α) along the last axis of `shape`, in logarithms so that no α is too small: G(α) = G(α+1)·U^{1/α}.
+    """Draw from Dir(α) along the last axis.
+
+    Computed in logarithms, so that no α is too small: G(α) = G(α+1)·U^{1/α}.
 
     Args:
       alpha: concentration, one number or one per entry of the last axis.
-      shape: of the result.
-      rng: generator.
+      shape: shape of the result.
+      rng: the generator.
     """
     with np.errstate(over="ignore", divide="ignore"):
         log_power = np.maximum(np.log1p(-rng.random(shape)) / alpha, -1e300)
@@ -23,42 +25,60 @@ def dirichlet_draw(
 def allocate(
     mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Samples per client and class `[N, C]`: row sums `sizes`, column sums `supply`, drawn close to the mixes asked for.
+    """Draw samples per client and class `[N, C]`, close to the requested mixes.
+
+    Rows sum to `sizes`, columns to `supply`.
 
     Args:
-      mix: share of every class that a client asks for `[N, C]`.
+      mix: share of every class that a client requests `[N, C]`.
       sizes: samples of every client `[N]`.
-      supply: samples of every class `[C]`, as many in all.
-      rng: generator.
+      supply: samples of every class `[C]`, with the same sum.
+      rng: the generator.
     """
-    allocated, left, supply = np.zeros(mix.shape, np.int64), sizes.copy(), supply.copy()
-    for _ in range(len(supply)):
+    allocated = np.zeros(mix.shape, np.int64)
+    left = sizes.copy()  # samples that a client still lacks
+    supply = supply.copy()  # samples that a class still has
+    for _ in range(len(supply)):  # every turn exhausts a class
         clients = np.flatnonzero(left)
         if not len(clients):
             return allocated
+
+        # Clients request samples of the classes that are left, by their mix or else by supply.
         weight = mix[clients] * (supply > 0)
-        weight = np.where(weight.sum(1, keepdims=True) > 0, weight, supply)
+        has_weight = weight.sum(1, keepdims=True) > 0
+        weight = np.where(has_weight, weight, supply)
         request = _multinomial(left[clients], weight, rng)
+
+        # Where a class is requested too often, random requests are refused.
         for label in np.flatnonzero(request.sum(0) > supply):
             refused = int(request[:, label].sum() - supply[label])
             request[:, label] -= rng.multivariate_hypergeometric(request[:, label], refused)
+
         allocated[clients] += request
         left[clients] -= request.sum(1)
         supply -= request.sum(0)
-    # rounding errors in the mixes alone leave places open: the rest is allocated at random
-    slots = np.repeat(np.arange(len(left)), left)
-    np.add.at(allocated, (slots, rng.permutation(np.repeat(np.arange(len(supply)), supply))), 1)
+
+    # Only rounding errors in the mixes leave anything: it is allocated at random.
+    client = np.repeat(np.arange(len(left)), left)
+    label = rng.permutation(np.repeat(np.arange(len(supply)), supply))
+    np.add.at(allocated, (client, label), 1)
     return allocated
 
 
 def _multinomial(n: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One multinomial draw per row, class by class; a class of weight 0 is never drawn."""
-    tail = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1]
-    drawn, left = np.zeros(weight.shape, np.int64), n.copy()
+    """Make one multinomial draw per row, class by class; a class of weight 0 is never drawn.
+
+    Args:
+      n: trials per row `[N]`.
+      weight: `[N, C]`, in any unit.
+      rng: the generator.
+    """
+    remaining = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1]  # Σ of this class and all later ones
+    drawn = np.zeros(weight.shape, np.int64)
+    left = n.copy()
     for label in range(weight.shape[1]):
-        share = np.divide(
-            weight[:, label], tail[:, label], out=np.zeros(len(n)), where=tail[:, label] > 0
-        )
+        total = remaining[:, label]
+        share = np.divide(weight[:, label], total, out=np.zeros(len(n)), where=total > 0)
         drawn[:, label] = rng.binomial(left, np.minimum(share, 1))
         left -= drawn[:, label]
     return drawn

@@ -1,4 +1,4 @@
-"""A federation: the samples, and who holds what."""
+"""A federation: the samples, and which client has which."""
 
 import hashlib
 import json
@@ -14,16 +14,20 @@ from fedsim.sources.mapped import chunks
 
 
 class Holders(NamedTuple):
-    """Who holds which rows, as CSR index lists.
+    """Which client has which rows, as CSR index lists.
 
-    Client k holds the rows `indices[offsets[k]:offsets[k + 1]]`.
+    Client k has the rows `indices[offsets[k]:offsets[k + 1]]`.
+
+    Attributes:
+      indices: rows, int32.
+      offsets: where each client's rows begin, and the end `[N + 1]` int64.
     """
 
-    indices: np.ndarray  # int32
-    offsets: np.ndarray  # [N + 1] int64
+    indices: np.ndarray
+    offsets: np.ndarray
 
     def of(self, client: int) -> np.ndarray:
-        """Rows of a client."""
+        """Return the rows of a client."""
         return self.indices[self.offsets[client] : self.offsets[client + 1]]
 
     @property
@@ -38,39 +42,56 @@ class Holders(NamedTuple):
 
 
 class Federation(NamedTuple):
-    """Five sets of samples, and the clients that hold them; a set that was not asked for is empty.
+    """Five sets of samples, and the clients that have them.
 
-    A client trains on its rows of `train`, by `holders`. It is scored on its rows of `train`
-    followed by `test`, by `test_holders`, which it never trains on.
+    A client trains on its rows of `train`, given by `holders`. It is scored on its rows of `train`
+    followed by `test`, given by `test_holders`, which it never trains on. Sets that were not asked
+    for are empty.
+
+    Attributes:
+      train: samples of the clients.
+      test: the test set.
+      validation: the validation set.
+      server: the server's own samples.
+      holders: rows that each client trains on.
+      test_holders: rows that each client is tested on.
+      classes: number of classes; 0: regression.
+      named: whether the samples have client ids.
+      names: names of classes, clients and features.
+      scale: features are what x holds, times this.
+      vocabulary: number of tokens, if x holds tokens; else 0.
+      skews: each skew's number for every client `[N]`, by column of partition.csv.
+      moves: labels of training and client test samples move on by one class whenever so many rounds
+        have passed, for each entry.
+      source: SHA-256 of the samples before they were skewed or poisoned; empty: they were not.
+      triggered: test samples whose label is not the attacker's target, with its trigger, labelled
+        as the target.
     """
 
     train: Samples
     test: Samples
     validation: Samples
-    server: Samples  # the server's own
+    server: Samples
     holders: Holders
     test_holders: Holders
-    classes: int  # 0: regression
-    named: bool  # the samples brought client ids
-    names: Names = Names()  # of classes, clients and features
-    scale: float = 1.0  # features are what x holds, times this
-    vocabulary: int = 0  # above 0: x holds tokens, integers below this
-    # what every client has `[N]` of each skew, by column of partition.csv
+    classes: int
+    named: bool
+    names: Names = Names()
+    scale: float = 1.0
+    vocabulary: int = 0
     skews: Mapping[str, np.ndarray] = {}
-    # labels of training and own test samples move on by a class every so many rounds, for each
     moves: tuple[int, ...] = ()
-    source: str = ""  # SHA-256 of the samples before they were skewed or poisoned
-    # test samples of other labels than the attacker's target, with its trigger; the target of each
+    source: str = ""
     triggered: Samples = Samples(np.empty(0), np.empty(0))
 
     @property
     def per_token(self) -> bool:
-        """Whether every token has a label of its own, and a sample none."""
+        """Whether every token has a label, instead of every sample."""
         return self.classes > 0 and per_token(self.train.y)
 
     @property
     def N(self) -> int:
-        """Clients in all."""
+        """Number of clients."""
         return len(self.holders.offsets) - 1
 
     @property
@@ -80,23 +101,24 @@ class Federation(NamedTuple):
 
     @property
     def client_names(self) -> np.ndarray:
-        """What tables call the clients, by number `[N]`: their ids, or the numbers."""
+        """What tables call the clients `[N]`: their ids, or their numbers."""
         return np.arange(self.N) if self.names.clients is None else np.array(self.names.clients)
 
     @property
     def label_names(self) -> list[Any]:
-        """What tables call the classes, by number."""
+        """What tables call the classes: their names, or their numbers."""
         return list(range(self.classes) if self.names.labels is None else self.names.labels)
 
     @property
     def scored(self) -> dict[str, Samples]:
-        """The sets that models are scored on in evaluated rounds, by name, empty ones included."""
+        """The sets, empty or not, that models are scored on in evaluated rounds, by name."""
         return {"test": self.test, "validation": self.validation, "triggered": self.triggered}
 
     @property
     def of_server(self) -> "Federation":
         """The server's own samples, as those of a single client."""
-        n, nothing = len(self.server.y), self.test_holders.indices[:0]
+        n = len(self.server.y)
+        nothing = self.test_holders.indices[:0]
         return self._replace(
             train=self.server,
             holders=Holders(np.arange(n, dtype=np.int32), np.array([0, n])),
@@ -106,43 +128,52 @@ class Federation(NamedTuple):
 
     @property
     def unused(self) -> int:
-        """Samples beside the test set that nobody trains on, and no client is scored on."""
+        """Number of samples in `train` that no client trains on, and none is scored on."""
         n = len(self.train.x)
-        return n - len(self.holders.indices) - int((self.test_holders.indices < n).sum())
+        scored = int((self.test_holders.indices < n).sum())
+        return n - len(self.holders.indices) - scored
 
     @property
     def held_out(self) -> np.ndarray:
-        """Clients that never train and have samples of their own to be tested on `[N]`."""
+        """Clients that never train, but are tested on their samples `[N]`."""
         return (self.sizes == 0) & (self.test_holders.sizes > 0)
 
     def label_counts(self) -> np.ndarray:
-        """Training samples per client and class `[N, classes]`; not for labels of tokens."""
-        flat = self.holders.owner * self.classes + self.train.y[self.holders.indices]
-        return np.bincount(flat, minlength=self.N * self.classes).reshape(self.N, self.classes)
+        """Return the training samples per client and class `[N, C]`; not for labels of tokens."""
+        client_and_class = self.holders.owner * self.classes + self.train.y[self.holders.indices]
+        counts = np.bincount(client_and_class, minlength=self.N * self.classes)
+        return counts.reshape(self.N, self.classes)
 
     def label_shift(self, round: int) -> int:
-        """Classes that the clients' labels have moved on by in a round, modulo their number."""
-        return sum((max(round, 1) - 1) // every for every in self.moves) % max(self.classes, 1)
+        """Return how many classes the clients' labels have moved on by in a round, modulo all."""
+        rounds_before = max(round, 1) - 1
+        return sum(rounds_before // every for every in self.moves) % max(self.classes, 1)
 
     def labels_in(self, round: int) -> np.ndarray:
-        """Labels of the clients' samples in a round `[n]`, training and own test samples alike."""
-        shift = self.label_shift(round)
+        """Return the labels of the clients' training and test samples in a round `[n]`."""
         y = self.train.y
-        return ((y + shift) % self.classes).astype(y.dtype) if shift else y
+        shift = self.label_shift(round)
+        if not shift:
+            return y
+        return ((y + shift) % self.classes).astype(y.dtype)
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of the samples and of the partition, names of classes and clients included.
+        """Return the SHA-256 of the samples and of the partition.
 
-        Where samples were skewed or poisoned, that of the samples is the one from before, and what
-        they are now is part of the other.
+        Both include names, of classes and of clients. If samples were skewed or poisoned, `data` is
+        the hash of the samples before, and `partition` includes what they are now.
         """
-        plain = self.scale == 1.0 and not self.vocabulary
-        read = self.names.labels if plain else (self.names.labels, self.scale, self.vocabulary)
+        as_stored = self.scale == 1.0 and not self.vocabulary
+        if as_stored:
+            metadata = self.names.labels
+        else:
+            metadata = (self.names.labels, self.scale, self.vocabulary)
         sets = (*self.train, *self.test, *self.validation, *self.server)
-        skewed = self.train if self.source else ()
+        changed = self.train if self.source else ()
+        lists = (*self.holders, *self.test_holders, *changed)
         return {
-            "data": self.source or _sha256(read, *sets),
-            "partition": _sha256(self.names.clients, *self.holders, *self.test_holders, *skewed),
+            "data": self.source or _sha256(metadata, *sets),
+            "partition": _sha256(self.names.clients, *lists),
         }
 
 
@@ -155,17 +186,18 @@ def federate(
     by_id: bool = False,
     held_out: np.ndarray | None = None,
 ) -> Federation:
-    """Prepared samples and the parts of the clients -> a federation.
+    """Combine prepared samples and a partition into a federation.
 
     Args:
-      sets: what `prepare` made.
-      classes: as it counted them.
-      parts: index lists of the clients.
-      client_test: share of every client's samples kept for its own scores, rounded; at least one
-        stays to train on.
-      rng: draws them; not needed for a share of 0.
-      by_id: whether client k is the k-th id of the samples; test rows of that id are its own.
-      held_out: clients that never train `[N]`: all their samples are their own to be tested on.
+      sets: the samples, from `prepare`.
+      classes: number of classes, from `prepare`.
+      parts: the partition.
+      client_test: share of every client's samples that it is tested on instead (rounded); at least
+        one sample stays for training.
+      rng: draws these samples; not needed if the share is 0.
+      by_id: whether client k is the k-th id of the samples; it is then tested on the test rows with
+        its id.
+      held_out: clients that never train, and are tested on all their samples `[N]`.
     """
     tested = np.zeros(len(parts.indices), bool)
     if client_test:
@@ -173,11 +205,15 @@ def federate(
         tested = _drawn_per_client(parts, client_test, rng)
     if held_out is not None:
         tested |= np.repeat(held_out, np.diff(parts.offsets))
-    holders, test_holders = (_holders(parts, kept) for kept in (~tested, tested))
+
+    holders = _selected(parts, ~tested)
+    test_holders = _selected(parts, tested)
     if by_id and sets.owner_test is not None:
-        rows = np.arange(len(sets.train.x), len(sets.train.x) + len(sets.test.x))
+        n = len(sets.train.x)  # test rows follow the training rows
+        rows = np.arange(n, n + len(sets.test.x))
         tests = parts_of(rows, sets.owner_test, len(parts.offsets) - 1)
         test_holders = Holders(tests.indices, tests.offsets)
+
     return Federation(
         train=sets.train,
         test=sets.test,
@@ -193,28 +229,33 @@ def federate(
     )
 
 
-def _holders(parts: Parts, kept: np.ndarray) -> Holders:
-    """Of the rows of all clients, those that are kept (a mask over `parts.indices`)."""
-    before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
-    return Holders(parts.indices[kept], before[parts.offsets])
+def _selected(parts: Parts, mask: np.ndarray) -> Holders:
+    """Return the selected rows of all clients (a mask over `parts.indices`)."""
+    selected_before = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
+    return Holders(parts.indices[mask], selected_before[parts.offsets])
 
 
 def _drawn_per_client(parts: Parts, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Mask over `parts.indices`: of every client, at random, its share."""
+    """Draw a share of every client's rows (a mask over `parts.indices`), never all of them."""
     sizes = np.diff(parts.offsets)
-    take = np.minimum(np.rint(sizes * share).astype(np.int64), np.maximum(sizes - 1, 0))
+    wanted = np.rint(sizes * share).astype(np.int64)
+    numbers = np.minimum(wanted, np.maximum(sizes - 1, 0))
+
+    # Shuffle each client's rows: shuffle all rows, then sort them by client.
     owner = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     order = rng.permutation(len(owner))
-    # clients one after another, each shuffled
     order = order[np.argsort(owner[order], kind="stable")]
+
+    # Take the first ones of each client.
     rank = np.arange(len(owner)) - parts.offsets[:-1][owner]
     drawn = np.zeros(len(owner), bool)
-    drawn[order] = rank < take[owner]
+    drawn[order] = rank < numbers[owner]
     return drawn
 
 
-def _sha256(names: tuple[Any, ...] | None, *arrays: np.ndarray) -> str:
-    digest = hashlib.sha256(b"" if names is None else json.dumps(names).encode())
+def _sha256(metadata: tuple[Any, ...] | None, *arrays: np.ndarray) -> str:
+    """Return the hash of metadata and arrays, with their types and shapes."""
+    digest = hashlib.sha256(b"" if metadata is None else json.dumps(metadata).encode())
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
         for part in chunks(array):

@@ -1,6 +1,8 @@
-"""Partitions: who holds what. Constructive: nothing lost, nothing twice, never a retry.
+"""Partitions: which client has which samples.
 
-A factory returns `assign(pool, clients, rng) -> Parts`. Minimums are met or refused with the bound, before work starts.
+A factory returns `assign(pool, clients, rng) -> Parts`. Partitions are constructed directly and
+never retried: no sample is lost, and none is assigned twice. A minimum per client is either met or
+refused with its bound before any work starts.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,40 +12,51 @@ import numpy as np
 from annotated_types import Ge, Gt, MinLen
 
 from fedsim.compose import partition
+from fedsim.data.apportionment import apportion_within
 from fedsim.data.draws import dirichlet_draw
-from fedsim.data.splits import apportion_within
 from fedsim.errors import PartitionError, nearest
 
 
 class Pool(NamedTuple):
-    """Training samples as a partition sees them."""
+    """Training samples as a partition sees them.
 
-    y: np.ndarray  # labels `[n]` (targets, or labels of tokens, when samples are of no class)
-    classes: int  # how many; 0 where samples are of no class
-    owner: np.ndarray | None = (
-        None  # client number of every sample `[n]`, where the samples brought ids
-    )
-    owners: int = 0  # clients that the ids name
-    x: Any = (
-        None  # features as stored `[n, ...]`: an array, or what reads rows of a file (`Mapped`)
-    )
-    scale: float = 1.0  # features are those, times this
-    columns: Mapping[str, np.ndarray] = {}  # further columns `[n]` of the samples, by name
-    names: tuple[Any, ...] | None = (
-        None  # ids of the clients that `owner` numbers; None: the numbers
-    )
-    rows: np.ndarray | None = (
-        None  # place of every sample `[n]` among all that were read; None: as they stand
-    )
-    read: int = 0  # samples that were read, those included that are set apart
+    Attributes:
+      y: labels `[n]`; targets or labels of tokens if samples have no class.
+      classes: number of classes; 0 if samples have no class.
+      owner: client number of every sample `[n]`; None: the samples have no client ids.
+      owners: number of clients that the ids name.
+      x: features as stored `[n, ...]`: an array, or rows of a file (`Mapped`).
+      scale: features are the stored numbers, times this.
+      columns: further columns `[n]` of the samples, by name.
+      names: ids of the clients that `owner` numbers; None: the numbers.
+      rows: number of every sample `[n]` among all that were read; None: they are the same.
+      read: samples that were read, including those that are set apart.
+    """
+
+    y: np.ndarray
+    classes: int
+    owner: np.ndarray | None = None
+    owners: int = 0
+    x: Any = None
+    scale: float = 1.0
+    columns: Mapping[str, np.ndarray] = {}
+    names: tuple[Any, ...] | None = None
+    rows: np.ndarray | None = None
+    read: int = 0
 
 
 class Parts(NamedTuple):
-    """Index lists of all clients in one: client k holds the rows `indices[offsets[k]:offsets[k + 1]]`."""
+    """Index lists of all clients: client k has the rows `indices[offsets[k]:offsets[k + 1]]`.
 
-    indices: np.ndarray  # [n] int32, fewer where some samples are nobody's
-    offsets: np.ndarray  # [N + 1] int64
-    names: tuple[Any, ...] | None = None  # of the clients, rising; None: their numbers
+    Attributes:
+      indices: rows `[n]` int32, fewer if some samples belong to no client.
+      offsets: where each client's rows begin, and the end `[N + 1]` int64.
+      names: names of the clients, rising; None: their numbers.
+    """
+
+    indices: np.ndarray
+    offsets: np.ndarray
+    names: tuple[Any, ...] | None = None
 
 
 Assign = Callable[[Pool, int, np.random.Generator], Parts]
@@ -51,7 +64,7 @@ Assign = Callable[[Pool, int, np.random.Generator], Parts]
 
 @partition
 def iid() -> Assign:
-    """Shuffle, then deal: every client gets the same number of samples (±1) of the global mix."""
+    """Samples are shuffled and dealt out: every client gets equally many (±1) of the global mix."""
 
     def assign(pool, clients, rng):
         n = len(pool.y)
@@ -63,25 +76,27 @@ def iid() -> Assign:
 
 @partition
 def natural(column: Annotated[str, MinLen(1)] | None = None) -> Assign:
-    """By the ids that the samples bring: client k holds the samples of the k-th smallest id.
+    """By the samples' client ids: client k has the samples of the k-th smallest id.
 
-    The default wherever samples bring ids; `clients` does not matter.
+    This is the default if samples have client ids; `clients` is ignored.
 
     Args:
-      column: whose values are the ids, in place of those that the samples bring: a column of a table (which is no feature
-        then), an array of an npz archive, or one of `Arrays.columns`.
+      column: a column whose values replace the samples' client ids: of a table (it is then not a
+        feature), an array of an npz archive, or one of `Arrays.columns`.
 
     Raises:
-      PartitionError: when they bring none, or no such column.
+      PartitionError: if the samples have no client ids, or no such column.
     """
-    del column  # by the build, which makes its values the ids before anything is set apart
+    del column  # its values become the client ids before anything is set apart
 
     def assign(pool, clients, rng):
         if pool.owner is None:
             raise PartitionError(
-                "natural deals out by client ids, and these samples bring none; use iid or dirichlet"
+                "natural assigns samples by client ids, and these samples have none; "
+                "use iid or dirichlet"
             )
-        return parts_of(np.arange(len(pool.y)), pool.owner, pool.owners)._replace(names=pool.names)
+        parts = parts_of(np.arange(len(pool.y)), pool.owner, pool.owners)
+        return parts._replace(names=pool.names)
 
     return assign
 
@@ -96,46 +111,53 @@ def quantity(
 ) -> Assign:
     """Quantity skew: sizes differ, labels do not (every client draws from the global mix).
 
-    Sizes are proportional to w_k, with at least `min_samples` each: `lognormal` w = exp(σ·N(0, 1)); `powerlaw` w = r⁻ᵉ
-    for ranks r = 1 … N given out at random; `dirichlet` w ~ Dir_N(α).
+    Sizes are proportional to w_k, with at least `min_samples` each: `lognormal` w = exp(σ·N(0, 1));
+    `powerlaw` w = r⁻ᵉ for ranks r = 1 … N in random order; `dirichlet` w ~ Dir_N(α).
 
     Args:
-      distribution: of the sizes.
-      sigma: σ of `lognormal` (1 unless given).
-      exponent: e of `powerlaw` (1 unless given).
-      alpha: α of `dirichlet` (0.5 unless given).
+      distribution: distribution of the sizes.
+      sigma: σ of `lognormal` (default: 1).
+      exponent: e of `powerlaw` (default: 1).
+      alpha: α of `dirichlet` (default: 0.5).
       min_samples: every client's minimum.
 
     Raises:
-      PartitionError: when clients · min_samples exceeds the number of training samples, or for a parameter of
-        another distribution.
+      PartitionError: if clients · min_samples exceeds the number of training samples, or for a
+        parameter of another distribution.
 
     References:
-      Li et al. 2022, Federated Learning on Non-IID Data Silos, arXiv:2102.02079 (quantity skew by Dirichlet).
+      Li et al. 2022, Federated Learning on Non-IID Data Silos, arXiv:2102.02079 (quantity skew by
+      Dirichlet).
     """
-    given = {"lognormal": ("sigma", sigma, 1.0), "powerlaw": ("exponent", exponent, 1.0)}
-    given["dirichlet"] = ("alpha", alpha, 0.5)
-    for kind, (name, value, _) in given.items():
+    given = {
+        "lognormal": ("sigma", sigma),
+        "powerlaw": ("exponent", exponent),
+        "dirichlet": ("alpha", alpha),
+    }
+    for kind, (name, value) in given.items():
         if value is not None and kind != distribution:
             raise PartitionError(
                 f"{name} belongs to the distribution {kind}, not to {distribution}"
             )
-    _, value, default = given[distribution]
-    skew = default if value is None else value
+    defaults = {"lognormal": 1.0, "powerlaw": 1.0, "dirichlet": 0.5}
+    _, value = given[distribution]
+    skew = defaults[distribution] if value is None else value
 
     def weights(clients, rng):
         if distribution == "dirichlet":
             return dirichlet_draw(skew, clients, rng)
-        ranks = rng.permutation(clients) + 1.0
-        logarithm = skew * (
-            rng.standard_normal(clients) if distribution == "lognormal" else -np.log(ranks)
-        )
+        ranks = rng.permutation(clients) + 1.0  # `lognormal` draws them too, without using them
+        if distribution == "lognormal":
+            logarithm = skew * rng.standard_normal(clients)
+        else:
+            logarithm = skew * -np.log(ranks)
         return np.exp(logarithm - logarithm.max())
 
     def assign(pool, clients, rng):
         n = len(pool.y)
         require_minimum(n, clients, min_samples)
-        low, high = np.full(clients, min_samples), np.full(clients, n)
+        low = np.full(clients, min_samples)
+        high = np.full(clients, n)
         sizes = apportion_within(weights(clients, rng), n, low, high)
         return Parts(rng.permutation(n).astype(np.int32), offsets_of(sizes))
 
@@ -143,54 +165,73 @@ def quantity(
 
 
 def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples") -> None:
-    """Refuse a minimum that cannot be met, and say what could be."""
-    if clients * least > n:
-        if n < clients:
-            raise PartitionError(
-                f"{clients} clients but only {n} training samples; clients at most {n}", "clients"
-            )
-        text = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
-        raise PartitionError(f"{text}; {unit} at most {n // clients}")
+    """Refuse a minimum per client that n samples cannot meet, and name the largest that they can.
+
+    Raises:
+      PartitionError: naming the parameter `unit`.
+    """
+    if clients * least <= n:
+        return
+    if n < clients:
+        raise PartitionError(
+            f"{clients} clients but only {n} training samples; clients at most {n}", "clients"
+        )
+    raise PartitionError(
+        f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}; "
+        f"{unit} at most {n // clients}"
+    )
 
 
 def column_of(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """A further column of the samples, by its name.
+    """Return a further column of the samples.
 
     Raises:
-      PartitionError: when there is none of that name.
+      PartitionError: if there is no column of that name.
     """
     if name in columns:
         return columns[name]
     near = nearest(name, columns)
-    listed = ", ".join(ascii(column[:40]) for column in [*columns][:6]) or "none"
-    raise PartitionError(
-        f"the samples bring no column {name[:40]!a}; {f'did you mean {near!a}?' if near else f'there are {listed}'}",
-        "partition.column",
-    )
+    if near:
+        hint = f"did you mean {near!a}?"
+    else:
+        listed = ", ".join(ascii(column[:40]) for column in [*columns][:6])
+        hint = f"there are {listed or 'none'}"
+    raise PartitionError(f"the samples have no column {name[:40]!a}; {hint}", "partition.column")
 
 
 def require_classes(pool: Pool, kind: str) -> None:
-    """Refuse targets that are no classes."""
-    if pool.classes == 0:
-        reason = (
-            "every token has a label of its own"
-            if pool.y.dtype.kind == "i"
-            else "these targets are no classes"
-        )
-        raise PartitionError(f"{kind} deals out classes, and {reason}; use iid or quantity")
+    """Refuse targets that are not classes.
+
+    Raises:
+      PartitionError: naming the kind of the partition.
+    """
+    if pool.classes:
+        return
+    if pool.y.dtype.kind == "i":
+        reason = "every token has a label of its own"
+    else:
+        reason = "these targets are not classes"
+    raise PartitionError(f"{kind} assigns samples by class, and {reason}; use iid or quantity")
 
 
 def even(n: int, parts: int) -> np.ndarray:
-    """Sizes that sum to n, the first ones one larger."""
+    """Return sizes that sum to n and are equal, but for the first ones, which are larger by one."""
     return n // parts + (np.arange(parts) < n % parts)
 
 
 def offsets_of(sizes: np.ndarray) -> np.ndarray:
-    """Where every part begins, and the end of the last one."""
+    """Return where each part begins, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def parts_of(rows: np.ndarray, owner: np.ndarray, clients: int) -> Parts:
-    """Rows `[n]` and the client that each is assigned to `[n]` -> index lists, in the order of the rows."""
+    """Return index lists in the order of the rows.
+
+    Args:
+      rows: `[n]`.
+      owner: client that each row is assigned to `[n]`.
+      clients: number of clients.
+    """
     order = np.argsort(owner, kind="stable")
-    return Parts(rows[order].astype(np.int32), offsets_of(np.bincount(owner, minlength=clients)))
+    sizes = np.bincount(owner, minlength=clients)
+    return Parts(rows[order].astype(np.int32), offsets_of(sizes))

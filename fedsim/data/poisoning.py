@@ -1,4 +1,4 @@
-"""Attacks on data: what becomes of the training samples of malicious clients before training, and how its success is scored.
+"""Attacks on data: how malicious clients change their training samples, and how success is scored.
 
 A factory returns a `Poison`. Everything is drawn by seed and client, never by the method.
 """
@@ -24,20 +24,23 @@ from fedsim.data.splits import Samples
 
 
 class Poison(NamedTuple):
-    """What the attacker makes of the training samples of each client that it controls.
+    """How the attacker changes the training samples of each client that it controls.
 
-    Features are as a model reads them, floats; bytes are rounded to bytes again, and samples that stay as they were keep
-    their bits.
+    Features are floats as a model sees them. Where samples are stored as bytes, they are rounded to
+    bytes again; samples that do not change keep their bits.
 
     Attributes:
-      samples: `(x [n, ...], y [n], classes, place, rng) -> (x, y)` of the same shapes, for the samples of ONE client;
-        `place` is the client's among the malicious clients with samples, from 0.
-      features: what happens to them. Where it `ignores` them, x is None; where it `reads` them, the x that comes back is not
-        looked at.
+      samples: `(x [n, ...], y [n], classes, place, rng) -> (x, y)` of the same shapes, for the
+        samples of ONE client; `place` is the client's number among the malicious clients with
+        samples, from 0.
+      features: what happens to features. If the attack `ignores` them, x is None; if it `reads`
+        them, the returned x is not used.
       target: the class for which the model is to take triggered samples.
       trigger: `x [n, ...] -> x`: test samples with the trigger; with a target.
-      among: `(x [n, ...], y [n]) -> mask [n]`: the test samples that it is about; left out: all of other labels than the target.
-      refusal: `(shape of a sample, classes) -> text`: why it cannot be, and what to do; "" where it can.
+      among: `(x [n, ...], y [n]) -> mask [n]`: the test samples that success is scored on; left
+        out: all whose label is not the target.
+      refusal: `(shape of a sample, classes) -> text`: why the attack is impossible, and what to do;
+        empty if it is possible.
     """
 
     samples: Callable[
@@ -51,14 +54,17 @@ class Poison(NamedTuple):
 
 
 def unfit(poison: Poison, f: Federation) -> str:
-    """Why such samples cannot be attacked so, and what to do; nothing where they can."""
+    """Return why these samples cannot be attacked, and what to do; an empty string if they can."""
     if f.moves:
-        return "changes labels once, and those of a concept_shift with every move on as rounds go by; take one out"
+        return (
+            "changes labels once, and those of a concept_shift with every move on from round to "
+            "round; remove one"
+        )
     text = without_labels(f)
-    if poison.features != "ignores":
-        text = text or without_numbers(f, poison.features)
-    if poison.features == "changes":
-        text = text or in_their_file(f)
+    if not text and poison.features != "ignores":
+        text = without_numbers(f, poison.features)
+    if not text and poison.features == "changes":
+        text = in_their_file(f)
     return text or poison.refusal(f.train.x.shape[1:], f.classes)
 
 
@@ -71,106 +77,149 @@ def poisoned(
     dtype: np.dtype,
     given: Federation,
 ) -> Federation:
-    """A federation in which the training samples of malicious clients are poisoned; all test samples and sets stay.
+    """Return a federation in which the training samples of malicious clients are poisoned.
+
+    All test samples, and all other sets, are unchanged.
 
     Args:
-      federation: perhaps attacked by other links already.
-      name: of the link.
+      federation: the federation, perhaps attacked by other links already.
+      name: the link's name.
       poison: the link.
-      malicious: clients `[N]`.
-      generator: `(tag, client) -> rng`: what a client's samples are changed with.
+      malicious: mask of the clients `[N]`.
+      generator: `(tag, client) -> rng` that a client's samples are changed with.
       dtype: float type of features.
-      given: the federation before the first link, whose arrays are not to be written on.
+      given: the federation before the first link, whose arrays must not be written to.
 
     Raises:
-      ContractError: when samples of another shape come back, or none that can be learned from.
+      ContractError: if the attack returns samples of another shape, or such that cannot be learned
+        from.
     """
-    f, counts = federation, np.zeros(federation.N, np.int64)
+    f = federation
+    changed = np.zeros(f.N, np.int64)  # samples per client
     clients = np.flatnonzero(malicious & (f.sizes > 0))
     if len(clients):
         f = f._replace(source=f.source or f.fingerprint()["data"])
         f = with_own_copy(f, given, "y")
         if poison.features == "changes":
             f = with_own_copy(f, given, "x")
-    for place, client in enumerate(clients.tolist()):
-        counts[client] = _change(
-            f, poison, rows_of(f, client, test=False), place, generator(tag_of(name), client), dtype
-        )
-    return f._replace(skews={**f.skews, f"attack/{name}": counts})
+
+    for number, client in enumerate(clients.tolist()):
+        rows = rows_of(f, client, test=False)
+        rng = generator(tag_of(name), client)
+        changed[client] = _change(f, poison, rows, number, rng, dtype)
+    return f._replace(skews={**f.skews, f"attack/{name}": changed})
 
 
 def with_triggered(f: Federation, poison: Poison, dtype: np.dtype) -> Federation:
-    """The federation with the test samples on which an attack's success is measured, where it has a target.
+    """Return the federation with the test samples that an attack's success is scored on.
+
+    Attacks without a target have none.
 
     Raises:
-      ContractError: when the trigger gives features of another shape, or such as no sample can have.
+      ContractError: if the trigger returns features of another shape, or such that no sample can
+        have.
     """
     if poison.target is None:
         return f
     rows = np.flatnonzero(f.test.y != poison.target)
-    old = f.test.x[rows]
+    stored = f.test.x[rows]
     if poison.among is not None and len(rows):
-        chosen = np.asarray(poison.among(_seen(f, old, dtype), f.test.y[rows]))
-        if chosen.shape != rows.shape or chosen.dtype != bool:
+        mask = np.asarray(poison.among(_as_seen(f, stored, dtype), f.test.y[rows]))
+        if mask.shape != rows.shape or mask.dtype != bool:
             raise ContractError(
-                f"among: gave {chosen.dtype} {chosen.shape}; needed is bool {rows.shape}"
+                f"among: returned {mask.dtype} {mask.shape}; expected bool {rows.shape}"
             )
-        rows, old = rows[chosen], old[chosen]
+        rows = rows[mask]
+        stored = stored[mask]
     if poison.trigger is not None and len(rows):
-        seen = _seen(f, old, dtype)
-        old = _stored(f, np.asarray(poison.trigger(seen.copy())), seen, old, "trigger")
-    return f._replace(triggered=Samples(old, np.full(len(rows), poison.target, f.test.y.dtype)))
+        seen = _as_seen(f, stored, dtype)
+        new = np.asarray(poison.trigger(seen.copy()))
+        stored = _as_stored(f, new, seen, stored, "trigger")
+    y = np.full(len(rows), poison.target, f.test.y.dtype)
+    return f._replace(triggered=Samples(stored, y))
 
 
 def _change(
     f: Federation,
     poison: Poison,
     rows: np.ndarray,
-    place: int,
+    number: int,
     rng: np.random.Generator,
     dtype: np.dtype,
 ) -> int:
-    """Write what an attack makes of ONE client's samples over them -> how many of them are others now."""
-    ignores, changes = (poison.features == name for name in ("ignores", "changes"))
-    old = None if ignores else f.train.x[rows]
-    seen = None if old is None else _seen(f, old, dtype)
-    x = None if seen is None else seen.copy()
-    pair = poison.samples(x, f.train.y[rows].copy(), f.classes, place, rng)  # type: ignore[arg-type]
+    """Overwrite ONE client's samples with what an attack makes of them.
+
+    Args:
+      f: the federation, whose training samples may be written to.
+      poison: the attack.
+      rows: rows of the client's training samples.
+      number: the client's number among the malicious clients with samples.
+      rng: draws what the attack draws.
+      dtype: float type of features.
+
+    Returns:
+      How many of the samples differ from before.
+    """
+    old_y = f.train.y[rows]
+    old_x = seen = x = None
+    if poison.features != "ignores":
+        old_x = f.train.x[rows]
+        seen = _as_seen(f, old_x, dtype)
+        x = seen.copy()  # the attack may write to it
+
+    pair = poison.samples(x, old_y.copy(), f.classes, number, rng)  # type: ignore[arg-type]
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise ContractError(f"samples: gave {type(pair).__name__}; needed are (x, y)")
-    y = np.asarray(pair[1])
-    if y.shape != rows.shape or not are_labels(y, f.classes):
+        raise ContractError(f"samples: returned {type(pair).__name__}; expected (x, y)")
+    new_y = np.asarray(pair[1])
+    if new_y.shape != rows.shape or not are_labels(new_y, f.classes):
         raise ContractError(
-            f"samples: gave labels {y.dtype} {y.shape}; needed are 0 to {f.classes - 1} {rows.shape}"
+            f"samples: returned labels {new_y.dtype} {new_y.shape}; "
+            f"expected 0 to {f.classes - 1} {rows.shape}"
         )
-    others = f.train.y[rows] != y
-    f.train.y[rows] = y
-    if changes:
-        assert old is not None and seen is not None
-        x = _stored(f, np.asarray(pair[0]), seen, old, "samples")
-        others |= (x != old).reshape(len(rows), -1).any(1)
-        f.train.x[rows] = x
-    return int(others.sum())
+    differs = old_y != new_y
+    f.train.y[rows] = new_y
+
+    if poison.features == "changes":
+        assert old_x is not None and seen is not None
+        stored = _as_stored(f, np.asarray(pair[0]), seen, old_x, "samples")
+        differs |= (stored != old_x).reshape(len(rows), -1).any(1)
+        f.train.x[rows] = stored
+    return int(differs.sum())
 
 
-def _seen(f: Federation, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Features as a model reads them."""
-    return x if x.dtype != np.uint8 and f.scale == 1.0 else x.astype(dtype) * dtype.type(f.scale)
+def _as_seen(f: Federation, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return features as a model sees them: floats, multiplied by their scale."""
+    if x.dtype != np.uint8 and f.scale == 1.0:
+        return x
+    return x.astype(dtype) * dtype.type(f.scale)
 
 
-def _stored(
+def _as_stored(
     f: Federation, new: np.ndarray, seen: np.ndarray, old: np.ndarray, hook: str
 ) -> np.ndarray:
-    """Features as they are stored; those that are as they were keep their bits."""
+    """Return new features as they are stored.
+
+    Args:
+      f: the federation.
+      new: features as a model sees them, which a hook returned.
+      seen: the same before the attack.
+      old: features as they were stored; they keep their bits where nothing changed.
+      hook: the hook's name, for errors.
+
+    Raises:
+      ContractError: for features of another shape, that are not finite, or that bytes cannot hold.
+    """
     if new.shape != seen.shape or not finite(new, seen.dtype):
-        text = f"{hook}: gave features {new.dtype} {new.shape}; needed are finite {seen.dtype} {seen.shape}"
-        raise ContractError(text)
+        raise ContractError(
+            f"{hook}: returned features {new.dtype} {new.shape}; "
+            f"expected finite {seen.dtype} {seen.shape}"
+        )
     raw = new / f.scale
     if old.dtype == np.uint8:
         raw = np.rint(raw)
         if raw.size and (raw.min() < 0 or raw.max() > 255):
-            span = f"features from {new.min():.6g} to {new.max():.6g}"
             raise ContractError(
-                f"{hook}: gave {span}, and bytes are stored, which count as 0 to {255 * f.scale:.6g}"
+                f"{hook}: returned features from {new.min():.6g} to {new.max():.6g}, and bytes are "
+                f"stored, which stand for 0 to {255 * f.scale:.6g}"
             )
     return np.where(new == seen, old, raw.astype(old.dtype))

@@ -1,5 +1,6 @@
-"""Attacks on labels: flipped, random, and wrong on rare samples."""
+"""Attacks on labels: flipped, random, and wrong for rare samples."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,33 +21,39 @@ def label_flip(
 ) -> Poison:
     """Every malicious client trains on flipped labels, by one map of the C classes.
 
-    mirror: y ← C − 1 − y;   next: y ← (y + 1) mod C;   with source and target: y ← target where y = source, else y.
+    mirror: y ← C − 1 − y;   next: y ← (y + 1) mod C;   with source and target: y ← target where
+    y = source, else y.
 
-    With an odd number of classes, mirror leaves the middle one as it is. With source and target, `attack_success` is the
-    share of the test samples of the source class that the model takes for the target; the maps of all classes aim at none.
+    With an odd number of classes, mirror leaves the middle one unchanged. With source and target,
+    `attack_success` is the share of test samples of the source class that the model takes for the
+    target; the maps of all classes have no target.
 
-    Knows: the clients' own samples.    Cost: a copy of the labels, before training.    Needs: samples with a label each.
+    Knows: the clients' own samples.    Cost: a copy of the labels, before training.
+    Needs: samples with a label each.
 
     Args:
-      map: of all classes; mirror where nothing is given.
+      map: map of all classes; mirror if nothing is given.
       source: the only class that is flipped; with `target`.
       target: what it becomes.
 
     References:
-      Tolpegin et al. 2020, Data Poisoning Attacks Against Federated Learning Systems, arXiv:2007.08432 (source to target);
-      Karimireddy et al. 2021, Learning from History for Byzantine Robust Optimization, arXiv:2012.10333 (mirror).
+      Tolpegin et al. 2020, Data Poisoning Attacks Against Federated Learning Systems,
+      arXiv:2007.08432 (source to target); Karimireddy et al. 2021, Learning from History for
+      Byzantine Robust Optimization, arXiv:2012.10333 (mirror).
     """
     if (source is None) != (target is None):
         raise ValueError("source and target are given together, or neither")
     if source is not None and map is not None:
-        raise ValueError("map and source are both given; take one of them out")
+        raise ValueError("map and source are both given; remove one of them")
     if source is not None and source == target:
         raise ValueError(f"source and target are both {source}; nothing would be flipped")
 
     def samples(x, y, classes, place, rng):
-        if source is None or target is None:
-            return x, (y + 1) % classes if map == "next" else classes - 1 - y
-        return x, np.where(y == source, np.asarray(target, y.dtype), y)
+        if source is not None and target is not None:
+            return x, np.where(y == source, np.asarray(target, y.dtype), y)
+        if map == "next":
+            return x, (y + 1) % classes
+        return x, classes - 1 - y
 
     among = None if source is None else lambda x, y: y == source
     return Poison(
@@ -62,13 +69,15 @@ def label_flip(
 def label_random() -> Poison:
     """Every malicious client trains on random labels.
 
-    y ← U{0, ..., C − 1}, drawn once for every sample, whatever it shows: a label stays right with probability 1/C. (Under
-    `data.skew`, `label_noise` draws among the wrong ones.)
+    y ← U{0, ..., C − 1}, drawn once for every sample regardless of its label: a label stays right
+    with probability 1/C. (Under `data.skew`, `label_noise` draws among the wrong labels.)
 
-    Knows: the clients' own samples.    Cost: a copy of the labels, before training.    Needs: samples with a label each.
+    Knows: the clients' own samples.    Cost: a copy of the labels, before training.
+    Needs: samples with a label each.
 
     References:
-      Zhang et al. 2017, Understanding Deep Learning Requires Rethinking Generalization, arXiv:1611.03530 (random labels).
+      Zhang et al. 2017, Understanding Deep Learning Requires Rethinking Generalization,
+      arXiv:1611.03530 (random labels).
     """
 
     def samples(x, y, classes, place, rng):
@@ -81,32 +90,38 @@ def label_random() -> Poison:
 def edge_case(source: Label = 1, target: Label = 0, share: Share = 0.2) -> Poison:
     """A backdoor without a trigger: rare samples of one class are labelled as another.
 
-    Of its samples of the source class, a malicious client labels as target the share that lies furthest from their mean,
-    max(1, round(share·n)) of n, by Euclidean distance, ties to the first. `attack_success` is over the test samples of the
-    source class that lie furthest from their mean in the test set, chosen in the same way.
+    Of its n samples of the source class, a malicious client labels as target the max(1,
+    round(share·n)) that are furthest from their mean, by Euclidean distance (ties: the first).
+    `attack_success` is over the test samples of the source class that are furthest from their mean
+    in the test set, chosen in the same way.
 
-    In the paper, edge cases are samples of a low probability under the distribution of the clients' data, collected from
-    elsewhere (airplanes of one airline, digits of another century), and mixed with honest ones. This is the tail of the data
-    at hand, so it is there for any labelled data, and less far out.
+    In the paper, edge cases are samples with a low probability under the distribution of the
+    clients' data, collected from other sources (airplanes of one airline, digits of another
+    century) and mixed with honest ones. Here they are the tail of the given data: available for any
+    labelled data, and less extreme.
 
-    Knows: the clients' own samples.    Cost: a copy of the labels, before training; a small second test set.
+    Knows: the clients' own samples.
+    Cost: a copy of the labels, before training; a small second test set.
     Needs: features that are numbers, and a label for each sample.
 
     Args:
-      source: class whose tail is taken.
+      source: class whose tail is attacked.
       target: label that it gets.
-      share: of the class, that is its tail.
+      share: share of the class that is its tail.
 
     References:
-      Wang et al. 2020, Attack of the Tails: Yes, You Really Can Backdoor Federated Learning, arXiv:2007.05084.
+      Wang et al. 2020, Attack of the Tails: Yes, You Really Can Backdoor Federated Learning,
+      arXiv:2007.05084.
     """
     if source == target:
         raise ValueError(f"source and target are both {source}; nothing would be changed")
 
-    def samples(x, y, classes, place, rng):
-        return x, np.where(tail(x, y == source, share), np.asarray(target, y.dtype), y)
+    def among(x, y):
+        return tail(x, y == source, share)
 
-    among = lambda x, y: tail(x, y == source, share)
+    def samples(x, y, classes, place, rng):
+        return x, np.where(among(x, y), np.asarray(target, y.dtype), y)
+
     return Poison(
         samples,
         features="reads",
@@ -117,33 +132,45 @@ def edge_case(source: Label = 1, target: Label = 0, share: Share = 0.2) -> Poiso
 
 
 def tail(x: np.ndarray, members: np.ndarray, share: float) -> np.ndarray:
-    """Which of the members `[n]` lie furthest from their mean, a share of them, at least one `[n]`."""
-    rows, far = np.flatnonzero(members), np.zeros(len(x), bool)
-    if len(rows):
-        points = x[rows].reshape(len(rows), -1).astype(np.float64)
-        distances = np.linalg.norm(points - points.mean(0), axis=1)
-        far[rows[np.argsort(-distances, kind="stable")[: count_of(share, len(rows))]]] = True
+    """Return which members are furthest from their mean.
+
+    Args:
+      x: features `[n, ...]`.
+      members: a mask `[n]`.
+      share: share of the members, at least one of them.
+
+    Returns:
+      A mask `[n]`.
+    """
+    rows = np.flatnonzero(members)
+    far = np.zeros(len(x), bool)
+    if not len(rows):
+        return far
+    points = x[rows].reshape(len(rows), -1).astype(np.float64)
+    distances = np.linalg.norm(points - points.mean(0), axis=1)
+    furthest_first = rows[np.argsort(-distances, kind="stable")]
+    far[furthest_first[: count_of(share, len(rows))]] = True
     return far
 
 
 def count_of(share: float, n: int) -> int:
-    """A share of n ≥ 1 samples, at least one of them."""
+    """Return how many samples a share of n ≥ 1 is, at least one."""
     return max(1, round(share * n))
 
 
-def within(**labels: int | None):
-    """A refusal of labels beyond the classes."""
+def within(**labels: int | None) -> Callable[[tuple[int, ...], int], str]:
+    """Return a `Poison.refusal` of labels, by parameter, beyond the classes."""
 
     def refusal(shape, classes):
         beyond = [
-            f"{name} {label}"
-            for name, label in labels.items()
+            f"{parameter} {label}"
+            for parameter, label in labels.items()
             if label is not None and label >= classes
         ]
+        if not beyond:
+            return ""
         return (
             f"has {' and '.join(beyond)}, and there are {classes} classes; take 0 to {classes - 1}"
-            if beyond
-            else ""
         )
 
     return refusal

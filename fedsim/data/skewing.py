@@ -1,4 +1,4 @@
-"""Skews: what makes the clients' own samples differ, after a partition has dealt them.
+"""Skews: differences between the clients' samples that are added after the partition.
 
 A factory returns a `Skew`. Everything is drawn by seed and client, never by the method.
 """
@@ -16,23 +16,23 @@ from fedsim.sources.mapped import Mapped
 
 
 class Skew(NamedTuple):
-    """A number for every client, and what it makes of the client's samples; of a client with 0 they
-    stay as they are.
+    """A number for every client, and how it changes the client's samples.
 
-    Either `features` or `labels` is given, and decides which part of the samples is changed.
+    A client whose number is 0 keeps its samples unchanged. Exactly one of `features` and `labels`
+    is given, and decides which part of the samples is changed.
 
     Attributes:
-      draw: `(clients, rng) -> numbers` `[N]`: an angle, a level, a group; they stand in
+      draw: `(clients, rng) -> numbers` `[N]`: an angle, a level, a group; they are written to
         partition.csv.
       features: `(x [n, ...], number, rng) -> x` of the same shape, for the samples of ONE client.
-      labels: `(y [n], number, classes, rng) -> y`, likewise.
-      images: whether features must be images, `[n, height, width]` or `[n, height, width,
+      labels: `(y [n], number, classes, rng) -> y` of the same shape, likewise.
+      images: whether samples must be images, `[n, height, width]` or `[n, height, width,
         channels]`.
-      exact: `(numbers [N], shape of x) -> bool`: whether features that are bytes stay bytes. Where
-        they do not, those of the whole federation become floats; without it they always do.
-      every: labels move on by one class after every so many rounds; 0: they stay. Not in `labels`:
-        in the plan.
-      test: whether a client's own test samples are changed as well.
+      exact: `(numbers [N], shape of x) -> bool`: whether bytes stay bytes. If they do not, the
+        features of the entire federation become floats; without `exact` they always do.
+      every: labels move on by one class after so many rounds; 0: they do not move. The plan does
+        this, not `labels`.
+      test: whether a client's test samples are changed as well.
       least_classes: classes that the samples need.
     """
 
@@ -47,67 +47,71 @@ class Skew(NamedTuple):
 
 
 def refusal(skew: Skew, federation: Federation) -> str:
-    """Why such samples cannot be skewed so, and what to do; nothing where they can."""
+    """Return why a skew cannot change these samples, and what to do; an empty string if it can."""
     if skew.labels is not None:
         return without_labels(federation) or _too_few_classes(skew, federation)
     shape = federation.train.x.shape
     if skew.images and not federation.vocabulary and len(shape) not in (3, 4):
-        return f"is for images [n, height, width, channels], and samples have shape {shape[1:]}; take it out"
+        return (
+            f"is for images [n, height, width, channels], and samples have shape {shape[1:]}; "
+            "remove it"
+        )
     return without_numbers(federation) or in_their_file(federation)
 
 
-def without_labels(f: Federation) -> str:
-    """Why labels of samples cannot be changed; nothing where they can."""
-    if not f.classes:
-        return (
-            "changes classes, and these targets are numbers; take data with labels, or take it out"
-        )
+def without_labels(federation: Federation) -> str:
+    """Return why labels of samples cannot be changed; an empty string if they can."""
+    if not federation.classes:
+        return "changes classes, and these targets are numbers; use data with labels, or remove it"
+    if federation.per_token:
+        return "changes the label of a sample, and here every token has one; remove it"
+    return ""
+
+
+def _too_few_classes(skew: Skew, federation: Federation) -> str:
+    """Return why the samples have too few classes; an empty string if they have enough."""
+    classes = federation.classes
+    if classes >= skew.least_classes:
+        return ""
     return (
-        "changes the label of a sample, and here every token has one; take it out"
-        if f.per_token
-        else ""
+        f"makes {skew.least_classes} groups, and there are {classes} classes; "
+        f"groups at most {classes}"
     )
 
 
-def _too_few_classes(skew: Skew, f: Federation) -> str:
-    """Why samples have too few classes; nothing where they have enough."""
-    if f.classes >= skew.least_classes:
+def without_numbers(federation: Federation, verb: str = "changes") -> str:
+    """Return why something cannot read or change (`verb`) features; an empty string if it can."""
+    if federation.vocabulary:
+        return f"{verb} features that are numbers, and these samples are tokens; remove it"
+    return ""
+
+
+def in_their_file(federation: Federation) -> str:
+    """Return why features cannot be changed; an empty string if they are in memory."""
+    if not isinstance(federation.train.x, Mapped):
         return ""
-    return f"makes {skew.least_classes} groups, and there are {f.classes} classes; groups at most {f.classes}"
-
-
-def without_numbers(f: Federation, does: str = "changes") -> str:
-    """Why it cannot do with features what it `does`; nothing where they are numbers."""
     return (
-        f"{does} features that are numbers, and these samples are tokens; take it out"
-        if f.vocabulary
-        else ""
+        "changes features, and these stay in their file; compress it (numpy.savez_compressed, "
+        "gzip), which is read into memory, or remove it"
     )
-
-
-def in_their_file(f: Federation) -> str:
-    """Why features cannot be changed; nothing where they are in memory."""
-    if not isinstance(f.train.x, Mapped):
-        return ""
-    text = "changes features, and these stay in their file"
-    return f"{text}; compress it (numpy.savez_compressed, gzip), which is read into memory, or take it out"
 
 
 def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray:
-    """What every client has `[N]`.
+    """Draw every client's number `[N]`.
 
     Raises:
-      ContractError: when they are no finite numbers, one for each client.
+      ContractError: unless there is a finite number for each client.
     """
     numbers = np.asarray(skew.draw(clients, rng))
-    if (
-        numbers.shape != (clients,)
-        or numbers.dtype.kind not in "fiu"
-        or not np.isfinite(numbers).all()
-    ):
-        form = f"{numbers.dtype} {numbers.shape}"
+    sound = (
+        numbers.shape == (clients,)
+        and numbers.dtype.kind in "fiu"
+        and bool(np.isfinite(numbers).all())
+    )
+    if not sound:
         raise ContractError(
-            f"draw: gave {form}; needed is a finite number for each of the {clients} clients"
+            f"draw: returned {numbers.dtype} {numbers.shape}; "
+            f"expected a finite number for each of the {clients} clients"
         )
     return numbers
 
@@ -121,120 +125,149 @@ def skewed(
     dtype: np.dtype,
     given: Federation,
 ) -> Federation:
-    """A federation whose clients' samples, training and own test samples alike, are skewed; all
-    other sets stay.
+    """Return a federation whose clients' samples, for training and testing, are skewed.
+
+    All other sets are unchanged.
 
     Args:
-      federation: perhaps skewed by other links already.
-      name: of the link.
+      federation: the federation, perhaps skewed by other links already.
+      name: the link's name.
       skew: the link.
-      numbers: of every client `[N]`.
-      generator: `(tag, client) -> rng`: what a client's samples are changed with.
+      numbers: every client's number `[N]`.
+      generator: `(tag, client) -> rng` that a client's samples are changed with.
       dtype: float type of features.
-      given: the federation before the first link, whose arrays are not to be written on.
+      given: the federation before the first link, whose arrays must not be written to.
 
     Raises:
-      ContractError: when a skew gives features or labels of another shape, or none that can be
+      ContractError: if the skew returns features or labels of another shape, or such that cannot be
         learned from.
     """
-    f, moves = federation, (skew.every,) if skew.every else ()
-    f = f._replace(skews={**f.skews, f"skew/{name}": numbers}, moves=(*f.moves, *moves))
+    moves = federation.moves
+    if skew.every:
+        moves = (*moves, skew.every)
+    skews = {**federation.skews, f"skew/{name}": numbers}
+    f = federation._replace(skews=skews, moves=moves)
     if not numbers.any():
         return f
+
     f = f._replace(source=f.source or f.fingerprint()["data"])
     if skew.features is not None:
-        f = (
-            f
-            if skew.exact is not None and skew.exact(numbers, f.train.x.shape)
-            else with_floats(f, dtype)
-        )
+        stays_exact = skew.exact is not None and skew.exact(numbers, f.train.x.shape)
+        if not stays_exact:
+            f = with_floats(f, dtype)
         f = with_own_copy(f, given, "x")
     if skew.labels is not None:
         f = with_own_copy(f, given, "y")
-    for client in np.flatnonzero(numbers):
-        rows = rows_of(f, int(client), skew.test)
+
+    for client in np.flatnonzero(numbers).tolist():
+        rows = rows_of(f, client, skew.test)
         if len(rows):
-            _change(f, skew, rows, numbers[client].item(), generator(tag_of(name), int(client)))
+            rng = generator(tag_of(name), client)
+            _change(f, skew, rows, numbers[client].item(), rng)
     return f
 
 
 def with_own_tests(f: Federation) -> Federation:
-    """The test samples that belong to clients beside the training samples too, where they can
-    differ from the test set's.
+    """Copy the test samples of clients behind the training samples, so that they can be changed.
+
+    The test set itself stays as it is.
     """
-    n, indices = len(f.train.x), f.test_holders.indices.copy()
-    of_clients = indices >= n
-    if not of_clients.any():
+    n = len(f.train.x)
+    indices = f.test_holders.indices.copy()
+    in_test_set = indices >= n
+    if not in_test_set.any():
         return f
-    rows = indices[of_clients] - n
-    indices[of_clients] = n + np.arange(len(rows))
-    both = zip(f.train, f.test, strict=True)
-    train = Samples(*(np.concatenate([whole, test[rows]]) for whole, test in both))
-    holders = f.test_holders._replace(indices=indices)
-    return f._replace(train=train, test_holders=holders, source=f.source or f.fingerprint()["data"])
 
-
-def with_own_copy(f: Federation, given: Federation, part: str) -> Federation:
-    """With features (`x`) or labels (`y`) of the training samples that may be written on: no longer
-    those that were given.
-    """
-    now = getattr(f.train, part)
-    return (
-        f
-        if now is not getattr(given.train, part)
-        else f._replace(train=f.train._replace(**{part: np.array(now)}))
+    rows = indices[in_test_set] - n
+    indices[in_test_set] = n + np.arange(len(rows))
+    train = Samples(
+        x=np.concatenate([f.train.x, f.test.x[rows]]),
+        y=np.concatenate([f.train.y, f.test.y[rows]]),
+    )
+    return f._replace(
+        train=train,
+        test_holders=f.test_holders._replace(indices=indices),
+        source=f.source or f.fingerprint()["data"],
     )
 
 
-def with_floats(f: Federation, dtype: np.dtype) -> Federation:
-    """The features of all sets as a model reads them: floats, to the bit, in place of bytes times a
-    scale.
+def with_own_copy(f: Federation, given: Federation, field: str) -> Federation:
+    """Copy features (`x`) or labels (`y`) of the training samples, unless they are a copy already.
+
+    The copy may be written to; the arrays of `given` may not.
     """
+    array = getattr(f.train, field)
+    if array is not getattr(given.train, field):
+        return f
+    return f._replace(train=f.train._replace(**{field: np.array(array)}))
+
+
+def with_floats(f: Federation, dtype: np.dtype) -> Federation:
+    """Replace bytes and scale by the floats that a model would see, bit for bit, in all sets."""
     if f.train.x.dtype != np.uint8 and f.scale == 1.0:
         return f
-    scaled = lambda x: np.asarray(x).astype(dtype) * dtype.type(f.scale)
-    sets = {name: getattr(f, name) for name in ("train", "test", "validation", "server")}
+
+    def as_floats(samples: Samples) -> Samples:
+        return samples._replace(x=np.asarray(samples.x).astype(dtype) * dtype.type(f.scale))
+
     return f._replace(
-        **{name: part._replace(x=scaled(part.x)) for name, part in sets.items()}, scale=1.0
+        train=as_floats(f.train),
+        test=as_floats(f.test),
+        validation=as_floats(f.validation),
+        server=as_floats(f.server),
+        scale=1.0,
     )
 
 
 def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
-    """Rows of a client's training samples, and behind them those of its own test samples."""
-    own = f.holders.of(client)
-    return np.concatenate([own, f.test_holders.of(client)]) if test else own
+    """Return the rows of a client's training samples and, if `test`, those it is tested on."""
+    train = f.holders.of(client)
+    if not test:
+        return train
+    return np.concatenate([train, f.test_holders.of(client)])
 
 
 def _change(
     f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.random.Generator
 ) -> None:
-    """Write what a skew makes of ONE client's samples over them."""
+    """Overwrite ONE client's samples with what a skew makes of them."""
     x, y = f.train
     if skew.features is not None:
-        old, hook = x, "features"
-        needed = "bytes" if x.dtype == np.uint8 else f"finite {x.dtype} features"
+        hook = "features"
+        stored = x
         new = np.asarray(skew.features(x[rows], number, rng))
-        sound = new.dtype == x.dtype if x.dtype == np.uint8 else finite(new, x.dtype)
+        if x.dtype == np.uint8:
+            expected = "bytes"
+            sound = new.dtype == np.uint8
+        else:
+            expected = f"finite {x.dtype} features"
+            sound = finite(new, x.dtype)
     else:
         assert skew.labels is not None
-        old, hook = y, "labels"
-        needed = f"labels 0 to {f.classes - 1}"
+        hook = "labels"
+        stored = y
         new = np.asarray(skew.labels(y[rows], number, f.classes, rng))
+        expected = f"labels 0 to {f.classes - 1}"
         sound = are_labels(new, f.classes)
-    if new.shape != (len(rows), *old.shape[1:]) or not sound:
-        text = f"{hook}: gave {new.dtype} {new.shape}; needed are {needed} {(len(rows), *old.shape[1:])}"
-        raise ContractError(f"{text}, for {number!r}")
-    old[rows] = new
+
+    shape = (len(rows), *stored.shape[1:])
+    if new.shape != shape or not sound:
+        raise ContractError(
+            f"{hook}: returned {new.dtype} {new.shape}; expected {expected} {shape}, for {number!r}"
+        )
+    stored[rows] = new
 
 
 def are_labels(values: np.ndarray, classes: int) -> bool:
-    """Whether values are integers 0 to classes − 1."""
-    return values.dtype.kind in "iu" and (
-        values.size == 0 or 0 <= values.min() <= values.max() < classes
-    )
+    """Return whether all values are integers from 0 to classes − 1."""
+    if values.dtype.kind not in "iu":
+        return False
+    return values.size == 0 or 0 <= values.min() <= values.max() < classes
 
 
 def finite(values: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether values are finite numbers as floats of a type."""
+    """Return whether all values are numbers that are finite as floats of a type."""
+    if values.dtype.kind not in "fiub":
+        return False
     with np.errstate(over="ignore"):
-        return values.dtype.kind in "fiub" and bool(np.isfinite(values.astype(dtype)).all())
+        return bool(np.isfinite(values.astype(dtype)).all())

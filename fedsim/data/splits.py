@@ -1,56 +1,101 @@
-"""What is set apart before clients get anything: the test set, the validation set, the server's own samples."""
+"""What clients do not get: the test set, the validation set, and the server's own samples."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.completion import completed, statistics
+from fedsim.data.apportionment import apportion
+from fedsim.data.completion import Completion, as_numbers, completed, without_blanks
 from fedsim.errors import DataError, PartitionError
-from fedsim.sources.arrays import (
-    Arrays,
-    Names,
-    checked,
-    classes_named,
-    numbered,
-    per_token,
-    vocabulary_of,
-)
-from fedsim.sources.mapped import in_file, take_rows
+from fedsim.sources.arrays import Arrays, Names, checked, classes_named, numbered, per_token
+from fedsim.sources.mapped import take_rows
 
-TEST_CLIENTS = 4  # of the draws by the data's seed; 1 to 3 are the splits below
+# What draws by the data's seed are for; a number is never reused for another purpose.
+TEST = 1
+VALIDATION = 2
+SERVER = 3
+TEST_CLIENTS = 4
 
 
 class Samples(NamedTuple):
-    """A set of samples, row by row."""
+    """A set of samples, row by row.
 
-    x: np.ndarray  # [n, ...] features
-    y: np.ndarray  # [n] labels, [n, T] those of tokens, or [n, ...] targets
+    Attributes:
+      x: features `[n, ...]`.
+      y: labels `[n]`, labels of tokens `[n, T]`, or targets `[n, ...]`.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
 
 
 class Sets(NamedTuple):
-    """Checked samples by purpose; sets that were not asked for are empty."""
+    """Checked samples by purpose; sets that were not asked for are empty.
+
+    Attributes:
+      train: what clients may train on.
+      owner: client number of every training row; None: samples have no client ids.
+      owners: clients that the ids name, including those whose samples were all set apart.
+      test: the test set.
+      validation: the validation set.
+      server: the server's own samples.
+      names: names of classes, clients and features.
+      scale: features are the stored numbers, times this.
+      vocabulary: number of tokens, if features are tokens; else 0.
+      columns: further columns of the training rows.
+      rows: number of every training row among all rows that were read; None: they are the same.
+      read: rows that were read.
+      owner_test: client number of every test row; None: test samples have no client ids.
+      held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
+        there are none.
+    """
 
     train: Samples
-    owner: np.ndarray | None  # client number of every training row, where the samples brought ids
-    owners: int  # clients that the ids name, those included whose samples were all set apart
+    owner: np.ndarray | None
+    owners: int
     test: Samples
     validation: Samples
     server: Samples
     names: Names = Names()
-    scale: float = 1.0  # features are what is stored, times this
-    vocabulary: int = 0  # above 0: features are tokens
-    columns: Mapping[str, np.ndarray] = {}  # further columns of the training rows
-    rows: np.ndarray | None = (
-        None  # number of every training row among all that were read; None: as they stand
-    )
-    read: int = 0  # rows that were read
-    owner_test: np.ndarray | None = (
-        None  # client number of every test row, where the samples brought ids of them
-    )
-    held_out: np.ndarray | None = (
-        None  # clients [owners] that never train, whose rows are among the training rows
-    )
+    scale: float = 1.0
+    vocabulary: int = 0
+    columns: Mapping[str, np.ndarray] = {}
+    rows: np.ndarray | None = None
+    read: int = 0
+    owner_test: np.ndarray | None = None
+    held_out: np.ndarray | None = None
+
+
+class SplitSizes(NamedTuple):
+    """How much is set apart; see `prepare`."""
+
+    test: float
+    validation: float
+    server: int
+
+
+class SplitRows(NamedTuple):
+    """Rows by purpose; `train` is what the others leave."""
+
+    train: np.ndarray
+    test: np.ndarray
+    validation: np.ndarray
+    server: np.ndarray
+
+
+class Owners(NamedTuple):
+    """Whose the samples are; see `Sets`.
+
+    Attributes:
+      owner: client number of every row; None: samples have no client ids.
+      owner_test: client number of every test row; None: test samples have no client ids.
+      ids: ids by client number.
+    """
+
+    owner: np.ndarray | None
+    owner_test: np.ndarray | None
+    ids: list[Any]
 
 
 def prepare(
@@ -69,143 +114,151 @@ def prepare(
 
     Args:
       arrays: the samples.
-      test: share of the samples to test on, stratified by label; samples that bring a test set keep theirs.
-      test_clients: share of the clients, as the samples name them, that never train: what is drawn or computed from the
-        training samples leaves theirs alone, which stay where they are.
-      seed: of all these splits; they do not change with the run's seed.
+      test: share of the samples in the test set, stratified by label; ignored if the samples bring
+        a test set.
+      test_clients: share of the clients, by the samples' ids, that never train. Nothing that is
+        drawn or computed from the training samples looks at theirs, which stay among the training
+        rows.
+      seed: seed of all these splits, which do not depend on the run's seed.
       dtype: float type of the features.
-      validation: share of the other samples kept for validation, stratified by label.
-      server: samples of what is left then that the server keeps, stratified by label.
-      missing: what happens to features that are NaN: `refuse`; `drop` their samples; or fill in the `mean` or the `median`
-        of the samples that the clients get.
-      standardize: features on one scale, by mean and standard deviation of the samples that the clients get.
+      validation: share of the other samples in the validation set, stratified by label.
+      server: samples of the rest that the server gets, stratified by label.
+      missing: what happens to features that are NaN: `refuse`; `drop` their samples; or fill in the
+        `mean` or the `median` of the samples that clients get.
+      standardize: whether features are brought to one scale, by mean and standard deviation of the
+        samples that clients get.
 
     Raises:
       DataError: for samples that cannot be learned from.
-      PartitionError: when nothing is left to train on.
+      PartitionError: if nothing is left to train on.
     """
-    arrays, labels = classes_named(_without_blanks(arrays) if missing == "drop" else arrays)
+    completion = Completion(missing, standardize)
+
+    # Names, and faults that can be seen without statistics.
+    if missing == "drop":
+        arrays = without_blanks(arrays)
+    arrays, labels = classes_named(arrays)
     features = None if arrays.features is None else tuple(arrays.features)
-    completes = standardize or missing in ("mean", "median")
-    if completes:
-        arrays = _as_numbers(arrays)
-    arrays, classes = checked(
-        arrays, np.dtype(np.float64) if completes else dtype, missing in ("mean", "median")
-    )
-    owner, owner_test, ids = _owners(arrays)
+    if completion.changes_features:
+        arrays = as_numbers(arrays)
+    first_dtype = np.dtype(np.float64) if completion.changes_features else dtype
+    arrays, classes = checked(arrays, first_dtype, blanks=completion.fills)
+
+    # Who has which rows, and which rows are for what.
+    owners = _owners(arrays)
+    owner = owners.owner
     held_out = None
     if test_clients and owner is not None:
-        held_out = drawn_clients(np.bincount(owner, minlength=len(ids)) > 0, test_clients, seed)
-    rows = _split(
-        arrays, classes, {"test": test, "validation": validation}, server, seed, held_out, owner
-    )
-    if completes:
-        arrays = _completed(arrays, rows["train"], missing, standardize, dtype, features)
-    x, y, x_test, y_test = arrays.x, arrays.y, arrays.x_test, arrays.y_test
-    assert x_test is not None and y_test is not None
-    train = rows["train"]
+        present = np.bincount(owner, minlength=len(owners.ids)) > 0
+        held_out = drawn_clients(present, test_clients, seed)
+    held_out_rows = None if held_out is None or owner is None else held_out[owner]
+    sizes = SplitSizes(test, validation, server)
+    rows = _split(arrays, classes, sizes, seed, held_out_rows)
+
+    if completion.changes_features:
+        arrays = completed(arrays, rows.train, completion, dtype, features)
+
+    # Clients that never train keep their rows.
     if held_out is not None:
-        train = np.sort(np.concatenate([train, rows.pop("test")]))
-        rows["test"] = train[:0]
-    of = lambda name: Samples(x[rows[name]], y[rows[name]])
+        train = np.sort(np.concatenate([rows.train, rows.test]))
+        rows = rows._replace(train=train, test=train[:0])
+
+    def samples_of(selected: np.ndarray) -> Samples:
+        return Samples(arrays.x[selected], arrays.y[selected])
+
+    if len(rows.test):
+        test_set = samples_of(rows.test)
+    else:
+        assert arrays.x_test is not None and arrays.y_test is not None
+        test_set = Samples(arrays.x_test, arrays.y_test)
+    are_numbers = owners.ids == list(range(len(owners.ids)))
+    client_names = None if are_numbers else tuple(owners.ids)
     sets = Sets(
-        train=Samples(x, y),
+        train=Samples(arrays.x, arrays.y),
         owner=owner,
-        owners=len(ids),
-        test=of("test") if len(rows["test"]) else Samples(x_test, y_test),
-        validation=of("validation"),
-        server=of("server"),
-        names=Names(labels, None if ids == list(range(len(ids))) else tuple(ids), features),
+        owners=len(owners.ids),
+        test=test_set,
+        validation=samples_of(rows.validation),
+        server=samples_of(rows.server),
+        names=Names(labels, client_names, features),
         scale=float(arrays.scale),
         vocabulary=int(arrays.vocabulary),
-        columns=_columns(arrays, train),
-        read=len(y),
-        owner_test=owner_test,
+        columns=_columns(arrays, rows.train),
+        read=len(arrays.y),
+        owner_test=owners.owner_test,
         held_out=held_out,
     )
-    if len(train) < len(y):  # a copy only where something was set apart
-        sets = sets._replace(train=Samples(take_rows(x, train), y[train]), rows=train)
-        sets = sets._replace(owner=None if owner is None else owner[train])
+    if len(rows.train) < len(arrays.y):  # training rows are copied only if some were set apart
+        train = Samples(take_rows(arrays.x, rows.train), arrays.y[rows.train])
+        owner = None if owner is None else owner[rows.train]
+        sets = sets._replace(train=train, rows=rows.train, owner=owner)
     return sets, classes
 
 
 def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Which clients never train `[N]`: a share of those that have samples, at least one of them, and never all.
+    """Draw the clients that never train `[N]`: at least one, and never all.
 
     Args:
       present: clients that have samples `[N]`.
-      share: of them.
-      seed: draws them.
+      share: share of these clients.
+      seed: seed of the draw.
 
     Raises:
-      PartitionError: for fewer than two.
+      PartitionError: if fewer than two clients have samples.
     """
     count = int(present.sum())
     if count < 2:
         raise PartitionError(
-            f"{count} client has samples, and none would be left to train; take test.clients out",
+            f"{count} client has samples, and none would be left to train; remove test.clients",
             "test",
         )
     order = np.random.default_rng([seed, TEST_CLIENTS]).permutation(len(present))
+    candidates = order[present[order]]
+    wanted = max(round(share * count), 1)
     drawn = np.zeros(len(present), bool)
-    drawn[order[present[order]][: min(max(round(share * count), 1), count - 1)]] = True
+    drawn[candidates[: min(wanted, count - 1)]] = True
     return drawn
 
 
-def _owners(arrays: Arrays) -> tuple[np.ndarray | None, np.ndarray | None, list[Any]]:
-    """Client number of every row, and of every test row, where the samples brought ids of them, and the ids by number.
+def _owners(arrays: Arrays) -> Owners:
+    """Number the clients by their ids.
 
     Raises:
-      DataError: for ids of test rows beside rows without ids, or with ids of another kind.
+      DataError: if test rows have ids and the other rows have none, or ids of another kind.
     """
-    client, client_test = arrays.client, arrays.client_test
+    client = arrays.client
+    client_test = arrays.client_test
     if client_test is None or not len(client_test):
         if client is None:
-            return None, None, []
-        code, ids = numbered(client)
-        return code, None, ids
+            return Owners(None, None, [])
+        number, ids = numbered(client)
+        return Owners(number, None, ids)
+
     if client is None:
         raise DataError(
-            "client_test says whose the test samples are; give client, whose the others are, as well"
+            "client_test names the clients of the test samples; "
+            "give client, which names those of the other samples, as well"
         )
     if (client.dtype.kind in "biuf") != (client_test.dtype.kind in "biuf"):
         raise DataError(
             f"client_test: ids of {client_test.dtype}, those of client are {client.dtype}"
         )
-    code, ids = numbered(np.concatenate([client, client_test]))
-    return code[: len(client)], code[len(client) :], ids
-
-
-def _as_numbers(arrays: Arrays) -> Arrays:
-    """Features in memory, at their scale, for statistics of them.
-
-    Raises:
-      DataError: for tokens, which have none.
-    """
-    if vocabulary_of(arrays):
-        raise DataError(
-            "x holds tokens, which have no mean and no scale; take standardize and missing out"
-        )
-    if arrays.scale == 1.0:
-        return arrays._replace(x=np.array(arrays.x)) if in_file(arrays.x) else arrays
-    x, x_test = (
-        None if part is None else np.asarray(part) * arrays.scale
-        for part in (arrays.x, arrays.x_test)
-    )
-    return arrays._replace(x=x, x_test=x_test, scale=1.0)
+    number, ids = numbered(np.concatenate([client, client_test]))
+    return Owners(number[: len(client)], number[len(client) :], ids)
 
 
 def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Further columns of some rows.
+    """Return further columns of the selected rows.
 
     Raises:
-      DataError: for a column of another length.
+      DataError: if a column's length is not the number of samples.
     """
+    n = len(arrays.y)
     columns = {name: np.asarray(values) for name, values in (arrays.columns or {}).items()}
     for name, values in columns.items():
-        if values.shape != (len(arrays.y),):
+        if values.shape != (n,):
             raise DataError(
-                f"column {name[:40]!a}: shape {values.shape}, there are {len(arrays.y)} samples"
+                f"column {name[:40]!a} has shape {values.shape}, but there are {n} samples"
             )
     return {name: values[rows] for name, values in columns.items()}
 
@@ -213,142 +266,77 @@ def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
 def _split(
     arrays: Arrays,
     classes: int,
-    shares: dict[str, float],
-    server: int,
+    sizes: SplitSizes,
     seed: int,
     held_out: np.ndarray | None,
-    owner: np.ndarray | None,
-) -> dict[str, np.ndarray]:
-    """Rows by purpose: `test`, `validation`, `server`, and `train`, which is what is left.
+) -> SplitRows:
+    """Set rows apart: first those of the test set, then those for validation, then the server's.
 
-    Clients that are held out `[owners]` have all their rows in `test`, and nothing else is in it.
+    Args:
+      arrays: the samples.
+      classes: number of classes; 0: regression.
+      sizes: how much is set apart.
+      seed: seed of the draws.
+      held_out: rows of clients that never train `[n]`, which then are all of the test rows.
+
+    Raises:
+      PartitionError: if nothing is left to train on.
     """
-    y = arrays.y
-    labels = y if classes and not per_token(y) else np.zeros(len(y), np.int32)
-    train, rows = np.arange(len(y)), {}
-    for number, purpose in enumerate(("test", "validation", "server"), 1):
-        supplied = purpose == "test" and arrays.y_test is not None and len(arrays.y_test)
-        share = (
-            server / max(len(train), 1)
-            if purpose == "server"
-            else 0.0
-            if supplied
-            else shares[purpose]
+    n = len(arrays.y)
+    has_labels = classes and not per_token(arrays.y)
+    labels = arrays.y if has_labels else np.zeros(n, np.int32)
+
+    def drawn(rows: np.ndarray, share: float, purpose: int) -> np.ndarray:
+        return stratified(labels[rows], share, np.random.default_rng([seed, purpose]))
+
+    def set_apart(rows: np.ndarray, mask: np.ndarray, key: str) -> tuple[np.ndarray, np.ndarray]:
+        if mask.all():
+            raise PartitionError(f"none of {n} samples is left to train on", key)
+        return rows[mask], rows[~mask]
+
+    rest = np.arange(n)
+    brings_test = arrays.y_test is not None and len(arrays.y_test)
+    if held_out is not None:
+        mask = held_out
+    else:
+        mask = drawn(rest, 0.0 if brings_test else sizes.test, TEST)
+    test, rest = set_apart(rest, mask, "test")
+
+    mask = drawn(rest, sizes.validation, VALIDATION)
+    validation, rest = set_apart(rest, mask, "validation")
+
+    if sizes.server >= len(rest):
+        raise PartitionError(
+            f"{sizes.server} samples, but only {len(rest)} are left for training", "server"
         )
-        if share >= 1:
-            raise PartitionError(
-                f"{server} samples, but only {len(train)} are there for training", "server"
-            )
-        if purpose == "test" and held_out is not None:
-            assert owner is not None
-            mask = held_out[owner]
-        else:
-            mask = stratified(labels[train], share, np.random.default_rng([seed, number]))
-        rows[purpose], train = train[mask], train[~mask]
-        if not len(train):
-            raise PartitionError(f"nothing is left to train on of {len(y)} samples", purpose)
-    return {**rows, "train": train}
-
-
-def _completed(
-    arrays: Arrays,
-    train: np.ndarray,
-    missing: str,
-    standardize: bool,
-    dtype: np.dtype,
-    names: tuple[str, ...] | None,
-) -> Arrays:
-    """Features without blanks and on one scale, all by statistics of the training samples; targets as `dtype`."""
-    s = statistics(arrays.x, train, missing, standardize, names)
-    x, x_test = (
-        None if part is None else completed(part, s, dtype) for part in (arrays.x, arrays.x_test)
-    )
-    assert x is not None
-    return checked(arrays._replace(x=x, x_test=x_test), dtype)[0]
-
-
-def _without_blanks(arrays: Arrays) -> Arrays:
-    """Samples, and test samples, whose features are all there."""
-    x, y, x_test, y_test = (
-        None if part is None else np.asarray(part)
-        for part in (arrays.x, arrays.y, arrays.x_test, arrays.y_test)
-    )
-    for names, one, other in (
-        (("x", "y", "client"), x, y),
-        (("x_test", "y_test", "client_test"), x_test, y_test),
-    ):
-        if (
-            one is None
-            or other is None
-            or one.dtype.kind != "f"
-            or one.shape[:1] != other.shape[:1]
-        ):
-            continue
-        kept = ~np.isnan(one.reshape(len(one), -1)).any(axis=1)
-        parts = {name: getattr(arrays, name) for name in names}
-        arrays = arrays._replace(
-            **{n: None if part is None else np.asarray(part)[kept] for n, part in parts.items()}
-        )
-        if "x" in names and arrays.columns:
-            arrays = arrays._replace(
-                columns={n: np.asarray(part)[kept] for n, part in arrays.columns.items()}
-            )
-    return arrays
+    mask = drawn(rest, sizes.server / len(rest), SERVER)
+    server, rest = set_apart(rest, mask, "server")
+    return SplitRows(train=rest, test=test, validation=validation, server=server)
 
 
 def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Mask `[n]` of about `share` of the rows, the same share of every label (largest remainders)."""
-    held = np.zeros(len(labels), bool)
+    """Draw about a share of the rows, the same share of every label (largest remainders).
+
+    Args:
+      labels: label of every row `[n]`.
+      share: between 0 and 1.
+      rng: draws the rows.
+
+    Returns:
+      A mask `[n]`.
+    """
+    drawn = np.zeros(len(labels), bool)
     if not share:
-        return held
+        return drawn
     members, counts = by_label(labels)
-    take = apportion(counts * share, round(len(labels) * share))
-    for rows, k in zip(members, take, strict=True):
-        held[rng.permutation(rows)[:k]] = True
-    return held
+    numbers = apportion(counts * share, round(len(labels) * share))
+    for rows, number in zip(members, numbers, strict=True):
+        drawn[rng.permutation(rows)[:number]] = True
+    return drawn
 
 
 def by_label(labels: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """Rows of every label, in their order, and how many they are."""
+    """Return the rows of every label, in order, and their numbers."""
     counts = np.bincount(labels)
-    return np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1]), counts
-
-
-def apportion(quota: np.ndarray, total: int) -> np.ndarray:
-    """Whole numbers that sum to `total`, each within one of its quota (largest remainders, ties to the lowest index)."""
-    floor = np.floor(quota).astype(np.int64)
-    missing = total - int(floor.sum())
-    order = np.argsort(-(quota - floor), kind="stable")
-    floor[order[: max(missing, 0)]] += 1
-    while (
-        missing < 0
-    ):  # quotas that sum to more than `total` after rounding errors: give back, largest first
-        floor[np.argmax(floor)] -= 1
-        missing += 1
-    return floor
-
-
-def apportion_within(
-    weight: np.ndarray, total: int, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """Whole numbers in [low, high] that sum to `total` and are proportional to `weight` where the bounds allow it.
-
-    One λ with Σ clip(λ·weight, low, high) = total, found by bisection; then largest remainders. Needs Σ low ≤ total ≤ Σ high.
-    """
-    weight = np.maximum(weight, weight.max() * 1e-12)  # nobody is out of λ's reach
-    below, above = 0.0, float((high / weight).max())
-    for _ in range(200):
-        middle = (below + above) / 2
-        if middle in (below, above):
-            break
-        below, above = (
-            (middle, above)
-            if np.clip(middle * weight, low, high).sum() <= total
-            else (below, middle)
-        )
-    quota = np.clip(below * weight, low, high)
-    floor = np.floor(quota).astype(np.int64)
-    room = np.flatnonzero(floor < high)
-    order = room[np.argsort(-(quota - floor)[room], kind="stable")]
-    floor[order[: total - int(floor.sum())]] += 1
-    return floor
+    grouped = np.argsort(labels, kind="stable")
+    return np.split(grouped, np.cumsum(counts)[:-1]), counts

@@ -8,29 +8,35 @@ from fedsim.fleet.streams import Stream, generator
 
 
 class Adversary(NamedTuple):
-    """Clients that the attacker controls: these, or so many that are drawn."""
+    """The clients that the attacker controls: fixed ones, or a number of drawn ones.
+
+    Attributes:
+      ids: ids of fixed clients; empty: clients are drawn.
+      count: how many are drawn.
+      redrawn: whether they are drawn anew in every round.
+    """
 
     ids: tuple[int, ...] = ()
     count: int = 0
-    redrawn: bool = False  # in every round, where they are drawn
+    redrawn: bool = False
 
     def mask(self, N: int, seed: int, round: int) -> np.ndarray:
-        """Who is controlled in a round `[N]`; by seed and round alone, so that methods meet the same attackers.
+        """Return which clients are controlled in a round `[N]`.
+
+        It depends on seed and round alone, so that all methods meet the same attackers.
 
         Args:
-          N: clients.
-          seed: of the run.
-          round: from 1; of no account where they are drawn once.
+          N: number of clients.
+          seed: the run's seed.
+          round: the round, from 1; matters only if clients are redrawn.
         """
-        mask = np.zeros(N, bool)
         if self.ids:
-            mask[[*self.ids]] = True
-        elif self.redrawn:  # in every round: a permutation of all would cost more
-            mask[
-                generator(seed, Stream.MALICIOUS, round).choice(
-                    N, self.count, replace=False, shuffle=False
-                )
-            ] = True
+            controlled = np.array(self.ids)
+        elif self.redrawn:  # happens in every round: a permutation of all clients would cost more
+            rng = generator(seed, Stream.MALICIOUS, round)
+            controlled = rng.choice(N, self.count, replace=False, shuffle=False)
         else:
-            mask[generator(seed, Stream.MALICIOUS).permutation(N)[: self.count]] = True
+            controlled = generator(seed, Stream.MALICIOUS).permutation(N)[: self.count]
+        mask = np.zeros(N, bool)
+        mask[controlled] = True
         return mask

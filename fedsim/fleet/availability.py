@@ -1,11 +1,10 @@
 """Availability: which clients can be reached when a round begins.
 
-A factory returns an `Availability`. All kinds but `markov` are Bernoulli draws, a new one of every client in every round,
-with a probability that may depend on the client, the round and the virtual clock.
+A factory returns an `Availability`. All kinds but `markov` are independent Bernoulli draws, one per
+client and round, whose probability may depend on the client, the round and the virtual clock.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,46 +18,70 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 
 class Moment(NamedTuple):
-    """When a round begins."""
+    """When a round begins.
 
-    round: int  # from 1
-    seconds: float  # of the virtual clock, since the start of the run
-    uniform: Callable[
-        [int], Float[np.ndarray, " N"]
-    ]  # round, from 0 -> a number in [0, 1) for every client
+    Attributes:
+      round: the round, from 1.
+      seconds: virtual time since the start of the run.
+      uniform: round, from 0 -> a uniform number in [0, 1) for every client.
+    """
+
+    round: int
+    seconds: float
+    uniform: Callable[[int], Float[np.ndarray, " N"]]
 
 
 class Availability(NamedTuple):
-    """A way to decide who can be reached."""
+    """A way to decide which clients can be reached.
 
-    begin: Callable[
-        [Clients, np.random.Generator], Any
-    ]  # once for a seed -> what is fixed for every client
-    reached: Callable[
-        [Any, Moment], Bool[np.ndarray, " N"]
-    ]  # (what is fixed, moment) -> who can be reached
-    clocked: bool = False  # whether it reads the virtual clock
-    share: Callable[[Any], Any] | None = (
-        None  # what is fixed -> probability of every client, where it never changes
-    )
+    Attributes:
+      begin: (clients, rng) -> what is fixed for a seed.
+      reached: (what is fixed, moment) -> which clients can be reached.
+      clocked: whether `reached` reads the virtual clock.
+      share: what is fixed -> probability of every client; None: it changes from round to round.
+    """
+
+    begin: Callable[[Clients, np.random.Generator], Any]
+    reached: Callable[[Any, Moment], Bool[np.ndarray, " N"]]
+    clocked: bool = False
+    share: Callable[[Any], Any] | None = None
 
 
-def independent(
-    fixed: Callable[[Clients, np.random.Generator], Float[np.ndarray, " N"]],
-    factor: Callable[[Any, Moment], Any] | None = None,
+def independent(begin: Callable[[Clients, np.random.Generator], Any]) -> Availability:
+    """Return Bernoulli draws with the same probabilities in all rounds.
+
+    Args:
+      begin: (clients, rng) -> probability of every client `[N]`.
+    """
+
+    def reached(probability: Any, moment: Moment) -> Bool[np.ndarray, " N"]:
+        return moment.uniform(moment.round) < probability
+
+    return Availability(begin, reached, share=lambda probability: probability)
+
+
+def varying(
+    begin: Callable[[Clients, np.random.Generator], Any],
+    probability: Callable[[Any, Moment], Any],
     clocked: bool = False,
 ) -> Availability:
-    """Bernoulli draws with probability `fixed`, or `factor(fixed, moment)`."""
+    """Return Bernoulli draws with probabilities that change from round to round.
 
-    def reached(known: Any, moment: Moment) -> Bool[np.ndarray, " N"]:
-        return moment.uniform(moment.round) < (known if factor is None else factor(known, moment))
+    Args:
+      begin: (clients, rng) -> what is fixed for a seed.
+      probability: (what is fixed, moment) -> probability of every client `[N]`.
+      clocked: whether `probability` reads the virtual clock.
+    """
 
-    return Availability(fixed, reached, clocked, None if factor else lambda known: known)
+    def reached(fixed: Any, moment: Moment) -> Bool[np.ndarray, " N"]:
+        return moment.uniform(moment.round) < probability(fixed, moment)
+
+    return Availability(begin, reached, clocked)
 
 
 @availability
 def always() -> Availability:
-    """Everybody can be reached in every round.
+    """All clients can be reached in every round.
 
     References:
       FLGo's `IDL`.
@@ -68,10 +91,10 @@ def always() -> Availability:
 
 @availability
 def bernoulli(rate: Share = 0.9) -> Availability:
-    """Every client can be reached with the same probability, in every round anew.
+    """Every client can be reached with the same probability, drawn independently in every round.
 
     Args:
-      rate: probability.
+      rate: the probability.
 
     References:
       FLGo's `HOMO` with β = 1 − rate.
@@ -81,33 +104,40 @@ def bernoulli(rate: Share = 0.9) -> Availability:
 
 @availability
 def markov(leave: Share = 0.2, come: Share = 0.1) -> Availability:
-    """Clients come and go: each is a Markov chain of two states over the rounds, at the start in its stationary law.
+    """Clients come and go: each is a stationary two-state Markov chain over the rounds.
 
-    A client can be reached in a share come / (come + leave) of the rounds; the autocorrelation of two rounds that follow
-    each other is 1 − come − leave.
+    A client can be reached in a share come / (come + leave) of the rounds; the autocorrelation of
+    successive rounds is 1 − come − leave.
 
     Args:
-      leave: probability that a client that can be reached cannot be in the next round.
-      come: probability that one that cannot be reached can be in the next.
+      leave: probability that a client that can be reached cannot be reached in the next round.
+      come: probability that a client that cannot be reached can be reached in the next round.
     """
     if come + leave == 0:
-        raise ValueError("come and leave are both 0, and then nobody ever changes; raise one")
+        raise ValueError("come and leave are both 0, so that no client ever changes; raise one")
     return Availability(lambda clients, rng: Chain(leave, come), Chain.reached)
 
 
 class Chain:
-    """Two-state chains of all clients, driven by one uniform number a round; the last round is kept."""
+    """Two-state chains of all clients, driven by one uniform number per client and round.
+
+    The states of the last round are stored, since rounds are mostly asked for in order.
+    """
 
     def __init__(self, leave: float, come: float):
-        self.leave, self.come = leave, come
-        self.round, self.state = -1, np.zeros(0, bool)
+        self.leave = leave
+        self.come = come
+        self.round = -1
+        self.state = np.zeros(0, bool)
 
     def reached(self, moment: Moment) -> Bool[np.ndarray, " N"]:
-        """States in a round, from those of a round before it; from round 0 where there are none."""
+        """Return the states in a round, from those of the stored round or else of round 0."""
         if not 0 <= self.round <= moment.round:
-            self.round, self.state = 0, moment.uniform(0) < self.come / (self.come + self.leave)
+            self.round = 0
+            self.state = moment.uniform(0) < self.come / (self.come + self.leave)
         for r in range(self.round + 1, moment.round + 1):
-            self.state = moment.uniform(r) < np.where(self.state, 1 - self.leave, self.come)
+            probability = np.where(self.state, 1 - self.leave, self.come)
+            self.state = moment.uniform(r) < probability
         self.round = moment.round
         return self.state
 
@@ -121,23 +151,25 @@ def diurnal(
 ) -> Availability:
     """Clients live in time zones and can be reached mostly at night.
 
-    p_i(t) = low + (high − low) · (1 + sin(2π (t / period + z_i / zones))) / 2, with the zone z_i drawn uniform once.
+    p_i(t) = low + (high − low) · (1 + sin(2π (t / period + z_i / zones))) / 2, with a zone z_i that
+    is drawn uniformly once.
 
     Args:
       low: probability at the worst hour.
-      high: probability at the best one.
-      period: seconds of a day, of the virtual clock.
-      zones: time zones.
+      high: probability at the best hour.
+      period: length of a day, in seconds of the virtual clock.
+      zones: number of time zones.
     """
     if high < low:
         raise ValueError(f"high {high:g} is below low {low:g}")
 
-    def factor(zone: Any, moment: Moment) -> Any:
-        of_zone = np.sin(2 * np.pi * (moment.seconds / period + np.arange(zones) / zones))
-        return (low + (high - low) * (1 + of_zone) / 2)[zone]
+    def probability(zone: Any, moment: Moment) -> Any:
+        days = moment.seconds / period + np.arange(zones) / zones  # by zone
+        by_zone = low + (high - low) * (1 + np.sin(2 * np.pi * days)) / 2
+        return by_zone[zone]
 
-    return independent(
-        lambda clients, rng: rng.integers(zones, size=clients.N), factor, clocked=True
+    return varying(
+        lambda clients, rng: rng.integers(zones, size=clients.N), probability, clocked=True
     )
 
 
@@ -149,84 +181,124 @@ def label_dependent(
 ) -> Availability:
     """How often a client can be reached depends on the labels that it holds.
 
-    p_i = 1 − strength + strength · c_i, with c_i by what it goes by; a client without samples has p_i = 1 − strength.
+    p_i = 1 − strength + strength · c_i, with c_i as chosen by `by`; for a client without samples,
+    p_i = 1 − strength.
 
     Args:
-      by: `smallest`: c_i = smallest label / largest label of all; `fewest`: c_i = share of the labels that it holds;
-        `cycle`: c_i = 1 while (1 + round mod period) / period lies between its smallest and its largest label over the
-        largest label of all, else 0.
-      strength: 0: everybody can always be reached.
-      period: rounds, of `cycle`.
+      by: `smallest`: c_i = smallest label / largest label of all; `fewest`: c_i = share of the
+        labels that the client holds; `cycle`: c_i = 1 while (1 + round mod period) / period lies
+        between its smallest and its largest label, each divided by the largest label of all, else
+        0.
+      strength: how much labels matter; 0: all clients can always be reached.
+      period: number of rounds in a `cycle`.
 
     References:
-      Gu, Huang, Zhang, Huang 2021, Fast Federated Learning in the Presence of Arbitrary Device Unavailability,
-      arXiv:2106.04159 (smallest); FLGo's `YMF`, `YFF` (smallest, fewest) and `YC` (cycle).
+      Gu, Huang, Zhang, Huang 2021, Fast Federated Learning in the Presence of Arbitrary Device
+      Unavailability, arXiv:2106.04159 (smallest); FLGo's `YMF`, `YFF` (smallest, fewest) and `YC`
+      (cycle).
     """
 
-    def fixed(clients: Clients, rng: np.random.Generator) -> Any:
-        held = clients.labels > 0
-        C, some = held.shape[1], held.any(axis=1)
-        if C == 0:
-            raise ValueError(
-                "label_dependent needs classes, and these samples have none; take another availability"
-            )
-        first = np.where(some, held.argmax(axis=1), 0) / max(C - 1, 1)
-        last = np.where(some, C - 1 - held[:, ::-1].argmax(axis=1), 0) / max(C - 1, 1)
-        if by == "cycle":
-            return np.stack([np.where(some, first, 2.0), last])
-        return 1 - strength + strength * (first if by == "smallest" else held.mean(axis=1))
+    def probability(clients: Clients, rng: np.random.Generator) -> Any:
+        held = _held_labels(clients)
+        if by == "smallest":
+            c, _ = _label_range(held)
+        else:
+            c = held.mean(axis=1)
+        return 1 - strength + strength * c
 
-    def cycle(ends: Any, moment: Moment) -> Any:
-        place = (1 + moment.round % period) / period
-        return 1 - strength + strength * ((ends[0] <= place) & (place <= ends[1]))
+    def cycle_range(clients: Clients, rng: np.random.Generator) -> Any:
+        held = _held_labels(clients)
+        first, last = _label_range(held)
+        never = 2.0  # beyond all positions of the cycle
+        return np.stack([np.where(held.any(axis=1), first, never), last])  # [2, N]
 
-    return independent(fixed, cycle if by == "cycle" else None)
+    def cycle_probability(label_range: Any, moment: Moment) -> Any:
+        first, last = label_range
+        position = (1 + moment.round % period) / period
+        return 1 - strength + strength * ((first <= position) & (position <= last))
+
+    if by == "cycle":
+        return varying(cycle_range, cycle_probability)
+    return independent(probability)
+
+
+def _held_labels(clients: Clients) -> Bool[np.ndarray, "N C"]:
+    """Return which client holds which labels."""
+    held = clients.labels > 0
+    if held.shape[1] == 0:
+        raise ValueError(
+            "label_dependent needs classes, and these samples have none; take another availability"
+        )
+    return held
+
+
+def _label_range(held: Bool[np.ndarray, "N C"]) -> tuple[Any, Any]:
+    """Return every client's smallest and largest label, each over the largest label of all `[N]`.
+
+    Both are 0 for a client without samples.
+    """
+    has_samples = held.any(axis=1)
+    largest = held.shape[1] - 1
+    first = np.where(has_samples, held.argmax(axis=1), 0) / max(largest, 1)
+    steps_from_end = held[:, ::-1].argmax(axis=1)
+    last = np.where(has_samples, largest - steps_from_end, 0) / max(largest, 1)
+    return first, last
 
 
 @availability
 def size_dependent(exponent: float = 0.5) -> Availability:
-    """How often a client can be reached depends on how many samples it holds: p_i = (n_i / n_best)^exponent.
+    """How often a client can be reached depends on its sample count: p_i = (n_i / n_best)^exponent.
 
-    n_best is the size with the largest probability; a client without samples cannot be reached.
+    n_best is the sample count with the largest probability; a client without samples cannot be
+    reached.
 
     Args:
-      exponent: above 0 clients with more samples can be reached more often, below 0 those with fewer.
+      exponent: if positive, clients with more samples can be reached more often; if negative, those
+        with fewer.
 
     References:
-      FLGo's `MDF` (exponent above 0) and `LDF` (below).
+      FLGo's `MDF` (positive exponent) and `LDF` (negative).
     """
 
-    def fixed(clients: Clients, rng: np.random.Generator) -> Any:
+    def begin(clients: Clients, rng: np.random.Generator) -> Any:
         n = clients.samples.astype(float)
-        some = n > 0
-        logs = exponent * np.log(np.where(some, n, 1.0))
-        return np.where(some, np.exp(logs - logs.max(initial=-np.inf, where=some)), 0.0)
+        has_samples = n > 0
+        logs = exponent * np.log(np.where(has_samples, n, 1.0))
+        best = logs.max(initial=-np.inf, where=has_samples)
+        return np.where(has_samples, np.exp(logs - best), 0.0)
 
-    return independent(fixed)
+    return independent(begin)
 
 
 @availability
 def lognormal(
     sigma: Annotated[float, Ge(0), Le(10)] = 0.5, period: Annotated[int, Ge(1)] | None = None
 ) -> Availability:
-    """Every client has a probability of its own, log-normal, relative to the largest; it may rise and fall over the rounds.
+    """Every client has its own log-normal probability, relative to the largest; it may oscillate.
 
-    p_i = c_i / max c with log c_i ~ N(0, σ²); with a period T, p_i(r) = (0.4 sin(2π (r mod T) / (T − 1)) + 0.5) p_i.
+    p_i = c_i / max c with log c_i ~ N(0, σ²). With a period T, the probability rises and falls over
+    the rounds: p_i(r) = (0.4 sin(2π (r mod T) / (T − 1)) + 0.5) p_i.
 
     Args:
       sigma: standard deviation of the logarithm; FLGo's is −ln(1 − β).
-      period: rounds T; left out: probabilities stay.
+      period: number of rounds T; left out: probabilities do not change.
 
     References:
-      Ribero, Vikalo, de Veciana 2022, Federated Learning Under Intermittent Client Availability and Time-Varying
-      Communication Constraints, arXiv:2205.06730; FLGo's `LN` and, with period 24, `SLN`.
+      Ribero, Vikalo, de Veciana 2022, Federated Learning Under Intermittent Client Availability and
+      Time-Varying Communication Constraints, arXiv:2205.06730; FLGo's `LN` and, with period 24,
+      `SLN`.
     """
 
-    def fixed(clients: Clients, rng: np.random.Generator) -> Any:
+    def begin(clients: Clients, rng: np.random.Generator) -> Any:
         logs = sigma * rng.standard_normal(clients.N)
         return np.exp(logs - logs.max(initial=-np.inf))
 
-    def wave(known: Any, moment: Moment, T: int) -> Any:
-        return (0.4 * np.sin(2 * np.pi * (moment.round % T) / max(T - 1, 1)) + 0.5) * known
+    if period is None:
+        return independent(begin)
+    T = period
 
-    return independent(fixed, None if period is None else partial(wave, T=period))
+    def probability(fixed: Any, moment: Moment) -> Any:
+        wave = 0.4 * np.sin(2 * np.pi * (moment.round % T) / max(T - 1, 1)) + 0.5
+        return wave * fixed
+
+    return varying(begin, probability)

@@ -8,12 +8,15 @@ from jaxtyping import Int
 
 
 class Clients(NamedTuple):
-    """All clients of a federation."""
+    """All clients of a federation.
 
-    samples: Int[np.ndarray, " N"]  # n_k, training samples
-    count_labels: Callable[
-        [], Int[np.ndarray, "N C"]
-    ]  # of them, by class; C = 0 where there are no classes
+    Attributes:
+      samples: training samples n_k.
+      count_labels: counts the training samples by class; C = 0 where there are no classes.
+    """
+
+    samples: Int[np.ndarray, " N"]
+    count_labels: Callable[[], Int[np.ndarray, "N C"]]
 
     @property
     def labels(self) -> Int[np.ndarray, "N C"]:
@@ -22,5 +25,5 @@ class Clients(NamedTuple):
 
     @property
     def N(self) -> int:
-        """Clients."""
+        """Number of clients."""
         return len(self.samples)

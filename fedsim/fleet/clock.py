@@ -1,4 +1,4 @@
-"""The virtual clock: how long a client takes, from what its work costs and how fast it is."""
+"""The virtual clock: how long a round takes a client, from its work and its speed."""
 
 from typing import NamedTuple
 
@@ -6,27 +6,41 @@ import numpy as np
 
 
 class Cost(NamedTuple):
-    """What a client's round costs, known before it trains; a number that holds for all clients, or one each `[N]`."""
+    """What a client's round costs, known before it trains; one number for all clients, or `[N]`.
 
-    steps: np.ndarray  # local steps
-    down: np.ndarray | int = 0  # bytes that it is sent
-    up: np.ndarray | int = 0  # bytes that it sends
-    epochs: int | None = None  # that its steps are; None: they are steps alone
+    Attributes:
+      steps: local steps.
+      down: bytes that the client receives.
+      up: bytes that it sends.
+      epochs: epochs that the steps make up; None: work is measured in steps.
+    """
+
+    steps: np.ndarray
+    down: np.ndarray | int = 0
+    up: np.ndarray | int = 0
+    epochs: int | None = None
 
 
 class Speed(NamedTuple):
-    """How fast clients are; a number that holds for all of them, or one each `[N]`."""
+    """How fast clients are; one number for all clients, or `[N]`.
 
-    step: np.ndarray | float = 1.0  # seconds a local step
-    down: np.ndarray | float = np.inf  # bytes a second to the client
-    up: np.ndarray | float = np.inf  # bytes a second from it
-    latency: np.ndarray | float = 0.0  # seconds before a message travels, in each direction
+    Attributes:
+      step: seconds per local step.
+      down: bytes per second to the client.
+      up: bytes per second from the client.
+      latency: seconds before a message travels, in each direction.
+    """
+
+    step: np.ndarray | float = 1.0
+    down: np.ndarray | float = np.inf
+    up: np.ndarray | float = np.inf
+    latency: np.ndarray | float = 0.0
 
 
 def seconds(cost: Cost, speed: Speed) -> np.ndarray:
-    """Time of every client for its round `[N]`: down, training, up, one after another.
+    """Return how long a round takes every client `[N]`: it receives, trains and sends in turn.
 
-    t_i = latency + down / down speed + steps · seconds a step + latency + up / up speed.
+    t_i = latency + down / down speed + steps · seconds per step + latency + up / up speed.
 
     >>> seconds(Cost(np.array([3, 4]), down=10), Speed(step=0.5, down=20.0)).tolist()
     [2.0, 2.5]

@@ -1,7 +1,7 @@
 """Links: how fast messages travel to a client and back.
 
-A factory returns a function (clients, rng) -> `Rates` that is called once for a seed; a client's own rates do not depend on
-how many clients come after it.
+A factory returns a function (clients, rng) -> `Rates`, which is called once per seed. A client's
+rates do not depend on how many clients come after it.
 """
 
 from collections.abc import Callable
@@ -16,18 +16,22 @@ from fedsim.fleet.clients import Clients
 from fedsim.sources.files import Name
 from fedsim.sources.traces import devices_of
 
-SLOWEST = 1e-9  # bytes a second
+SLOWEST = 1e-9  # bytes per second
 Positive = Annotated[float, Ge(1e-9)]
 
 
 class Rates(NamedTuple):
-    """Links; a number holds for all clients, else one each `[N]`."""
+    """The clients' links; one number for all clients, or `[N]`.
 
-    down: Float[np.ndarray, " N"] | float = np.inf  # bytes a second to the client
-    up: Float[np.ndarray, " N"] | float = np.inf  # bytes a second from it
-    latency: Float[np.ndarray, " N"] | float = (
-        0.0  # seconds before a message travels, in each direction
-    )
+    Attributes:
+      down: bytes per second to the client.
+      up: bytes per second from the client.
+      latency: seconds before a message travels, in each direction.
+    """
+
+    down: Float[np.ndarray, " N"] | float = np.inf
+    up: Float[np.ndarray, " N"] | float = np.inf
+    latency: Float[np.ndarray, " N"] | float = 0.0
 
 
 Draw = Callable[[Clients, np.random.Generator], Rates]
@@ -40,13 +44,14 @@ def constant(
     """Every client has the same link.
 
     Args:
-      up: bytes a second from the client; left out: infinitely many.
-      down: bytes a second to it, likewise.
+      up: bytes per second from the client; left out: unlimited.
+      down: bytes per second to the client; left out: unlimited.
       latency: seconds before a message travels, in each direction.
     """
-    return lambda clients, rng: Rates(
-        np.inf if down is None else down, np.inf if up is None else up, latency
+    rates = Rates(
+        down=np.inf if down is None else down, up=np.inf if up is None else up, latency=latency
     )
+    return lambda clients, rng: rates
 
 
 @link
@@ -59,8 +64,8 @@ def lognormal(
     """Rates are drawn once for each client, log-normal; both directions have the same factor.
 
     Args:
-      up: median of bytes a second from the client.
-      down: median of bytes a second to it.
+      up: median of bytes per second from the client.
+      down: median of bytes per second to the client.
       sigma: standard deviation of the logarithm.
       latency: seconds before a message travels, in each direction.
     """
@@ -74,20 +79,30 @@ def lognormal(
 
 @link
 def trace(path: Name, sha256: str | None = None) -> Draw:
-    """Links as they were measured: a CSV with the columns `client, up, down, latency`, bytes a second and seconds.
+    """Measured links, from a CSV with the columns `client, up, down, latency`.
 
-    Client k is the device with the k-th smallest id (numbers as numbers); clients beyond the last device begin again with
-    the first. Other columns do not matter, so that one file may hold speeds too. Nothing is drawn.
+    Rates are in bytes per second, latencies in seconds.
+
+    Client k is the device with the k-th smallest id (numbers as numbers); after the last device,
+    clients start over with the first. Other columns are ignored, so that one file may hold speeds
+    as well. Nothing is drawn.
 
     Args:
-      path: of the file, plain or gzipped, from the scenario's folder, the working directory or a `--data-root`; elsewhere
-        none is read.
-      sha256: of the file; another file is refused (filled in by the resolved scenario).
+      path: the file, plain or gzipped, in the scenario's folder, the working directory or a
+        `--data-root`; files elsewhere are not read.
+      sha256: hash of the file; any other file is refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: for a file that is not such a trace, naming file and lines.
+      DataError: if the file is not such a trace; names the file and the lines.
     """
-    up, down, latency = devices_of(path, sha256, {"up": SLOWEST, "down": SLOWEST, "latency": 0.0}).T
-    return lambda clients, rng: Rates(
-        *(np.resize(column, clients.N) for column in (down, up, latency))
-    )
+    least = {"up": SLOWEST, "down": SLOWEST, "latency": 0.0}
+    up, down, latency = devices_of(path, sha256, least).T
+
+    def draw(clients: Clients, rng: np.random.Generator) -> Rates:
+        return Rates(
+            down=np.resize(down, clients.N),
+            up=np.resize(up, clients.N),
+            latency=np.resize(latency, clients.N),
+        )
+
+    return draw

@@ -1,4 +1,4 @@
-"""How often a round has each client, on average, where cohort and fleet say so."""
+"""How often a round has each client on average, where cohort and fleet determine it."""
 
 from typing import Any
 
@@ -12,40 +12,48 @@ from fedsim.fleet.selection import Cohort, Population
 def shares(
     cohort: Cohort, population: Population, machines: Machines
 ) -> Float[np.ndarray, " N"] | None:
-    """π_k, times that a round has a message of each client, on average; 0 of clients that cannot take part.
+    """Return π_k, how many messages a round has of each client on average.
 
-    What a cohort draws, times who can be reached, times who does not leave. None: unknown, as of cohorts that look at losses,
-    of clients that come and go in a way that changes, or where a round leaves slow clients out.
+    It is how often the cohort draws the client, times the probability that it is reached, times the
+    probability that it does not leave; 0 for clients that cannot take part.
 
     Args:
-      cohort: who is drawn.
-      population: of whom.
-      machines: of a seed.
+      cohort: says how clients are drawn.
+      population: the clients that can be drawn.
+      machines: their machines, for one seed.
+
+    Returns:
+      The shares; None where they are unknown: for cohorts that look at losses, for availability
+      that changes from round to round, and for fleets that leave slow clients out.
     """
-    fleet, N = machines.fleet, machines.clients.N
-    drawn = None if fleet.drops_slow else _drawn(cohort, population, machines)
+    fleet = machines.fleet
+    if fleet.drops_slow:
+        return None
+    drawn = _drawn_shares(cohort, population, machines)
     if drawn is None:
         return None
-    return _of_all(population, drawn * max(1 - sum(fleet.dropout), 0), N)
+
+    stays = max(1 - sum(fleet.dropout), 0)
+    of_all_clients = np.zeros(machines.clients.N)
+    of_all_clients[population.ids] = drawn * stays
+    return of_all_clients
 
 
-def _drawn(cohort: Cohort, population: Population, machines: Machines) -> Any:
-    """Times that a round draws each client of the population, on average; None: unknown."""
-    if cohort.share is None or machines.fleet.availability is None:
-        return None if cohort.share is None else cohort.share(population)
+def _drawn_shares(cohort: Cohort, population: Population, machines: Machines) -> Any:
+    """Return how often a round draws each client of the population, on average; None: unknown."""
+    if cohort.share is None:
+        return None
+    if machines.fleet.availability is None:
+        return cohort.share(population)
+
     reached = machines.reached_shares()
     if reached is None:
         return None
     reached = np.broadcast_to(reached, machines.clients.N)[population.ids]
     if np.all(reached == 1):
         return cohort.share(population)
-    if cohort.ordered:  # rounds name their clients, whoever can be reached
+    if cohort.ordered:  # draws whoever can be reached
         return cohort.share(population) * reached
-    return None if cohort.thinned is None else cohort.thinned(population, reached)
-
-
-def _of_all(population: Population, share: Any, N: int) -> Float[np.ndarray, " N"]:
-    """By client."""
-    of_all = np.zeros(N)
-    of_all[population.ids] = share
-    return of_all
+    if cohort.thinned is None:
+        return None
+    return cohort.thinned(population, reached)

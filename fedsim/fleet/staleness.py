@@ -1,4 +1,4 @@
-"""Staleness: how much less an update counts the older the model is that it started from."""
+"""Staleness: an update counts less, the older the model that it started from."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -9,13 +9,20 @@ Staleness = Literal["polynomial", "constant", "hinge"]
 def staleness_factor(
     kind: Staleness, exponent: float, slope: float, threshold: int
 ) -> Callable[[Any], Any]:
-    """s(τ) of an age τ, a NumPy or JAX array of server steps.
+    """Return s(τ), for ages τ that are a NumPy or JAX array of server steps.
+
+    Args:
+      kind: `polynomial` (1 + τ)^−a, `constant` 1, or `hinge` 1 if τ ≤ b else 1 / (a (τ − b) + 1).
+      exponent: a of `polynomial`.
+      slope: a of `hinge`.
+      threshold: b of `hinge`.
 
     >>> [round(staleness_factor("hinge", 0.5, 10.0, 4)(age), 4) for age in (0, 4, 5)]
     [1.0, 1.0, 0.0909]
     """
     if kind == "polynomial":
         return lambda age: (1.0 + age) ** -exponent
-    if kind == "hinge":  # the age beyond the threshold, 0 below it: 1 / (a · 0 + 1) = 1
+    if kind == "hinge":
+        # Up to the threshold, the comparison makes this 1 / (a · 0 + 1) = 1.
         return lambda age: 1.0 / (slope * (age - threshold) * (age > threshold) + 1.0)
     return lambda age: 1.0 + 0.0 * age

@@ -1,4 +1,4 @@
-"""Keyed random streams: what is drawn depends on (seed, stream, round, client) and on nothing that happened before."""
+"""Keyed random streams: a draw depends on (seed, stream, round, client) and on no earlier draw."""
 
 from enum import IntEnum
 
@@ -6,29 +6,31 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Purposes; a number is never given to another purpose."""
+    """What random numbers are for; a number is never reused for another purpose."""
 
     PARTITION = 1
     COHORT = 2
     BATCHES = 3
     MALICIOUS = 4
     CLIENT_TEST = 5
-    SKEW = 8  # what every client has of a skew
-    SKEWED = 9  # what it makes of a client's samples
-    SPARE = 10  # who starts where draws of a cohort name nobody that could
-    POISON = 11  # what the attacker makes of a client's samples
+    SKEW = 8  # each client's number of a skew
+    SKEWED = 9  # how a skew changes a client's samples
+    SPARE = 10  # who starts if the cohort draws nobody that can
+    POISON = 11  # how an attacker changes a client's samples
     REFERENCE = 12  # batches of the server's own training
+    SCORED = 13  # clients that the final model is scored on, if not on all
     SPEED = 14
     LINKS = 15
-    AVAILABILITY = 16  # what availability has fixed for every client
+    AVAILABILITY = 16  # what availability fixes for every client
     AVAILABLE = 17  # who can be reached in a round
     DROPOUT = 18
     STRAGGLERS = 21  # who is slow in a round, and how much of its work it does
-    SCORED = 13  # clients that the final model is scored on, where not all are
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:
-    """A counter-based generator whose 128-bit key is the four numbers themselves, so no two streams overlap.
+    """Return a counter-based generator.
+
+    Its 128-bit key consists of the four numbers themselves, so that no two streams overlap.
 
     Args:
       seed: 0 ≤ seed < 2³².
@@ -40,20 +42,22 @@ def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.
 
 
 class Draws:
-    """`generator(seed, stream, round, client)` for one seed and stream after another, a fifth of the cost of making it.
+    """`generator` for many rounds and clients of one seed and stream, at a fifth of the cost.
 
-    Each generator given out is the same object: it is to be used up before the next one is asked for.
+    `at` returns the same object every time: use one generator up before asking for the next.
     """
 
     def __init__(self, seed: int, stream: Stream):
-        self.seed, self.stream = seed, stream
+        self.seed = seed
+        self.stream = stream
         self.bits = np.random.Philox(key=_key(seed, stream, 0, 0))
-        self.generator, self.fresh = np.random.Generator(self.bits), self.bits.state
+        self.generator = np.random.Generator(self.bits)
+        self.initial_state = self.bits.state
 
     def at(self, round: int, client: int) -> np.random.Generator:
-        """As `generator` gives it, before its first number."""
-        self.fresh["state"]["key"][:] = _key(self.seed, self.stream, round, client)
-        self.bits.state = self.fresh
+        """Return what `generator` returns for a round and a client, before its first number."""
+        self.initial_state["state"]["key"][:] = _key(self.seed, self.stream, round, client)
+        self.bits.state = self.initial_state
         return self.generator
 
 

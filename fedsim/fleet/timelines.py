@@ -1,37 +1,39 @@
-"""What the clients of one round do when, for a picture: of a synchronous server its first round, of another its first flights."""
+"""What clients do when, for a picture: in the first round, or in the first flights."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.fleet.machines import Fleet
+from fedsim.fleet.flights import Flight, Flights
+from fedsim.fleet.machines import AFTER, BEFORE, Fleet
 from fedsim.fleet.plan import Plan
 from fedsim.fleet.planner import Planner
 
-MOST = 60  # clients of a round, or places of an asynchronous server, that are shown
-STARTS = 4  # flights of each place, about
-JOINED, PARTIAL, LATE, SURPLUS, LEFT, FLYING = (
-    "joined",
-    "partial",
-    "late",
-    "over-selected",
-    "left",
-    "in flight",
-)
+MAX_ROWS = 60  # of the picture: clients of a round, or clients that train at a time
+FLIGHTS_PER_ROW = 4  # of an asynchronous server, about
+
+JOINED = "joined"
+PARTIAL = "partial"
+LATE = "late"
+SURPLUS = "over-selected"
+LEFT = "left"
+FLYING = "in flight"
 
 
 class Timeline(NamedTuple):
-    """Arrays `[m]`; seconds since the start of the run.
+    """Clients that train; arrays `[m]`, in seconds since the start of the run.
 
     Attributes:
-      place: row of the picture, from 0; a place of an asynchronous server has one flight after another.
-      client: that trains there.
-      begins: when it is sent the model.
-      trains: when it has it.
-      sends: when its training has ended.
-      ends: when its message has arrived; or when it leaves, or the round ends without it.
-      closes: when the server steps with it, or without it.
-      outcome: `joined`, `partial` (fewer steps, in time), `late`, `over-selected`, `left`, or `in flight`.
+      place: row of the picture, from 0; a row of an asynchronous server has one flight after
+        another.
+      client: id of the client.
+      begins: when the client is sent the model.
+      trains: when it has received it.
+      sends: when its training ends.
+      ends: when its message arrives, it leaves, or the round ends without it.
+      closes: when the server steps, with the message or without it.
+      outcome: `joined`, `partial` (fewer steps, in time), `late`, `over-selected`, `left`, or
+        `in flight`.
     """
 
     place: np.ndarray
@@ -43,104 +45,138 @@ class Timeline(NamedTuple):
     closes: np.ndarray
     outcome: np.ndarray
 
+    def rows(self, selected: np.ndarray) -> "Timeline":
+        """Return the selected entries, given as a mask or as positions."""
+        return Timeline(*(column[selected] for column in self))
+
 
 def timeline(plan: Plan) -> Timeline | None:
-    """What happens first in a run; None where nothing makes times differ, or nobody can be reached."""
+    """Return what happens first in a run; None if times do not differ, or nobody is drawn."""
     if plan.timetable.asynchronous:
-        return _flights(plan)
+        return _first_flights(plan)
     if plan.machines.fleet == Fleet():
         return None
+
     work = Planner(plan).round(1)
-    ids = np.sort(
-        np.concatenate([work.ids, [] if work.others is None else work.others.ids]).astype(np.int64)
-    )
-    return _of_round(plan, ids) if len(ids) else None
+    ids = work.ids
+    if work.others is not None:
+        ids = np.concatenate([ids, work.others.ids])
+    return _first_round(plan, np.sort(ids)) if len(ids) else None
 
 
-def _of_round(plan: Plan, ids: np.ndarray) -> Timeline:
-    """The clients of round 1, in the order in which they end."""
+def _first_round(plan: Plan, ids: np.ndarray) -> Timeline:
+    """Return the clients of round 1, in the order in which they would end."""
     machines = plan.machines
-    fates, (able, down, step, up, moment) = machines.round_outcome(1, ids), machines.course(1, ids)
-    sends = down + np.where(fates.joined, fates.steps, able) * step
-    whole = sends + up
-    leaves = np.where(
-        moment < 0, 0.0, np.where(moment >= 1, whole, down + np.clip(moment, 0, 1) * (sends - down))
-    )
-    ends = np.where(
-        fates.left, leaves, np.where(fates.late, np.minimum(whole, fates.seconds), whole)
-    )
+    outcome = machines.round_outcome(1, ids)
+    course = machines.course(1, ids)
+
+    # When each would end if neither it nor the round stopped it.
+    steps = np.where(outcome.joined, outcome.steps, course.able)
+    sends = course.down + steps * course.step
+    arrives = sends + course.up
+
+    # When each ends.
+    leaves_during = course.down + np.clip(course.moment, 0, 1) * (sends - course.down)
+    cases = [course.moment == BEFORE, course.moment >= AFTER]
+    leaves = np.select(cases, [0.0, arrives], leaves_during)
+    cut_off = np.minimum(arrives, outcome.seconds)
+    ends = np.select([outcome.left, outcome.late], [leaves, cut_off], arrives)
+
+    # What becomes of each.
     keep = machines.fleet.keep
-    full = (
-        keep is not None and fates.joined.sum() == keep and fates.seconds < machines.fleet.deadline
+    ended_by_count = (
+        keep is not None
+        and outcome.joined.sum() == keep
+        and outcome.seconds < machines.fleet.deadline
     )
-    cases = [fates.left, fates.joined & (fates.steps < plan.steps[ids]), fates.joined]
-    outcome = np.select(cases, [LEFT, PARTIAL, JOINED], SURPLUS if full else LATE)
-    order = np.lexsort((ids, whole))
-    if len(order) > MOST:
-        order = order[np.linspace(0, len(order) - 1, MOST).round().astype(int)]
-    columns = (
-        ids,
-        0 * ends,
-        np.minimum(down, ends),
-        np.minimum(sends, ends),
-        ends,
-        0 * ends + fates.seconds,
-        outcome,
+    partial = outcome.joined & (outcome.steps < plan.steps[ids])
+    label = np.select(
+        [outcome.left, partial, outcome.joined],
+        [LEFT, PARTIAL, JOINED],
+        SURPLUS if ended_by_count else LATE,
     )
-    return Timeline(np.arange(len(order)), *(column[order] for column in columns))
+
+    clients = Timeline(
+        place=np.zeros(len(ids), np.int64),  # known when the rows are chosen
+        client=ids,
+        begins=np.zeros(len(ids)),
+        trains=np.minimum(course.down, ends),
+        sends=np.minimum(sends, ends),
+        ends=ends,
+        closes=np.full(len(ids), outcome.seconds),
+        outcome=label,
+    )
+    by_end = np.lexsort((ids, arrives))
+    if len(by_end) > MAX_ROWS:
+        evenly = np.linspace(0, len(by_end) - 1, MAX_ROWS).round().astype(int)
+        by_end = by_end[evenly]
+    return clients.rows(by_end)._replace(place=np.arange(len(by_end)))
 
 
-def _flights(plan: Plan) -> Timeline:
-    """The first flights, those in flight at the end cut off there."""
-    state, ended, left, closes, r = plan.begin(), [], [], [], 1
-    most = STARTS * plan.timetable.concurrency
-    while True:
-        buffer, gone, flights = plan.flights_of(r, state)
+def _first_flights(plan: Plan) -> Timeline:
+    """Return the first flights; those that are still in flight at the end are cut off there."""
+    ended: list[Flight] = []
+    left: list[Flight] = []
+    steps_at: list[float] = []  # when the server steps with each of `ended`
+    flights: Flights | None = None
+    state = plan.begin()
+    enough = FLIGHTS_PER_ROW * plan.timetable.concurrency
+    for r in range(1, min(plan.rounds, enough) + 1):
+        arrived, gone, flights = plan.flights_of(r, state)
         state = flights.state()
-        ended, left, closes, r = (
-            ended + buffer,
-            left + gone,
-            closes + [flights.clock] * len(buffer),
-            r + 1,
-        )
-        if len(ended) >= most or r > min(plan.rounds, most):
+        ended += arrived
+        left += gone
+        steps_at += [flights.clock] * len(arrived)
+        if len(ended) >= enough:
             break
+    assert flights is not None
     flying = sorted(flights.heap)
-    shown = ended + left + flying
+
+    shown = [*ended, *left, *flying]
     client = np.array([flight.client for flight in shown], np.int64)
     finish = np.array([flight.finish for flight in shown])
-    trips = [plan.machines.client_outcome(flight.draw, flight.client) for flight in shown]
-    _, down, _, up, _ = plan.machines.course(1, client)
-    begins = finish - np.array([trip.seconds for trip in trips])
-    trains, sends = begins + down, finish - np.where([trip.sent for trip in trips], up, 0)
-    outcome = np.array([JOINED] * len(ended) + [LEFT] * len(left) + [FLYING] * len(flying))
-    end = np.minimum(finish, flights.clock)
-    closes = np.array([*closes, *[flight.finish for flight in left], *[np.nan] * len(flying)])
-    columns = (
-        client,
-        np.maximum(begins, 0),
-        np.minimum(trains, end),
-        np.minimum(sends, end),
-        end,
-        closes,
-        outcome,
+    outcomes = [plan.machines.client_outcome(flight.draw, flight.client) for flight in shown]
+    sent = np.array([outcome.sent for outcome in outcomes])
+    course = plan.machines.course(1, client)
+
+    begins = finish - np.array([outcome.seconds for outcome in outcomes])
+    trains = begins + course.down
+    sends = finish - np.where(sent, course.up, 0)
+    ends = np.minimum(finish, flights.clock)
+    closes = [*steps_at, *[flight.finish for flight in left], *[np.nan] * len(flying)]
+    labels = [JOINED] * len(ended) + [LEFT] * len(left) + [FLYING] * len(flying)
+
+    order = np.array([flight.order for flight in shown])
+    rows = _assigned_rows(begins, finish, order)
+    clients = Timeline(
+        place=rows,
+        client=client,
+        begins=np.maximum(begins, 0),
+        trains=np.minimum(trains, ends),
+        sends=np.minimum(sends, ends),
+        ends=ends,
+        closes=np.array(closes),
+        outcome=np.array(labels),
     )
-    place = _places(begins, finish, np.array([flight.order for flight in shown]))
-    drawn = (place < MOST) & (begins < flights.clock)
-    return Timeline(place[drawn], *(column[drawn] for column in columns))
+    return clients.rows((rows < MAX_ROWS) & (begins < flights.clock))
 
 
-def _places(begins: np.ndarray, ends: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Rows in which flights lie one after another: each takes that which is free for longest, or a new one."""
-    free: list[float] = []
-    place = np.zeros(len(begins), np.int64)
+def _assigned_rows(begins: np.ndarray, ends: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Assign flights to rows of a picture, so that the flights of a row do not overlap `[m]`.
+
+    In their order, each flight takes the row that has been free for longest, or a new row.
+    """
+    free_since: list[float] = []  # by row
+    rows = np.zeros(len(begins), np.int64)
     for i in np.argsort(order):
-        begin, end = float(begins[i]), float(ends[i])
-        room = [p for p, before in enumerate(free) if before <= begin + 1e-9 * max(end, 1.0)]
-        if room:
-            place[i] = min(room, key=lambda p: (free[p], p))
-            free[place[i]] = end
+        begin = float(begins[i])
+        end = float(ends[i])
+        latest = begin + 1e-9 * max(end, 1.0)
+        free = [row for row, since in enumerate(free_since) if since <= latest]
+        if free:
+            rows[i] = min(free, key=lambda row: (free_since[row], row))
+            free_since[rows[i]] = end
         else:
-            place[i] = len(free)
-            free.append(end)
-    return place
+            rows[i] = len(free_since)
+            free_since.append(end)
+    return rows

@@ -1,4 +1,4 @@
-"""Availability as it was measured: the kind `trace`."""
+"""Measured availability: the kind `trace`."""
 
 from typing import Annotated, Any
 
@@ -17,49 +17,55 @@ from fedsim.sources.traces import trace_of
 def trace(
     path: Name, period: Annotated[float, Gt(0)] | None = None, sha256: str | None = None
 ) -> Availability:
-    """Clients can be reached when a trace of devices says so: a CSV with the columns `client, start, end`.
+    """Clients are reachable when a trace of devices says so: a CSV, `client, start, end`.
 
-    Each row is a time, in seconds of the virtual clock, from `start` on and before `end`, in which a device can be reached;
-    a device may have many. The trace begins again when its period is over. Client k is the device with the k-th smallest
-    id (numbers as numbers); clients beyond the last device begin again with the first. Nothing is drawn.
+    Each row is an interval in which a device can be reached, from `start` up to but not including
+    `end`, in seconds of the virtual clock; a device may have many. The trace repeats after its
+    period. Client k is the device with the k-th smallest id (numbers as numbers); after the last
+    device, clients start over with the first. Nothing is drawn.
 
-    Cost: one pass over the rows in a round.
+    Cost: one pass over the rows per round.
 
     Args:
-      path: of the file, plain or gzipped, from the scenario's folder, the working directory or a `--data-root`; elsewhere
-        none is read.
-      period: seconds after which the trace begins again; left out: its last end.
-      sha256: of the file; another file is refused (filled in by the resolved scenario).
+      path: the file, plain or gzipped, in the scenario's folder, the working directory or a
+        `--data-root`; files elsewhere are not read.
+      period: seconds after which the trace repeats; left out: its last end.
+      sha256: hash of the file; any other file is refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: for a file that is not such a trace, naming file and lines.
+      DataError: if the file is not such a trace; names the file and the lines.
 
     References:
-      Lai et al. 2022, FedScale: Benchmarking Model and System Performance of Federated Learning at Scale,
-      arXiv:2105.11367, has such traces of phones.
+      Lai et al. 2022, FedScale: Benchmarking Model and System Performance of Federated Learning at
+      Scale, arXiv:2105.11367, has such traces of phones.
     """
     rows = trace_of(path, sha256, {"start": 0.0, "end": 0.0})
     start, end = rows.values.T
-    if (wrong := np.flatnonzero(end < start)).size:
-        i = int(wrong[0])
+
+    reversed_rows = np.flatnonzero(end < start)
+    if len(reversed_rows):
+        i = int(reversed_rows[0])
         raise DataError(
             f"line {rows.lines[i]}: ends at {end[i]:g}, before it starts at {start[i]:g}"
         ).within(path)
-    last = float(end.max())
-    length = last if period is None else period
     if not (end > start).any():
-        raise DataError("no device can be reached at any time; write an end behind a start").within(
-            path
-        )
-    if length < last:
+        raise DataError(
+            "no device can be reached at any time; write an end after its start"
+        ).within(path)
+
+    last_end = float(end.max())
+    length = last_end if period is None else period
+    if length < last_end:
         raise ValueError(
-            f"period {length:g} is below the last end of the trace, {last:g}; write at least that"
+            f"period {length:g} is below the last end of the trace, {last_end:g}; "
+            "write at least that"
         )
 
-    def reached(known: Any, moment: Moment) -> Bool[np.ndarray, " N"]:
+    def reached(N: Any, moment: Moment) -> Bool[np.ndarray, " N"]:
         time = moment.seconds % length
-        on = np.zeros(rows.devices, bool)
-        on[rows.device[(start <= time) & (time < end)]] = True
-        return np.resize(on, known)
+        on = (start <= time) & (time < end)
+        reachable = np.zeros(rows.devices, bool)
+        reachable[rows.device[on]] = True
+        return np.resize(reachable, N)
 
     return Availability(lambda clients, rng: clients.N, reached, clocked=True)

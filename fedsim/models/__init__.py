@@ -1,4 +1,4 @@
-"""Models: `(init, apply)` in plain jnp. A factory returns `build(shape, outputs) -> Model` for the data at hand."""
+"""Models as `(init, apply)` in plain jnp. A factory returns `build(shape, outputs) -> Model`."""
 
 from fedsim.models.char_gru import char_gru as char_gru
 from fedsim.models.char_lstm import char_lstm as char_lstm

@@ -1,7 +1,8 @@
-"""Convolutions that stay large matrix products when every client has its own kernel, and pooling.
+"""Convolutions that remain large matrix products if every client has its own kernel, and pooling.
 
-`vmap` over the kernel of `lax.conv_general_dilated` is a grouped convolution, which XLA runs at 2 to 4 % of a CPU's peak
-(and no faster inside a loop). Shifted slices and matrix products do the same sums at the speed of the products.
+Under `vmap` over its kernel, `lax.conv_general_dilated` becomes a grouped convolution, which XLA
+runs at 2 to 4 % of a CPU's peak (and no faster inside a loop). Shifted slices and matrix products
+compute the same sums at the speed of the products.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ class Side(NamedTuple):
     Attributes:
       before: zeros in front of the first pixel.
       behind: zeros behind the last pixel that a kernel needs.
-      places: of the kernel.
+      places: positions of the kernel.
     """
 
     before: int
@@ -34,11 +35,11 @@ class Side(NamedTuple):
 
 
 def network(init: Callable, body: Callable) -> Model:
-    """A network on images without statistics, with the affine layer `last` behind its features.
+    """Return a network on images, without statistics, that ends in the affine layer `last`.
 
     Args:
       init: key -> `{"params", "stats"}`.
-      body: (params, x, convolve) -> features `[B, F]`; `convolve` is what `convolution_of` gives.
+      body: (params, x, convolve) -> features `[B, F]`; `convolve` is what `convolution_of` returns.
     """
 
     def features(variables, x):
@@ -55,27 +56,30 @@ def network(init: Callable, body: Callable) -> Model:
 
 
 def convolution_of(train: bool) -> Callable:
-    """`convolution`, or XLA's own where it is faster: one kernel for many images, on an accelerator."""
+    """Return `convolution`, or XLA's where that is faster.
+
+    XLA's is faster with one kernel for many images, on an accelerator.
+    """
     return convolution if train or platform() == "cpu" else plain_convolution
 
 
 def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
-    """XLA's own convolution, for one kernel and many images.
+    """XLA's convolution, for one kernel and many images.
 
     Args:
       x: images `[C, H, W, B]`.
       W: kernel `[k, k, C, out]`.
-      stride: pixels between two places of the kernel, along either side.
-      padding: a number: so many zeros on every side of the image, as in torch; `SAME`: ⌈H/stride⌉ places, zeros where they
-        need them, an odd one behind, as in TensorFlow; `VALID`: only places inside the image.
+      stride: pixels between two positions of the kernel, along either side.
+      padding: a number: zeros on every side of the image, as in torch; `SAME`: ⌈H/stride⌉
+        positions, with zeros where they need them, an odd one behind, as in TensorFlow; `VALID`:
+        only positions inside the image.
 
     Returns:
-      `[out, ⌈H/stride⌉, ⌈W/stride⌉, B]` with `SAME`; `[out, ⌊(H + 2p − k)/stride⌋ + 1, ⌊(W + 2p − k)/stride⌋ + 1, B]` with p
-      zeros, of which `VALID` has none.
+      `[out, ⌈H/stride⌉, ⌈W/stride⌉, B]` with `SAME`; `[out, ⌊(H + 2p − k)/stride⌋ + 1, ⌊(W + 2p −
+      k)/stride⌋ + 1, B]` with p zeros, where `VALID` has none.
     """
-    x = x.transpose(
-        3, 1, 2, 0
-    )  # on a CPU, XLA's convolution of batch-last images is 30 times slower
+    # On a CPU, XLA's convolution of images with the batch last is 30 times slower.
+    x = x.transpose(3, 1, 2, 0)
     zeros = [(padding, padding)] * 2 if isinstance(padding, int) else padding
     y = lax.conv_general_dilated(
         x, W, (stride, stride), zeros, dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -86,33 +90,39 @@ def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
 def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
     """`plain_convolution` as matrix products.
 
-    With fewer of them where that pays (`toom_cook`); not where few channels become many, since then results are larger
-    than what is saved. Else as one product of all k² shifts: columns `[k·k·C, H·W·B]`.
+    Where it pays, with fewer of them (`toom_cook`); not where few channels become many, since
+    results are then larger than what is saved. Otherwise as one product over all k² shifts of the
+    image, which are the columns `[k·k·C, H·W·B]`.
     """
     k, _, C, out = W.shape
     before = side_of(x.shape[1], k, 1, padding).before
-    m = rows_at_once(k, x.shape[1] + 2 * before - k + 1)
+    places = x.shape[1] + 2 * before - k + 1
+    m = rows_at_once(k, places)
     if m and stride == 1 and out <= k * C:
         return short_convolution(x, W, m, before)
-    shifts = [
-        tap
-        for row in _shifts(x, k, 1, stride, padding)
-        for tap in _shifts(row, k, 2, stride, padding)
-    ]
-    columns = jnp.concatenate(shifts)
-    return _product(columns.reshape(k * k * C, -1), W.reshape(-1, out)).reshape(
-        out, *columns.shape[1:]
-    )
+
+    shifts = []
+    for rows in _shifts(x, k, 1, stride, padding):
+        shifts += _shifts(rows, k, 2, stride, padding)
+    columns = jnp.concatenate(shifts)  # [k·k·C, H, W, B]
+    y = _product(columns.reshape(k * k * C, -1), W.reshape(-1, out))
+    return y.reshape(out, *columns.shape[1:])
 
 
 def side_of(pixels: int, k: int, stride: int, padding: Padding) -> Side:
-    """How a kernel of k pixels walks along a side of an image; `padding` as of `plain_convolution`.
+    """Return how a kernel of k pixels walks along a side of an image.
+
+    Args:
+      pixels: length of the side.
+      k: length of the kernel.
+      stride: pixels between two positions.
+      padding: as for `plain_convolution`.
 
     >>> side_of(8, 3, 2, "SAME"), side_of(8, 3, 2, 1)
     (Side(before=0, behind=1, places=4), Side(before=1, behind=0, places=4))
     """
     if padding == "SAME":
-        places = -(-pixels // stride)
+        places = -(-pixels // stride)  # rounded up
         before = max((places - 1) * stride + k - pixels, 0) // 2
     else:
         before = 0 if padding == "VALID" else padding
@@ -122,46 +132,65 @@ def side_of(pixels: int, k: int, stride: int, padding: Padding) -> Side:
 
 
 def _shifts(x, k: int, axis: int, stride: int, padding: Padding) -> list:
-    """`x` along an axis as each of the k places of a kernel sees it; zero outside."""
+    """Return `x` as each of a kernel's k taps along an axis sees it; zero outside the image."""
     side = side_of(x.shape[axis], k, stride, padding)
     if side.before or side.behind:
         zeros = [(0, 0)] * x.ndim
         zeros[axis] = (side.before, side.behind)
         x = jnp.pad(x, zeros)
-    last = (side.places - 1) * stride + 1
-    return [lax.slice_in_dim(x, i, i + last, stride, axis) for i in range(k)]
+    length = (side.places - 1) * stride + 1
+    return [lax.slice_in_dim(x, tap, tap + length, stride, axis) for tap in range(k)]
 
 
 @jax.custom_vjp
 def _product(columns, W):
-    """`Wᵀ columns`; the gradient of W is written columns gᵀ, where autodiff would transpose g columnsᵀ."""
+    """`Wᵀ columns`; the gradient of W is columns gᵀ, where autodiff would transpose g columnsᵀ."""
     return jnp.einsum("ko,kn->on", W, columns)
 
 
-_product.defvjp(
-    lambda columns, W: (_product(columns, W), (columns, W)),
-    lambda pair, g: (pair[1] @ g, jnp.einsum("kn,on->ko", pair[0], g)),
-)
+def _product_and_inputs(columns, W):
+    return _product(columns, W), (columns, W)
+
+
+def _product_gradients(inputs, g):
+    columns, W = inputs
+    return W @ g, jnp.einsum("kn,on->ko", columns, g)
+
+
+_product.defvjp(_product_and_inputs, _product_gradients)
 
 
 def pool(x):
-    """Maximum of every 2×2 square, `[C, H, W, B]` -> `[C, H//2, W//2, B]`; an odd last row or column is dropped."""
+    """The maximum of every 2×2 square, `[C, H, W, B]` -> `[C, H//2, W//2, B]`.
+
+    An odd last row or column is dropped.
+    """
     C, H, W, B = x.shape
-    return _maximum(x[:, : H // 2 * 2, : W // 2 * 2].reshape(C, H // 2, 2, W // 2, 2, B))
+    even = x[:, : H // 2 * 2, : W // 2 * 2]
+    return _maximum(even.reshape(C, H // 2, 2, W // 2, 2, B))
 
 
 @jax.custom_vjp
 def _maximum(squares):
-    """The gradient goes to the first of equal maxima, as everywhere else; autodiff would count them, in three passes."""
+    """The maximum of squares `[C, H, 2, W, 2, B]`.
+
+    The gradient goes to the first of equal maxima, as in other libraries. Autodiff would divide it
+    among them, in three passes.
+    """
     return squares.max((2, 4))
+
+
+def _maximum_and_inputs(squares):
+    top = squares.max((2, 4))
+    return top, (squares, top)
 
 
 def _gradient_of_maximum(inputs, g):
     squares, top = inputs
     a, b, c = (squares[:, :, i, :, j] == top for i, j in ((0, 0), (0, 1), (1, 0)))
-    first = [[a, b & ~a], [c & ~(a | b), ~(a | b | c)]]
+    first = [[a, b & ~a], [c & ~(a | b), ~(a | b | c)]]  # which of the four is the first maximum
     rows = [jnp.stack([jnp.where(mask, g, 0) for mask in row], 3) for row in first]
     return (jnp.stack(rows, 2),)
 
 
-_maximum.defvjp(lambda squares: (top := squares.max((2, 4)), (squares, top)), _gradient_of_maximum)
+_maximum.defvjp(_maximum_and_inputs, _gradient_of_maximum)

@@ -1,31 +1,37 @@
-"""Images on their way through a network: `[C, H, W, B]`, the batch last.
+"""Images inside a network: `[C, H, W, B]`, the batch last.
 
-A shift along either side is then a copy of whole stretches of memory, and the matrix products of a convolution and of its
-gradients find their operands as they lie (`convolution`).
+A shift along either side is then a copy of contiguous memory, and the matrix products of a
+convolution and of its gradients find their operands in place (`convolution`).
 """
 
 
 def image_shape(model: str, shape: tuple[int, ...], least: int = 1) -> tuple[int, int, int]:
-    """(height, width, channels) of samples; `[height, width]` has one channel.
+    """Return (height, width, channels) of samples; `[height, width]` has one channel.
 
     Args:
-      model: which asks, for the error.
-      shape: of one sample.
+      model: name of the model, for the error.
+      shape: shape of one sample.
       least: pixels that the shorter side must have.
 
     Raises:
-      ValueError: for samples that are no images, or too small.
+      ValueError: for samples that are not images, or too small.
     """
-    if len(shape) not in (2, 3):
+    if len(shape) == 2:
+        height, width = shape
+        channels = 1
+    elif len(shape) == 3:
+        height, width, channels = shape
+    else:
         raise ValueError(
-            f"{model} needs images [height, width, channels], samples have shape {tuple(shape)}; use mlp"
+            f"{model} needs images [height, width, channels], samples have shape {tuple(shape)}; "
+            "use mlp"
         )
-    height, width, depth = (*shape, 1)[:3]
     if min(height, width) < least:
         raise ValueError(
-            f"{model} needs images of at least {least}×{least} pixels, samples have {height}×{width}"
+            f"{model} needs images of at least {least}×{least} pixels, "
+            f"samples have {height}×{width}"
         )
-    return height, width, depth
+    return height, width, channels
 
 
 def batch_last(x, height: int, width: int, channels: int):
@@ -39,5 +45,5 @@ def flat(h):
 
 
 def of_channels(p):
-    """A number per channel `[C]`, against images."""
+    """A number per channel `[C]`, broadcast against images `[C, H, W, B]`."""
     return p[:, None, None, None]

@@ -1,4 +1,7 @@
-"""Modules of Flax (linen, nnx) and Equinox as models. They are known by their types' names, and imported only for one of them."""
+"""Modules of Flax (linen, nnx) and Equinox as models.
+
+They are recognised by the names of their types; a library is imported only for one of its modules.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -10,18 +13,19 @@ import jax.numpy as jnp
 from fedsim.types import Model
 
 LIBRARIES = ("flax.linen", "flax.nnx", "equinox")
-SWITCHES = {  # names under which networks ask whether they are being trained
-    "train": lambda train: train,
-    "training": lambda train: train,
-    "is_training": lambda train: train,
-    "deterministic": lambda train: not train,
-    "inference": lambda train: not train,
-    "use_running_average": lambda train: not train,
-}
+
+# Names of the arguments by which networks ask whether they are being trained.
+TRAINING = ("train", "training", "is_training")
+NOT_TRAINING = ("deterministic", "inference", "use_running_average")
 
 
 def wrapped(thing: Any, example: Callable | None) -> Model | None:
-    """A module, or a function `key -> module`, as a model; None for anything else."""
+    """Return a module, or a function `key -> module`, as a model; None for anything else.
+
+    Args:
+      thing: perhaps a module.
+      example: makes a batch of one sample; None: the samples' shape is unknown.
+    """
     library = library_of(thing)
     if library == "flax.linen":
         return linen(thing, example)
@@ -29,22 +33,28 @@ def wrapped(thing: Any, example: Callable | None) -> Model | None:
         return nnx(thing, lambda key: thing)
     if library == "equinox":
         return equinox(thing, lambda key: thing)
-    if (
+
+    may_make_modules = (
         callable(thing)
         and not isinstance(thing, type)
         and not hasattr(thing, "apply")
         and required(thing) == 1
-    ):
-        first = thing(jax.random.key(0))
-        made = {"flax.nnx": nnx, "equinox": equinox}.get(library_of(first))
-        if made is not None:
-            return made(first, thing)
-        return linen(first, example) if library_of(first) else None
+    )
+    if not may_make_modules:
+        return None
+    module = thing(jax.random.key(0))
+    library = library_of(module)
+    if library == "flax.linen":
+        return linen(module, example)
+    if library == "flax.nnx":
+        return nnx(module, thing)
+    if library == "equinox":
+        return equinox(module, thing)
     return None
 
 
 def library_of(thing: Any) -> str:
-    """The library whose module `thing` is an instance of, or an empty string."""
+    """Return the library whose module `thing` is an instance of, or an empty string."""
     for kind in type(thing).__mro__:
         for library in LIBRARIES:
             if kind.__module__ == library or kind.__module__.startswith(library + "."):
@@ -53,59 +63,74 @@ def library_of(thing: Any) -> str:
 
 
 def linen(module: Any, example: Callable | None) -> Model:
-    """Flax linen: `module.init(rngs, x)`; all collections but `params` are stats."""
+    """Return a Flax linen module as a model; all its collections but `params` are stats.
+
+    Raises:
+      ValueError: without an example, which `module.init(rngs, x)` needs.
+    """
     if example is None:
         raise ValueError(
-            "model: a linen module needs a sample; give as_model(..., shape=) its shape without the batch"
+            "model: a linen module needs a sample; "
+            "give as_model(..., shape=) its shape without the batch"
         )
-    names = asked(type(module).__call__, 2)
+    names = accepted_names(type(module).__call__, 2)
 
     def init(key):
         rngs = {"params": key, "dropout": jax.random.fold_in(key, 0)}
-        stats = dict(module.init(rngs, example(), **given(names, jnp.ones(1, bool), key, False)))
-        return {"params": stats.pop("params", {}), "stats": stats}
+        x = example()
+        options = options_for(names, mask=jnp.ones(1, bool), key=key, train=False)
+        collections = dict(module.init(rngs, x, **options))
+        params = collections.pop("params", {})
+        return {"params": params, "stats": collections}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        everything = {"params": variables["params"], **variables["stats"]}
-        options = {
-            "rngs": None if key is None else {"dropout": key},
-            **given(names, mask, key, train),
-        }
-        if not (train and variables["stats"]):
-            return module.apply(everything, x, **options), variables["stats"]
-        outputs, new = module.apply(everything, x, mutable=list(variables["stats"]), **options)
-        return outputs, {**variables["stats"], **new}
+        stats = variables["stats"]
+        collections = {"params": variables["params"], **stats}
+        options = options_for(names, mask, key, train)
+        rngs = None if key is None else {"dropout": key}
+        if not (train and stats):
+            return module.apply(collections, x, rngs=rngs, **options), stats
+        outputs, new = module.apply(collections, x, rngs=rngs, mutable=list(stats), **options)
+        return outputs, {**stats, **new}
 
     collections = jax.eval_shape(init, jax.random.key(0))["stats"]
-    return Model(init, apply, mixes_rows="batch_stats" in collections and "mask" not in names)
+    mixes_rows = "batch_stats" in collections and "mask" not in names
+    return Model(init, apply, mixes_rows=mixes_rows)
 
 
 def nnx(module: Any, make: Callable) -> Model:
-    """Flax nnx: `nnx.Param`s are params, random streams restart from the batch's key, all other variables are stats."""
+    """Return a Flax nnx module as a model.
+
+    Its `nnx.Param`s are params, and all other variables are stats, except for random streams, which
+    restart from the batch's key.
+
+    Args:
+      module: the module.
+      make: key -> such a module with start values.
+    """
     from flax import nnx as flax_nnx  # pyright: ignore[reportMissingImports]
 
     def split(m) -> Any:
         return flax_nnx.split(m, flax_nnx.Param, flax_nnx.RngState, ...)
 
-    pure, is_key = (
-        flax_nnx.to_pure_dict,
-        lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key),
-    )
-    graph, *parts = split(module)
-    names = asked(type(module).__call__, 2)
+    def is_key(leaf) -> bool:
+        return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
-    def fill(part, values):
-        part = jax.tree.map(lambda leaf: leaf, part)  # new variables, of the trace that we are in
-        flax_nnx.replace_by_pure_dict(part, values)
-        return part
+    def filled(state, values):
+        state = jax.tree.map(lambda leaf: leaf, state)  # new variables that belong to this trace
+        flax_nnx.replace_by_pure_dict(state, values)
+        return state
+
+    pure = flax_nnx.to_pure_dict
+    graph, params_state, stream_state, stats_state = split(module)
+    names = accepted_names(type(module).__call__, 2)
 
     def init(key):
         _, params, _, stats = split(make(key))
         return {"params": pure(params), "stats": pure(stats)}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        params, streams, stats = parts
-        leaves, tree = jax.tree.flatten(streams)
+        leaves, tree = jax.tree.flatten(stream_state)
         if key is not None:
             leaves = [
                 jax.random.fold_in(key, i) if is_key(leaf) else leaf
@@ -113,20 +138,37 @@ def nnx(module: Any, make: Callable) -> Model:
             ]
         merged = flax_nnx.merge(
             graph,
-            fill(params, variables["params"]),
+            filled(params_state, variables["params"]),
             tree.unflatten(leaves),
-            fill(stats, variables["stats"]),
+            filled(stats_state, variables["stats"]),
         )
-        (merged.train if train else merged.eval)()
-        outputs = merged(x, **given(names, mask, key, train))
-        return outputs, pure(split(merged)[3]) if train else variables["stats"]
+        if train:
+            merged.train()
+        else:
+            merged.eval()
+        outputs = merged(x, **options_for(names, mask, key, train))
+        if not train:
+            return outputs, variables["stats"]
+        _, _, _, stats = split(merged)
+        return outputs, pure(stats)
 
     averages = bool(jax.tree.leaves(flax_nnx.state(module, flax_nnx.BatchStat)))
     return Model(init, apply, mixes_rows=averages and "mask" not in names)
 
 
 def equinox(module: Any, make: Callable) -> Model:
-    """Equinox: inexact arrays are params, the rest is fixed; a module sees one sample and is vmapped over the batch."""
+    """Return an Equinox module as a model.
+
+    Its inexact arrays are params, and the rest is fixed. It is written for one sample, and vmapped
+    over the batch.
+
+    Args:
+      module: the module.
+      make: key -> such a module with start values.
+
+    Raises:
+      TypeError: for modules with state, which need more than a sample.
+    """
     import equinox as eqx  # pyright: ignore[reportMissingImports]
 
     if required(type(module).__call__) > 2:
@@ -135,42 +177,55 @@ def equinox(module: Any, make: Callable) -> Model:
             "wrap a function apply(params, x) with as_model(init, apply)"
         )
     _, fixed = eqx.partition(module, eqx.is_inexact_array)
-    names = asked(type(module).__call__, 2) - {"mask"}  # one sample has none
+    names = accepted_names(type(module).__call__, 2) - {"mask"}  # one sample has none
 
     def init(key):
-        return {"params": eqx.partition(make(key), eqx.is_inexact_array)[0], "stats": {}}
+        params, _ = eqx.partition(make(key), eqx.is_inexact_array)
+        return {"params": params, "stats": {}}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        network = eqx.nn.inference_mode(eqx.combine(variables["params"], fixed), value=not train)
+        combined = eqx.combine(variables["params"], fixed)
+        network = eqx.nn.inference_mode(combined, value=not train)
+
+        def of_sample(row, key):
+            return network(row, **options_for(names, mask, key, train))
+
         keys = None if key is None else jax.random.split(key, len(x))
-        outputs = jax.vmap(lambda row, key: network(row, **given(names, mask, key, train)))(x, keys)
+        outputs = jax.vmap(of_sample)(x, keys)
         return outputs, variables["stats"]
 
     return Model(init, apply)
 
 
 def required(function: Callable) -> int:
-    """How many arguments a function cannot do without; 1 where it does not say."""
+    """Return how many arguments a function needs; 1 if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 1
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in places and p.default is inspect.Parameter.empty for p in parameters)
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
 
 
-def asked(function: Callable, skip: int) -> frozenset[str]:
-    """Which of `mask`, `key` and the switches a function has by name, beyond its first `skip` arguments."""
+def accepted_names(function: Callable, skip: int) -> frozenset[str]:
+    """Return which of `mask`, `key` and the switches for training a function accepts by name.
+
+    Args:
+      function: the function.
+      skip: how many of its first arguments to leave out.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())[skip:]
     except (TypeError, ValueError):
         return frozenset()
-    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return frozenset(p.name for p in parameters if p.kind in kinds) & {"mask", "key", *SWITCHES}
+    by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = frozenset(p.name for p in parameters if p.kind in by_name)
+    return names & {"mask", "key", *TRAINING, *NOT_TRAINING}
 
 
-def given(names: frozenset[str], mask, key, train: bool) -> dict[str, Any]:
-    """The arguments asked for."""
-    return {
-        n: mask if n == "mask" else key if n == "key" else SWITCHES[n](train) for n in sorted(names)
-    }
+def options_for(names: frozenset[str], mask, key, train: bool) -> dict[str, Any]:
+    """Return the arguments of these names."""
+    values = {"mask": mask, "key": key}
+    values |= dict.fromkeys(TRAINING, train)
+    values |= dict.fromkeys(NOT_TRAINING, not train)
+    return {name: values[name] for name in sorted(names)}

@@ -1,4 +1,4 @@
-"""Normalisation: by groups of channels and by the batch on images `[C, H, W, B]`, and of every position `[..., C]`."""
+"""Normalisation of images `[C, H, W, B]` by groups or the batch, and of positions `[..., C]`."""
 
 from typing import Literal
 
@@ -9,9 +9,10 @@ from fedsim.models.images import of_channels
 
 Norm = Literal["group", "batch", "none"]
 EPSILON = 1e-5
-KEPT = 0.9  # of batch normalisation's running statistics, a batch
+DECAY = 0.9  # of batch normalisation's running statistics, per batch
 
-Statistics = dict[str, jnp.ndarray]  # mean and var [C]
+Statistics = dict[str, jnp.ndarray]
+"""Mean and variance by channel, `mean` and `var` `[C]`."""
 
 
 def scale_and_shift(channels: int) -> dict:
@@ -20,13 +21,16 @@ def scale_and_shift(channels: int) -> dict:
 
 
 def running(channels: int) -> Statistics:
-    """The start of batch normalisation's statistics."""
+    """The start of batch normalisation's running statistics."""
     return {"mean": jnp.zeros(channels), "var": jnp.ones(channels)}
 
 
 def group_norm(p, x, groups: int):
-    """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of every sample and group of C/groups channels (Wu & He 2018)."""
-    h = x.reshape(groups, -1, x.shape[3])
+    """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of each sample and group of C/groups channels.
+
+    Wu & He 2018.
+    """
+    h = x.reshape(groups, -1, x.shape[3])  # [G, C/G·H·W, B]
     mean = jnp.mean(h, 1, keepdims=True)
     var = jnp.mean(jnp.square(h - mean), 1, keepdims=True)
     h = (h - mean) * lax.rsqrt(var + EPSILON)
@@ -34,19 +38,17 @@ def group_norm(p, x, groups: int):
 
 
 def layer_norm(p, x):
-    """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers of every position (Ba et al. 2016)."""
+    """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers at each position (Ba et al. 2016)."""
     centred = x - jnp.mean(x, -1, keepdims=True)
-    return (
-        centred * lax.rsqrt(jnp.mean(jnp.square(centred), -1, keepdims=True) + EPSILON) * p["scale"]
-        + p["shift"]
-    )
+    var = jnp.mean(jnp.square(centred), -1, keepdims=True)
+    return centred * lax.rsqrt(var + EPSILON) * p["scale"] + p["shift"]
 
 
 def batch_norm(p, statistics: Statistics, x, mask, train: bool):
     """γ (x − μ)/√(σ² + ε) + β per channel (Ioffe & Szegedy 2015) -> (values, statistics).
 
-    In training μ and σ² are those of the valid rows of the batch, and the running ones move towards them (σ² unbiased,
-    as in torch); otherwise they are the running ones.
+    In training, μ and σ² are those of the valid rows of the batch, and the running ones move
+    towards them (σ² unbiased, as in torch); otherwise they are the running ones.
 
     Args:
       p: γ and β.
@@ -55,21 +57,26 @@ def batch_norm(p, statistics: Statistics, x, mask, train: bool):
       mask: `[B]`, True = a real row; None: all are.
       train: whether the batch's own statistics are used.
     """
-    values = lambda mean, var: (
-        (x - of_channels(mean)) * of_channels(lax.rsqrt(var + EPSILON) * p["scale"])
-    )
+
+    def normalised(mean, var):
+        return (x - of_channels(mean)) * of_channels(lax.rsqrt(var + EPSILON) * p["scale"])
+
     if not train:
-        return values(**statistics) + of_channels(p["shift"]), statistics
+        return normalised(**statistics) + of_channels(p["shift"]), statistics
+
+    # Statistics of the valid rows.
     rows = jnp.ones(x.shape[3], bool) if mask is None else mask
     n = jnp.sum(rows).astype(x.dtype) * (x.shape[1] * x.shape[2])
     inverse = 1 / jnp.maximum(n, 1)
     mean = jnp.sum(jnp.where(rows, x, 0), (1, 2, 3)) * inverse
     squares = jnp.sum(jnp.where(rows, jnp.square(x - of_channels(mean)), 0), (1, 2, 3))
     var = squares * inverse
+
+    # The running ones move towards them, unless there are no rows.
     unbiased = squares * (1 / jnp.maximum(n - 1, 1))
-    moved = {"mean": mean, "var": unbiased}
-    new = {
-        name: jnp.where(n > 0, old + (1 - KEPT) * (moved[name] - old), old)
+    of_batch = {"mean": mean, "var": unbiased}
+    moved = {
+        name: jnp.where(n > 0, old + (1 - DECAY) * (of_batch[name] - old), old)
         for name, old in statistics.items()
     }
-    return values(mean, var) + of_channels(p["shift"]), new
+    return normalised(mean, var) + of_channels(p["shift"]), moved

@@ -15,17 +15,17 @@ from fedsim.models.normalisation import Norm, batch_norm, group_norm, running, s
 from fedsim.types import Model
 
 Depth = Literal[8, 14, 18, 20, 32, 34, 44, 56, 110]
-STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}  # blocks of each, of the networks made for ImageNet
+STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}  # blocks per stage of the networks for ImageNet
 
 
 class Block(NamedTuple):
     """Two 3×3 convolutions and the values that they are added to.
 
     Attributes:
-      name: of its layers, before `_first`, `_second` and `_shortcut`.
-      fan_in: channels before it.
-      fan_out: channels behind it.
-      stride: of its first convolution.
+      name: start of its layers' names, before `_first`, `_second` and `_shortcut`.
+      fan_in: channels before the block.
+      fan_out: channels after it.
+      stride: stride of its first convolution.
       projects: whether a 1×1 convolution brings the values to its shape.
     """
 
@@ -38,66 +38,61 @@ class Block(NamedTuple):
 
 @model
 def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)] = 2) -> Build:
-    """Residual network: y = ReLU(x + F(x)), F of two 3×3 convolutions, each normalised; then the mean over places.
+    """Residual network: y = ReLU(x + F(x)), with F of two normalised 3×3 convolutions.
 
-    Depths 6n+2 are the networks for CIFAR (section 4.2 of the paper): stages of n blocks with 16, 32 and 64 channels, each
-    but the first halving height and width; where shapes differ, x is subsampled and padded with zero channels (option A).
-    Depths 18 and 34 have stages of 64, 128, 256 and 512 channels and a 1×1 convolution there (11,173,962 parameters for ten
-    classes of 32×32×3 at depth 18), behind a first 3×3 convolution as used for CIFAR. Strides and zeros around images are
-    those of torchvision's blocks: every 3×3 kernel has one zero on every side, and its places are centred on the pixels that
-    the shortcut takes, so weights of torch transfer. Start as in `mlp`.
-    `features` are the means over places `[B, channels]`, `head` is the last layer.
+    The mean over all pixels and a layer of classes follow. Depths 6n+2 are the networks for CIFAR
+    (section 4.2 of the paper): stages of n blocks with 16, 32 and 64 channels, each but the first
+    halving height and width; where shapes differ, x is subsampled and padded with zero channels
+    (option A). Depths 18 and 34 have stages of 64, 128, 256 and 512 channels, with a 1×1
+    convolution there (11,173,962 parameters for ten classes of 32×32×3 at depth 18), after a first
+    3×3 convolution as used for CIFAR. Strides and zeros around images are those of torchvision's
+    blocks: every 3×3 kernel has one zero on every side and is centred on the pixels that the
+    shortcut takes, so that weights from torch can be used. Weights start as in `mlp`. `features`
+    are the means over pixels `[B, channels]`, `head` is the last layer.
 
-    With `norm: group` every sample is normalised alone, by groups of channels: what Hsieh et al. found to survive label
-    skew, with the 2 groups of Reddi et al. `norm: batch` normalises by the batch; its running statistics are `stats`, which
-    the server averages. With `norm: none` blocks start as the identity.
+    With `norm: group`, every sample is normalised by itself, by groups of channels: what Hsieh et
+    al. found to survive label skew, with the 2 groups of Reddi et al. `norm: batch` normalises by
+    the batch; its running statistics are `stats`, which the server averages. With `norm: none`,
+    blocks start as the identity.
 
     Needs: images `[height, width, channels]`, or `[height, width]` for one channel.
 
     Args:
-      depth: layers with weights on the way from the image to the classes.
+      depth: layers with weights from the image to the classes.
       norm: how channels are normalised.
-      groups: of channels, for `norm: group`; must divide the channels of the first stage.
+      groups: groups of channels, for `norm: group`; must divide the channels of the first stage.
     Raises:
-      ValueError: for samples that are no images, or groups that do not divide the channels.
+      ValueError: for samples that are not images, or groups that do not divide the channels.
     References:
-      He et al. 2016, Deep Residual Learning for Image Recognition, arXiv:1512.03385; Hsieh et al. 2020, The Non-IID Data
-      Quagmire of Decentralized Machine Learning, arXiv:1910.00189; Reddi et al. 2021, arXiv:2003.00295.
+      He et al. 2016, Deep Residual Learning for Image Recognition, arXiv:1512.03385; Hsieh et al.
+      2020, The Non-IID Data Quagmire of Decentralized Machine Learning, arXiv:1910.00189; Reddi et
+      al. 2021, arXiv:2003.00295.
     """
     blocks = _blocks(depth)
-    if norm == "group" and blocks[0].fan_in % groups:
+    first_channels = blocks[0].fan_in
+    if norm == "group" and first_channels % groups:
         raise ValueError(
-            f"groups: {groups} do not divide the {blocks[0].fan_in} channels of the first stage"
+            f"groups: {groups} do not divide the {first_channels} channels of the first stage"
         )
 
     def build(shape: tuple[int, ...], outputs: int) -> Model:
-        height, width, depth = image_shape("resnet", shape)
-        kernels = {"stem": (3, 3, depth, blocks[0].fan_in)}
-        for b in blocks:
-            kernels |= {
-                f"{b.name}_first": (3, 3, b.fan_in, b.fan_out),
-                f"{b.name}_second": (3, 3, b.fan_out, b.fan_out),
-            }
-            if b.projects:
-                kernels[f"{b.name}_shortcut"] = (1, 1, b.fan_in, b.fan_out)
+        height, width, image_channels = image_shape("resnet", shape)
+        kernels = _kernels(blocks, image_channels)
+        last_size = (blocks[-1].fan_out, outputs)
 
         def init(key):
             params = {}
             for i, (name, kernel) in enumerate(kernels.items()):
-                layer = weights(jax.random.fold_in(key, i), kernel, he(math.prod(kernel[:-1])))
-                if norm == "none":
-                    params[name] = (
-                        {**layer, "W": 0 * layer["W"]} if name.endswith("_second") else layer
-                    )
-                else:
-                    params[name] = {"W": layer["W"], **scale_and_shift(kernel[-1])}
-            size = (blocks[-1].fan_out, outputs)
-            params["last"] = weights(jax.random.fold_in(key, len(kernels)), size, glorot(*size))
-            statistics = {name: running(kernel[-1]) for name, kernel in kernels.items()}
-            return {"params": params, "stats": statistics if norm == "batch" else {}}
+                params[name] = _layer_start(jax.random.fold_in(key, i), name, kernel, norm)
+            last_key = jax.random.fold_in(key, len(kernels))
+            params["last"] = weights(last_key, last_size, glorot(*last_size))
+
+            stats = {name: running(kernel[-1]) for name, kernel in kernels.items()}
+            return {"params": params, "stats": stats if norm == "batch" else {}}
 
         def body(variables, x, mask, train: bool, convolve):
-            params, stats = variables["params"], dict(variables["stats"])
+            params = variables["params"]
+            stats = dict(variables["stats"])
 
             def layer(name, h, stride=1):
                 kernel = params[name]["W"]
@@ -109,17 +104,19 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
                 h, stats[name] = batch_norm(params[name], stats[name], h, mask, train)
                 return h
 
-            h = jax.nn.relu(layer("stem", batch_last(x, height, width, depth)))
-            for b in blocks:
-                inner = jax.nn.relu(layer(f"{b.name}_first", h, b.stride))
-                short = (
-                    layer(f"{b.name}_shortcut", h, b.stride) if b.projects else _subsampled(h, b)
-                )
-                h = jax.nn.relu(layer(f"{b.name}_second", inner) + short)
-            return jnp.mean(h, (1, 2)).T, stats
+            h = jax.nn.relu(layer("stem", batch_last(x, height, width, image_channels)))
+            for block in blocks:
+                inner = jax.nn.relu(layer(f"{block.name}_first", h, block.stride))
+                if block.projects:
+                    shortcut = layer(f"{block.name}_shortcut", h, block.stride)
+                else:
+                    shortcut = _subsampled(h, block)
+                h = jax.nn.relu(layer(f"{block.name}_second", inner) + shortcut)
+            return jnp.mean(h, (1, 2)).T, stats  # [C, H, W, B] -> [B, C]
 
         def features(variables, x):
-            return body(variables, x, None, False, convolution)[0]
+            h, _ = body(variables, x, None, False, convolution)
+            return h
 
         def head(variables, h):
             return affine(variables["params"]["last"], h)
@@ -134,25 +131,55 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
 
 
 def _blocks(depth: int) -> list[Block]:
-    """The blocks from the image to the classes: the first of each stage but one halves height and width."""
+    """Return the blocks from the image to the classes."""
+    is_for_imagenet = depth in STAGES
+    channels = 64 if is_for_imagenet else 16
     stages = STAGES.get(depth, ((depth - 2) // 6,) * 3)
-    channels = 64 if depth in STAGES else 16
-    blocks, fan_in = [], channels
+
+    blocks: list[Block] = []
+    fan_in = channels
     for stage, count in enumerate(stages):
+        fan_out = channels << stage  # doubled in each stage
         for i in range(count):
             halves = i == 0 and stage > 0
-            name = f"block{len(blocks)}"
-            blocks.append(
-                Block(
-                    name, fan_in, channels << stage, 2 if halves else 1, halves and depth in STAGES
-                )
+            block = Block(
+                name=f"block{len(blocks)}",
+                fan_in=fan_in,
+                fan_out=fan_out,
+                stride=2 if halves else 1,
+                projects=halves and is_for_imagenet,
             )
-            fan_in = channels << stage
+            blocks.append(block)
+            fan_in = fan_out
     return blocks
 
 
+def _kernels(blocks: list[Block], image_channels: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape `(k, k, C, out)` of every kernel, by layer."""
+    kernels: dict[str, tuple[int, ...]] = {"stem": (3, 3, image_channels, blocks[0].fan_in)}
+    for block in blocks:
+        kernels[f"{block.name}_first"] = (3, 3, block.fan_in, block.fan_out)
+        kernels[f"{block.name}_second"] = (3, 3, block.fan_out, block.fan_out)
+        if block.projects:
+            kernels[f"{block.name}_shortcut"] = (1, 1, block.fan_in, block.fan_out)
+    return kernels
+
+
+def _layer_start(key, name: str, kernel: tuple[int, ...], norm: Norm) -> dict:
+    """The start of a convolution and of its normalisation, or its biases if there is none."""
+    layer = weights(key, kernel, he(math.prod(kernel[:-1])))
+    if norm != "none":
+        return {"W": layer["W"], **scale_and_shift(kernel[-1])}
+    if name.endswith("_second"):  # the block starts as the identity
+        return {**layer, "W": 0 * layer["W"]}
+    return layer
+
+
 def _subsampled(h, block: Block):
-    """Every `stride`-th pixel, on which the branch is centred, with zero channels behind: He's option A, no parameters."""
-    return jnp.pad(
-        h[:, :: block.stride, :: block.stride], ((0, block.fan_out - block.fan_in), *((0, 0),) * 3)
-    )
+    """Every `stride`-th pixel, on which the branch is centred, with zero channels behind.
+
+    He's option A, without parameters.
+    """
+    pixels = h[:, :: block.stride, :: block.stride]
+    new_channels = (0, block.fan_out - block.fan_in)
+    return jnp.pad(pixels, (new_channels, (0, 0), (0, 0), (0, 0)))

@@ -1,4 +1,4 @@
-"""What networks for sequences share: the samples they take, how these enter them, and the last layer."""
+"""What networks for sequences share: the form of samples, the embedding, affine layers."""
 
 import math
 from collections.abc import Callable
@@ -11,62 +11,65 @@ from fedsim.models.dense import affine
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
 
-SequenceBuild = Callable[
-    [tuple[int, ...], int, Tokens | None], Model
-]  # (shape of one sample, outputs, tokens) -> Model
+SequenceBuild = Callable[[tuple[int, ...], int, Tokens | None], Model]
+"""(shape of one sample, outputs, tokens) -> Model."""
 
 
-class Samples(NamedTuple):
-    """What the samples of a network for sequences are.
+class SequenceForm(NamedTuple):
+    """What the samples of a network for sequences look like.
 
     Attributes:
-      length: positions, T.
-      vocabulary: tokens to choose from; 0: there are numbers at every position.
-      numbers: at every position; 0: tokens.
-      every: whether every token has a label.
+      length: positions T.
+      vocabulary: number of different tokens; 0: there are numbers at every position.
+      numbers: numbers at every position; 0: there are tokens.
+      per_token: whether every token has a label.
     """
 
     length: int
     vocabulary: int
     numbers: int
-    every: bool
+    per_token: bool
 
 
-def samples_of(model: str, shape: tuple[int, ...], tokens: Tokens | None) -> Samples:
-    """What samples of a shape are to a network for sequences.
+def sequence_form(model: str, shape: tuple[int, ...], tokens: Tokens | None) -> SequenceForm:
+    """Return what samples of a shape are to a network for sequences.
 
     Args:
-      model: which asks, for the error.
-      shape: of one sample: `[T]` tokens, or `[T, F]` numbers; more axes count as one, so rows of an image are a sequence.
-      tokens: what is known of them, where samples are tokens.
+      model: name of the model, for the error.
+      shape: shape of one sample: `[T]` tokens, or `[T, F]` numbers; further axes are merged into F,
+        so that the rows of an image are a sequence.
+      tokens: what is known about them, if samples are tokens.
 
     Raises:
-      ValueError: for samples that are no sequences.
+      ValueError: for samples that are not sequences.
     """
     if tokens is not None:
-        return Samples(shape[0], tokens.vocabulary, 0, tokens.every)
+        return SequenceForm(shape[0], tokens.vocabulary, 0, tokens.every)
     if len(shape) < 2:
-        needs = "needs sequences, tokens [T] (integers, `vocabulary` says of how many) or numbers [T, features]"
-        raise ValueError(f"{model} {needs}; samples have shape {tuple(shape)}; use mlp")
-    return Samples(shape[0], 0, math.prod(shape[1:]), False)
+        raise ValueError(
+            f"{model} needs sequences, tokens [T] (integers, `vocabulary` says of how many) or "
+            f"numbers [T, features]; samples have shape {tuple(shape)}; use mlp"
+        )
+    return SequenceForm(shape[0], 0, math.prod(shape[1:]), False)
 
 
-def sequence_network(samples: Samples, init: Callable, body: Callable) -> Model:
-    """A network of sequences without statistics, with the affine layer `last` behind its features.
+def sequence_network(form: SequenceForm, init: Callable, body: Callable) -> Model:
+    """Return a network on sequences, without statistics, that ends in the affine layer `last`.
 
     Args:
-      samples: that it takes.
+      form: what its samples look like.
       init: key -> params.
-      body: (params, x) -> features: of tokens `[B, T]`, or numbers `[B, T, F]`, to `[B, F']`, or `[B, T, F']` where every
-        token has a label.
+      body: (params, x) -> features: from tokens `[B, T]` or numbers `[B, T, F]` to `[B, F']`, or to
+        `[B, T, F']` if every token has a label.
     """
 
     def features(variables, x):
-        x = x if samples.vocabulary else x.reshape(len(x), samples.length, samples.numbers)
+        if not form.vocabulary:
+            x = x.reshape(len(x), form.length, form.numbers)
         return body(variables["params"], x)
 
     def head(variables, h):
-        return everywhere(variables["params"]["last"], h)
+        return positionwise(variables["params"]["last"], h)
 
     def apply(variables, x, *, mask=None, key=None, train=False):
         return head(variables, features(variables, x)), variables["stats"]
@@ -82,25 +85,28 @@ def sequence_network(samples: Samples, init: Callable, body: Callable) -> Model:
 def embedded(p, tokens):
     """Rows of a table, one for each token: `[..., E]`.
 
-    A gather and a sum by index: one row of the table for each token, where a product with unit vectors would read it all
-    (2 to 12 times slower on a CPU, also where every client has a table of its own).
+    This is a gather and, in the gradient, a sum by index: one row of the table for each token. A
+    product with unit vectors would read all rows (2 to 12 times slower on a CPU, also where every
+    client has its own table).
     """
     return p["W"][tokens]
 
 
-def everywhere(p, h):
+def positionwise(p, h):
     """An affine layer at every position: `[..., F]` -> `[..., out]`."""
     if h.ndim == 2:
         return affine(p, h)
-    return _product(h.reshape(-1, h.shape[-1]), p["W"]).reshape(*h.shape[:-1], -1) + p["b"]
+    rows = h.reshape(-1, h.shape[-1])
+    return _product(rows, p["W"]).reshape(*h.shape[:-1], -1) + p["b"]
 
 
 @jax.custom_vjp
 def _product(rows, W):
-    """`rows @ W` for many rows; the gradient of W is a product over the rows as they lie.
+    """`rows @ W` for many rows; the gradient of W is a product over the rows without a transpose.
 
-    `rows.T @ g` turns them in memory, together with what made them (a step of a transformer: 1.2 times slower); autodiff's
-    is as fast for one lane, 1.1 times slower for four.
+    `rows.T @ g` would transpose them in memory, together with what produced them (a step of a
+    transformer: 1.2 times slower). Autodiff's is as fast for one lane, and 1.1 times slower for
+    four.
     """
     return rows @ W
 
@@ -111,8 +117,10 @@ def _product_and_inputs(rows, W):
 
 
 def _gradients(inputs, g):
-    (rows, W), g = inputs, lax.optimization_barrier(g)
-    return g @ W.T, lax.dot_general(rows, g, (((0,), (0,)), ((), ())))
+    rows, W = inputs
+    g = lax.optimization_barrier(g)
+    over_rows = (((0,), (0,)), ((), ()))
+    return g @ W.T, lax.dot_general(rows, g, over_rows)
 
 
 _product.defvjp(_product_and_inputs, _gradients)

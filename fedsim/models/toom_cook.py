@@ -1,17 +1,21 @@
-"""Convolutions with fewer products: Toom and Cook's short convolution along the height, many channels at a time.
+"""Convolutions with fewer products: Toom and Cook's short convolution along the height.
 
-m neighbouring places of a kernel of k rows share m + k − 1 rows of the image. Read as values of polynomials,
+m neighbouring positions of a kernel of k rows share m + k − 1 rows of the image. Read as values of
+polynomials,
 
-    y = A [(G w) ⊙ (D x)],    x: m + k − 1 rows,    w: k rows of the kernel,    y: m rows of the result,
+    y = A [(G w) ⊙ (D x)],    x: m + k − 1 rows,    w: k rows of the kernel,    y: m rows of the
+    result,
 
-with one product for each of m + k − 1 points in place of m k: 8 for 20 with four rows of a 5×5 kernel, 6 for 12 with 3×3.
-Each "product" is a matrix product over channels and the width. The three small matrices hold sums of few terms; their
-growth costs one to two bits of accuracy (with m = 4 and k = 5, 2·10⁻⁶ of the largest value in float32 where a plain sum has
-6·10⁻⁷), which is why m and k stay small.
+with one product for each of m + k − 1 points, in place of m k: 8 instead of 20 with four rows of a
+5×5 kernel, 6 instead of 12 with 3×3. Each "product" is a matrix product over channels and the
+width, so that products remain large. The three small matrices hold sums of few terms. Their growth
+costs one to two bits of accuracy (with m = 4 and k = 5, 2·10⁻⁶ of the largest value in float32,
+where a plain sum has 6·10⁻⁷), which is why m and k stay small.
 
 References:
-  Winograd 1980, Arithmetic Complexity of Computations; Lavin & Gray 2016, Fast Algorithms for Convolutional Neural Networks,
-  arXiv:1509.09308 (along both sides; here along one, so that products stay large).
+  Winograd 1980, Arithmetic Complexity of Computations; Lavin & Gray 2016, Fast Algorithms for
+  Convolutional Neural Networks, arXiv:1509.09308 (along both sides; here along one, so that
+  products remain large).
 """
 
 import functools
@@ -24,14 +28,14 @@ from jax import lax
 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # and infinity
 KERNELS = (3, 5, 7)  # rows of a kernel
-MOST_PLACES = 4  # that share products: m
+MAX_PLACES = 4  # positions that share products: m
 
 
 class Short(NamedTuple):
-    """A short convolution of a kernel of k rows into m places.
+    """A short convolution of a kernel of k rows into m positions.
 
     Attributes:
-      A: `[m, n]`, from products to places; n = m + k − 1.
+      A: `[m, n]`, from products to positions; n = m + k − 1.
       G: `[n, k]`, of a kernel's rows.
       D: `[n, n]`, of an image's rows.
     """
@@ -43,42 +47,57 @@ class Short(NamedTuple):
 
 @functools.cache
 def short(m: int, k: int) -> Short:
-    """The short convolution of m places with a kernel of k rows; G and D are scaled by powers of two to alike sizes."""
+    """Return the short convolution of m positions with a kernel of k rows.
+
+    G and D are scaled by powers of two, to similar sizes.
+    """
     points = np.array(POINTS[: m + k - 2])
-    powers = lambda count: np.vstack([points[:, None] ** np.arange(count), np.eye(count)[-1]])
-    others = [np.delete(points, j) for j in range(len(points))]
-    D = np.array([[*np.poly(rest)[::-1], 0.0] for rest in others] + [np.poly(points)[::-1]])
-    G = (
-        powers(k)
-        / np.array([*(np.prod(p - rest) for p, rest in zip(points, others, strict=True)), 1.0])[
-            :, None
-        ]
-    )
-    scale = (
-        2.0 ** np.round(np.log2(np.linalg.norm(G, axis=1) / np.linalg.norm(D, axis=1)) / 2)[:, None]
-    )
+
+    def powers(count: int) -> np.ndarray:
+        """Values of 1, x, x², ... at all points; at infinity, only the highest `[n, count]`."""
+        at_infinity = np.eye(count)[-1]
+        return np.vstack([points[:, None] ** np.arange(count), at_infinity])
+
+    other_points = [np.delete(points, j) for j in range(len(points))]
+
+    # Rows of D: coefficients of the polynomials that are zero at all other points.
+    numerators = [[*np.poly(others)[::-1], 0.0] for others in other_points]
+    D = np.array([*numerators, np.poly(points)[::-1]])
+
+    # Rows of G: values at the points, over the values of these polynomials there.
+    denominators = [np.prod(p - others) for p, others in zip(points, other_points, strict=True)]
+    G = powers(k) / np.array([*denominators, 1.0])[:, None]
+
+    ratio = np.linalg.norm(G, axis=1) / np.linalg.norm(D, axis=1)
+    scale = 2.0 ** np.round(np.log2(ratio) / 2)[:, None]
     return Short(powers(m).T, G / scale, D * scale)
 
 
 def rows_at_once(k: int, places: int) -> int | None:
-    """How many of these places should share products: as few products as can be; None where a plain sum does as well."""
+    """Return how many of these positions should share products; None: a plain sum is as good.
+
+    It is the number with the fewest products.
+    """
     if k not in KERNELS:
         return None
-    products = lambda m: (m + k - 1) * -(-places // m)
-    most = min(MOST_PLACES, len(POINTS) + 2 - k)  # more points have powers that cost accuracy
+
+    def products(m: int) -> int:
+        return (m + k - 1) * -(-places // m)
+
+    most = min(MAX_PLACES, len(POINTS) + 2 - k)  # powers of more points would cost accuracy
     best = min(range(2, most + 1), key=products)
     return best if products(best) <= 0.75 * k * places else None
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def short_convolution(x, W, m: int, before: int):
-    """The convolution of stride 1 with `before` zeros around the image: (k − 1)/2 for `SAME`, 0 for `VALID`.
+    """The convolution of stride 1 with zeros around the image.
 
     Args:
       x: images `[C, H, W, B]`.
       W: kernel `[k, k, C, out]`.
-      m: places along the height that share their products.
-      before: rows and columns of zeros on every side.
+      m: positions along the height that share their products.
+      before: rows and columns of zeros on every side; (k − 1)/2 for `SAME`, 0 for `VALID`.
 
     Returns:
       `[out, H + 2 before − k + 1, W + 2 before − k + 1, B]`.
@@ -88,67 +107,113 @@ def short_convolution(x, W, m: int, before: int):
 
 def _forward(x, W, m: int, before: int):
     k, _, C, out = W.shape
-    height, width = (side + 2 * before - k + 1 for side in x.shape[1:3])
-    kernels = _sums(short(m, k).G, W).reshape(-1, k * C, out)
-    products = jnp.einsum("pko,pkn->pon", kernels, _columns(x, m, k, before))
-    places = _sums(
-        short(m, k).A, products.reshape(len(kernels), out, -1, width, x.shape[3]), axis=2
-    )
-    return places.reshape(out, -1, width, x.shape[3])[:, :height], (x, W, kernels)
+    _, H, width, B = x.shape
+    height = H + 2 * before - k + 1
+    width = width + 2 * before - k + 1
+
+    kernels = _sums(short(m, k).G, W).reshape(-1, k * C, out)  # [n, k·C, out]
+    n = len(kernels)
+    columns = _columns(x, m, k, before)  # [n, k·C, T·W·B]
+    products = jnp.einsum("pko,pkn->pon", kernels, columns)
+    products = products.reshape(n, out, -1, width, B)  # [n, out, T, W, B]
+
+    places = _sums(short(m, k).A, products, axis=2)  # [out, T, m, W, B]
+    y = places.reshape(out, -1, width, B)[:, :height]
+    return y, (x, W, kernels)
 
 
 def _backward(m: int, before: int, inputs, g):
-    """The gradients of every product, and the transposes of the three small matrices around them."""
+    """The gradients of all products, and the transposes of the three matrices around them."""
     x, W, kernels = inputs
     k, _, C, out = W.shape
-    T = -(-g.shape[1] // m)
-    rows = jnp.pad(g, ((0, 0), (0, T * m - g.shape[1]), (0, 0), (0, 0))).reshape(
-        out, T, m, *g.shape[2:]
-    )
-    products = _sums(short(m, k).A.T, [rows[:, :, i] for i in range(m)])
-    flat = products.reshape(len(kernels), out, -1)
+    n = len(kernels)
+
+    # From the gradient of the result to those of the products: Aᵀ.
+    T = -(-g.shape[1] // m)  # tiles of m rows
+    padded = jnp.pad(g, ((0, 0), (0, T * m - g.shape[1]), (0, 0), (0, 0)))
+    tiles = padded.reshape(out, T, m, *g.shape[2:])
+    products = _sums(short(m, k).A.T, [tiles[:, :, i] for i in range(m)])  # [n, out, T, W, B]
+    flat = products.reshape(n, out, -1)
+
+    # To those of kernels and columns: the products' own gradients.
     d_kernels = jnp.einsum("pkn,pon->pko", _columns(x, m, k, before), flat)
-    d_columns = (kernels @ flat).reshape(-1, k, C, *products.shape[2:])
-    beyond = k - 1 - before  # places of the width that saw zeros, and those that were not asked for
+    d_columns = (kernels @ flat).reshape(-1, k, C, *products.shape[2:])  # [n, k, C, T, W, B]
+
+    # To those of the image's rows: each tap along the width is shifted back, then Dᵀ.
+    beyond = k - 1 - before  # columns that saw zeros, and those that were not asked for
     d_columns = jnp.pad(d_columns, ((0, 0),) * 4 + ((beyond, beyond), (0, 0)))
-    shifted = [d_columns[:, j, ..., k - 1 - j : k - 1 - j + x.shape[2], :] for j in range(k)]
+    width = x.shape[2]
+    shifted = []
+    for tap in range(k):
+        first = k - 1 - tap
+        shifted.append(d_columns[:, tap, ..., first : first + width, :])
     d_rows = _sums(short(m, k).D.T, functools.reduce(jnp.add, shifted))
+
+    # To those of the kernel, Gᵀ, and of the image.
     d_W = _sums(short(m, k).G.T, d_kernels.reshape(-1, *W.shape[1:]))
-    return _overlapping(d_rows, m)[:, before : before + x.shape[1]], d_W
+    d_x = _overlapping(d_rows, m)[:, before : before + x.shape[1]]
+    return d_x, d_W
 
 
 short_convolution.defvjp(_forward, _backward)
 
 
 def _columns(x, m: int, k: int, before: int):
-    """An image's rows combined for every point, as the k places along the width see them: `[n, k·C, T·W·B]`."""
+    """Return an image's rows, combined for every point, as the k taps along the width see them.
+
+    Args:
+      x: images `[C, H, W, B]`.
+      m: positions along the height that share their products.
+      k: rows of the kernel.
+      before: rows and columns of zeros on every side.
+
+    Returns:
+      `[n, k·C, T·W·B]`, for T tiles of m rows.
+    """
     C, H, width, _ = x.shape
     T = -(-(H + 2 * before - k + 1) // m)
-    x = jnp.pad(x, ((0, 0), (before, T * m + k - 1 - H - before), (before, before), (0, 0)))
-    rows = [lax.slice_in_dim(x, i, i + (T - 1) * m + 1, m, axis=1) for i in range(m + k - 1)]
-    combined = _sums(short(m, k).D, rows)
+    behind = T * m + k - 1 - H - before
+    x = jnp.pad(x, ((0, 0), (before, behind), (before, before), (0, 0)))
+
+    # Row i of every tile, combined for every point.
+    last = (T - 1) * m + 1
+    rows = [lax.slice_in_dim(x, i, i + last, m, axis=1) for i in range(m + k - 1)]
+    combined = _sums(short(m, k).D, rows)  # [n, C, T, W, B]
+
     width += 2 * before - k + 1
-    return jnp.concatenate([combined[:, :, :, j : j + width] for j in range(k)], 1).reshape(
-        len(combined), k * C, -1
-    )
+    taps = [combined[:, :, :, tap : tap + width] for tap in range(k)]
+    return jnp.concatenate(taps, 1).reshape(len(combined), k * C, -1)
 
 
 def _overlapping(rows, m: int):
-    """`[n, C, T, W, B]`, row i of tile t at t·m + i of the image -> `[C, H, W, B]`; tiles that overlap are added."""
-    n, over = len(rows), -(-len(rows) // m)
-    shifted = lambda i, s: jnp.pad(rows[i + s * m], ((0, 0), (s, over - 1 - s), (0, 0), (0, 0)))
-    sums = [
-        functools.reduce(jnp.add, [shifted(i, s) for s in range(over) if i + s * m < n])
-        for i in range(m)
-    ]
-    stacked = jnp.stack(sums, 2)
+    """Put tiles back into an image; where they overlap, they are added.
+
+    Args:
+      rows: `[n, C, T, W, B]`; row i of tile t belongs to row t·m + i of the image.
+      m: rows from one tile to the next.
+
+    Returns:
+      `[C, H, W, B]`.
+    """
+    n = len(rows)
+    over = -(-n // m)  # tiles that a row of the image belongs to, at most
+
+    def shifted(i: int, s: int):
+        return jnp.pad(rows[i + s * m], ((0, 0), (s, over - 1 - s), (0, 0), (0, 0)))
+
+    sums = []
+    for i in range(m):
+        tiles = [shifted(i, s) for s in range(over) if i + s * m < n]
+        sums.append(functools.reduce(jnp.add, tiles))
+    stacked = jnp.stack(sums, 2)  # [C, T, m, W, B]
     return stacked.reshape(len(stacked), -1, *stacked.shape[3:])
 
 
 def _sums(matrix: np.ndarray, parts, axis: int = 0):
-    """Sums of parts, one for each row of a small matrix, stacked along an axis.
+    """Return sums of parts, one for each row of a small matrix, stacked along an axis.
 
-    They start from a zero that the compiler does not know, so that every addition has one product to contract.
+    They start from a zero that the compiler does not know, so that every addition has one product
+    to contract.
     """
     zero = lax.optimization_barrier(jnp.zeros((), parts[0].dtype))
     terms = [[float(c) * part for c, part in zip(row, parts, strict=True) if c] for row in matrix]

@@ -160,7 +160,7 @@ def test_the_server_draws_for_itself():
     assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
     assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
     shared = Plan(
-        own.federation, own.cohort, plan.written, 3, 1
+        own.federation, own.cohort, plan.unclipped_local, 3, 1
     )  # as a client 0 with these samples would
     assert not (shared.batches(1, 0)[0] == first[0]).all()
     assert program.own is not None

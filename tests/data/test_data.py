@@ -1,4 +1,4 @@
-"""Checks, splits and federations: faults named with their row, sets that never overlap, the right seed for each."""
+"""Checks, splits and federations: faults named by row, sets that never overlap, the right seeds."""
 
 import numpy as np
 import pytest
@@ -156,9 +156,9 @@ def test_clients_keep_their_numbers_when_their_samples_are_set_apart():
 
 
 def test_nothing_left_to_train_on_is_refused():
-    with pytest.raises(PartitionError, match="nothing is left"):
+    with pytest.raises(PartitionError, match="none of 10 samples is left"):
         prepare(numbered_samples(10), test=0.99, seed=0, dtype=F32)
-    with pytest.raises(PartitionError, match="12 samples, but only 10 are there"):
+    with pytest.raises(PartitionError, match="12 samples, but only 10 are left"):
         prepare(numbered_samples(10), test=0.0, server=12, seed=0, dtype=F32)
     with pytest.raises(fedsim.ScenarioError, match=r"data\.server"):
         federations_of(
@@ -206,7 +206,7 @@ def test_ids_decide_unless_a_partition_is_asked_for():
     assert of({}, arrays=arrays)[0].sizes.tolist() == [20, 30, 10]
     assert of({"partition": "iid", "clients": 4}, arrays=arrays)[0].sizes.tolist() == [15] * 4
     assert of({"partition": "natural"}, arrays=arrays)[0].sizes.tolist() == [20, 30, 10]
-    with pytest.raises(fedsim.ScenarioError, match="bring none"):
+    with pytest.raises(fedsim.ScenarioError, match="have none"):
         of({"partition": "natural"})
 
 

@@ -1,4 +1,4 @@
-"""Attacks on data: exactly the malicious clients' training samples change, as stated, and their success is measured."""
+"""Attacks on data: only malicious clients' training samples change, and success is measured."""
 
 from operator import attrgetter
 from typing import Any
@@ -369,9 +369,9 @@ def test_attacks_follow_skews_and_one_another():
             link("backdoor", value=1.5),
             BYTES,
             0.5,
-            "gave features from 0 to 1.5, and bytes are stored",
+            "returned features from 0 to 1.5, and bytes are stored",
         ),
-        (link("backdoor", value=1e39), FLOATS, 0.5, "needed are finite float32"),
+        (link("backdoor", value=1e39), FLOATS, 0.5, "expected finite float32"),
         (
             link("backdoor"),
             FLOATS,
@@ -428,12 +428,12 @@ SOUND = lambda x, y, classes, place, rng: (x, y)
 @pytest.mark.parametrize(
     ("poison", "message"),
     [
-        (Poison(lambda x, y, *rest: y), "samples: gave ndarray; needed are (x, y)"),
-        (Poison(lambda x, y, classes, *rest: (x, y + classes)), "needed are 0 to 4"),
-        (Poison(lambda x, y, *rest: (x[1:], y)), "samples: gave features"),
-        (Poison(lambda x, y, *rest: (x / 0, y)), "needed are finite float32"),
-        (Poison(SOUND, target=1, trigger=lambda x: x[:, 0]), "trigger: gave features"),
-        (Poison(SOUND, target=1, among=lambda x, y: y[1:] == 0), "among: gave bool"),
+        (Poison(lambda x, y, *rest: y), "samples: returned ndarray; expected (x, y)"),
+        (Poison(lambda x, y, classes, *rest: (x, y + classes)), "expected 0 to 4"),
+        (Poison(lambda x, y, *rest: (x[1:], y)), "samples: returned features"),
+        (Poison(lambda x, y, *rest: (x / 0, y)), "expected finite float32"),
+        (Poison(SOUND, target=1, trigger=lambda x: x[:, 0]), "trigger: returned features"),
+        (Poison(SOUND, target=1, among=lambda x, y: y[1:] == 0), "among: returned bool"),
     ],
 )
 def test_one_of_a_plug_in_keeps_its_contract(poison, message):
@@ -485,7 +485,7 @@ def test_the_page_has_a_panel_and_says_what_is_attacked():
     assert ("attack on data", "label_random") in setting.setting(record)["steps"]
 
 
-# ----------------------------------------------------------------------------------------------------- whole runs
+# --------------------------------------------------------------------------------------- whole runs
 
 DATA = {
     "kind": "digits",
@@ -497,8 +497,10 @@ DATA = {
 
 def scenario(**sections):
     return {
-        "name": "backdoor", "rounds": 4, "data": DATA, "model": "logistic", "fleet": {"malicious": [1, 2]},
-        "cohort": {"kind": "uniform", "size": 4}, "client": {"lr": 0.2, "batch": 16}, "numerics": {"lanes": 2},
+        "name": "backdoor", "rounds": 4, "data": DATA, "model": "logistic",
+        "fleet": {"malicious": [1, 2]},
+        "cohort": {"kind": "uniform", "size": 4},
+        "client": {"lr": 0.2, "batch": 16}, "numerics": {"lanes": 2},
         **sections,
     }  # fmt: skip
 

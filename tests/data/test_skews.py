@@ -1,4 +1,4 @@
-"""Skews of the clients' own samples: what they change, what they leave alone, and labels that move with the rounds."""
+"""Skews: what they change, what they leave alone, and labels that move with the rounds."""
 
 import math
 from operator import attrgetter
@@ -148,7 +148,7 @@ def test_own_test_samples_are_skewed_alike():
 
 
 def bilinear(image, degrees):
-    """One image turned counterclockwise around its middle: every pixel from the four around the place it came from."""
+    """One image rotated counterclockwise: every pixel from the four around where it came from."""
     height, width, _ = image.shape
     out, angle = np.zeros(image.shape), math.radians(degrees)
     for i in range(height):
@@ -306,10 +306,10 @@ TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
         (
             link("rotation", max=3.0, degrees=[1.0]),
             IMAGES,
-            "degrees and max are both given; take one of them out",
+            "degrees and max are both given; remove one of them",
         ),
-        (link("feature_noise", std=1e39), IMAGES, "feature_noise: features: gave float64"),
-        (link("feature_noise", std=1e308), IMAGES, "needed are finite float32 features"),
+        (link("feature_noise", std=1e39), IMAGES, "feature_noise: features: returned float64"),
+        (link("feature_noise", std=1e308), IMAGES, "expected finite float32 features"),
         (link("label_noise", least=0.9), IMAGES, "least 0.9 is above rate 0.2"),
     ],
 )
@@ -343,7 +343,7 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
     [
         (
             Skew(lambda clients, rng: rng.random(3), features=lambda x, a, rng: x),
-            "draw: gave float64 (3,)",
+            "draw: returned float64 (3,)",
         ),
         (
             Skew(lambda clients, rng: np.full(clients, np.nan), features=lambda x, a, rng: x),
@@ -351,15 +351,15 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
         ),
         (
             Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x[1:]),
-            "features: gave",
+            "features: returned",
         ),
         (
             Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x / 0),
-            "needed are finite float32 features",
+            "expected finite float32 features",
         ),
         (
             Skew(lambda clients, rng: np.ones(clients), labels=lambda y, a, c, rng: y + c),
-            "needed are labels 0 to 4",
+            "expected labels 0 to 4",
         ),
     ],
 )
@@ -396,7 +396,7 @@ def test_the_page_about_them(root, tmp_path):
     assert sorted(set(f.skews["skew/rotation"])) == [0, 90, 180, 270]
 
 
-# --------------------------------------------------------------------------------- labels that move with the rounds
+# ----------------------------------------------------------------- labels that move with the rounds
 
 
 def plan_of(*skews, labelled=True):
@@ -453,7 +453,7 @@ def drifting(**more):
 
 @pytest.mark.long
 def test_concept_shift_is_its_definition():
-    """FedAvg of logistic regression in NumPy, whose labels are (y + g + ⌊(r − 1)/2⌋) mod C, and its scores."""
+    """Scores of FedAvg of logistic regression in NumPy, with labels (y + g + ⌊(r − 1)/2⌋) mod C."""
     rng = np.random.default_rng(3)
     arrays = fedsim.Arrays(rng.normal(size=(120, 6)), rng.integers(0, 3, 120))
     result = fedsim.run(drifting(), data=arrays)
@@ -485,7 +485,10 @@ def test_concept_shift_is_its_definition():
 
 ALL = {
     "kind": "digits", "clients": 12, "client_test": 0.2,
-    "skew": ["rotation", {"kind": "feature_noise"}, {"kind": "label_noise"}, {"kind": "concept_shift", "every": 2}],
+    "skew": [
+        "rotation", {"kind": "feature_noise"}, {"kind": "label_noise"},
+        {"kind": "concept_shift", "every": 2},
+    ],
     "augment": ["flip", {"kind": "crop", "padding": 2}],
 }  # fmt: skip
 

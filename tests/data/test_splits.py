@@ -1,4 +1,4 @@
-"""Splits in files: what other tools wrote comes in, what `fedsim partition` wrote comes back, and faults have their line."""
+"""Splits in files: of other tools, of `fedsim partition`, and faults with their line."""
 
 import gzip
 import json
@@ -58,16 +58,16 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
     [
         (
             "sample,client\n1,a\nx,a\n-3,b\n",
-            ["line 3, column 'sample': 'x' is no sample", "line 4, column 'sample': '-3'"],
+            ["line 3, column 'sample': 'x' is not a sample", "line 4, column 'sample': '-3'"],
         ),
         (
             "sample,client\n1.0,a\n",
-            ["line 2, column 'sample': '1.0' is no sample; samples are 0, 1, 2, ..."],
+            ["line 2, column 'sample': '1.0' is not a sample; samples are 0, 1, 2, ..."],
         ),
-        ("sample,client\n1_0,a\n", ["line 2, column 'sample': '1_0' is no sample"]),
+        ("sample,client\n1_0,a\n", ["line 2, column 'sample': '1_0' is not a sample"]),
         ("sample,client\n" + "9" * 30 + ",a\n", ["line 2, column 'sample': '9999"]),
         ("sample,client\n1,\n", ["line 2, column 'client': a sample without a client id"]),
-        ("sample,client\n1,a\n2,b\n1,b\n", ["line 4: sample 1 stands in line 2 already"]),
+        ("sample,client\n1,a\n2,b\n1,b\n", ["line 4: sample 1 is already in line 2"]),
         ("sample,client\n1,a,7\n", ["line 2: 3 cells, the header names 2 columns"]),
         (
             "sample,client\n1,a\n12,b\n10,a\n",
@@ -75,31 +75,32 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
         ),
         (
             "index,client\n1,a\n",
-            ["line 1: the columns sample and client are needed, found 'index', 'client'"],
+            ["line 1: expected the columns sample and client, found 'index', 'client'"],
         ),
         (
             "1,a\n2,b\n",
             [
-                "line 1: the columns sample and client are needed, found '1', 'a'; write 'sample,client'"
+                "line 1: expected the columns sample and client, found '1', 'a'; "
+                "write 'sample,client'"
             ],
         ),
-        ("", ["line 1: the columns sample and client are needed, found nothing"]),
+        ("", ["line 1: expected the columns sample and client, found nothing"]),
         ("sample,client\n", ["no samples"]),
         ('sample,client\n1,"a\n', ["line 2: unexpected end of data"]),
         (b"sample,client\n1,\xff\n", ["not UTF-8 text"]),
         (b"\x1f\x8b\x08nonsense", ["not a sound gzip file"]),
         ('{"a": [1],\n "b" [2]}', ["line 2: not JSON: Expecting ':' delimiter"]),
-        ('{"a": [1], "a": [2]}', ["not JSON: client 'a' stands there twice"]),
+        ('{"a": [1], "a": [2]}', ["not JSON: client 'a' appears twice"]),
         (
             '{"a": [1, 2], "b": [3, 1]}',
-            ["client b, place 2: sample 1 stands in client a, place 1 already"],
+            ["client b, position 2: sample 1 is already in client a, position 1"],
         ),
-        ('{"a": [1, 2.0]}', ["client 'a', place 2: '2.0' is no sample"]),
-        ('{"a": [true]}', ["client 'a', place 1: 'True' is no sample"]),
-        ('{"a": 3}', ["client 'a': a list of its samples is needed"]),
+        ('{"a": [1, 2.0]}', ["client 'a', position 2: '2.0' is not a sample"]),
+        ('{"a": [true]}', ["client 'a', position 1: 'True' is not a sample"]),
+        ('{"a": 3}', ["client 'a': expected a list of its samples"]),
         ('{"a": [1], "": [2]}', ["entry 2, column 'client': a sample without a client id"]),
-        ('{"a": [10]}', ["client a, place 1: sample 10: there are 10 samples, 0 to 9"]),
-        ("[[1, 2], [3]]", ["a mapping from clients to their samples is needed"]),
+        ('{"a": [10]}', ["client a, position 1: sample 10: there are 10 samples, 0 to 9"]),
+        ("[[1, 2], [3]]", ["expected a mapping from clients to their samples"]),
         ("[" * 100_000, ["not JSON"]),
         ("{}", ["no samples"]),
     ],
@@ -164,7 +165,10 @@ def test_a_natural_federation_comes_back_with_its_names(tmp_path, monkeypatch):
 
 
 def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
-    """Flower Datasets: `json.dump(partitioner.partition_id_to_indices, file)`; FedLab: `client_dict`, arrays by client."""
+    """Flower Datasets: `json.dump(partitioner.partition_id_to_indices, file)`.
+
+    FedLab: `client_dict`, arrays by client.
+    """
     monkeypatch.chdir(tmp_path)
     order = np.random.default_rng(0).permutation(120)
     flower = {partition: rows.tolist() for partition, rows in enumerate(np.array_split(order, 11))}
@@ -241,7 +245,8 @@ def test_the_command_writes_a_split_that_a_run_reads_records_and_verifies(tmp_pa
     )
     one = fedsim.run(scenario, out="one")
     scenario.write_text(
-        "name: s\nrounds: 2\ndata: {kind: npz, path: w.npz, partition: {kind: file, path: split.csv}}\n"
+        "name: s\nrounds: 2\n"
+        "data: {kind: npz, path: w.npz, partition: {kind: file, path: split.csv}}\n"
     )
     two = fedsim.run(scenario, out="two")
     assert (

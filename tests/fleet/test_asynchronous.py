@@ -1,4 +1,4 @@
-"""Runs whose rounds depend on what was before: an asynchronous server, and cohorts that look at losses."""
+"""Runs whose rounds depend on earlier ones: asynchronous servers, cohorts that look at losses."""
 
 import jax
 import numpy as np
@@ -63,7 +63,10 @@ SIMULATED = [case for case in oracle("systems") if case["fn"] == "async_sim"]
 @pytest.mark.parametrize("weights", ["uniform", "samples"])
 @pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["name"])
 def test_fedbuff_is_its_simulation(case, weights):
-    """Flights as in the oracle, steps of the server by hand: the sum of what is scaled, by weights that know no scale."""
+    """Flights as in the oracle, steps of the server by hand.
+
+    A step is the sum of scaled updates, with weights that do not depend on the scale.
+    """
     p, log, inputs, lr = case["params"], case["expected"]["log"], problem(), 0.1
     assert case["inputs"]["times"] == TIMES
     versions, sizes = [inputs["x0"]], np.array(inputs["sizes"])
@@ -113,7 +116,7 @@ def test_the_power_of_choice_is_its_simulation():
 
 
 def test_a_client_that_diverges_is_chosen_last():
-    """Its messages are left out, its loss counts as infinite, and the run goes on with the others."""
+    """Its messages are left out, its loss counts as infinite, and the others continue."""
     inputs = problem()
     rows = np.concatenate([inputs["H"].reshape(N, -1), inputs["a"]], axis=1)
     rows[2] = 1e200
@@ -129,14 +132,22 @@ def test_a_client_that_diverges_is_chosen_last():
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
 KINDS = {
     "fedbuff": {"schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12}, "server": UNIFORM},
-    "fedasync": {"schedule": {"kind": "fedasync", "concurrency": 12, "staleness": "hinge", "threshold": 2}},
-    "semi_sync": {"schedule": {"kind": "semi_sync", "seconds": 0.75, "concurrency": 8}, "server": ["median"]},
-    "median": {"schedule": {"kind": "fedbuff", "buffer": 12, "concurrency": 40}, "server": ["median"]},
+    "fedasync": {
+        "schedule": {"kind": "fedasync", "concurrency": 12, "staleness": "hinge", "threshold": 2},
+    },
+    "semi_sync": {
+        "schedule": {"kind": "semi_sync", "seconds": 0.75, "concurrency": 8}, "server": ["median"],
+    },
+    "median": {
+        "schedule": {"kind": "fedbuff", "buffer": 12, "concurrency": 40}, "server": ["median"],
+    },
     "leaving": {
         "schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12},
         "fleet": {"availability": {"kind": "diurnal", "period": 60.0}, "dropout": 0.3},
     },
-    "alone": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 1, "staleness": "constant"}},
+    "alone": {
+        "schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 1, "staleness": "constant"},
+    },
     "power_of_choice": {"cohort": {"kind": "power_of_choice", "size": 5, "candidates": 12}},
 }  # fmt: skip
 
@@ -237,7 +248,7 @@ def test_company_changes_no_bit(kind):
 
 @pytest.mark.parametrize("own", ["logistic", "dropout"])
 def test_a_buffer_of_all_that_train_at_equal_speeds_is_the_synchronous_run(own):
-    """Nobody is ever late: the same clients on the same batches with the same noise, from a bank of one version."""
+    """Nobody is late: the same clients, batches and noise, from a bank of one version."""
     cohort = {
         "cohort": {"kind": "uniform", "size": 5},
         "client": {"lr": 0.1, "batch": 8, "steps": 3},
@@ -274,7 +285,7 @@ def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
     sorted(name for name, f in FAMILIES["method"].items() if f.__module__.startswith("fedsim.")),
 )
 def test_every_method_trains_or_refuses_in_a_line(method):
-    """Refused are client memory, passes at the global model, and rules that remember clients, which a buffer may have twice."""
+    """A buffer may have a client twice: whatever remembers clients, or probes, is refused."""
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
     schedule = {"kind": "fedbuff", "buffer": 5, "concurrency": 9}
     plain = {
@@ -290,7 +301,10 @@ def test_every_method_trains_or_refuses_in_a_line(method):
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
     of_rule = sync.program.server.pipeline.of_memory
     if memory or of_rule or sync.program.server.probes:
-        reasons = r"a client remembers a row|has a pass at the model|the rule remembers one update of a client"
+        reasons = (
+            r"a client remembers a row|has a pass at the model"
+            r"|the rule remembers one update of a client"
+        )
         with pytest.raises(ScenarioError, match=reasons) as refused:
             fedsim.run({**plain, "schedule": schedule})
         assert len(str(refused.value).splitlines()) <= 2

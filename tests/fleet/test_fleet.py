@@ -1,4 +1,4 @@
-"""Clients as machines: speeds, links, availability, and what a round makes of those that are late or leave."""
+"""Clients as machines: speeds, links, availability, and what becomes of a round."""
 
 import json
 
@@ -34,7 +34,7 @@ def cases(fn: str) -> list[dict]:
     return [case for case in SYSTEMS["cases"] if case["fn"] == fn]
 
 
-# ------------------------------------------------------------------------------------------------- speeds and links
+# --------------------------------------------------------------------------------- speeds and links
 
 QUANTILES = {  # kind -> (arguments, cumulative distribution function)
     "uniform": ({"low": 1.0, "high": 3.0}, lambda s: (s - 1) / 2),
@@ -44,7 +44,10 @@ QUANTILES = {  # kind -> (arguments, cumulative distribution function)
 
 @pytest.mark.parametrize("kind", QUANTILES)
 def test_speeds_have_their_distribution(kind):
-    """Kolmogorov's distance, which exceeds 1.95 / √N once in a thousand seeds; this one is fixed."""
+    """Kolmogorov's distance, which exceeds 1.95 / √N once in a thousand seeds.
+
+    This one is fixed.
+    """
     arguments, cdf = QUANTILES[kind]
     drawn = np.sort(FAMILIES["speed"][kind](**arguments)(CLIENTS, rng()))
     assert np.abs(cdf(drawn) - (np.arange(N) + 0.5) / N).max() < 1.95 / np.sqrt(N)
@@ -73,7 +76,7 @@ def test_a_client_s_speed_does_not_depend_on_those_behind_it(kind):
     assert_array_equal(few, made(CLIENTS, rng())[:10])
 
 
-# --------------------------------------------------------------------------------------------------- availability
+# ------------------------------------------------------------------------------------- availability
 
 
 def reached(kind: str, rounds: int, seconds=lambda r: 0.0, **arguments) -> np.ndarray:
@@ -161,7 +164,7 @@ def test_cycles_and_waves():
     assert near(spread.mean(1), np.full(24, 0.5), N)  # somewhere it is always night
 
 
-# ------------------------------------------------------------------------------------- what becomes of a round
+# -------------------------------------------------------------------------- what becomes of a round
 
 
 def machines(fleet: Fleet, steps, down=0, up=0) -> Machines:
@@ -184,9 +187,9 @@ def test_rounds_end_as_the_oracle_says(case):
         keep=p.get("keep") or p.get("k"),
     )
     ids = np.array(p["selected"])
-    fates = machines(fleet, np.ones(len(times), int)).round_outcome(1, ids)
-    assert ids[fates.joined].tolist() == sorted(case["expected"]["reporting"])
-    assert_allclose(fates.seconds, case["expected"]["round_time"], rtol=case["rtol"])
+    outcome = machines(fleet, np.ones(len(times), int)).round_outcome(1, ids)
+    assert ids[outcome.joined].tolist() == sorted(case["expected"]["reporting"])
+    assert_allclose(outcome.seconds, case["expected"]["round_time"], rtol=case["rtol"])
 
 
 @pytest.mark.parametrize(
@@ -243,24 +246,28 @@ def test_rounds_are_those_of_a_loop_over_events():
             dropout=shares, deadline=deadline, partial=partial, keep=keep,
         )  # fmt: skip
         made = machines(fleet, planned, down=4, up=3)
-        fates, moments = made.round_outcome(1, np.arange(m)), made._leaving(1, np.arange(m))
+        outcome, moments = made.round_outcome(1, np.arange(m)), made._leaving(1, np.arange(m))
         leaves = [None if not np.isfinite(u) else "before" if u < 0 else float(u) for u in moments]
         expected = event_by_event(step, planned, 0.2, 0.3, deadline, keep, partial, leaves)
-        assert np.flatnonzero(fates.joined).tolist() == expected["joined"]
-        assert_allclose(fates.seconds, expected["seconds"], rtol=1e-9)
-        assert fates.steps.tolist() == expected["steps"]
-        assert (fates.joined ^ fates.late ^ fates.left).all() and (fates.wasted <= planned).all()
+        assert np.flatnonzero(outcome.joined).tolist() == expected["joined"]
+        assert_allclose(outcome.seconds, expected["seconds"], rtol=1e-9)
+        assert outcome.steps.tolist() == expected["steps"]
+        assert (outcome.joined ^ outcome.late ^ outcome.left).all()
+        assert (outcome.wasted <= planned).all()
 
 
 def test_a_deadline_that_a_client_just_meets_is_met():
     """Steps that fit exactly are not lost to rounding."""
     fleet = Fleet(speed=lambda clients, rng: np.full(3, 0.1), deadline=0.3, partial=True)
-    fates = machines(fleet, [3, 4, 30]).round_outcome(1, np.arange(3))
-    assert fates.steps.tolist() == [3, 3, 3] and fates.joined.all()
+    outcome = machines(fleet, [3, 4, 30]).round_outcome(1, np.arange(3))
+    assert outcome.steps.tolist() == [3, 3, 3] and outcome.joined.all()
 
 
 def test_a_million_clients_are_planned_quickly():
-    """Availability of everybody and Pareto speeds: shapes and values only; the time is measured by hand."""
+    """Availability of everybody and Pareto speeds: shapes and values only.
+
+    The time is measured by hand.
+    """
     many = Clients(np.ones(10**6, int), lambda: np.zeros((10**6, 0), int))
     fleet = Fleet(FAMILIES["speed"]["pareto"](), availability=FAMILIES["availability"]["diurnal"]())
     made = Machines(fleet, many, Cost(np.full(10**6, 5)), 0)
@@ -269,7 +276,7 @@ def test_a_million_clients_are_planned_quickly():
     assert made.round_outcome(1, np.flatnonzero(on)[:1000]).joined.all()
 
 
-# --------------------------------------------------------------------------------------------------- whole runs
+# --------------------------------------------------------------------------------------- whole runs
 
 TINY = {
     "name": "fleet",
@@ -301,7 +308,7 @@ def test_a_fleet_without_differences_changes_nothing():
 
 @pytest.mark.long
 def test_a_codec_shortens_the_time_of_slow_links():
-    """By its bytes as `check` foretells them, in both directions: 60 bytes a second, 840 of the dense model."""
+    """In both directions by the bytes that `check` foretells: 60 per second, 840 for the model."""
     slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}
     codec = [{"kind": "top_k", "k": 10}]
     seconds = [
@@ -313,7 +320,10 @@ def test_a_codec_shortens_the_time_of_slow_links():
 
 
 def test_partial_work_is_that_of_plain_numpy():
-    """Slow clients send the steps that fit, or nothing; some clients of each round, two without samples, half a server step."""
+    """Slow clients send the steps that fit, or nothing.
+
+    Some clients of each round, two without samples, half a server step.
+    """
     rounds, deadline, planned, (H, a) = (
         [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]],
         3.0,
@@ -381,7 +391,7 @@ def test_a_run_that_was_left_goes_on_in_the_same_bytes(name, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["deadline", "chain"])
-def test_methods_are_compared_under_the_same_fates(name):
+def test_methods_are_compared_under_the_same_outcomes(name):
     """Methods of equal cost meet the same clients, late ones and losses."""
     columns = [
         "clients_sampled",
@@ -403,11 +413,20 @@ def test_methods_are_compared_under_the_same_fates(name):
 
 
 REFUSED = {
-    "no deadline": ({"partial_work": True}, "fleet.partial_work: nobody is late without a deadline"),
-    "more than all": ({"dropout": {"before": 0.6, "after": 0.6}}, "fleet.dropout: before, during and after"),
-    "low and high": ({"availability": {"kind": "diurnal", "low": 1.0}}, "fleet.availability: diurnal: high 0.9"),
+    "no deadline": (
+        {"partial_work": True}, "fleet.partial_work: nobody is late without a deadline",
+    ),
+    "more than all": (
+        {"dropout": {"before": 0.6, "after": 0.6}}, "fleet.dropout: before, during and after",
+    ),
+    "low and high": (
+        {"availability": {"kind": "diurnal", "low": 1.0}}, "fleet.availability: diurnal: high 0.9",
+    ),
     "no kind": ({"speed": "fast"}, "fleet.speed: no speed 'fast'; known: classes, constant"),
-    "never": ({"availability": {"kind": "markov", "leave": 0.0, "come": 0.0}}, "fleet.availability: markov: come and leave"),
+    "never": (
+        {"availability": {"kind": "markov", "leave": 0.0, "come": 0.0}},
+        "fleet.availability: markov: come and leave",
+    ),
 }  # fmt: skip
 
 

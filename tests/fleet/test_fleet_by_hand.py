@@ -1,4 +1,4 @@
-"""Every cohort, schedule, availability, speed and link once, with what comes out worked out by hand."""
+"""Every cohort, schedule, availability, speed and link once, worked out by hand."""
 
 import math
 
@@ -26,7 +26,7 @@ from fedsim.fleet.timetables import Timetable
 
 nan, inf = math.nan, math.inf
 
-# --------------------------------------------------------------------------------------------------------- cohorts
+# ------------------------------------------------------------------------------------------ cohorts
 
 IDS, SAMPLES = [1, 2, 4, 6, 8, 9, 11], [3, 1, 4, 1, 5, 9, 2]
 SECONDS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 3.0]
@@ -52,7 +52,9 @@ DRAWN: dict[str, tuple] = {
     "weighted: with replacement": ("weighted", {"size": 2}, population([4], [7]), 1, [[4, 4]]),
     "cyclic: the first": ("cyclic", {"size": 3}, population(), 1, [[1, 2, 4]]),
     "cyclic: over the end": ("cyclic", {"size": 3}, population(), 3, [[1, 2, 11]]),
-    "listed: again from the first": ("listed", {"rounds": [[2, 9], [4]]}, population(), 3, [[2, 9]]),
+    "listed: again from the first": (
+        "listed", {"rounds": [[2, 9], [4]]}, population(), 3, [[2, 9]],
+    ),
     "power_of_choice: the unknown, then large losses, ties to the lower id": (
         "power_of_choice",
         {"size": 4, "candidates": 7},
@@ -67,7 +69,8 @@ DRAWN: dict[str, tuple] = {
         1,
         [[2]],
     ),
-    # s = 0.8 v / 10 + 0.2 / 3 = (0.7067, 0.1467, 0.1467): the first is certain, the others have 1/2 each
+    # s = 0.8 v / 10 + 0.2 / 3 = (0.7067, 0.1467, 0.1467): the first is certain, the others have
+    # 1/2 each
     "importance: by norm": (
         "importance",
         {"size": 2, "by": "norm", "floor": 0.2},
@@ -88,7 +91,8 @@ DRAWN: dict[str, tuple] = {
         "oort",
         {"size": 1, "explore": 0.0, "least": 0.0, "cutoff": 1.0, "clip": 1.0},
         population(
-            [1, 2, 4], [2, 3, 1], loss=[1.0, 1.0, 1.0], drawn=[1, 1, 1], last=[1, 1, 1], seconds=[1.0, 10.0, 1.0]
+            [1, 2, 4], [2, 3, 1],
+            loss=[1.0, 1.0, 1.0], drawn=[1, 1, 1], last=[1, 1, 1], seconds=[1.0, 10.0, 1.0],
         ),
         1,
         [[1]],
@@ -96,7 +100,10 @@ DRAWN: dict[str, tuple] = {
     "oort: of two, half are new": (
         "oort",
         {"size": 2, "explore": 0.5, "cutoff": 1.0},
-        population([1, 2, 4], [2, 3, 1], loss=[1.0, 1.0, nan], drawn=[1, 1, 0], last=[1, 1, 0], seconds=[1.0, 1.0, 1.0]),
+        population(
+            [1, 2, 4], [2, 3, 1],
+            loss=[1.0, 1.0, nan], drawn=[1, 1, 0], last=[1, 1, 0], seconds=[1.0, 1.0, 1.0],
+        ),
         1,
         [[2, 4]],
     ),
@@ -131,7 +138,9 @@ DRAWN: dict[str, tuple] = {
         1,
         [[1, 2]],
     ),
-    "fedcs: who is done in time": ("fedcs", {"seconds": 3.0, "candidates": 7}, population(seconds=SECONDS), 1, [[1, 2, 4, 11]]),
+    "fedcs: who is done in time": (
+        "fedcs", {"seconds": 3.0, "candidates": 7}, population(seconds=SECONDS), 1, [[1, 2, 4, 11]],
+    ),
     "fedcs: of those the fastest": (
         "fedcs",
         {"seconds": 3.0, "candidates": 7, "size": 3},
@@ -220,7 +229,7 @@ def test_oort_fills_a_round_with_those_that_nobody_wants():
     assert drawn == {(1, 2), (2, 4)}
 
 
-# name -> (its parameters, times that a round draws each of three clients with 1, 2 and 5 samples, on average)
+# name -> (its parameters, mean number of draws per round of three clients with 1, 2 and 5 samples)
 SHARES: dict[str, tuple] = {
     "all": ({}, [1.0, 1.0, 1.0]),
     "uniform": ({"size": 2}, [2 / 3, 2 / 3, 2 / 3]),
@@ -268,14 +277,17 @@ def test_a_cohort_whose_draws_depend_on_reports_or_on_others_does_not_say(kind):
     assert registered("cohort")[kind](**UNKNOWN[kind]).share is None
 
 
-# ------------------------------------------------------------------------------------------------------- schedules
+# ---------------------------------------------------------------------------------------- schedules
 
 TIMES = [1.0, 2.0, 3.0, 5.0]  # seconds of clients 0 to 3
-# name -> (kind, its parameters, rounds: whose messages, from which version of the model, and seconds; versions that clients
-# in flight have after the last of them)
+# name -> (kind, its parameters, rounds: whose messages, from which version of the model, and
+# seconds; versions that clients in flight have after the last of them)
 STEPS: dict[str, tuple] = {
-    "sync": ("sync", {}, [([0, 1, 2, 3], [0, 0, 0, 0], 5.0), ([0, 1, 2, 3], [1, 1, 1, 1], 5.0)], []),
-    # starts: 0 1 2 at 0 s, 3 at 1 s, 0 at 2 s, 1 and 2 at 3 s, 0 at 5 s; ends: 0 at 1, 1 at 2 | 2 and 0 at 3 | 1 at 5, 3 at 6
+    "sync": (
+        "sync", {}, [([0, 1, 2, 3], [0, 0, 0, 0], 5.0), ([0, 1, 2, 3], [1, 1, 1, 1], 5.0)], [],
+    ),
+    # starts: 0 1 2 at 0 s, 3 at 1 s, 0 at 2 s, 1 and 2 at 3 s, 0 at 5 s; ends: 0 at 1, 1 at 2 | 2
+    # and 0 at 3 | 1 at 5, 3 at 6
     "fedbuff": (
         "fedbuff",
         {"buffer": 2, "concurrency": 3},
@@ -299,7 +311,10 @@ STEPS: dict[str, tuple] = {
     "semi_sync": (
         "semi_sync",
         {"seconds": 2.0, "concurrency": 3},
-        [([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 2.0), ([1], [2], 2.0), ([0, 2, 3], [3, 2, 1], 2.0)],
+        [
+            ([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 2.0),
+            ([1], [2], 2.0), ([0, 2, 3], [3, 2, 1], 2.0),
+        ],
         [4],
     ),
 }  # fmt: skip
@@ -353,7 +368,7 @@ class Leavers:
 
 
 def step(leaving: tuple[int, ...], buffer: int) -> tuple[list[int], list[int], float]:
-    """The first step of a server of clients 0 and 1, which train by turns -> (who reported, who left, the clock)."""
+    """The first step of a server of two clients in turn -> (who reported, who left, the clock)."""
     turns = lambda number, reachable: np.array([0, 1])
     never = lambda number, free: int(free[0])
     some = Flights(
@@ -426,15 +441,17 @@ def test_clients_that_an_attacker_controls_are_drawn_anew_in_every_round_where_t
     assert fixed == [plans[1].malicious.tolist()] * 5
 
 
-# ---------------------------------------------------------------------------------------------------- availability
+# ------------------------------------------------------------------------------------- availability
 
 LABELS = np.array([[2, 0, 0], [0, 1, 1], [0, 0, 4]])  # of three clients, by class
 CLIENTS = Clients(np.array([1, 2, 4]), lambda: LABELS)
-# name -> (kind, its parameters, what is drawn once, (round, seconds, numbers of that round), who can be reached)
+# name -> (kind, its parameters, what is drawn once, (round, seconds, numbers of that round), who
+# can be reached)
 REACHED: dict[str, tuple] = {
     "always": ("always", {}, (), (1, 0.0, [0.0, 0.5, 0.999]), [1, 1, 1]),
     "bernoulli": ("bernoulli", {"rate": 0.5}, (), (1, 0.0, [0.1, 0.5, 0.9]), [1, 0, 0]),
-    # a third can be reached at the start: clients 0 and 1 of these; then 0.8 of them stay and 0.1 of the others come
+    # a third can be reached at the start: clients 0 and 1 of these; then 0.8 of them stay and 0.1
+    # of the others come
     "markov": (
         "markov",
         {"leave": 0.2, "come": 0.1},
@@ -442,7 +459,7 @@ REACHED: dict[str, tuple] = {
         (1, 0.0, {0: [0.1, 0.3, 0.4], 1: [0.85, 0.75, 0.05]}),
         [0, 1, 1],
     ),
-    # a quarter into the day of 4 s: the best hour of zone 0, the worst of zone 2, in between in zone 1
+    # a quarter into the day of 4 s: the best hour of zone 0, the worst of zone 2, zone 1 in between
     "diurnal": (
         "diurnal",
         {"low": 0.1, "high": 0.9, "period": 4.0, "zones": 4},
@@ -472,7 +489,9 @@ REACHED: dict[str, tuple] = {
         (1, 0.0, [0.5, 0.5, 0.5]),
         [0, 1, 0],
     ),
-    "size_dependent": ("size_dependent", {"exponent": 1.0}, (), (1, 0.0, [0.24, 0.51, 0.99]), [1, 0, 1]),
+    "size_dependent": (
+        "size_dependent", {"exponent": 1.0}, (), (1, 0.0, [0.24, 0.51, 0.99]), [1, 0, 1],
+    ),
     "size_dependent: the smaller the better": (
         "size_dependent",
         {"exponent": -1.0},
@@ -481,7 +500,9 @@ REACHED: dict[str, tuple] = {
         [1, 1, 0],
     ),
     # e^0, e^−1 and e^−2 of the largest
-    "lognormal": ("lognormal", {"sigma": 1.0}, ([2.0, 1.0, 0.0],), (1, 0.0, [0.99, 0.36, 0.14]), [1, 1, 0]),
+    "lognormal": (
+        "lognormal", {"sigma": 1.0}, ([2.0, 1.0, 0.0],), (1, 0.0, [0.99, 0.36, 0.14]), [1, 1, 0],
+    ),
     # 0.4 sin(2π · 1/4) + 0.5 = 0.9
     "lognormal: a wave": (
         "lognormal",
@@ -519,7 +540,7 @@ def test_a_cycle_of_labels_leaves_out_who_has_earlier_and_who_has_later_ones():
     assert [there(round) for round in (3, 1, 2)] == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
 
 
-# ------------------------------------------------------------------------------------------------ speeds and links
+# --------------------------------------------------------------------------------- speeds and links
 
 DEVICES = "client,up,down,latency,seconds_per_step\n0,10,100,0.5,2\n1,20,200,0,1\n"
 LOG2 = math.log(2)
@@ -575,7 +596,10 @@ def test_a_link_is_as_fast_as_it_says(kind):
 
 
 def test_a_clients_round_is_its_way_there_its_steps_and_its_way_back():
-    """10 bytes at 5 and at 2 a second, 3 steps of half a second, 20 bytes at 40 and at 10, a quarter of a second each way."""
+    """10 bytes at 5 and at 2 a second, 3 steps of half a second, 20 bytes at 40 and at 10 a second.
+
+    Latency is a quarter of a second each way.
+    """
     cost = clock.Cost(np.array([3, 3]), down=10, up=20)
     speed = clock.Speed(
         step=0.5, down=np.array([5.0, 2.0]), up=np.array([40.0, 10.0]), latency=0.25
@@ -583,10 +607,11 @@ def test_a_clients_round_is_its_way_there_its_steps_and_its_way_back():
     assert clock.seconds(cost, speed).tolist() == [2 + 1.5 + 0.5 + 0.5, 5 + 1.5 + 2 + 0.5]
 
 
-# ------------------------------------------------------------------------------------------------- those that leave
+# --------------------------------------------------------------------------------- those that leave
 
-# when it leaves: before the model comes, half-way through the training, after its message -> (joined, steps that count, steps
-# in vain, whether it got the model, whether it sent a message, seconds of a round of it alone); 1 s down, 4 s, 2 s up
+# when it leaves: before the model comes, half-way through the training, after its message ->
+# (joined, steps that count, steps in vain, whether it got the model, whether it sent a message,
+# seconds of a round of it alone); 1 s down, 4 s, 2 s up
 FATES: dict[str, tuple] = {
     "never": ((0.0, 0.0, 0.0), [0.9, 0.5], (True, 4, 0, True, True, 7.0)),
     "before": ((0.5, 0.0, 0.0), [0.4, 0.5], (False, 0, 0, False, False, 0.0)),
@@ -607,17 +632,18 @@ def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
         clock.Cost(np.array([4]), 10, 20),
         0,
     )
-    monkeypatch.setattr(machines._draws, "at", lambda round, client: Numbers(numbers))
-    fates = machines.round_outcome(1, np.array([0]))
-    alone = [fates.joined, fates.steps, fates.wasted, fates.reached, fates.sent]
-    assert (*(column[0] for column in alone), fates.seconds) == expected
-    trip = machines.client_outcome(1, 0)  # the same, of a client that starts by itself
+    monkeypatch.setattr(machines._dropout_draws, "at", lambda round, client: Numbers(numbers))
+    together = machines.round_outcome(1, np.array([0]))
+    columns = [together.joined, together.steps, together.wasted, together.reached, together.sent]
+    assert (*(column[0] for column in columns), together.seconds) == expected
+    alone = machines.client_outcome(1, 0)  # the same, of a client that starts by itself
     joined, _, wasted, reached, sent, length = expected
-    assert (trip.left, trip.seconds, trip.reached, trip.sent) == (not joined, length, reached, sent)
-    assert trip.steps == (0 if joined else wasted)
+    assert (alone.left, alone.seconds) == (not joined, length)
+    assert (alone.reached, alone.sent) == (reached, sent)
+    assert alone.steps == (0 if joined else wasted)
 
 
-# -------------------------------------------------------------------------------------------------------- coverage
+# ----------------------------------------------------------------------------------------- coverage
 
 CASES = {
     "cohort": {case[0] for case in DRAWN.values()},

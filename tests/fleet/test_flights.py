@@ -1,4 +1,4 @@
-"""Who trains when under an asynchronous server, and who is drawn where losses are looked at: the host's half, alone."""
+"""Who trains when under an asynchronous server, and who is drawn by losses: the host's half."""
 
 import heapq
 
@@ -76,7 +76,10 @@ def test_a_client_takes_as_long_as_its_links_and_steps():
 
 
 def naive(times, concurrency, buffer, flushes, cohorts):
-    """Clients by the queue of the cohorts' draws, those in flight passed over; (client, version) of every buffer."""
+    """Clients by the queue of the cohorts' draws, those in flight passed over.
+
+    (client, version) of every buffer.
+    """
     queue, heap, busy, version, started, log = [], [], set(), 0, 0, []
     draws = iter(cohorts)
 
@@ -163,7 +166,7 @@ def test_old_updates_count_less():
     assert fedbuff(staleness="constant").discount is None and not Timetable().asynchronous
 
 
-# ------------------------------------------------------------------------------------------- cohorts that look at losses
+# ---------------------------------------------------------------------- cohorts that look at losses
 
 
 def test_the_power_of_choice():

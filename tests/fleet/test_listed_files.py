@@ -1,4 +1,4 @@
-"""Cohorts that are listed in a file: the same run as those listed in the scenario, and one line for what is wrong."""
+"""Cohorts listed in a file: the same run as if listed in the scenario, and one line per fault."""
 
 import json
 
@@ -73,11 +73,17 @@ def test_another_file_is_not_gone_on_with(study):
 
 
 BAD = {
-    "no header": ("1,2\n3,4\n", "line 1: no column 'round'; found '1', '2'; the columns round, client are needed"),
+    "no header": (
+        "1,2\n3,4\n",
+        "line 1: no column 'round'; found '1', '2'; the columns round, client are needed",
+    ),
     "no rows": ("round,client\n", "no rows below the header"),
     "a fraction": ("round,client\n1,2.5\n", "line 2, column 'client': 2.5 is not a whole number"),
     "a word": ("round,client\none,2\n", "line 2, column 'round': 'one' is not a whole number"),
-    "round 0": ("round,client\n0,2\n", "line 2, column 'round': '0' is not a whole number; write a finite number and at least 1"),
+    "round 0": (
+        "round,client\n0,2\n",
+        "line 2, column 'round': '0' is not a whole number; write a finite number and at least 1",
+    ),
     "a gap": ("round,client\n1,2\n3,2\n", "round 2 has no row, but round 3 has"),
     "a stranger": ("round,client\n1,2\n1,6\n", "line 3: there is no client 6 (clients are 0 to 5)"),
 }  # fmt: skip

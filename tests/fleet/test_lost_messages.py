@@ -1,4 +1,4 @@
-"""Clients that leave a round: of a message that is lost the old memory stays, as plain NumPy has it."""
+"""Clients that leave a round: a lost message leaves the old memory, as in plain NumPy."""
 
 import numpy as np
 import pytest

@@ -91,7 +91,7 @@ def test_who_is_drawn_twice_counts_twice_and_who_takes_no_step_weighs_nothing(fe
 
 
 def test_members_are_those_of_all_rounds_up_to_a_thousand(federation, monkeypatch):
-    monkeypatch.setattr(planning, "SURVEYED", 2)
+    monkeypatch.setattr(planning, "MAX_SURVEYED_ROUNDS", 2)
     cohort = selection.listed([[0], [1], [2]])
     assert plan(federation, cohort, rounds=2).members.tolist() == [0, 1]
     assert plan(federation, cohort, rounds=3).members.tolist() == [0, 1, 2, 3, 4, 5]

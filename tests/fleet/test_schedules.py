@@ -1,4 +1,4 @@
-"""Schedules with messages at any time against plain NumPy: models that are mixed, windows, clients that cannot be reached."""
+"""Schedules with messages at any time against plain NumPy: mixing, windows, availability."""
 
 import itertools
 from collections import Counter
@@ -105,7 +105,7 @@ def test_staleness_is_the_papers():
     assert mixing is not None and mixing(ages) == pytest.approx(np.full(12, 0.3))
 
 
-# ------------------------------------------------------------------------------------------------- windows of time
+# ---------------------------------------------------------------------------------- windows of time
 
 STEPS, ORDER = (
     [1, 3, 1, 5, 2, 1, 7],
@@ -197,7 +197,7 @@ def test_a_window_that_is_long_enough_is_a_synchronous_round():
     assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, late)]))
 
 
-# ------------------------------------------------------------------------- clients that cannot be reached, or leave
+# --------------------------------------------------------- clients that cannot be reached, or leave
 
 LEAVING = {"before": 0.1, "during": 0.2, "after": 0.1}
 BLOBS = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
@@ -220,7 +220,10 @@ def blobs(schedule, fleet: dict, rounds: int = 6, **sections) -> fedsim.Result:
 
 @pytest.mark.long
 def test_a_buffer_of_all_that_train_is_the_synchronous_run_where_clients_leave():
-    """Whoever leaves takes its place in the buffer along; at equal speeds nothing else differs, bit for bit."""
+    """Whoever leaves takes its place in the buffer along.
+
+    At equal speeds nothing else differs, bit for bit.
+    """
     fleet = {
         "availability": {"kind": "bernoulli", "rate": 0.6},
         "dropout": LEAVING,
@@ -251,7 +254,7 @@ def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
 
 @pytest.mark.parametrize("window", [0.0, 2.0])
 def test_clients_start_only_while_they_can_be_reached(window):
-    """Day and night: of every flight, its client could be reached when it started, and a free place has nobody for it."""
+    """Day and night: every client could be reached at its start; nobody can fill a free place."""
     nights = FAMILIES["availability"]["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
     plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
     state, started, idle = plan.begin(), 0, 0
@@ -269,7 +272,7 @@ def test_clients_start_only_while_they_can_be_reached(window):
 
 
 def test_a_client_that_leaves_frees_its_place():
-    """Shares of who leaves, what they did until then, and as many in flight after every step as may be."""
+    """How many leave, what they did until then, and as many in flight after a step as allowed."""
     plan = plan_of(dropout=Dropout(**LEAVING), buffer=3, concurrency=6)
     state, messages, counts, busy = plan.begin(), 0, np.zeros(3), []
     for r in range(1, 401):
@@ -324,7 +327,7 @@ def test_steps_for_which_nobody_comes_are_skipped(kind, why):
 
 @pytest.mark.long
 def test_normalisation_statistics_are_mixed_with_the_model():
-    """After one message, α = 1 gives the client's variables and α = 1/4 a quarter of the way to them."""
+    """After one message, α = 1 gives the client's variables, and α = 1/4 a quarter of the way."""
     nn = pytest.importorskip("flax.linen")
 
     class Net(nn.Module):
@@ -354,7 +357,7 @@ def test_normalisation_statistics_are_mixed_with_the_model():
     assert not np.allclose(*(jax.tree.leaves(ends[alpha]["stats"])[0] for alpha in ends))
 
 
-# ------------------------------------------------------------------------------------- memories of single messages
+# ---------------------------------------------------------------------- memories of single messages
 
 FEEDBACK = [{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2}}]
 WAITING = {
@@ -373,7 +376,10 @@ WAITING = {
 @pytest.mark.long
 @pytest.mark.parametrize("kind", WAITING)
 def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
-    """Everybody trains at all times; whose message arrives, and from which model, is read off the plan."""
+    """Everybody trains at all times.
+
+    Whose message arrives, and from which model, is read off the plan.
+    """
     (H, a), versions, errors = problem_arrays(), [np.full(4, 2.0)], np.zeros((len(SIZES), 4))
     rounds, works = 8, []
     result = quadratics(

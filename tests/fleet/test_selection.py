@@ -17,7 +17,7 @@ from fedsim.compose import FAMILIES
 from fedsim.engine.feedback import observed
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet import Cohort, Drawn, Fleet, Local, Plan, Planner, Population
-from fedsim.fleet.cohorts.clustered import filled, groups
+from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
 from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
 from fedsim.fleet.selection import SKETCH
@@ -73,15 +73,18 @@ def ids_of(drawn) -> list[int]:
     return np.sort(drawn.ids if isinstance(drawn, Drawn) else drawn).tolist()
 
 
-# ------------------------------------------------------------------------------------------------ laws of every kind
+# ------------------------------------------------------------------------------- laws of every kind
 
 
 @pytest.mark.parametrize("kind", COHORTS)
 def test_what_a_cohort_draws_is_there_and_is_drawn_again(kind):
-    """Of all clients, of a part of them, of a single one; each once unless it repeats; as the generator says alone."""
+    """Of all clients, of a part of them, of a single one; each once unless it repeats.
+
+    As the generator says alone.
+    """
     cohort, whole = made(kind), population()
     for r, kept in itertools.product((1, 2, 9), (np.arange(7), np.array([1, 2, 5]), np.array([2]))):
-        some = whole if cohort.ordered else whole.part(kept)
+        some = whole if cohort.ordered else whole.subset(kept)
         drawn = cohort.draw(some, r, rng(r))
         assert set(ids_of(drawn)) <= set(some.ids.tolist())
         assert cohort.repeats or len(set(ids_of(drawn))) == len(ids_of(drawn))
@@ -108,11 +111,14 @@ def test_a_cohort_draws_as_often_as_it_says_times_its_factors(kind):
     assert_allclose(often[whole.ids] / 1500, np.broadcast_to(cohort.share(whole), 7), atol=0.12)
 
 
-# ------------------------------------------------------------------------------------------------------- importance
+# --------------------------------------------------------------------------------------- importance
 
 
 def test_probabilities_are_those_of_the_paper():
-    """Equation 7 by trying every number of certain clients; the largest scores are certain, the sum is the size."""
+    """Equation 7 by trying every number of certain clients.
+
+    The largest scores are certain, the sum is the size.
+    """
     for seed, size in itertools.product(range(5), (1, 3, 6, 7, 9)):
         score = rng(seed).pareto(0.7, 7) + 1e-3
         got, falling = inclusion(score, size), np.sort(score)
@@ -160,7 +166,7 @@ def test_without_factors_clients_are_the_same_and_any_rule_will_do():
         run(cohort={"kind": "importance", "size": 3}, server=["median"])
 
 
-# ------------------------------------------------------------------------------------------------------------- oort
+# --------------------------------------------------------------------------------------------- oort
 
 
 def utility(whole, i, r, clip=0.95, alpha=2.0, preferred=0.3):
@@ -236,11 +242,11 @@ def test_of_oort_those_that_are_left_out_fill_what_nobody_else_does():
     }  # not 8, drawn three times, nor 9, of which no finite loss is known
 
 
-# -------------------------------------------------------------------------------------------------------- clustered
+# ---------------------------------------------------------------------------------------- clustered
 
 
 def test_urns_are_those_of_the_algorithm():
-    """Algorithm 1 written as its distributions: each sums to 1, all together to size · n_k / Σ n."""
+    """Algorithm 1 written as its distributions: each sums to 1, together to size · n_k / Σ n."""
     whole, m = population(), 4
     n, total = whole.samples, whole.samples.sum()
     distributions, urn, free = np.zeros((m, 7)), 0, total
@@ -272,10 +278,10 @@ def test_similar_clients_share_an_urn():
     )
     sketch[:6] += 1e-3 * rng(2).normal(size=(6, SKETCH))
     n, urn = np.array([2, 2, 2, 2, 2, 2, 0]), 12
-    assert sorted(map(sorted, groups(3 * n, urn, sketch))) == [[0, 3], [1, 4], [2, 5]]
+    assert sorted(map(sorted, similar_groups(3 * n, urn, sketch))) == [[0, 3], [1, 4], [2, 5]]
     for seed in range(20):
         n, m = rng(seed).integers(1, 20, 7), 1 + seed % 7
-        places, ends = filled(m * n, n.sum(), sketch)
+        places, ends = fill_urns(m * n, n.sum(), sketch)
         balls, start = np.diff(ends, prepend=0), np.append(0, ends[:-1])
         assert (
             ends[-1] == m * n.sum() and np.bincount(places, balls, 7).tolist() == (m * n).tolist()
@@ -283,7 +289,7 @@ def test_similar_clients_share_an_urn():
         assert (start // n.sum() == (ends - 1) // n.sum()).all()  # no stretch is in two urns
 
 
-# ------------------------------------------------------------------------------------- divfl, and what updates look like
+# ---------------------------------------------------------------- divfl, and what updates look like
 
 
 def test_the_greedy_choice_is_greedy():
@@ -311,7 +317,10 @@ def test_divfl_takes_who_never_came_first_and_who_was_not_finite_last():
 
 
 def test_norms_and_sketches_of_updates():
-    """Norms to the last digits; products of sketches are about those of the updates; a row's bits whoever is beside it."""
+    """Norms to the last digits; products of sketches are about those of the updates.
+
+    A row's bits whoever is beside it.
+    """
     rows = {
         "a": rng().normal(size=(12, 20, 50)).astype(np.float32),
         "b": rng(1).normal(size=(12, 30)).astype(np.float32),
@@ -342,7 +351,7 @@ def test_norms_and_sketches_of_updates():
             )
 
 
-# ----------------------------------------------------------------------------- turns, tiers and those that are in time
+# ---------------------------------------------------------- turns, tiers and those that are in time
 
 
 def test_classes_take_turns():
@@ -400,7 +409,7 @@ def test_as_many_as_are_in_time():
         made("fedcs", candidates=4, size=5)
 
 
-# --------------------------------------------------------------------------------------------------- plans of rounds
+# ---------------------------------------------------------------------------------- plans of rounds
 
 
 @pytest.fixture(scope="module")
@@ -415,7 +424,10 @@ def plan_of(federation, cohort, rounds=9, **fleet) -> Plan:
 
 
 def test_who_was_drawn_least_often_is_next(federation):
-    """All are drawn before anybody is again, whatever clients report; planned ahead, surveyed, and as a commit goes on."""
+    """All are drawn before anybody is again, whatever clients report.
+
+    Planned ahead, surveyed, and as a commit goes on.
+    """
     plan = plan_of(federation, made("least_participated", size=4))
     planner, rounds = Planner(plan), list(plan.survey())
     assert not plan.pure and planner.ready(9)
@@ -437,7 +449,7 @@ def test_who_was_drawn_least_often_is_next(federation):
 
 
 def test_of_those_that_are_there_the_least_drawn_come(federation):
-    """Half of the clients are reachable in turns: after many rounds nobody was drawn much less than the others."""
+    """Half of the clients are reachable in turns, and in the end nobody was drawn much less."""
 
     class Turns:
         clocked = False
@@ -482,7 +494,7 @@ def test_factors_are_weights_of_the_round(federation):
     assert len({*work.count.tolist()}) > 1
 
 
-# --------------------------------------------------------------------------------------------------- whole scenarios
+# ---------------------------------------------------------------------------------- whole scenarios
 
 TINY = {
     "name": "selection",
@@ -578,7 +590,10 @@ KINDS = {
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_clients_report_is_what_plain_numpy_knows(kind):
-    """Partial participation, clients without samples, half a server step; factors over what is expected."""
+    """Partial participation, clients without samples, half a server step.
+
+    Factors over what is expected.
+    """
     (H, a), n, lr, steps, rounds = problem_arrays(), np.array(SIZES), 0.05, 3, 9
     N, x, joined = len(n), np.full(D, 2.0), np.zeros(len(n), int)
     known = {"loss": np.full(N, nan), "norm": np.full(N, nan), "sketch": np.full((N, SKETCH), nan)}

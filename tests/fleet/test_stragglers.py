@@ -22,7 +22,10 @@ def near(share: float, expected: float, draws: int) -> bool:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.9, 1.0])
 def test_as_many_as_the_share_says_do_a_uniform_part(share):
-    """round(m (1 − share)) do all; the others 1 … E − 1 of E = 5 parts of three steps, each as often."""
+    """round(m (1 − share)) do all.
+
+    The others 1 … E − 1 of E = 5 parts of three steps, each as often.
+    """
     m, rounds, ids = 7, 800, np.array([2, 3, 5, 8, 13, 21, 34])
     all_ = [slowed(Stragglers(share), 4, r, ids, np.full(m, 15), 5) for r in range(1, rounds + 1)]
     slow, able = (np.array(column) for column in zip(*all_, strict=True))
@@ -35,7 +38,10 @@ def test_as_many_as_the_share_says_do_a_uniform_part(share):
 
 
 def test_draws_are_those_of_seed_round_and_client():
-    """Whoever else is there, a straggler does the same; who is one goes by the rank of a number of its own."""
+    """Whoever else is there, a straggler does the same.
+
+    Who is one goes by the rank of a number of its own.
+    """
     ids, planned = np.arange(20), np.full(20, 12)
     whole = slowed(Stragglers(1.0), 3, 7, ids, planned, planned)
     part = slowed(Stragglers(0.5), 3, 7, ids[::2], planned[::2], planned[::2])
@@ -46,7 +52,10 @@ def test_draws_are_those_of_seed_round_and_client():
 
 
 def test_a_round_with_stragglers_is_that_of_a_loop_over_events():
-    """Each takes the time of its planned steps for fewer; a deadline, links and clients that leave besides."""
+    """Each takes the time of its planned steps for fewer.
+
+    A deadline, links and clients that leave besides.
+    """
     draws = np.random.default_rng(5)
     for trial in range(200):
         m = int(draws.integers(1, 8))
@@ -61,7 +70,7 @@ def test_a_round_with_stragglers_is_that_of_a_loop_over_events():
             stragglers=Stragglers(0.5, drop),
         )
         made, ids = machines(fleet, planned), np.arange(m)
-        fates = made.round_outcome(trial + 1, ids)
+        outcome = made.round_outcome(trial + 1, ids)
         slow, able = slowed(Stragglers(0.5), 3, trial + 1, ids, planned, planned)
         moments, ends, joined, steps = made._leaving(trial + 1, ids), [], [], []
         for i in range(m):
@@ -76,16 +85,19 @@ def test_a_round_with_stragglers_is_that_of_a_loop_over_events():
             if in_time and not (slow[i] and drop):
                 joined.append(i)
                 steps.append(done)
-        assert np.flatnonzero(fates.joined).tolist() == joined
-        assert fates.steps[joined].tolist() == steps
-        assert_allclose(fates.seconds, min(max(ends), deadline), rtol=1e-9)
-        assert (fates.wasted <= able).all() and not (drop and (fates.sent & slow).any())
-        assert (fates.joined ^ fates.late ^ fates.left).all()
+        assert np.flatnonzero(outcome.joined).tolist() == joined
+        assert outcome.steps[joined].tolist() == steps
+        assert_allclose(outcome.seconds, min(max(ends), deadline), rtol=1e-9)
+        assert (outcome.wasted <= able).all() and not (drop and (outcome.sent & slow).any())
+        assert (outcome.joined ^ outcome.late ^ outcome.left).all()
 
 
 @pytest.mark.parametrize("work", ["partial", pytest.param("drop", marks=pytest.mark.long)])
 def test_a_run_with_stragglers_is_that_of_plain_numpy(work):
-    """Some clients of each round, two without samples, half a server step; all of a round may be stragglers."""
+    """Some clients of each round, two without samples, half a server step.
+
+    All of a round may be stragglers.
+    """
     rounds, planned, (H, a) = [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]], 4, problem_arrays()
     result = quadratics(
         rounds=len(rounds),
@@ -125,7 +137,7 @@ def test_no_layout_changes_a_run_with_stragglers():
 
 @pytest.mark.long
 def test_parts_of_the_work_are_worth_more_than_none_and_a_pull_more_yet(root):
-    """The orderings of the paper in the shipped scenario, shorter: of rounds 21 to 40, in one seed."""
+    """The orderings of the paper in the shipped scenario, in one seed from rounds 21 to 40."""
     loss, accuracy, seconds = [], [], []
     for method, work in (("fedavg", "drop"), ("fedavg", "partial"), ("fedprox(mu=1)", "partial")):
         edits = ("rounds=40", "seeds=1", f"fleet.stragglers.work={work}", f"method={method}")
@@ -139,9 +151,18 @@ def test_parts_of_the_work_are_worth_more_than_none_and_a_pull_more_yet(root):
 
 
 REFUSED = {
-    "an epoch": ({"client": {"epochs": 1}}, r"a straggler does 1 to E − 1 of E epochs, and client.epochs is 1"),
-    "a step": ({"client": {"steps": [1] * 12}}, r"a straggler does 1 to E − 1 of E steps, and client.steps is 1"),
-    "no rounds": ({"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}}, "stragglers is about rounds of one cohort"),
+    "an epoch": (
+        {"client": {"epochs": 1}},
+        r"a straggler does 1 to E − 1 of E epochs, and client.epochs is 1",
+    ),
+    "a step": (
+        {"client": {"steps": [1] * 12}},
+        r"a straggler does 1 to E − 1 of E steps, and client.steps is 1",
+    ),
+    "no rounds": (
+        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}},
+        "stragglers is about rounds of one cohort",
+    ),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Traces of devices: what a file says is what the fleet does, and what is wrong in one is a line."""
+"""Traces of devices: the fleet does what a file says, and every fault in a file is one line."""
 
 import gzip
 import json
@@ -89,7 +89,7 @@ def test_speeds_and_links_are_those_of_the_rows(tmp_path):
 
 
 def test_a_run_takes_the_time_of_its_traces(study):
-    """Seconds of each round from its clients alone: down, two steps and up of the slowest, or idle time."""
+    """Seconds of each round: what the slowest client receives, does and sends, or idle time."""
     experiment_of = read(study / "study" / "s.yaml")
     with numerics(experiment_of) as devices:
         experiment = build(experiment_of, devices=devices[:1])
@@ -209,10 +209,22 @@ def test_a_huge_file_is_not_read(study, monkeypatch):
 
 
 REFUSED = {
-    "outside": ({"availability.path": "../far/far.csv"}, "fleet.availability.path: .*lies outside the scenario's folder"),
-    "a link": ({"availability.path": "link.csv"}, "fleet.availability.path: .*lies outside the scenario's folder"),
-    "missing": ({"speed.path": "device.csv"}, "fleet.speed.path: there is no file 'device.csv'; did you mean 'devices.csv'"),
-    "short period": ({"availability.period": 3}, "fleet.availability: trace: period 3 is below the last end .*, 10"),
+    "outside": (
+        {"availability.path": "../far/far.csv"},
+        "fleet.availability.path: .*lies outside the scenario's folder",
+    ),
+    "a link": (
+        {"availability.path": "link.csv"},
+        "fleet.availability.path: .*lies outside the scenario's folder",
+    ),
+    "missing": (
+        {"speed.path": "device.csv"},
+        "fleet.speed.path: there is no file 'device.csv'; did you mean 'devices.csv'",
+    ),
+    "short period": (
+        {"availability.period": 3},
+        "fleet.availability: trace: period 3 is below the last end .*, 10",
+    ),
 }  # fmt: skip
 
 

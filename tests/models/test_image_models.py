@@ -1,4 +1,4 @@
-"""LeNet and residual networks: sizes of the papers, one network in training and evaluation, normalisation, bits."""
+"""LeNet and residual networks: the papers' sizes, training and evaluation, normalisation, bits."""
 
 import jax
 import jax.numpy as jnp
@@ -162,7 +162,7 @@ LARGE = [
 @pytest.mark.long
 @pytest.mark.parametrize(("depth", "norm", "shape"), SMALL + LARGE * WHOLE)
 def test_gradients_of_residual_networks_are_torchs(depth, norm, shape):
-    """Along a random direction of every parameter, the slope of torch's network is our gradient's."""
+    """Along a random direction of the parameters, torch's network has the slope of our gradient."""
     with jax.enable_x64(True):
         model = resnet(depth, norm)(shape, 3)
         variables, x = scattered(model), np.asarray(numbers(3, *shape))

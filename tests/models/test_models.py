@@ -1,4 +1,4 @@
-"""Models: laws over the registry, the convolution against XLA's own, and other people's modules with the real libraries."""
+"""Models: laws over the registry, convolutions against XLA's, and modules of real libraries."""
 
 import functools
 import itertools
@@ -184,7 +184,9 @@ def test_cnn_refuses_what_is_no_image(build, shape, says):
 
 # The convolution
 
-SHAPES = [  # batch, height, width, channels, out, kernel: both forms of the product, even kernels, kernels above the image
+# batch, height, width, channels, out, kernel: both forms of the product, even kernels, and kernels
+# larger than the image
+SHAPES = [
     (2, 28, 28, 1, 32, 5),
     (2, 14, 14, 32, 64, 5),
     (3, 8, 8, 3, 4, 3),
@@ -208,7 +210,7 @@ def test_convolution_is_xlas(B, H, W, C, out, k, x64):
 
 @pytest.mark.parametrize(("m", "k"), [(m, k) for m in (2, 3, 4) for k in KERNELS if m + k <= 9])
 def test_short_convolutions(m, k):
-    """A [(G w) ⊙ (D x)] is the plain sum Σ_j w_j x_{i+j}, whatever x and w are: entry by entry, from the three matrices."""
+    """A [(G w) ⊙ (D x)] is the plain sum Σ_j w_j x_{i+j}, entry by entry, for any x and w."""
     A, G, D = short(m, k)
     trilinear = np.einsum("ip,pj,pr->ijr", A, G, D)
     plain = np.equal.outer(np.add.outer(np.arange(m), np.arange(k)), np.arange(m + k - 1))
@@ -295,7 +297,7 @@ def learns(model) -> "fedsim.Result":
 
 @functools.cache
 def plain_mlp():
-    """Our mlp, and what it becomes from its own start when trained in float64: the trajectory to meet."""
+    """Our mlp, and what training in float64 makes of its start: the trajectory to meet."""
     model = mlp([7])((6,), 4)
     with jax.enable_x64(True):
         start = model.init(KEY)["params"]
@@ -371,7 +373,7 @@ def test_a_class_in_place_of_its_object_is_named():
 
 @pytest.mark.parametrize("thing", [3, "mlp", None, lambda a, b: a, lambda key: 1, (1, 2)])
 def test_what_is_no_model_is_named(thing):
-    with pytest.raises(TypeError, match=r"model: .* is no Model, no pair \(init, apply\)"):
+    with pytest.raises(TypeError, match=r"model: .* is neither a Model nor a pair \(init, apply\)"):
         as_model(thing)
 
 

@@ -85,7 +85,10 @@ def clipped(norm: float = 1.0):
 
 
 def by_hand(data, norm: float, rounds=2, lr=0.3, B=4) -> dict:
-    """FedAvg of logistic regression in NumPy, whose clients clip the gradient of every sample; an epoch in order."""
+    """FedAvg of logistic regression in NumPy, whose clients clip the gradient of every sample.
+
+    An epoch in order.
+    """
     x, y, owner = np.asarray(data.x), np.asarray(data.y), np.asarray(data.client)
     W, b = np.zeros((x.shape[1], y.max() + 1)), np.zeros(y.max() + 1)
     for _ in range(rounds):
@@ -142,5 +145,8 @@ def test_a_network_with_batch_statistics_is_refused_in_one_line():
     written = {"name": "x", "rounds": 1, "client": {"kind": "clipped", "batch": "full"}}
     with pytest.raises(ScenarioError) as error:
         fedsim.run(written, data=ragged(), model=Norm())
-    says = "client clipped: gradient asks for the gradient of every sample, and the rows of a batch see each other"
+    says = (
+        "client clipped: gradient asks for the gradient of every sample, "
+        "and the rows of a batch see each other"
+    )
     assert says in str(error.value)

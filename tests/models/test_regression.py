@@ -164,7 +164,8 @@ def test_the_headline_of_a_run_names_r2_and_mae(result):
     text = headline(result.records["summary"], result.records["rounds"], ["fedavg"], "final")
     errors = f"(R² {last['test_r2']:.3g}, MAE {last['test_mae']:.3g})"
     assert text.startswith(
-        f"fedavg ends with test loss {last['test_loss']:.4g} {errors} after 3 rounds, under one seed"
+        f"fedavg ends with test loss {last['test_loss']:.4g} {errors} after 3 rounds, "
+        "under one seed"
     )
 
 

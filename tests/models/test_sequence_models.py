@@ -1,4 +1,7 @@
-"""Recurrent networks and the transformer: against plain NumPy, flax and differences; sizes of the papers, causality, bits."""
+"""Recurrent networks and the transformer: against plain NumPy, flax and differences.
+
+Sizes of the papers, causality, bits.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +36,7 @@ def numbers(*shape):
 
 
 def made(name, every, numbers=False):
-    """A model for small samples, its variables away from the start (biases are 0 there), and the samples."""
+    """A model for small samples, variables unlike its start (whose biases are 0), and samples."""
     build = SMALL[name]
     model = build(NUMBERS.shape[1:], 4, None) if numbers else build((T,), 4, Tokens(V, every))
     variables = model.init(KEY)
@@ -221,7 +224,7 @@ def test_one_program_for_several_weights(name, every):
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "products"), [("lstm", 2), ("gru", 2)])
 def test_a_step_of_a_recurrent_layer_is_one_product(name, products):
-    """And the way back another: the weights' gradient is made behind the loop, whoever's weights they are."""
+    """The weights' gradient is computed after the backward loop, whoever's weights they are."""
     model = SMALL[name]((T,), 4, Tokens(V, False))
     params = jax.vmap(lambda key: model.init(key)["params"])(jax.random.split(KEY, 2))
     loss = lambda p, x: jnp.sum(model.apply({"params": p, "stats": {}}, x, train=True)[0])

@@ -50,9 +50,7 @@ def table(path: Path) -> list[Line]:
     for text in path.read_text(encoding="utf-8").split("\n"):
         if header := re.fullmatch(r"#   means of (\d+) seeds((?:\s+\w+)+)", text):
             seeds, columns = int(header[1]), header[2].split()
-        elif row := re.fullmatch(
-            r"#   (unchanged|--set .+?)\s{2,}([-\d.]+(?:\s+[-\d.]+)*)", text
-        ):
+        elif row := re.fullmatch(r"#   (unchanged|--set .+?)\s{2,}([-\d.]+(?:\s+[-\d.]+)*)", text):
             lines.append(Line(path, seeds, row[1], dict(zip(columns, row[2].split(), strict=True))))
     return lines
 
@@ -129,8 +127,7 @@ def test_begins_with_its_schema_and_its_command_and_ends_its_comment_with_its_na
 def test_every_change_that_is_proposed_says_what_comes_out(path):
     lines = table(path)
     assert (
-        lines[0].command == "unchanged"
-        and len({line.command for line in lines}) == len(lines) > 1
+        lines[0].command == "unchanged" and len({line.command for line in lines}) == len(lines) > 1
     )
     assert path.read_text(encoding="utf-8").count("--set ") == sum(
         line.command.count("--set ") for line in lines

@@ -1,4 +1,4 @@
-"""Cohorts that look at more than sample counts: a paper a file."""
+"""Cohorts that look at more than sample counts, one paper per file."""
 
 from fedsim.fleet.cohorts.by_class import round_robin_by_class as round_robin_by_class
 from fedsim.fleet.cohorts.clustered import clustered as clustered

@@ -1,4 +1,4 @@
-"""FedCS: as many clients as are done in time."""
+"""FedCS: as many clients as finish in time."""
 
 from typing import Annotated
 
@@ -15,40 +15,47 @@ def fedcs(
     candidates: Annotated[int, Ge(1)] = 30,
     size: Annotated[int, Ge(1)] | None = None,
 ) -> Cohort:
-    """Of `candidates` clients drawn at random all that would be done in `seconds`, at most `size`.
+    """Of `candidates` randomly drawn clients all that finish within `seconds`, at most `size`.
 
-    S = {k ∈ C : t_k ≤ seconds}, with the seconds t_k that a round takes client k: the largest set of candidates
-    whose round is over in time, which is what the paper's greedy algorithm looks for. There, clients share the
-    uplink and send one after another, so that it weighs whom to take; here each has a link of its own, a round
-    takes max t_k, and it takes them all. A round in which nobody is fast enough leaves the model as it is.
+    S = {k ∈ C : t_k ≤ seconds}, where t_k is how long a round takes client k. This is the largest
+    set of candidates whose round ends in time, which the paper's greedy algorithm looks for. There,
+    clients share the uplink and send one after another, so that the algorithm has to choose among
+    them. Here each client has its own link and a round takes max t_k, so that all of them are
+    taken. A round in which nobody is fast enough leaves the model unchanged.
 
-    Clients that are too slow never take part, and the model learns nothing from their samples: `rounds_joined` in
-    `clients.csv` says who they are.    Seconds depend on steps and bytes: methods that differ in these may have other cohorts.
-    Cost: O(N) on the host.
+    Clients that are too slow never take part, and the model learns nothing from their samples;
+    `rounds_joined` in `clients.csv` shows which they are. Seconds depend on steps and bytes:
+    methods that differ in these may have different cohorts.    Cost: O(N) on the host.
 
     Args:
-      seconds: of a round, at most.
+      seconds: longest duration of a round.
       candidates: clients that are asked how long they would take, each set equally likely.
-      size: how many of them may come, the fastest (ties to the lower id); left out: all.
+      size: largest number of clients, the fastest ones (ties: the lower id); left out: no limit.
     References:
-      Nishio, Yonetani 2018, Client Selection for Federated Learning with Heterogeneous Resources in Mobile Edge,
-      arXiv:1804.08333, Algorithm 3.
+      Nishio, Yonetani 2018, Client Selection for Federated Learning with Heterogeneous Resources in
+      Mobile Edge, arXiv:1804.08333, Algorithm 3.
     """
     if size is not None and candidates < size:
         raise ValueError(f"{candidates} candidates for a cohort of {size}; write at least {size}")
+    limit = seconds * (1 + 1e-12)  # a sum of seconds is rounded
 
     def draw(population: Population, round: int, rng: np.random.Generator):
         assert population.seconds is not None
         n = len(population.ids)
-        candidate = np.sort(rng.choice(n, min(candidates, n), replace=False))
-        fast = candidate[np.argsort(population.seconds[candidate], kind="stable")]
-        return population.ids[fast[population.seconds[fast] <= seconds * (1 + 1e-12)][:size]]
+        drawn = np.sort(rng.choice(n, min(candidates, n), replace=False))
+        fastest_first = drawn[np.argsort(population.seconds[drawn], kind="stable")]
+        in_time = fastest_first[population.seconds[fastest_first] <= limit]
+        return population.ids[in_time[:size]]
 
     def share(population: Population) -> np.ndarray:
+        assert population.seconds is not None
         n = len(population.ids)
-        return np.where(population.seconds <= seconds * (1 + 1e-12), min(candidates, n) / n, 0.0)  # type: ignore[operator]
+        return np.where(population.seconds <= limit, min(candidates, n) / n, 0.0)
 
     nominal = candidates if size is None else size
     return Cohort(
-        draw, lambda N: nominal, needs=frozenset({"seconds"}), share=share if size is None else None
+        draw,
+        nominal=lambda N: nominal,
+        needs=frozenset({"seconds"}),
+        share=share if size is None else None,
     )

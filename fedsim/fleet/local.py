@@ -1,0 +1,85 @@
+"""Local training: how many steps a client takes, and how its epochs are cut into batches."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Local(NamedTuple):
+    """How much a client trains in a round, and in which order it visits its samples.
+
+    Attributes:
+      batch: samples in a batch; None: all samples of the client.
+      epochs: passes over the samples; exactly one of `epochs` and `steps` is given.
+      steps: local steps, one number for all clients or a list with one per client.
+      shuffle: whether every epoch visits the samples in a new random order.
+      drop_last: whether an incomplete last batch is left out.
+      lr: round, from 1 -> the clients' learning rate.
+      rate: local step, from 0 -> learning rate, which then replaces `lr`; None: `lr` counts.
+    """
+
+    batch: int | None
+    epochs: int | None
+    steps: int | list[int] | None
+    shuffle: bool
+    drop_last: bool
+    lr: Callable[[int], float]
+    rate: Callable[[int], float] | None = None
+
+    def widest(self, sizes: np.ndarray) -> int:
+        """Return the rows B of the widest batch of clients with these sample counts `[N]`.
+
+        No batch holds more samples than a client has.
+        """
+        largest = int(sizes.max(initial=1))
+        return largest if self.batch is None else min(self.batch, largest)
+
+
+def batches_per_epoch(n, local: Local):
+    """Return the batches in one pass over n samples (a number or an array).
+
+    With `drop_last`, a client that has less than one full batch still trains on its only one.
+    """
+    at_most_one = np.minimum(n, 1)
+    if local.batch is None:
+        return at_most_one
+    if local.drop_last:
+        return np.maximum(n // local.batch, at_most_one)
+    return -(-n // local.batch)
+
+
+def planned_steps(sizes: np.ndarray, local: Local) -> np.ndarray:
+    """Return the local steps of every client `[N]`; 0 for a client without samples."""
+    if local.steps is None:
+        assert local.epochs is not None
+        return local.epochs * batches_per_epoch(sizes, local)
+    steps = np.broadcast_to(np.asarray(local.steps, np.int64), sizes.shape)
+    return np.where(sizes > 0, steps, 0)
+
+
+def cut_into_batches(order: np.ndarray, steps: int, local: Local) -> tuple[np.ndarray, np.ndarray]:
+    """Cut epochs into batches.
+
+    Args:
+      order: sample rows in the order in which each epoch visits them `[epochs, n]`.
+      steps: batches to return, at most those of all epochs.
+      local: says how large a batch is, and whether an incomplete one is dropped.
+
+    Returns:
+      Sample rows `[steps, B]` (int32, 0 where padded), and how many of each step are valid
+      `[steps]`.
+    """
+    epochs, n = order.shape
+    B = n if local.batch is None else local.batch
+    per_epoch = int(batches_per_epoch(n, local))
+    width = per_epoch * B
+    used = min(n, width)  # below n where an incomplete batch is dropped
+
+    rows = np.zeros((epochs, width), np.int32)
+    rows[:, :used] = order[:, :used]
+
+    # Every batch is full, except perhaps the last one of each epoch.
+    valid = np.full(epochs * per_epoch, B, np.int32)
+    valid[per_epoch - 1 :: per_epoch] = used - (per_epoch - 1) * B
+    return rows.reshape(-1, B)[:steps], valid[:steps]
