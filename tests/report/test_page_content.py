@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.report import page
 from fedsim.report.page import heat_map, strips
-from fedsim.report.page.plot import looks
+from fedsim.report.page.plot import curve_classes
 from fedsim.report.page.scales import Axis
 from fedsim.runs.record_form import malformed
 from fedsim.study.findings import findings_of
@@ -157,7 +157,7 @@ def test_a_verdict_of_the_record_is_what_it_says():
     text = compared(verdict=lines)
     assert (
         '<p class="lead">The headline.</p>' in text
-        and "In sentences: 2 more" in text
+        and "2 more findings" in text
         and "<li>Another.</li>" in text
     )
 
@@ -187,7 +187,7 @@ def test_names_are_text(text):
 
 def test_methods_beyond_the_eighth_are_pale_but_the_baseline_never_is():
     names = [f"m{i}" for i in range(16)]
-    classes = looks(names, "m15")
+    classes = curve_classes(names, "m15")
     assert len({look.split()[0] for look in classes.values()}) == 9 and classes["m15"].startswith(
         "s7"
     )

@@ -158,7 +158,7 @@ def test_what_cannot_be_told_from_the_best_has_a_dagger_and_few_seeds_have_none(
         and "Dagger: could not be told apart" in tex
     )
     few = made([row for row in rows if row["seed"] < 3])
-    assert "dagger" not in few and "So few seeds can call no difference to it sure" in few
+    assert "dagger" not in few and "There are too few seeds to call any difference sure" in few
 
 
 def test_the_comment_says_what_it_is():

@@ -219,7 +219,7 @@ def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
     (figure,) = figures_of_machines(table, about(SCENARIO, order=NAMES))
     parts = panels(table, NAMES)
     for axes, part in zip(figure.axes, parts, strict=True):
-        assert len(axes.patches) == sum(len(bar.parts) for bar in part.bars)
+        assert len(axes.patches) == sum(len(bar.phases) for bar in part.bars)
         lines = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
         assert lines == part.steps
     assert figures_of_machines(table.iloc[:0], about(SCENARIO)) == []
