@@ -103,8 +103,7 @@ def names_column(names: Sequence[str], heads: Sequence[str], broken: bool = Fals
     texts = [_cut(plain(name)) for name in names]
     if not broken:
         return Column(("l",), heads, [[(escaped(text), width(text))] for text in texts])
-    least = max(map(width, heads), default=0.0)
-    least = max([least, *map(_broken_width, texts)])
+    least = max([*map(width, heads), *map(_broken_width, texts)])
     return Column(("l",), heads, [[_name(text, least)] for text in texts])
 
 
@@ -148,9 +147,10 @@ def _width_of(columns: Sequence[Column]) -> float:
             if len(cell) < len(form):
                 widths.append(cell[0][1])
             else:
-                parts = [max(pair) for pair in zip(parts, (p for _, p in cell), strict=True)]
-    points = width(".") * sum("." in one for one in form)
-    return max([sum(parts) + points, *widths])
+                for index, (_, points) in enumerate(cell):
+                    parts[index] = max(parts[index], points)
+    dots = sum("." in column_form for column_form in form)
+    return max([sum(parts) + width(".") * dots, *widths])
 
 
 def fitting(names: Column, columns: Sequence[Column], limit: float = COLUMN) -> list[Column]:
@@ -226,7 +226,8 @@ def digits_of(spreads: Sequence[float | None], least: int = 2) -> int:
       spreads: standard deviations or the like; 4 decimals where none is known.
       least: decimals at least.
     """
-    known = [spread for spread in spreads if spread and math.isfinite(spread)]
-    if not known:
+    positive = [spread for spread in spreads if spread and math.isfinite(spread)]
+    if not positive:
         return 4
-    return min(max(math.ceil(-math.log10(min(known))), least), 4)
+    digits = math.ceil(-math.log10(min(positive)))
+    return min(max(digits, least), 4)

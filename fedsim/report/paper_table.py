@@ -86,21 +86,21 @@ def paper_table(
     if (None,) not in groups:
         varied = list((scenario.get("compare") or {}).get("vary") or {})
 
-    columns = [_scores(methods, rows, score, spread) for rows in groups.values()]
+    scores = [_scores(methods, rows, score, spread) for rows in groups.values()]
     title = in_words(metric_of(summary))
     heads = [_values(str(variant), varied) or [title] for (variant,) in groups]
-    scores = _score_columns(heads, columns)
+    columns = _score_columns(heads, scores)
     further = []
     if not varied:
         further += _differences(methods, compare)
         further += _tuned(methods, summary)
         further += _costs(methods, summary)
 
-    names, blocks = _laid_out(methods, varied or ["method"], scores, further)
+    names, blocks = _laid_out(methods, varied or ["method"], columns, further)
     points = layout.points_of(*([names, *block] for block in blocks))
     comment = [
         *_description(summary, score, scenario, spread),
-        *_marks(summary, columns),
+        *_marks(summary, scores),
         *_order(baseline, varied),
         _fit(points),
     ]
@@ -170,15 +170,16 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
         runs = [row for row in rows if row["method"] == method]
         scores.append(_score(runs, score, spread))
 
-    means = [one.mean for one in scores if one.mean is not None]
+    means = [entry.mean for entry in scores if entry.mean is not None]
     if len(methods) < 2 or not means:
         return scores
     best = max(means) if larger_is_better(metric_of(rows)) else min(means)
-    level = _level_with(methods[[one.mean for one in scores].index(best)], rows, score)
+    best_method = next(m for m, entry in zip(methods, scores, strict=True) if entry.mean == best)
+    level = _level_with(best_method, rows, score)
     marked = []
-    for one, method in zip(scores, methods, strict=True):
-        is_best = one.mean == best
-        marked.append(one._replace(best=is_best, level=method in level and not is_best))
+    for entry, method in zip(scores, methods, strict=True):
+        is_best = entry.mean == best
+        marked.append(entry._replace(best=is_best, level=method in level and not is_best))
     return marked
 
 
@@ -217,55 +218,62 @@ def can_tell(rows: Sequence[Row]) -> bool:
 
 
 def _score_columns(
-    heads: Sequence[Sequence[str]], columns: Sequence[Sequence[Score]]
+    heads: Sequence[Sequence[str]], scores: Sequence[Sequence[Score]]
 ) -> list[Column]:
-    """The columns of scores, all with the same decimals."""
-    digits = _digits([one for column in columns for one in column])
+    """The columns of scores, all with the same decimals.
+
+    Args:
+      heads: lines above every column.
+      scores: by column and method.
+    """
+    digits = _digits([entry for column in scores for entry in column])
     form = (NUMBER[0], "l@{}", "l")
-    return [
-        Column(form, head, [_parts(one, digits) for one in column])
-        for head, column in zip(heads, columns, strict=True)
-    ]
+    columns = []
+    for head, of_column in zip(heads, scores, strict=True):
+        columns.append(Column(form, head, [_parts(entry, digits) for entry in of_column]))
+    return columns
 
 
 def _digits(scores: Sequence[Score]) -> int:
     """Decimals with which the spread of every best score has a digit."""
-    large = any(abs(one.mean or 0) >= TENS for one in scores)
-    spreads = [one.spread for one in scores if one.best]
-    return layout.digits_of(spreads or [one.spread for one in scores], least=1 if large else 2)
+    large = any(abs(entry.mean or 0) >= TENS for entry in scores)
+    spreads = [entry.spread for entry in scores if entry.best]
+    if not spreads:
+        spreads = [entry.spread for entry in scores]
+    return layout.digits_of(spreads, least=1 if large else 2)
 
 
-def _parts(one: Score, digits: int) -> list[Part]:
+def _parts(entry: Score, digits: int) -> list[Part]:
     """The cell of a score: the mean around its point, and what is behind it.
 
     Behind the mean are the spread, a dagger, and how many runs have a score where some have none.
     """
-    if one.mean is None:
-        return word(_ending(one))
-    if not abs(one.mean) < LARGE:
-        return word(f"{one.mean:.3g}")
+    if entry.mean is None:
+        return word(_ending(entry))
+    if not abs(entry.mean) < LARGE:
+        return word(f"{entry.mean:.3g}")
 
     behind = ""
     points = 0.0
-    if one.spread is not None:
-        spread = f"{one.spread:.{digits}f}"
+    if entry.spread is not None:
+        spread = f"{entry.spread:.{digits}f}"
         behind += f"\\,$\\pm$\\,{spread}"
         points += 2 * THIN + SIGN + width(spread)
-    if one.level:
+    if entry.level:
         behind += "$^{\\dagger}$"
         points += RAISED
-    if one.scored < one.runs:
-        count = f"{one.scored}/{one.runs}"
+    if entry.scored < entry.runs:
+        count = f"{entry.scored}/{entry.runs}"
         behind += f"$^{{{count}}}$"
         points += RAISED * len(count)
-    return [*number(one.mean, digits, bold=one.best), (behind, points)]
+    return [*number(entry.mean, digits, bold=entry.best), (behind, points)]
 
 
-def _ending(one: Score) -> str:
+def _ending(entry: Score) -> str:
     """How the runs of a method without a score ended."""
-    if one.diverged:
+    if entry.diverged:
         return "diverged"
-    return "not run" if one.not_run else "failed"
+    return "not run" if entry.not_run else "failed"
 
 
 def _differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[Column]:
@@ -352,19 +360,19 @@ def _listed(seeds: Sequence[int]) -> str:
     return f"{listed}, ..." if len(seeds) > LISTED else listed
 
 
-def _marks(summary: Sequence[Row], columns: Sequence[Sequence[Score]]) -> list[str]:
+def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[str]:
     """What bold, daggers and raised numbers mean; nothing for a single method."""
-    scores = [one for column in columns for one in column]
-    if len(scores) == len(columns):
+    entries = [entry for column in scores for entry in column]
+    if len(entries) == len(scores):
         return []
     marks = "Bold: the best mean of a column."
-    if any(one.level for one in scores):
+    if any(entry.level for entry in entries):
         test = f"p >= {SURE}, sign-flip test, Holm over all pairs"
         marks += f" Dagger: could not be told apart from it ({test})."
     elif not can_tell(summary):
         marks += " There are too few seeds to call any difference sure."
     lines = [marks]
-    if any(one.scored < one.runs for one in scores):
+    if any(entry.scored < entry.runs for entry in entries):
         lines.append(
             "Raised 8/10: 8 of 10 runs have a score, and the mean is over these; "
             "the others diverged or failed."

@@ -85,16 +85,13 @@ def results(
         if differences is not None:
             difference = differences.get((method, variant))
             row |= _difference(difference)
-            row["better in"] = EMPTY
-            if difference is not None:
-                base = runs.get((difference["baseline"], variant), [])
-                row["better in"] = _wins(difference, group, base, score, rising)
+            row["better in"] = _wins(difference, group, runs, score, rising)
             if verdicts:
                 verdict = verdicts[method, variant or ""]
                 row["verdict"] = (verdict, verdict)
 
-        place = variants.index(variant)
-        ranked.append(((place, difference is not None, _loss(row["score"], rising)), row))
+        rank = (variants.index(variant), difference is not None, _loss(row["score"], rising))
+        ranked.append((rank, row))
     return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
 
 
@@ -223,18 +220,25 @@ def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
 
 
 def _wins(
-    difference: Row, runs: Sequence[Row], base: Sequence[Row], score: str, rising: bool
+    difference: Row | None,
+    group: Sequence[Row],
+    runs: Mapping[tuple, list[Row]],
+    score: str,
+    rising: bool,
 ) -> Cell:
     """Under how many of the shared seeds a method is better than the baseline, and how many tie.
 
     Args:
-      difference: the method's row of `compare.csv`.
-      runs: rows of `summary.csv`.
-      base: those of the baseline.
+      difference: the method's row of `compare.csv`; None for the baseline.
+      group: the method's rows of `summary.csv`.
+      runs: all rows of `summary.csv` by method and variation.
       score: `final`, `best` or `mean_last_k`.
       rising: whether a larger score is better.
     """
-    won, tied = wins(runs, base, score, rising)
+    if difference is None:
+        return EMPTY
+    base = runs.get((difference["baseline"], difference.get("variant")), [])
+    won, tied = wins(group, base, score, rising)
     text = ""
     if difference["seeds"]:
         text = f"{won} of {difference['seeds']}"

@@ -103,14 +103,14 @@ def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
     panels = _panels(by_variation, about.scenario, methods)
     all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
     last = max((int(track.rounds.max()) for track in all_tracks), default=0)
+    limits = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
 
     with style():
         note = _note(about.scenario, all_tracks, len(panels), len(methods))
         figure, all_axes, across = _sheet(about.title, note, len(panels), methods, varied)
         log = varied and _wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
-            left, right = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
-            axes.set_xlim(left, right)
+            axes.set_xlim(*limits)
             _fill(axes, panel, len(methods) > 1, log)
             _target(axes, panel, about.scenario, accurate="test_accuracy" in panels[0].columns)
             axes.set_title(_title(panel.variant, axes, across), loc="left", fontsize=SMALL, pad=2)
@@ -223,8 +223,9 @@ def _label_outer(all_axes: Sequence["Axes"], across: int, common: bool) -> None:
       across: how many are side by side.
       common: whether a single label stands beside all rows.
     """
-    first, last = all_axes[0], all_axes[-1]
     if common:
+        first = all_axes[0]
+        last = all_axes[-1]
         middle = (first.get_position().y1 + last.get_position().y0) / 2
         look = {"rotation": 90, "ha": "center", "va": "center", "fontsize": STYLE["font.size"]}
         first.figure.text(0.13 / WIDE, middle, first.get_ylabel(), **look)
@@ -390,7 +391,25 @@ def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: b
         return
     level_line(axes, target, label="target")
     if axes.get_position().width >= 0.5:  # in narrower panels the small print names it
-        line_text(axes, target, f"target {target:g}")
+        above = _space_above(axes, target, [curve for curve in panel.curves if len(curve.rounds)])
+        side = "bottom" if above else "top"
+        line_text(axes, 0.99, target, f"target {target:g}", ha="right", va=side)
+
+
+def _space_above(axes: "Axes", target: float, curves: Sequence[Curve]) -> bool:
+    """Whether there is more space above a line than below it, at the right end of the axes."""
+    axes.autoscale_view()  # the scales that the axes will have
+    in_shares = axes.transData + axes.transAxes.inverted()
+    height = in_shares.transform((0, target))[1]
+    above = 1 - height
+    below = height
+    for curve in curves:
+        x, y = in_shares.transform((curve.rounds[-1], curve.mean[-1]))
+        if x >= 0.8 and y >= height:
+            above = min(above, y - height)
+        elif x >= 0.8:
+            below = min(below, height - y)
+    return above >= below
 
 
 def _setting(scenario: Mapping[str, Any]) -> str:

@@ -27,14 +27,14 @@ def pages_of_differences(compared: Sequence[Row], about: About) -> list["Figure"
       compared: rows of `compare.csv`.
       about: what is shown.
     """
-    parts = forests(compared, about)
-    rows = max((len(forest.rows) for forest in parts), default=1)
+    drawn = forests(compared, about)
+    rows = max((len(forest.rows) for forest in drawn), default=1)
     fitting = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
-    pages = [parts[first : first + fitting] for first in range(0, len(parts), fitting)]
+    pages = [drawn[first : first + fitting] for first in range(0, len(drawn), fitting)]
     return [figure_of_differences(page, about) for page in pages]
 
 
-def figure_of_differences(parts: Sequence[Forest], about: About) -> "Figure":
+def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
     """A forest plot: a panel per variation, a line per method.
 
     Each line is the mean difference to the baseline with its 95 % interval. Filled marks are
@@ -42,20 +42,20 @@ def figure_of_differences(parts: Sequence[Forest], about: About) -> "Figure":
     mark.
 
     Args:
-      parts: the differences under every variation.
+      drawn: the differences under every variation.
       about: what is shown.
     """
-    metric = next((forest.metric for forest in parts if forest.metric), "")
-    baseline = literal(parts[0].baseline)
+    metric = next((forest.metric for forest in drawn if forest.metric), "")
+    baseline = literal(drawn[0].baseline)
     difference = f"paired difference to {baseline} in {in_words(metric)}"
     note = f"{difference}, mean and 95 % interval over seeds; filled: p < {SURE} after Holm"
 
-    heights = [LINE * max(len(forest.rows), 2) for forest in parts]
-    methods = [literal(row.method, LONGEST) for forest in parts for row in forest.rows]
+    heights = [LINE * max(len(forest.rows), 2) for forest in drawn]
+    methods = [literal(row.method, LONGEST) for forest in drawn for row in forest.rows]
     left = min(0.3 + 0.052 * max(map(len, methods)), 1.9)
     with style():
         figure, panels = sheet(about.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
-        for axes, forest in zip(panels, parts, strict=True):
+        for axes, forest in zip(panels, drawn, strict=True):
             _draw(axes, forest.rows)
             axes.set_title(literal(forest.variant, 60), loc="left", fontsize=SMALL, pad=2)
         better = "right is better" if larger_is_better(metric) else "left is better"

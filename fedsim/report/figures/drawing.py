@@ -199,11 +199,18 @@ def level_line(axes: "Axes", height: float, label: str) -> None:
     axes.axhline(height, lw=0.8, ls=DASHED, color=GREY, zorder=1, label=label)
 
 
-def line_text(axes: "Axes", height: float, text: str) -> None:
-    """The text of a level line, above its left end."""
-    edge = axes.get_yaxis_transform()  # x in shares of the axes
-    look = {"va": "bottom", "fontsize": SMALL - 0.5, "color": GREY}
-    axes.text(0.01, height, text, transform=edge, **look)
+def line_text(axes: "Axes", x: float, height: float, text: str, **alignment: Any) -> None:
+    """The text of a level line.
+
+    Args:
+      axes: to draw in.
+      x: of the text, in shares of the axes.
+      height: of the line.
+      text: what it is.
+      alignment: `ha` and `va`, as matplotlib takes them.
+    """
+    edge = axes.get_yaxis_transform()
+    axes.text(x, height, text, transform=edge, fontsize=SMALL - 0.5, color=GREY, **alignment)
 
 
 def literal(name: Any, most: int = 40) -> str:

@@ -54,7 +54,8 @@ def _pages(drawn: Sequence[Panel]) -> list[list[Panel]]:
     """The panels of every page."""
     pages: list[list[Panel]] = [[]]
     for panel in drawn:
-        inches = sum(_height(one) + ABOVE for one in [*pages[-1], panel])
+        together = [*pages[-1], panel]
+        inches = sum(_height(panel) + ABOVE for panel in together)
         if pages[-1] and inches > HIGH - FRAME:
             pages.append([])
         pages[-1].append(panel)

@@ -107,7 +107,7 @@ def figure_of_scores(
     rows = sorted(rows, key=lambda row: row[path])
     by_method = {method: group for (method,), group in by(rows, "method").items()}
     methods = about.ordered([*by_method])
-    crosses = {method: at for method, at in (breaks or {}).items() if method in by_method}
+    crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
 
     note = _note(rows, metric, about.words(rest) if rest else "", bool(crosses))
@@ -125,7 +125,7 @@ def figure_of_scores(
             axes.set_ylim(max(low, -0.02), min(high, 1.02))
         if start is not None:
             level_line(axes, start, label="untrained")
-            line_text(axes, start, "untrained")
+            line_text(axes, 0.01, start, "untrained", va="bottom")
         numbered(axes, ends)
         if len(methods) > 1:
             legend(figure, methods)

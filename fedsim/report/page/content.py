@@ -242,7 +242,7 @@ def _costs(result: Result) -> list[dict[str, Any]]:
 def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The sections of the page: anchor and title of each."""
     table = content["table"]
-    of_costs = [part["axis"].table for part in content["costs"]]
+    of_costs = [shown["axis"].table for shown in content["costs"]]
     sections = (
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),

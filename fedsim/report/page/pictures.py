@@ -60,7 +60,7 @@ def scores(
     for method in about.order:
         marks = []
         for variant, of_variant in standings.items():
-            standing = next((one for one in of_variant if one.method == method), None)
+            standing = next((s for s in of_variant if s.method == method), None)
             seeds = by_seed.get((method, variant), [])
             marks.append(_score_mark(standing, seeds, baseline, about.words(variant)))
         rows.append((method, "baseline" if method == baseline else "", marks))

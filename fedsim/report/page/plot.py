@@ -71,7 +71,9 @@ def curves_picture(
     last_first = sorted(curves, key=lambda curve: curve.rank, reverse=True)
     drawn = [_series(curve, classes[curve.name], x, y) for curve in last_first]
     if target is not None:
-        drawn = [_target_line(y.at(target)), *drawn, _target_label(target, y.at(target))]
+        label_above = _space_above(y.at(target), _end_heights(curves, x, y))
+        line = _target_line(y.at(target))
+        drawn = [line, *drawn, _target_label(target, y.at(target), label_above)]
 
     frame = element("rect", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=HEIGHT - TOP - BOTTOM)
     clip = f"clip{chart}"
@@ -107,10 +109,34 @@ def _target_line(height: float) -> Markup:
     return element("line", class_="target", x1=LEFT, x2=WIDTH - RIGHT, y1=height, y2=height)
 
 
-def _target_label(target: float, height: float) -> Markup:
-    """The target's name above its line, or below where there is no space above."""
-    baseline = height - 5 if height > TOP + 15 else height + 14
-    return element("text", f"target {target:g}", class_="target", x=LEFT + 4, y=baseline)
+def _target_label(target: float, height: float, above: bool) -> Markup:
+    """The target's name at the right end of its line, above or below it."""
+    return element(
+        "text",
+        f"target {target:g}",
+        class_="target",
+        x=WIDTH - RIGHT - 4,
+        y=height - 5 if above else height + 14,
+        text_anchor="end",
+    )
+
+
+def _end_heights(curves: Sequence[Curve], x: Axis, y: Axis) -> list[float]:
+    """The heights of the curves that reach the right end of the picture."""
+    right = LEFT + 0.8 * (WIDTH - LEFT - RIGHT)
+    return [y.at(curve.mean[-1]) for curve in curves if x.at(curve.rounds[-1]) >= right]
+
+
+def _space_above(height: float, ends: Sequence[float]) -> bool:
+    """Whether there is more space above a line than below it, at the right end of the picture.
+
+    Args:
+      height: of the line.
+      ends: heights of curves.
+    """
+    above = min([height - TOP, *(height - end for end in ends if end <= height)])
+    below = min([HEIGHT - BOTTOM - height, *(end - height for end in ends if end > height)])
+    return above >= below
 
 
 def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:

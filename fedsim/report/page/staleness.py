@@ -53,10 +53,11 @@ def histograms(table: pd.DataFrame | None, about: About) -> list[dict[str, Any]]
     wide = -(-(oldest + 1) // BARS)
     drawn = [_histogram(title, messages, wide, oldest) for title, messages in counts]
     largest = max((float(histogram.shares.max()) for histogram in drawn), default=0.0)
-    return [
-        {"title": f"{one.title}: {one.mean:.3g} on average", "picture": _picture(one, largest)}
-        for one in drawn
-    ]
+    shown = []
+    for histogram in drawn:
+        title = f"{histogram.title}: {histogram.mean:.3g} on average"
+        shown.append({"title": title, "picture": _picture(histogram, largest)})
+    return shown
 
 
 def _histogram(title: str, messages: pd.Series, wide: int, oldest: int) -> Histogram:

@@ -63,7 +63,7 @@ def forests(compared: Sequence[Row], about: About) -> list[Forest]:
       compared: rows of `compare.csv`.
       about: what is shown.
     """
-    made = []
+    drawn = []
     for (variant,), group in by(others(compared), "variant").items():
         rows = {row["method"]: row for row in group}
         metrics = (str(row["metric"]) for row in group if row["metric"])
@@ -74,8 +74,8 @@ def forests(compared: Sequence[Row], about: About) -> list[Forest]:
             metric=next(metrics, ""),
             rows=[_difference(rows[method]) for method in about.ordered([*rows])],
         )
-        made.append(forest)
-    return made
+        drawn.append(forest)
+    return drawn
 
 
 def _difference(row: Row) -> Difference:
