@@ -1,4 +1,4 @@
-"""`report.html`: what stands on it is what stands in the CSV files; and what it does in a real browser, without a network."""
+"""`report.html` shows what is in the CSV files, and works in a real browser without a network."""
 
 import csv
 import html
@@ -187,10 +187,8 @@ def test_the_table_is_that_of_the_csv_files(out, text):
         said = dict(zip(head, row, strict=True))
         label = {variation(label): label for label in summary["variant"]}[said["variation"]]
         mine = summary[(summary["method"] == said["method"]) & (summary["variant"] == label)]
-        assert (
-            said["final test accuracy"] == f"{mine['final'].mean():.4f}"
-            and said["sd"] == f"{mine['final'].std():.4f}"
-        )
+        assert said["final test accuracy"] == f"{mine['final'].mean():.4f}"
+        assert said["sd"] == f"{mine['final'].std():.4f}"
         if said["difference"] != "baseline":
             other = compare[
                 (compare["method"] == said["method"]) & (compare["variant"] == label)
@@ -205,7 +203,7 @@ def test_the_table_is_that_of_the_csv_files(out, text):
 
 
 def strips(text, begins, ends):
-    """The pictures between two anchors: places in percent of all marks, whether each is filled, and what the axis says."""
+    """All marks between two anchors: whether each is filled, and its position in percent."""
     section = text[text.index(begins) : text.index(ends)]
     rows = re.findall(
         r'<div class="row"><span class="who">.*?</svg></span><span class="value">', section, re.S
@@ -232,7 +230,7 @@ def test_marks_of_the_forest_are_the_differences(out, text):
 
 
 def test_the_first_picture_is_of_the_final_scores(out, text):
-    """A row per method in the order of the result, a mark per variation, the seeds as dots, the baseline as lines."""
+    """A row per method, a mark per variation, the seeds as dots, the baseline as lines."""
     summary = read_table(out, "summary")
     section = text[text.index('<figure class="scores">') : text.index('id="curves"')]
     names = re.findall(r'<span class="who">(.*?)</span>', section, re.S)
@@ -285,7 +283,7 @@ def test_it_is_one_small_file_that_asks_for_nothing(text):
 
 
 def test_names_are_inert_in_every_file(out):
-    """Nothing that a browser runs, nothing that a spreadsheet computes; read back they are as they were."""
+    """A browser runs nothing, a spreadsheet computes nothing; read back, names are unchanged."""
     texts = [path for path in out.rglob("*") if path.suffix in (".csv", ".html", ".svg", ".md")]
     assert len(texts) >= 12
     for path in texts:
@@ -330,11 +328,11 @@ def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {
         "mean",
         "median",
-    } and " ends best with " in both
+    }
+    assert " ends best with " in both
     alone = (tmp_path / "mean/report.html").read_text()
-    assert "mean ends with test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"][
-        "round"
-    ] == [0.0, 1.0, 2.0]
+    assert "mean ends with test accuracy" in alone
+    assert embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
 
 
 def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
@@ -372,9 +370,8 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
 def test_axes_hold_what_is_drawn_on_them():
     for values in ([0.0, 1.0], [3.0], [2.7e28], [1e-3, 1e6], [-5.0, 2.0], []):
         made = axis(values, 100, 0)
-        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values) and len(
-            made.ticks()
-        ) in range(1, 12)
+        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values)
+        assert len(made.ticks()) in range(1, 12)
     assert Axis(1, 100, 0, 2, log=True).at(10) == 1
 
 
@@ -383,10 +380,8 @@ def test_opens_without_a_request_or_a_word(chromium, out):
         with Visit(chromium, out / "report.html", **how) as visit:
             assert visit.said == [] and visit.asked == [f"file://{out}/report.html"]
             assert visit.page.evaluate("window.hit") is None
-            assert (
-                visit.page.locator(".lead").is_visible()
-                and visit.page.locator(".sentences li").count() >= 2
-            )
+            assert visit.page.locator(".lead").is_visible()
+            assert visit.page.locator(".sentences li").count() >= 2
 
 
 def test_toggle_zoom_axis_and_sort_work(chromium, out):
@@ -417,7 +412,8 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         here.mouse.dblclick(box["x"] + 200, box["y"] + 60)
         assert line() == before and here.locator(".trace").first.is_hidden()
         head = here.locator("table").first.get_by_role("button", name="final test accuracy")
-        column = "Array.from(document.querySelector('table').tBodies[0].rows).map(r => parseFloat(r.cells[3].textContent))"
+        rows = "Array.from(document.querySelector('table').tBodies[0].rows)"
+        column = f"{rows}.map(row => parseFloat(row.cells[3].textContent))"
         head.click()
         rising = here.evaluate(column)
         head.click()
@@ -434,9 +430,8 @@ def test_everything_is_reached_by_the_keyboard(chromium, out):
         for _ in range(60):
             visit.page.keyboard.press("Tab")
             reached.add(visit.page.evaluate(at))
-        assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached and any(
-            "key" in name for name in reached
-        )
+        assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached
+        assert any("key" in name for name in reached)
         visit.page.locator("[data-zoom=in]").focus()
         before = visit.page.locator(".chart .line").first.get_attribute("d")
         visit.page.keyboard.press("Enter")
@@ -452,17 +447,16 @@ def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
         here.set_viewport_size({"width": 390, "height": 844})
         assert here.evaluate("document.documentElement.scrollWidth") <= 390
         here.emulate_media(media="print", color_scheme="light")
-        assert (
-            not here.locator(".controls").first.is_visible()
-            and here.locator("table").first.is_visible()
-        )
+        assert not here.locator(".controls").first.is_visible()
+        assert here.locator("table").first.is_visible()
         assert here.pdf(format="A4")[:5] == b"%PDF-"
 
 
 def test_nothing_moves_while_it_opens(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         shift = """() => new Promise(done => { let sum = 0;
-            const seen = new PerformanceObserver(list => list.getEntries().forEach(e => sum += e.value));
+            const add = list => list.getEntries().forEach(e => sum += e.value);
+            const seen = new PerformanceObserver(add);
             seen.observe({type: 'layout-shift', buffered: true});
             setTimeout(() => done(sum), 300); })"""
         assert visit.page.evaluate(shift) < 0.02
@@ -470,10 +464,8 @@ def test_nothing_moves_while_it_opens(chromium, out):
 
 def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):
     with Visit(chromium, out / "report.html", java_script_enabled=False) as visit:
-        assert (
-            visit.page.locator("table").first.is_visible()
-            and visit.page.locator(".chart svg").first.is_visible()
-        )
+        assert visit.page.locator("table").first.is_visible()
+        assert visit.page.locator(".chart svg").first.is_visible()
         assert visit.page.locator(".controls").first.is_hidden()
 
 
@@ -499,7 +491,7 @@ def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
 
 
 def test_charts_of_a_metric_are_looked_at_together(chromium, out):
-    """Closer in one is closer in all, on one axis; what part of the rounds is shown stands above."""
+    """Zooming into one zooms into all, on one axis; a bar above says which rounds are shown."""
     with Visit(chromium, out / "report.html") as visit:
         numbers = "Array.from(c.querySelectorAll('.tick text'), t => t.textContent).join()"
         ticks = f"Array.from(document.querySelectorAll('.chart'), c => {numbers})"

@@ -1,4 +1,4 @@
-"""Figures for a paper's column: curves that can be told apart, panels that fit a page, scores against an axis."""
+"""Figures for a paper: curves that can be told apart, panels that fit a page, scores."""
 
 from itertools import pairwise
 
@@ -64,7 +64,7 @@ def table(means, path="fleet.malicious", values=SHARES, **more):
 
 
 def scores_of(rows, scenario, start=None, order=()):
-    """Figures of the scores against the one axis, with the break-down points that follow from them."""
+    """Figures of the scores against the axis, with the break-down points that follow."""
     path = figures.axis_of(scenario)
     starts = [
         {"round": 0, "variant": row["variant"], row["metric"]: start}
@@ -119,13 +119,10 @@ def test_of_two_equal_curves_both_are_to_be_seen():
     )
     below, above = strong(figure.axes[0])
     assert below.get_ydata().tolist() == above.get_ydata().tolist()
-    assert (
-        below.get_linestyle() == "-" != above.get_linestyle()
-        and below.get_linewidth() > above.get_linewidth()
-    )
-    assert (
-        below.get_zorder() < above.get_zorder() and below.get_markevery() != above.get_markevery()
-    )
+    assert below.get_linestyle() == "-" != above.get_linestyle()
+    assert below.get_linewidth() > above.get_linewidth()
+    assert below.get_zorder() < above.get_zorder()
+    assert below.get_markevery() != above.get_markevery()
 
 
 def test_the_legend_stands_in_the_order_of_the_result():
@@ -213,14 +210,14 @@ def test_scores_stand_against_the_axis_with_their_interval():
     ]
     corners = axes.collections[1].get_paths()[0].vertices
     half = 2.776445 * 0.02 / np.sqrt(5)
-    assert corners[:, 1].max() == pytest.approx(0.88 + half) and corners[
-        :, 1
-    ].min() == pytest.approx(0.85 - half)
+    assert corners[:, 1].max() == pytest.approx(0.88 + half)
+    assert corners[:, 1].min() == pytest.approx(0.85 - half)
     (cross,) = [line for line in axes.lines if line.get_label() == "broken down"]
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.2], [0.2])
     assert axes.get_xlabel() == "fleet.malicious" and axes.get_xscale() == "linear"
     note = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
-    assert "mean and 95 % interval over 5 seeds; cross: broken down" in note and legend(figure) == [
+    assert "mean and 95 % interval over 5 seeds; cross: broken down" in note
+    assert legend(figure) == [
         "mean",
         "median",
     ]

@@ -37,7 +37,15 @@ HOSTILE = [
 
 
 def summary(methods, variants=("",), seeds=10, lost=(), **more):
-    """Rows of `summary.csv`: the later a method, the worse; `lost`: (method, variation, seed) of runs that diverged."""
+    """Rows of `summary.csv`: later methods are worse.
+
+    Args:
+      methods: in their order.
+      variants: labels of the column `variant`.
+      seeds: how many there are.
+      lost: method, variation and seed of runs that diverged.
+      more: cells of every row.
+    """
     rng, rows = np.random.default_rng(0), []
     for m, method in enumerate(methods):
         for variant in variants:
@@ -97,17 +105,14 @@ def test_numbers_are_those_of_the_runs_aligned_on_the_point_and_the_best_is_bold
     rows = summary(LONG)
     tex = made(rows)
     head, *lines = body(tex)
-    assert (
-        re.search(r"\\begin\{tabular\}\{@\{\}lr@\{\.\}l@\{\}lr@\{\.\}l", tex) and "\\toprule" in tex
-    )
+    assert re.search(r"\\begin\{tabular\}\{@\{\}lr@\{\.\}l@\{\}lr@\{\.\}l", tex)
+    assert "\\toprule" in tex
     assert head[1] == "\\multicolumn{3}{c}{test accuracy}" and len(lines) == len(LONG)
     for (name, whole, fraction, spread, *_), method in zip(lines, LONG, strict=True):
         values = [row["final"] for row in rows if row["method"] == method]
         plain = f"{whole}.{fraction}".replace("\\textbf{", "").replace("}", "")
-        assert (
-            plain == f"{np.mean(values):.3f}"
-            and spread == f"\\,$\\pm$\\,{np.std(values, ddof=1):.3f}"
-        )
+        assert plain == f"{np.mean(values):.3f}"
+        assert spread == f"\\,$\\pm$\\,{np.std(values, ddof=1):.3f}"
         assert name.replace("\\_", "_").replace("\\textbar{}", "|") == method
     assert [("\\textbf" in row[1], "\\textbf" in row[2]) for row in lines] == [(True, True)] + [
         (False, False)
@@ -153,10 +158,8 @@ def test_what_cannot_be_told_from_the_best_has_a_dagger_and_few_seeds_have_none(
             row["final"] = rows[row["seed"]]["final"] + (-1) ** row["seed"] * 0.01 - 0.001
     tex = made(rows)
     daggers = {row[0]: "dagger" in row[3] for row in body(tex)[1:]}
-    assert (
-        daggers == {"a": False, "b": True, "far": False}
-        and "Dagger: could not be told apart" in tex
-    )
+    assert daggers == {"a": False, "b": True, "far": False}
+    assert "Dagger: could not be told apart" in tex
     few = made([row for row in rows if row["seed"] < 3])
     assert "dagger" not in few and "There are too few seeds to call any difference sure" in few
 
@@ -180,9 +183,8 @@ def test_variations_are_columns_each_with_its_value():
     tex = made(summary(LONG, ["a=1, b=x", "a=2, b=x"]), ["a", "b"])
     first, second, *rows = body(tex)
     assert first == ["a", "\\multicolumn{3}{c}{1}", "\\multicolumn{3}{c@{}}{2}"]
-    assert second == ["b", "\\multicolumn{3}{c}{x}", "\\multicolumn{3}{c@{}}{x}"] and len(
-        rows
-    ) == len(LONG)
+    assert second == ["b", "\\multicolumn{3}{c}{x}", "\\multicolumn{3}{c@{}}{x}"]
+    assert len(rows) == len(LONG)
 
 
 def test_runs_without_a_score_are_counted():
@@ -192,10 +194,8 @@ def test_runs_without_a_score_are_counted():
     }
     tex = made(summary(LONG, shares(2), lost=lost), ["fleet.malicious"])
     rows = {row[0]: row[1:] for row in body(tex)}
-    assert (
-        rows["median"][2].endswith("$^{9/10}$")
-        and rows["mean"][3] == "\\multicolumn{3}{c@{}}{diverged}"
-    )
+    assert rows["median"][2].endswith("$^{9/10}$")
+    assert rows["mean"][3] == "\\multicolumn{3}{c@{}}{diverged}"
     assert "Raised 8/10" in tex
 
 
@@ -206,13 +206,12 @@ def test_it_fits_a_column_or_says_that_it_does_not(name):
     env = re.search(r"fits a column: \\begin\{table\}|needs both columns: \\begin\{table\*\}", tex)
     assert env and ("*" in env[0]) == (points > layout.COLUMN)
     assert ("*" in env[0]) == (name in ("twelve", "hostile")) and points <= layout.PAGE
-    assert len(set(map(len, (row for row in body(tex))))) <= 3 and all(
-        line.isprintable() for line in tex.split("\n")
-    )
+    assert len(set(map(len, (row for row in body(tex))))) <= 3
+    assert all(line.isprintable() for line in tex.split("\n"))
 
 
 def test_widths_are_those_of_computer_modern():
-    """cmr8.tfm, without kerning: what `\\typeout{\\the\\wd0}` says of these in a 10-point article."""
+    """cmr8.tfm without kerning: what `\\typeout{\\the\\wd0}` prints in a 10-point article."""
     known = {
         "0.9329": 23.61,
         "test accuracy": 48.93,
@@ -227,7 +226,9 @@ def test_widths_are_those_of_computer_modern():
 PAGE = r"""\documentclass[twocolumn,a4paper]{article}
 \usepackage{booktabs}
 \begin{document}
-\begin{ENV}\centering\setbox0=\hbox{\input{summary}}\typeout{WIDTH \the\wd0}\input{summary}\caption{Scores.}\end{ENV}
+\begin{ENV}\centering
+\setbox0=\hbox{\input{summary}}\typeout{WIDTH \the\wd0}%
+\input{summary}\caption{Scores.}\end{ENV}
 \end{document}
 """
 
