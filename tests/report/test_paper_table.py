@@ -46,23 +46,20 @@ def summary(methods, variants=("",), seeds=10, lost=(), **more):
       lost: method, variation and seed of runs that diverged.
       more: cells of every row.
     """
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    rows = []
     for m, method in enumerate(methods):
         for variant in variants:
             for seed in range(seeds):
-                bad = (method, variant, seed) in lost
-                value = None if bad else 0.9 - 0.05 * m + 0.01 * rng.normal()
-                varied = {"variant": variant} if variant else {}
-                row = {
-                    "method": method,
-                    **varied,
-                    "seed": seed,
-                    "metric": "test_accuracy",
-                    "final": value,
-                }
-                rows.append(
-                    {**row, "diverged": int(bad), "status": "diverged" if bad else "done", **more}
-                )
+                row = {"method": method, "seed": seed, "metric": "test_accuracy"}
+                if variant:
+                    row["variant"] = variant
+                if (method, variant, seed) in lost:
+                    row |= {"final": None, "diverged": 1, "status": "diverged"}
+                else:
+                    value = 0.9 - 0.05 * m + 0.01 * rng.normal()
+                    row |= {"final": value, "diverged": 0, "status": "done"}
+                rows.append({**row, **more})
     return rows
 
 
@@ -94,11 +91,12 @@ CASES = {
 
 def body(tex):
     """Cells by row, LaTeX's own marks taken away."""
-    rows = re.findall(r"^(?!\\begin\{tabular\}\{@|%)(.*) \\\\$", tex, re.M)
-    broken = lambda row: re.sub(
-        r"\\begin\{tabular\}\[t\]\{@\{\}l@\{\}\}(.*?)\\\\\\ (.*?)\\end\{tabular\}", r"\1\2", row
-    )
-    return [[cell.strip() for cell in broken(row).split(" & ")] for row in rows]
+    broken = r"\\begin\{tabular\}\[t\]\{@\{\}l@\{\}\}(.*?)\\\\\\ (.*?)\\end\{tabular\}"
+    rows = []
+    for row in re.findall(r"^(?!\\begin\{tabular\}\{@|%)(.*) \\\\$", tex, re.M):
+        cells = re.sub(broken, r"\1\2", row).split(" & ")
+        rows.append([cell.strip() for cell in cells])
+    return rows
 
 
 def test_numbers_are_those_of_the_runs_aligned_on_the_point_and_the_best_is_bold():
@@ -114,40 +112,29 @@ def test_numbers_are_those_of_the_runs_aligned_on_the_point_and_the_best_is_bold
         assert plain == f"{np.mean(values):.3f}"
         assert spread == f"\\,$\\pm$\\,{np.std(values, ddof=1):.3f}"
         assert name.replace("\\_", "_").replace("\\textbar{}", "|") == method
-    assert [("\\textbf" in row[1], "\\textbf" in row[2]) for row in lines] == [(True, True)] + [
-        (False, False)
-    ] * 4
+    bold = [("\\textbf" in row[1], "\\textbf" in row[2]) for row in lines]
+    assert bold == [(True, True)] + [(False, False)] * 4
 
 
 def test_the_baseline_is_first_and_then_the_best_as_on_the_terminal(root):
     assert order_of(summary(LONG), "median", "final") == ["median", *LONG[:-1]]
     losses = [{**row, "metric": "test_loss"} for row in summary(LONG)]
     assert order_of(losses, None, "final") == LONG[::-1]
-    kept = (
-        read_table(root / "reports/optimisers", "summary"),
-        read_table(root / "reports/optimisers", "compare"),
-    )
-    rows = [
-        line.split(" | ")[0].strip("| ")
-        for line in tables.markdown(tables.for_paper(*kept, "mean_last_k")).split("\n")
-    ]
-    means = (
-        kept[0].groupby("method")["mean_last_k"].mean().drop("fedavg").sort_values(ascending=False)
-    )
-    assert rows[2:-1] == ["fedavg", *means.index]
-    names = [
-        row[0].replace("\\_", "_")
-        for row in body(exported(root / "reports/optimisers", None, "latex").decode())
-    ]
-    assert names[1:] == ["fedavg", *means.index]
+    folder = root / "reports/optimisers"
+    kept = read_table(folder, "summary")
+    means = kept.groupby("method")["mean_last_k"].mean().drop("fedavg")
+    order = ["fedavg", *means.sort_values(ascending=False).index]
+    frame = tables.for_paper(kept, read_table(folder, "compare"), "mean_last_k")
+    lines = tables.markdown(frame).split("\n")
+    assert [line.split(" | ")[0].strip("| ") for line in lines][2:-1] == order
+    rows = body(exported(folder, None, "latex").decode())
+    assert [row[0].replace("\\_", "_") for row in rows][1:] == order
 
 
 def test_over_variations_methods_stand_by_their_mean_rank():
-    rows = (
-        summary(["a", "b", "c"], ["x=1"])
-        + summary(["b", "c", "a"], ["x=2"])
-        + summary(["c", "b", "a"], ["x=3"])
-    )
+    rows = summary(["a", "b", "c"], ["x=1"])
+    rows += summary(["b", "c", "a"], ["x=2"])
+    rows += summary(["c", "b", "a"], ["x=3"])
     assert order_of(rows, None, "final") == ["b", "c", "a"]  # ranks 2 1 2, 3 2 1, 1 3 3
 
 
