@@ -27,10 +27,11 @@ DIFFERENCES = {
 
 def rows_of(table: pd.DataFrame) -> list[Row]:
     """A table's rows; cells that are empty or NaN are None."""
-    return [
-        {str(name): None if cell != cell else cell for name, cell in row.items()}
-        for row in table.to_dict("records")
-    ]
+    rows = []
+    for record in table.to_dict("records"):
+        # NaN differs from itself
+        rows.append({str(name): None if cell != cell else cell for name, cell in record.items()})
+    return rows
 
 
 def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
@@ -242,7 +243,8 @@ def _wins(
     text = ""
     if difference["seeds"]:
         text = f"{won} of {difference['seeds']}"
-        text += f", {tied} tied" if tied else ""
+        if tied:
+            text += f", {tied} tied"
     return text, difference["probability_of_improvement"]
 
 

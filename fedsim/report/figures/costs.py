@@ -77,22 +77,24 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, about: About) -> 
     points = picture.points
     looks = _looks(picture)
     target = about.target_of(picture.metric)
-    side_by_side = 2 if max(len(point.name) for point in points) <= HALF else 1
+    longest = max(len(point.name) for point in points)
+    side_by_side = 2 if longest <= HALF else 1
     legend = LEGEND_LINE * -(-len(points) // side_by_side) + 0.08
 
-    heights = [ROW * len(points) + 0.1 if picture.aimed else HIGH]
-    if rounds is not None:
-        heights = [HIGH, *heights]
+    low = ROW * len(points) + 0.1 if picture.aimed else HIGH
+    heights = [low] if rounds is None else [HIGH, low]
     with style():
         note = _note(picture, rounds is not None, about)
         figure, axes = sheet(about.title, note, heights, FOOT + legend, gap=BELOW)
         if rounds is not None:
             _curves(axes[0], picture, looks, rounds)
+        of_scores = axes
         if picture.aimed:
             _targets(axes[-1], picture, looks, target)
+            of_scores = axes[:1]
         else:
             _front(axes[-1], picture, looks)
-        for panel in axes[:1] if picture.aimed else axes:
+        for panel in of_scores:
             panel.set_ylabel(beside_axis(picture.metric))
         _legend(figure, points, looks, side_by_side)
         return figure
@@ -222,7 +224,8 @@ def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
         if point.low is not None and point.high is not None and point.high > point.low:
             interval = {"color": look.colour, "lw": 0.8, "zorder": 2}
             axes.plot([point.cost] * 2, [point.low, point.high], **interval)
-        mark = {**look.mark, "ms": 4, "mew": 0.5, "ls": "", "zorder": 3 if look.strong else 2}
+        above = 3 if look.strong else 2
+        mark = {**look.mark, "ms": 4, "mew": 0.5, "ls": "", "zorder": above}
         axes.plot([point.cost], [point.mean], label=literal(point.name), **mark)
     _numbers(axes, looks, [(point, point.cost, point.mean) for point in picture.finite])
     axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)

@@ -425,8 +425,9 @@ def _setting(scenario: Mapping[str, Any]) -> str:
     cohort = scenario.get("cohort", {})
     kind = cohort.get("kind")
     if "concurrency" in schedule:
-        buffer = f"{schedule['buffer']:,} a round, " if "buffer" in schedule else ""
-        parts.append(f"{buffer}{schedule['concurrency']:,} at a time ({schedule['kind']})")
+        if "buffer" in schedule:
+            parts.append(f"{schedule['buffer']:,} a round")
+        parts.append(f"{schedule['concurrency']:,} at a time ({schedule['kind']})")
     elif kind == "all":
         parts.append("all in every round")
     elif isinstance(cohort.get("size"), int):
@@ -444,8 +445,8 @@ def _key(tracks: Sequence[Track]) -> str:
     several = [track for track in tracks if len(last_rounds(track)) > 1]
     if several:
         seeds = max(len(last_rounds(track)) for track in several)
-        ways = dict.fromkeys("each (thin)" if drawn_each(track) else "range" for track in several)
-        notes.append(f"{seeds} seeds: mean and {' or '.join(ways)}")
+        ways = ["each (thin)" if drawn_each(track) else "range" for track in several]
+        notes.append(f"{seeds} seeds: mean and {' or '.join(dict.fromkeys(ways))}")
     if any(map(diverged, tracks)):
         notes.append("cross: diverged")
     return "; ".join(notes)

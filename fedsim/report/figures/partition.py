@@ -46,7 +46,9 @@ def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = No
     with style():
         positions, ticks = _ticks(ids)
         upright = _letters(ticks, ids) > ABREAST
-        foot = FOOT + LETTER * max(map(len, ticks)) if upright else FOOT
+        foot = FOOT
+        if upright:
+            foot += LETTER * max(map(len, ticks))
         figure, all_axes = _sheet(about.title, note, labels, samples, foot)
         _bars(all_axes[0], samples.sum(1))
         if labels:

@@ -110,7 +110,8 @@ def figure_of_scores(
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
 
-    note = _note(rows, metric, about.words(rest) if rest else "", bool(crosses))
+    variation = about.words(rest) if rest else ""
+    note = _note(rows, metric, variation, bool(crosses))
     right = RIGHT + numbers_inches(methods)
     with style():
         foot = FOOT + legend_inches(methods)
@@ -201,7 +202,7 @@ def _curve(
     look = line_of(rank)
     x = np.array([row[path] for row in rows], float)
     mean = np.array([row["mean"] for row in rows], float)
-    half = np.array([half_width_of(row["sd"], row["seeds"]) if row["sd"] else 0.0 for row in rows])
+    half = np.array([_half_width(row) for row in rows])
     if strong and half.any():
         low = mean - half
         high = mean + half
@@ -219,3 +220,8 @@ def _curve(
     if strong or not len(x):
         return []
     return [(rank, float(x[-1]), float(mean[-1]))]
+
+
+def _half_width(row: Row) -> float:
+    """Half of Student's 95 % interval of a mean; 0 where there is none."""
+    return half_width_of(row["sd"], row["seeds"]) if row["sd"] else 0.0

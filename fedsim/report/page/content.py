@@ -94,14 +94,15 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     about = result.about
     first = sources[0]
     clients = _tables(sources, "clients")
-    charts_shown, data = _curves(sources, result)
+    title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
+    curves, data = _curves(sources, result)
     content = {
-        "title": first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs",
+        "title": title,
         "marks": _marks(sources),
         "refresh": refresh,
         "columns": columns,
         **_first_screen(sources, result),
-        **charts_shown,
+        **curves,
         "costs": _costs(result),
         "machines": machines.machines(_only_table(sources, "machines"), about.order),
         "ages": staleness.histograms(_tables(sources, "staleness"), about),
@@ -179,12 +180,15 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
     variants = {row.get("variant") for row in result.runs}
     several = len(about.order) > 1 or len(variants) > 1
     dots = None
+    shown = []
     if several and not by_attack(result.runs):
         dots = pictures.scores(result.runs, result.standings, result.baseline, result.chance, about)
+    elif result.runs and not several:
+        shown = numbers(result.runs, rounds, over)
     return {
         "headline": lines[0],
         "lines": [*lines[1:], *_remarks(sources)],
-        "numbers": numbers(result.runs, rounds, over) if result.runs and not several else [],
+        "numbers": shown,
         "dots": dots,
     }
 

@@ -63,7 +63,8 @@ def scores(
             standing = next((s for s in of_variant if s.method == method), None)
             seeds = by_seed.get((method, variant), [])
             marks.append(_score_mark(standing, seeds, baseline, about.words(variant)))
-        rows.append((method, "baseline" if method == baseline else "", marks))
+        note = "baseline" if method == baseline else ""
+        rows.append((method, note, marks))
 
     lines = [(level, "chance") for level in sorted(levels)]
     lines += _baseline_lines(standings, baseline)
@@ -123,8 +124,15 @@ def _score_mark(
         return strips.empty_mark(f"{variation} no score".strip(), text=_ending(standing))
 
     mean = standing.mean if math.isfinite(standing.mean) else None
-    low, high = interval(np.array(seeds)) or (None, None)
     text = "diverged" if mean is None else _brief(mean)
+    title = f"{variation}: {text}" if variation else text
+    low, high = interval(np.array(seeds)) or (None, None)
+    if low is not None:
+        title += f", 95 % {low:.4g} to {high:.4g}"
+    title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
+    difference = standing.row["difference"] if standing.row else None
+    if difference is not None:
+        title += f"; {difference:+.3g} against {baseline}, {standing.seeds}"
     return Mark(
         at=mean,
         low=low,
@@ -132,27 +140,8 @@ def _score_mark(
         dots=seeds if len(seeds) > 1 else [],
         filled=baseline is None or standing.method == baseline or standing.sure,
         text=text,
-        title=_score_title(text, standing, seeds, baseline, variation),
+        title=title,
     )
-
-
-def _score_title(
-    text: str,
-    standing: Standing,
-    seeds: Sequence[float],
-    baseline: str | None,
-    variation: str,
-) -> str:
-    """A mark in words: mean, interval, number of seeds, and the difference to the baseline."""
-    title = f"{variation}: {text}" if variation else text
-    ends = interval(np.array(seeds))
-    if ends:
-        title += f", 95 % {ends[0]:.4g} to {ends[1]:.4g}"
-    title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
-    difference = standing.row["difference"] if standing.row else None
-    if difference is not None:
-        title += f"; {difference:+.3g} against {baseline}, {standing.seeds}"
-    return title
 
 
 def _ending(standing: Standing | None) -> str:

@@ -63,7 +63,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     wire = scenario.get("wire") or []
     malicious = scenario.get("fleet", {}).get("malicious") or 0
     has_attackers = bool(malicious or "fleet.malicious" in vary)
-    steps.append(("attack" if wire and has_attackers else "wire", _chain(wire) or "as sent"))
+    name = "attack" if wire and has_attackers else "wire"
+    steps.append((name, _chain(wire) or "as sent"))
     if has_attackers and (wire or poisons):
         share = variation(f"fleet.malicious={malicious}") if malicious else "as varied"
         steps.append(("malicious", share))
