@@ -1,1 +1,4 @@
-"""The report: tables and records in, pages, figures and paper tables out, as bytes. It knows no path and reads no run."""
+"""The report: from tables and records to pages, figures and paper tables, as bytes.
+
+It knows no path and reads no run.
+"""

@@ -1,6 +1,4 @@
-"""What all pictures of a run or a comparison know: made once from its record, and handed to each of
-them.
-"""
+"""What all pictures of a run or a comparison have in common, made once from its record."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,12 +12,12 @@ class About(NamedTuple):
     """A run or a comparison.
 
     Attributes:
-      scenario: resolved, for what a single picture tells of it.
+      scenario: resolved.
       title: the scenario's name.
-      metric: that is scored; empty where no run has a score.
+      metric: of the scores; empty where no run has a score.
       score: `final`, `best` or `mean_last_k`.
-      order: of the methods, the most important first.
-      words: a variation in words; each is read once.
+      order: methods, the most important first.
+      words: turns a variation into words; each is read once.
     """
 
     scenario: Mapping[str, Any]
@@ -31,27 +29,28 @@ class About(NamedTuple):
 
     @property
     def rising(self) -> bool:
-        """Whether more of the metric is better."""
+        """Whether a larger score is better."""
         return larger_is_better(self.metric)
 
     def target_of(self, metric: str) -> str:
-        """A metric and the target in words: `test accuracy 0.9`."""
+        """A metric and its target in words: `test accuracy 0.9`."""
         target = (self.scenario.get("evaluate") or {}).get("target", "")
         return f"{in_words(metric)} {target}".strip()
 
     def ordered(self, methods: Sequence[str]) -> list[str]:
-        """Some methods in their order; those that it does not have follow as they are."""
+        """Methods in the order of the result; those that it does not have follow."""
         first = [name for name in self.order if name in methods]
         return list(dict.fromkeys([*first, *methods]))
 
 
 def beside_axis(metric: str) -> str:
-    """A metric as it stands beside an axis.
+    """A metric as the label of an axis.
 
     >>> beside_axis("test_accuracy"), beside_axis("test_loss")
     ('test accuracy (share)', 'test loss')
     """
-    return in_words(metric) + (" (share)" if is_share(metric) else "")
+    words = in_words(metric)
+    return f"{words} (share)" if is_share(metric) else words
 
 
 def about(
@@ -60,13 +59,13 @@ def about(
     score: str = "final",
     order: Sequence[str] = (),
 ) -> About:
-    """What pictures know.
+    """What pictures of a run or a comparison have in common.
 
     Args:
       scenario: as in `run.json`.
       runs: rows of `summary.csv`.
       score: `final`, `best` or `mean_last_k`.
-      order: of the methods, the most important first; left out: as they appear.
+      order: methods, the most important first; left out: as they appear.
     """
     return About(
         scenario=scenario,

@@ -1,4 +1,4 @@
-"""Scores beside what they cost as a table for the page and for papers."""
+"""Scores beside what they cost as a table, for the page and for papers."""
 
 import math
 
@@ -8,30 +8,28 @@ from fedsim.study.cost_axes import DOWN, SECONDS, UP
 from fedsim.study.costs import cost
 from fedsim.study.summary import in_words
 
+UNREACHED = 1e300  # the number by which an infinite one is sorted
+
 
 def cost_table(picture: CostPicture) -> tuple[list[str], list[list[Cell]]]:
-    """Titles of the columns, and the cells of every row, as they are shown and as they are
-    sorted.
-    """
+    """The titles of the columns, and the cells of every row."""
     rows = [_cells(picture, point) for point in picture.points]
     return [*rows[0]], [[*row.values()] for row in rows]
 
 
 def _cells(picture: CostPicture, point: Point) -> dict[str, Cell]:
-    """One row; `× fewer` compares it with the baseline, in the way in which rows differ."""
-    axis, row, way = picture.axis, point.row, picture.way
-    cells: dict[str, Cell] = {"": (str(point.number), point.number)} if way else {}
-    cells |= {
-        "method": (point.name, point.name),
-        in_words(picture.metric): _interval(row["mean"], row, "ci", ".3f"),
-    }
-    spent = {"up": (UP, amount), "down": (DOWN, amount), "seconds": (SECONDS, "{:.4g}".format)}
-    cells |= {one: (spent[one][1](row[spent[one][0]]), row[spent[one][0]]) for one in axis.ways}
-    if way:
-        times = cost(picture.reference, way) / point.cost if point.cost else math.inf
-        cells["× fewer"] = (
-            ("baseline", 1.0) if row is picture.reference else (f"{times:.3g}", times)
-        )
+    """The cells of a method by title."""
+    axis = picture.axis
+    row = point.row
+    cells: dict[str, Cell] = {}
+    if picture.way:
+        cells[""] = (str(point.number), point.number)
+    cells["method"] = (point.name, point.name)
+    cells[in_words(picture.metric)] = _interval(row["mean"], row, "ci", ".3f")
+    for way in axis.ways:
+        cells[way] = _spent(row, way)
+    if picture.way:
+        cells["× fewer"] = _saving(picture, point)
         cells["front"] = ("yes", 1) if point.front else ("", 0)
     if row.get("in_time") is not None:
         cells["in equal time"] = _interval(row["in_time"], row, "in_time", ".3f")
@@ -41,9 +39,41 @@ def _cells(picture: CostPicture, point: Point) -> dict[str, Cell]:
     return cells
 
 
+def _spent(row: Row, way: str) -> Cell:
+    """What a method spends in one way, such as bytes up."""
+    if way == "seconds":
+        return f"{row[SECONDS]:.4g}", row[SECONDS]
+    column = {"up": UP, "down": DOWN}[way]
+    return amount(row[column]), row[column]
+
+
+def _saving(picture: CostPicture, point: Point) -> Cell:
+    """How many times less than the baseline a method costs, in the way in which rows differ."""
+    if point.row is picture.reference:
+        return "baseline", 1.0
+    times = math.inf
+    if point.cost:
+        times = cost(picture.reference, picture.way) / point.cost
+    return f"{times:.3g}", times
+
+
 def _interval(value: float, row: Row, name: str, form: str, unit: float = 1.0) -> Cell:
-    """A number with its interval."""
-    low, high = (row[f"{name}_low"], row[f"{name}_high"])
-    text = lambda number: "∞" if math.isinf(number) else f"{number / unit:{form}}"
-    ends = "" if low is None or high is None else f" ({text(low)} to {text(high)})"
-    return f"{text(value)}{ends}", value if math.isfinite(value) else 1e300
+    """A number with its interval in brackets.
+
+    Args:
+      value: the number.
+      row: with the ends of the interval.
+      name: of the interval: its ends are the columns `NAME_low` and `NAME_high`.
+      form: of all three numbers.
+      unit: in which they are shown.
+    """
+    low = row[f"{name}_low"]
+    high = row[f"{name}_high"]
+    text = _finite(value, form, unit)
+    if low is not None and high is not None:
+        text += f" ({_finite(low, form, unit)} to {_finite(high, form, unit)})"
+    return text, value if math.isfinite(value) else UNREACHED
+
+
+def _finite(value: float, form: str, unit: float) -> str:
+    return "∞" if math.isinf(value) else f"{value / unit:{form}}"

@@ -28,88 +28,156 @@ def derived_files(
     record: Mapping[str, Any],
     drawn: Sequence[str] = figures.QUICK,
 ) -> dict[str, bytes]:
-    """Files by name below the run directory: `report.html`, `figures/curves.png` ...,
-    `tables/summary.tex` ...
+    """Files by name: `report.html`, `figures/curves.png` ..., `tables/summary.tex` ...
 
     Args:
-      frames: the tables of a run or a comparison, by name; of others than these nothing is drawn.
-      record: the content of its `run.json`, but for what is known at the end alone.
-      drawn: the formats of figures, which take longer than all the others; none: without figures.
+      frames: the tables of a run or a comparison, by name.
+      record: the content of its `run.json`; what is known only at the end may be missing.
+      drawn: the formats of figures, which take longest; none: without figures.
     """
-    summary, compared = frames.get("summary"), frames.get("compare")
+    summary = frames.get("summary")
     score = record.get("score", "final")
     baseline = record.get("baseline")
     mark = mark_of(record)
-    runs = [] if summary is None or score not in summary else rows_of(summary)
-    order = order_of(runs, baseline, score) if runs else []
+    runs = []
+    order = []
+    if summary is not None and score in summary:
+        runs = rows_of(summary)
+    if runs:
+        order = order_of(runs, baseline, score)
     shown = about(record["scenario"], runs, score, order)
-    files: dict[str, bytes] = {}
-    for name, pages in _figures(frames, runs, shown) if drawn else ():
-        made = figures.files_of(pages, name, mark, drawn)
-        files |= {f"figures/{file}": content for file, content in made.items()}
+
+    files = {PAGE: page.page_of([page.Source(record, frames)])}
+    if drawn:
+        for name, pages in _figures(frames, runs, shown):
+            images = figures.files_of(pages, name, mark, drawn)
+            files |= {f"figures/{file}": content for file, content in images.items()}
     if summary is not None and runs:
-        rows = runs, None if compared is None else rows_of(compared)
-        table = tables.for_paper(summary, compared, score)
-        for_article = paper_table(*rows, score, record["scenario"])
-        files["tables/summary.tex"] = in_latex(for_article, mark).encode()
-        files["tables/summary.md"] = in_markdown(tables.markdown(table), mark).encode()
+        files |= _summary_tables(summary, frames.get("compare"), runs, record)
     for axis in AXES:
-        if (spent := frames.get(axis.table)) is not None and len(spent):
+        spent = _present(frames, axis.table)
+        if spent is not None:
             pictures = cost_pictures(axis, rows_of(spent), baseline or "", shown)
             files |= _cost_tables(pictures, mark)
-    return {PAGE: page.page_of([page.Source(record, frames)]), **files}
+    return files
+
+
+def _present(frames: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame | None:
+    """A table; None where there is none, or an empty one."""
+    table = frames.get(name)
+    return table if table is not None and len(table) else None
+
+
+def _summary_tables(
+    summary: pd.DataFrame,
+    compare: pd.DataFrame | None,
+    runs: Sequence[Row],
+    record: Mapping[str, Any],
+) -> dict[str, bytes]:
+    """`tables/summary.tex` and `tables/summary.md`.
+
+    Args:
+      summary: the columns of `summary.csv`.
+      compare: the columns of `compare.csv`, where there is one.
+      runs: the rows of `summary.csv`.
+      record: the content of a `run.json`.
+    """
+    score = record.get("score", "final")
+    mark = mark_of(record)
+    compared = None if compare is None else rows_of(compare)
+    markdown = tables.markdown(tables.for_paper(summary, compare, score))
+    latex = paper_table(runs, compared, score, record["scenario"])
+    return {
+        "tables/summary.tex": in_latex(latex, mark).encode(),
+        "tables/summary.md": in_markdown(markdown, mark).encode(),
+    }
 
 
 def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]:
-    """`tables/bytes.tex` and `tables/bytes.md`; those of a second variation as `bytes-2.tex`, and
-    so on.
-    """
+    """`tables/bytes.tex` and `tables/bytes.md`; of a second variation `bytes-2.tex` and so on."""
     files = {}
-    for place, picture in enumerate(pictures, 1):
-        name = f"tables/{picture.axis.table}{f'-{place}' if place > 1 else ''}"
-        head, cells = cost_table(picture)
-        table = pd.DataFrame([[shown for shown, _ in row] for row in cells], columns=head)
-        title = f"{picture.title}. " if picture.title else ""
-        note = f"{title}{picture.axis.note}"
-        for_article = f"% {plain(note)} Needs booktabs.\n{tables.latex(table)}"
-        files[f"{name}.tex"] = in_latex(for_article, mark).encode()
-        files[f"{name}.md"] = in_markdown(f"{note}\n\n{tables.markdown(table)}", mark).encode()
+    for number, picture in enumerate(pictures, 1):
+        head, rows = cost_table(picture)
+        cells = [[shown for shown, _ in row] for row in rows]
+        table = pd.DataFrame(cells, columns=head)
+        note = picture.axis.note
+        if picture.title:
+            note = f"{picture.title}. {note}"
+
+        name = f"tables/{_numbered(picture.axis.table, number)}"
+        latex = f"% {plain(note)} Needs booktabs.\n{tables.latex(table)}"
+        files[f"{name}.tex"] = in_latex(latex, mark).encode()
+        markdown = f"{note}\n\n{tables.markdown(table)}"
+        files[f"{name}.md"] = in_markdown(markdown, mark).encode()
     return files
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
 
 
 def _figures(
     frames: Mapping[str, pd.DataFrame], runs: Sequence[Row], shown: About
 ) -> Iterator[tuple[str, Sequence[Any]]]:
     """Figures by the name of their files, each on as many pages as it needs."""
-    rounds, partition, compared = (frames.get(name) for name in ("rounds", "partition", "compare"))
+    rounds = frames.get("rounds")
     if rounds is not None and len(rounds):
         yield "curves", figures.pages_of_curves(_marked(rounds, runs), shown)
-    if partition is not None and len(partition):
+
+    partition = _present(frames, "partition")
+    if partition is not None:
         yield "partition", [_figure_of_partition(partition, frames.get("clients"), shown)]
-    if (first := frames.get("machines")) is not None and len(first):
-        yield "machines", figures.figures_of_machines(first, shown)
+
+    machines = _present(frames, "machines")
+    if machines is not None:
+        yield "machines", figures.figures_of_machines(machines, shown)
+
     if runs:
         yield "attacks", figures.figures_of_attacks(runs, shown)
+
     for axis in AXES:
-        if (spent := frames.get(axis.table)) is not None and len(spent):
+        spent = _present(frames, axis.table)
+        if spent is not None:
             yield axis.table, figures.figures_of_costs(axis, rows_of(spent), rounds, shown)
-    if compared is None or not len(compared):
-        return
+
+    compared = _present(frames, "compare")
+    if compared is not None:
+        yield "differences", figures.pages_of_differences(rows_of(compared), shown)
+        path = figures.axis_of(shown.scenario)
+        if path is not None and path in compared and len(compared["mean"].dropna()):
+            yield "scores", _figures_of_scores(frames, compared, path, shown)
+
+
+def _figures_of_scores(
+    frames: Mapping[str, pd.DataFrame], compared: pd.DataFrame, path: str, shown: About
+) -> Sequence[Any]:
+    """Scores along the only numeric axis.
+
+    Args:
+      frames: tables by name.
+      compared: the columns of `compare.csv`.
+      path: of the axis.
+      shown: what is shown.
+    """
+    rounds = frames.get("rounds")
+    starts = []
+    if rounds is not None:
+        starts = rows_of(pd.DataFrame(rounds[rounds["round"] == 0]))
     rows = rows_of(compared)
-    yield "differences", figures.pages_of_differences(rows, shown)
-    path = figures.axis_of(shown.scenario)
-    if path is not None and path in compared and len(compared["mean"].dropna()):
-        starts = rows_of(pd.DataFrame(rounds[rounds["round"] == 0])) if rounds is not None else []
-        fallen = fallen_of(frames.get("breakdown"), rows, starts, path)
-        start = _untrained(starts, shown.metric)
-        yield "scores", figures.figures_of_scores(rows, shown, fallen, start)
+    fallen = fallen_of(frames.get("breakdown"), rows, starts, path)
+    return figures.figures_of_scores(rows, shown, fallen, _untrained(starts, shown.metric))
 
 
 def fallen_of(
     table: pd.DataFrame | None, compared: Sequence[Row], starts: Sequence[Row], path: str
 ) -> Sequence[Row]:
-    """Where methods fall along the axis of the scores: `breakdown.csv`, where that is its axis;
-    else made likewise.
+    """The break-down points of methods along the axis of the scores, as rows of `breakdown.csv`.
+
+    Args:
+      table: the columns of `breakdown.csv`, which are taken where they are along this axis.
+      compared: rows of `compare.csv`.
+      starts: rows of `rounds.csv` before training.
+      path: of the axis.
     """
     if path == AXIS and table is not None and len(table):
         return rows_of(table)
@@ -121,44 +189,48 @@ def _figure_of_partition(
 ) -> Any:
     """The partition of the first variation and the first seed."""
     variant, first = next(iter(by_variant(partition).items()))
-    section = shown.scenario["data"]
-    listed = None if clients is None else by_variant(clients).get(variant)
-    counts = counts_of_rows(first, _clients(listed, section.get("clients")))
-    several = "seed" in first and len(shown.scenario["seeds"]) > 1
-    seed = int(first["seed"].iloc[0]) if several else None
-    return figures.figure_of_partition(
-        counts, shown._replace(scenario=_as_dealt(shown, variant)), seed
-    )
+    of_variant = None if clients is None else by_variant(clients).get(variant)
+    count = shown.scenario["data"].get("clients")
+    counts = counts_of_rows(first, _clients(of_variant, count))
+
+    seed = None
+    if "seed" in first and len(shown.scenario["seeds"]) > 1:
+        seed = int(first["seed"].iloc[0])
+    scenario = _as_varied(shown, variant)
+    return figures.figure_of_partition(counts, shown._replace(scenario=scenario), seed)
 
 
-def _as_dealt(shown: About, variant: str) -> Mapping[str, Any]:
-    """The scenario with the partition of one variation, in the variation's own words where the
-    partition varies.
-    """
+def _as_varied(shown: About, variant: str) -> Mapping[str, Any]:
+    """The scenario of a variation; its partition is in the variation's words where it varies."""
     scenario = shown.scenario
     vary = (scenario.get("compare") or {}).get("vary") or {}
     if not any(path == "data.partition" or path.startswith("data.partition.") for path in vary):
         return scenario
-    return {**scenario, "data": {**scenario["data"], "partition": {"kind": shown.words(variant)}}}
+    data = {**scenario["data"], "partition": {"kind": shown.words(variant)}}
+    return {**scenario, "data": data}
 
 
 def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The rows of `rounds.csv` with a column `diverged`, which their runs have in `summary.csv`."""
     keys = [name for name in ("method", "variant", "seed") if name in rounds]
-    lost = {tuple(run.get(key) for key in keys) for run in runs if run.get("diverged")}
-    return rounds.assign(
-        diverged=[int(run in lost) for run in zip(*(rounds[key] for key in keys), strict=True)]
-    )
+    diverged = {tuple(run.get(key) for key in keys) for run in runs if run.get("diverged")}
+    runs_of_rows = zip(*(rounds[key] for key in keys), strict=True)
+    return rounds.assign(diverged=[int(run in diverged) for run in runs_of_rows])
 
 
 def _untrained(starts: Sequence[Row], metric: str) -> float | None:
-    """The mean score of the start models of all variations together; None where it is not known."""
+    """The mean score of the start models of all variations together; None where it is unknown."""
     together = [{"round": 0, metric: row.get(metric)} for row in starts]
     return untrained(together, metric).get("")
 
 
 def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:
-    """All clients by what they are called; None where tables list only those that took part."""
+    """The names of all clients; None where tables list only those that took part.
+
+    Args:
+      table: the columns of `clients.csv`, where there is one.
+      count: how many clients the scenario has.
+    """
     if (count or 0) > LISTED:
         return None
     return count if table is None else table["client"].unique().tolist()

@@ -1,6 +1,6 @@
-"""Columns of a LaTeX table whose width is known, laid out for a column or the page of a two-column article.
+"""A LaTeX table of known width, laid out for a column or the page of a two-column article.
 
-Numbers are aligned on the point by pairs of plain columns, `r@{.}l`: booktabs is all that is needed.
+Numbers are aligned on the point by pairs of plain columns, `r@{.}l`: only booktabs is needed.
 """
 
 import math
@@ -10,73 +10,81 @@ from typing import NamedTuple
 
 from fedsim.report.latex import escaped, plain, width
 
-Part = tuple[str, float]  # LaTeX, and how wide it is in points
+Part = tuple[str, float]
+"""LaTeX source, and its width in points"""
 
-COLUMN, PAGE = (
-    221.0,
-    453.0,
-)  # points: a column and the text of a two-column article on A4, the narrowest of the usual ones
+# Points: a column and the text width of a two-column article on A4, the narrowest usual ones.
+COLUMN, PAGE = 221.0, 453.0
 SEP = 3.0  # points on either side of a column
-LINES = 45  # of a table that is one column wide; a longer one is as wide as the page
-LONGEST = 60  # letters of a name; more are cut
-THIN, SIGN, RAISED = (
-    1.5,
-    6.7,
-    4.0,
-)  # points of a thin space, of `±` or `−`, and of a raised digit or dagger
+LINES = 45  # lines of a table that is one column wide, at most; a longer one is as wide as the page
+LONGEST = 60  # characters of a name, at most
+THIN = 1.5  # points of a thin space
+SIGN = 6.7  # points of `±` or `−`
+RAISED = 4.0  # points of a raised digit or dagger
+
+NUMBER = ("r@{.}", "l")  # LaTeX's columns of a number
 
 
 class Column(NamedTuple):
-    """A column of the table, of one or several of LaTeX's.
+    """A column of the table, made of one or several of LaTeX's.
 
     Attributes:
       form: of each of those, as in `\\begin{tabular}{...}`.
       heads: lines above it.
-      cells: by row, the parts of each; a single part spans all of them.
+      cells: by row, the parts of each; a single part spans all of LaTeX's columns.
     """
 
     form: tuple[str, ...]
     heads: Sequence[str]
     cells: Sequence[Sequence[Part]]
 
-    @property
-    def points(self) -> float:
-        """How wide it is."""
-        return points_of([self])
+    def row(self, index: int, last: bool) -> str:
+        """LaTeX source of a cell.
 
-    def row(self, place: int, last: bool) -> str:
-        """LaTeX of one of its cells; the last column has nothing right of it."""
-        cell = self.cells[place]
+        Args:
+          index: of the row.
+          last: whether no column is to the right.
+        """
+        cell = self.cells[index]
         if len(cell) < len(self.form):
             return self._spanned(cell[0][0], last)
-        return " & ".join(part for part, _ in cell)
+        return " & ".join(text for text, _ in cell)
 
-    def head(self, place: int, last: bool) -> str:
-        """LaTeX of one of the lines above it."""
-        return self._spanned(escaped(self.heads[place]), last)
+    def head(self, index: int, last: bool) -> str:
+        """LaTeX source of a line above the column.
+
+        Args:
+          index: of the line.
+          last: whether no column is to the right.
+        """
+        return self._spanned(escaped(self.heads[index]), last)
 
     def _spanned(self, text: str, last: bool) -> str:
-        return (
-            f"\\multicolumn{{{len(self.form)}}}{{c{'@{}' * last}}}{{{text}}}"
-            if len(self.form) > 1
-            else text
-        )
-
-
-NUMBER = ("r@{.}", "l")  # of columns of numbers
+        if len(self.form) == 1:
+            return text
+        form = "c@{}" if last else "c"
+        return f"\\multicolumn{{{len(self.form)}}}{{{form}}}{{{text}}}"
 
 
 def number(value: float, digits: int, sign: bool = False, bold: bool = False) -> list[Part]:
-    """A number as two parts around its point."""
+    """A number as two parts, before and after its point.
+
+    Args:
+      value: finite.
+      digits: after the point.
+      sign: whether a positive number has a plus sign.
+      bold: whether it is bold.
+    """
     whole, _, fraction = f"{abs(value):.{digits}f}".partition(".")
-    before = "$-$" if value < 0 else "$+$" if sign else ""
-    wide = SIGN if before else 0.0
-    if bold:
-        return [
-            (f"{before}\\textbf{{{whole}}}", wide + width(whole, True)),
-            (f"\\textbf{{{fraction}}}", width(fraction, True)),
-        ]
-    return [(before + whole, wide + width(whole)), (fraction, width(fraction))]
+    before = ""
+    if value < 0:
+        before = "$-$"
+    elif sign:
+        before = "$+$"
+    sign_width = SIGN if before else 0.0
+    left = f"\\textbf{{{whole}}}" if bold else whole
+    right = f"\\textbf{{{fraction}}}" if bold else fraction
+    return [(before + left, sign_width + width(whole, bold)), (right, width(fraction, bold))]
 
 
 def word(text: str) -> list[Part]:
@@ -85,68 +93,85 @@ def word(text: str) -> list[Part]:
 
 
 def names_column(names: Sequence[str], heads: Sequence[str], broken: bool = False) -> Column:
-    """The first column: names, cut where they are very long; `broken`: before the bracket, where that makes it narrower."""
-    texts = [
-        name if len(name) <= LONGEST else name[: LONGEST - 2] + ".." for name in map(plain, names)
-    ]
-    parts = [text.partition("(") for text in texts]
-    halves = [
-        max(width(start), width(f" ({rest}")) if bracket else width(start)
-        for start, bracket, rest in parts
-    ]
-    least = max([*halves, *map(width, heads)]) if broken else math.inf
-    cells = []
-    for text, half, (start, _, rest) in zip(texts, halves, parts, strict=True):
-        if width(text) > least:
-            lines = f"{escaped(start)}\\\\\\ {escaped(f'({rest}')}"
-            cells.append([(f"\\begin{{tabular}}[t]{{@{{}}l@{{}}}}{lines}\\end{{tabular}}", half)])
-        else:
-            cells.append([(escaped(text), width(text))])
-    return Column(("l",), heads, cells)
+    """The first column: names of methods; very long ones are cut.
+
+    Args:
+      names: of the methods.
+      heads: lines above them.
+      broken: names are broken before their bracket where that makes the column narrower.
+    """
+    texts = [_cut(plain(name)) for name in names]
+    if not broken:
+        return Column(("l",), heads, [[(escaped(text), width(text))] for text in texts])
+    least = max([*map(width, heads), *map(_broken_width, texts)])
+    return Column(("l",), heads, [[_name(text, least)] for text in texts])
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 2] + ".."
+
+
+def _broken_width(name: str) -> float:
+    """The width of a name that is broken before its bracket."""
+    start, bracket, rest = name.partition("(")
+    if not bracket:
+        return width(start)
+    return max(width(start), width(f" ({rest}"))
+
+
+def _name(name: str, most: float) -> Part:
+    """A name, broken before its bracket where it would be wider than `most` points."""
+    if width(name) <= most:
+        return escaped(name), width(name)
+    start, _, rest = name.partition("(")
+    lines = f"{escaped(start)}\\\\\\ {escaped(f'({rest}')}"
+    return f"\\begin{{tabular}}[t]{{@{{}}l@{{}}}}{lines}\\end{{tabular}}", _broken_width(name)
 
 
 def points_of(*blocks: Sequence[Column]) -> float:
-    """How wide blocks of columns are, with nothing left and right of them, that stand one below the other."""
+    """The width of blocks of columns that are below each other, without the outer margins."""
     total = 0.0
-    for together in zip_longest(*blocks):
-        columns = [column for column in together if column is not None]
-        whole = [
-            [points for _, points in cell]
-            for column in columns
-            for cell in column.cells
-            if len(cell) == len(column.form)
-        ]
-        spans = [
-            cell[0][1]
-            for column in columns
-            for cell in column.cells
-            if len(cell) < len(column.form)
-        ]
-        heads = [width(plain(head)) for column in columns for head in column.heads]
-        parts = sum(map(max, zip(*whole, strict=True))) + width(".") * sum(
-            "." in form for form in columns[0].form
-        )
-        total += max([parts, *spans, *heads])
-    return total + 2 * SEP * (max(map(len, blocks)) - 1)
+    for below in zip_longest(*blocks):
+        total += _width_of([column for column in below if column is not None])
+    separators = max(map(len, blocks)) - 1
+    return total + 2 * SEP * separators
+
+
+def _width_of(columns: Sequence[Column]) -> float:
+    """The width of columns that are below each other: the widest head, cell, or row of parts."""
+    form = columns[0].form
+    widths = [width(plain(head)) for column in columns for head in column.heads]
+    parts = [0.0] * len(form)
+    for column in columns:
+        for cell in column.cells:
+            if len(cell) < len(form):
+                widths.append(cell[0][1])
+            else:
+                for index, (_, points) in enumerate(cell):
+                    parts[index] = max(parts[index], points)
+    dots = sum("." in column_form for column_form in form)
+    return max([sum(parts) + width(".") * dots, *widths])
 
 
 def fitting(names: Column, columns: Sequence[Column], limit: float = COLUMN) -> list[Column]:
-    """The first of some columns beside the names, as many as fit."""
+    """The first of some columns, as many as fit beside the names."""
     while columns and points_of([names, *columns]) > limit:
         columns = columns[:-1]
     return list(columns)
 
 
 def blocks_of(names: Column, columns: Sequence[Column]) -> list[list[Column]]:
-    """Columns in blocks that stand one below the other, as few as fit a column or, where they are too long for one, the page.
+    """Columns in blocks that are below each other.
 
-    What is wider than the page is left so: a single column per block.
+    As few blocks as fit a column; where they are too long for that, as fit the page. What is wider
+    than the page stays so: a single column per block.
     """
     lines = len(names.cells) + len(names.heads)
     for limit in (COLUMN, PAGE):
         for count in range(1, len(columns) + 1):
-            abreast = -(-len(columns) // count)
-            blocks = [list(columns[i : i + abreast]) for i in range(0, len(columns), abreast)]
+            side_by_side = -(-len(columns) // count)
+            starts = range(0, len(columns), side_by_side)
+            blocks = [list(columns[start : start + side_by_side]) for start in starts]
             wide = points_of(*([names, *block] for block in blocks))
             if wide <= limit and len(blocks) * lines <= LINES:
                 return blocks
@@ -154,26 +179,55 @@ def blocks_of(names: Column, columns: Sequence[Column]) -> list[list[Column]]:
 
 
 def tabular(names: Column, blocks: Sequence[Sequence[Column]]) -> list[str]:
-    """The lines of the table, `\\footnotesize` and booktabs' rules."""
-    forms = ["".join(column.form) for column in (names, *blocks[0])]
-    parts = sum(len(column.form) for column in blocks[0])
+    """The lines of the table, in `\\footnotesize` with booktabs' rules."""
+    form = "".join("".join(column.form) for column in (names, *blocks[0]))
     lines = [
         "{\\footnotesize",
         f"\\setlength{{\\tabcolsep}}{{{SEP:g}pt}}%",
-        f"\\begin{{tabular}}{{@{{}}{''.join(forms)}@{{}}}}",
+        f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}",
     ]
-    for place, block in enumerate(blocks):
-        empty = [" "] * (parts - sum(len(column.form) for column in block))
-        lines.append("\\midrule" if place else "\\toprule")
-        beside = [(column, column is block[-1] and not empty) for column in (names, *block)]
-        heads = [[column.head(i, last) for column, last in beside] for i in range(len(names.heads))]
-        rows = [[column.row(i, last) for column, last in beside] for i in range(len(names.cells))]
-        body = [" & ".join([*row, *empty]) + " \\\\" for row in (*heads, *rows)]
-        lines += [*body[: len(heads)], "\\midrule", *body[len(heads) :]]
+    parts = _parts(blocks[0])
+    for index, block in enumerate(blocks):
+        lines.append("\\toprule" if index == 0 else "\\midrule")
+        lines += _block(names, block, empty=parts - _parts(block))
     return [*lines, "\\bottomrule", "\\end{tabular}}%"]
 
 
+def _parts(block: Sequence[Column]) -> int:
+    """How many of LaTeX's columns a block has."""
+    return sum(len(column.form) for column in block)
+
+
+def _block(names: Column, block: Sequence[Column], empty: int) -> list[str]:
+    """The lines of a block.
+
+    Args:
+      names: the first column.
+      block: the others.
+      empty: LaTeX's columns that the first block has more.
+    """
+    columns = [names, *block]
+    last = None if empty else columns[-1]
+    heads = []
+    for index in range(len(names.heads)):
+        heads.append([column.head(index, column is last) for column in columns])
+    rows = []
+    for index in range(len(names.cells)):
+        rows.append([column.row(index, column is last) for column in columns])
+
+    lines = [" & ".join([*cells, *[" "] * empty]) + " \\\\" for cells in (*heads, *rows)]
+    return [*lines[: len(heads)], "\\midrule", *lines[len(heads) :]]
+
+
 def digits_of(spreads: Sequence[float | None], least: int = 2) -> int:
-    """Decimals by which the smallest spread still has a digit, from `least` to 4; 4 where there is none."""
-    known = [spread for spread in spreads if spread and math.isfinite(spread)]
-    return min(max(math.ceil(-math.log10(min(known))), least), 4) if known else 4
+    """Decimals with which the smallest spread still has a digit, from `least` to 4.
+
+    Args:
+      spreads: standard deviations or the like; 4 decimals where none is known.
+      least: decimals at least.
+    """
+    positive = [spread for spread in spreads if spread and math.isfinite(spread)]
+    if not positive:
+        return 4
+    digits = math.ceil(-math.log10(min(positive)))
+    return min(max(digits, least), 4)

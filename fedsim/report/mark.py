@@ -1,4 +1,4 @@
-"""The mark of a run that has not ended, in everything that shows it: one line of text."""
+"""The mark of a run that has not ended, a line of text in everything that shows the run."""
 
 import re
 from collections.abc import Mapping
@@ -6,19 +6,25 @@ from typing import Any
 
 
 def mark_of(record: Mapping[str, Any]) -> str:
-    """The mark in the content of a `run.json`, such as `unfinished: 40 of 200 rounds`; empty for a run that has ended."""
+    """The mark in a record, `unfinished: 40 of 200 rounds`; empty for a run that has ended.
+
+    Args:
+      record: the content of a `run.json`.
+    """
     return (record.get("unfinished") or {}).get("mark", "")
 
 
 def in_latex(table: str, mark: str) -> str:
-    """A LaTeX table with the mark as its last line."""
+    """A LaTeX table with the mark as its last row."""
     if not mark:
         return table
+    before, rule, after = table.rpartition("\\bottomrule")
+    if not rule:
+        return f"{table}% {mark}\n"
     columns = max(line.count(" & ") + 1 for line in table.splitlines())
     text = re.sub(r"([&%$#_{}])", r"\\\1", mark)
-    line = f"\\midrule\n\\multicolumn{{{columns}}}{{l}}{{\\emph{{{text}}}}} \\\\\n"
-    before, rule, after = table.rpartition("\\bottomrule")
-    return f"{before}{line}{rule}{after}" if rule else f"{table}% {mark}\n"
+    row = f"\\midrule\n\\multicolumn{{{columns}}}{{l}}{{\\emph{{{text}}}}} \\\\\n"
+    return f"{before}{row}{rule}{after}"
 
 
 def in_markdown(table: str, mark: str) -> str:

@@ -1,4 +1,4 @@
-"""The table that a paper shows: methods as rows, variations as columns, mean ± spread over the seeds."""
+"""The table of a paper: methods as rows, variations as columns, mean ± spread over the seeds."""
 
 import math
 import statistics
@@ -31,6 +31,7 @@ Row = dict[str, Any]
 SPREADS = {"sd": "standard deviation", "interval": "half of Student's 95 % interval of the mean"}
 TENS = 10.0  # a mean from which on one decimal may be enough
 LARGE = 1e5  # a mean from which on it is written with an exponent
+LISTED = 9  # seeds that are listed one by one, at most
 
 
 class Score(NamedTuple):
@@ -38,11 +39,11 @@ class Score(NamedTuple):
 
     Attributes:
       mean: of the runs that have one; None where no run has.
-      spread: standard deviation or half an interval; None of a single run.
+      spread: standard deviation or half an interval; None for a single run.
       runs: how many there are.
       scored: how many of them have a score.
       best: whether the mean is the best one.
-      level: whether it could not be told apart from that.
+      level: whether the mean cannot be told apart from the best one.
       diverged: whether some run diverged.
       not_run: whether some run has not run.
     """
@@ -64,43 +65,47 @@ def paper_table(
     scenario: Mapping[str, Any],
     spread: str = "sd",
 ) -> str:
-    """LaTeX with booktabs, and a comment above it that says what it is and where it fits.
+    """LaTeX with booktabs, below a comment that says what the table is and where it fits.
 
-    Methods stand in the order of `order_of`. The best mean of a column is bold; a dagger marks those that could not be
-    told apart from it (sign-flip test under the same seeds, after Holm over all pairs of a column). Where nothing
-    varies there are as many columns as fit: difference to the baseline, its p, what was tuned, rounds and bytes to the
-    target.
+    Methods are in the order of `order_of`. The best mean of a column is bold; a dagger marks those
+    that could not be told apart from it (sign-flip test under the same seeds, after Holm over all
+    pairs of a column). Where nothing varies there are further columns, as many as fit: difference
+    to the baseline, its p, what was tuned, rounds and bytes to the target.
 
     Args:
       summary: the rows of `summary.csv`.
-      compare: those of `compare.csv`, where there is one.
+      compare: the rows of `compare.csv`, where there is one.
       score: `final`, `best` or `mean_last_k`.
       scenario: resolved, for its name and for what varies.
       spread: `sd` or `interval`.
     """
     baseline = next((row["baseline"] for row in compare or ()), None)
-    methods, groups = order_of(summary, baseline, score), by(summary, "variant")
-    varied = [*((scenario.get("compare") or {}).get("vary") or {})] if (None,) not in groups else []
+    methods = order_of(summary, baseline, score)
+    groups = by(summary, "variant")
+    varied: list[str] = []
+    if (None,) not in groups:
+        varied = list((scenario.get("compare") or {}).get("vary") or {})
+
     scores = [_scores(methods, rows, score, spread) for rows in groups.values()]
     title = in_words(metric_of(summary))
     heads = [_values(str(variant), varied) or [title] for (variant,) in groups]
-    digits = _digits([one for of_one in scores for one in of_one])
-    columns = [
-        _score_column(head, of_one, digits) for head, of_one in zip(heads, scores, strict=True)
-    ]
-    more = (
-        []
-        if varied
-        else [*_differences(methods, compare), *_tuned(methods, summary), *_costs(methods, summary)]
-    )
-    names, blocks = _laid_out(methods, varied or ["method"], columns, more)
+    columns = _score_columns(heads, scores)
+    further = []
+    if not varied:
+        further += _differences(methods, compare)
+        further += _tuned(methods, summary)
+        further += _costs(methods, summary)
+
+    names, blocks = _laid_out(methods, varied or ["method"], columns, further)
     points = layout.points_of(*([names, *block] for block in blocks))
     comment = [
-        *_comment(summary, scores, score, scenario, spread),
+        *_description(summary, score, scenario, spread),
+        *_marks(summary, scores),
         *_order(baseline, varied),
-        *_place(points),
+        _fit(points),
     ]
-    return "\n".join([*(f"% {line}" for line in comment), *layout.tabular(names, blocks), ""])
+    lines = [f"% {line}" for line in comment] + layout.tabular(names, blocks)
+    return "\n".join(lines) + "\n"
 
 
 def _values(variant: str, varied: Sequence[str]) -> list[str]:
@@ -109,97 +114,166 @@ def _values(variant: str, varied: Sequence[str]) -> list[str]:
     >>> _values("cohort.size=5, fleet.malicious=0", ["cohort.size", "fleet.malicious"])
     ['5', '0']
     """
-    starts = [variant.find(f"{path}=") for path in varied] + [len(variant) + 2]
-    return [
-        variant[a + len(path) + 1 : b - 2]
-        for path, (a, b) in zip(varied, pairwise(starts), strict=True)
-    ]
+    starts = [variant.find(f"{path}=") for path in varied]
+    values = []
+    for path, (start, end) in zip(varied, pairwise([*starts, len(variant) + 2]), strict=True):
+        values.append(variant[start + len(path) + 1 : end - 2])  # without the comma
+    return values
 
 
 def _laid_out(
-    methods: Sequence[str], heads: Sequence[str], columns: Sequence[Column], more: Sequence[Column]
+    methods: Sequence[str],
+    heads: Sequence[str],
+    scores: Sequence[Column],
+    further: Sequence[Column],
 ) -> tuple[Column, list[list[Column]]]:
-    """Names and the columns beside them in blocks; names are broken where more stands beside them then."""
-    whole, broken = (layout.names_column(methods, heads, broken) for broken in (False, True))
-    if len(columns) == 1:
-        fit = layout.fitting(whole, [*columns, *more])
-        names = whole if len(fit) > min(len(more), 2) else broken
-        return names, [[*columns, *layout.fitting(names, [*columns, *more])[1:]]]
-    ways = [(names, layout.blocks_of(names, columns)) for names in (whole, broken)]
-    points = lambda way: layout.points_of(*([way[0], *block] for block in way[1]))
-    return min(ways, key=lambda way: (points(way) > PAGE, points(way) > COLUMN, len(way[1])))
+    """Names, and the columns beside them in blocks; names are broken where that helps.
+
+    Args:
+      methods: their names.
+      heads: lines above the names.
+      scores: the columns of scores.
+      further: columns that may be left out.
+    """
+    unbroken = layout.names_column(methods, heads)
+    broken = layout.names_column(methods, heads, broken=True)
+    if len(scores) == 1:
+        columns = [*scores, *further]
+        enough = min(len(further), 2)
+        names = broken
+        if len(layout.fitting(unbroken, columns)) > enough:
+            names = unbroken
+        return names, [[*scores, *layout.fitting(names, columns)[1:]]]
+
+    layouts = [(names, layout.blocks_of(names, scores)) for names in (unbroken, broken)]
+    return min(layouts, key=_badness)
+
+
+def _badness(laid_out: tuple[Column, list[list[Column]]]) -> tuple[bool, bool, int]:
+    """What makes a layout worse: wider than a page, wider than a column, many blocks."""
+    names, blocks = laid_out
+    points = layout.points_of(*([names, *block] for block in blocks))
+    return points > PAGE, points > COLUMN, len(blocks)
 
 
 def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
-    """Of every method under one variation; the best one and those that could not be told apart from it are marked."""
-    scores, sign = [], 1 if larger_is_better(metric_of(rows)) else -1
+    """The scores of all methods under one variation; the best, and those level with it, are marked.
+
+    Args:
+      methods: in their order.
+      rows: of `summary.csv`, under this variation.
+      score: `final`, `best` or `mean_last_k`.
+      spread: `sd` or `interval`.
+    """
+    scores = []
     for method in methods:
         runs = [row for row in rows if row["method"] == method]
-        values = [row[score] for row in runs if row.get(score) is not None]
-        known = len(values) > 1 and all(map(math.isfinite, values))
-        wide = (
-            (statistics.stdev(values) if spread == "sd" else half_width(values)) if known else None
-        )
-        mean = statistics.fmean(values) if values else None
-        lost = any(row.get("diverged") for row in runs)
-        idle = any(row.get("status") == NOT_RUN for row in runs)
-        scores.append(Score(mean, wide, len(runs), len(values), diverged=lost, not_run=idle))
-    means = [sign * one.mean for one in scores if one.mean is not None]
+        scores.append(_score(runs, score, spread))
+
+    means = [entry.mean for entry in scores if entry.mean is not None]
     if len(methods) < 2 or not means:
         return scores
-    best = [one.mean is not None and sign * one.mean == max(means) for one in scores]
-    p_values = told_apart(rows, methods[best.index(True)], score) if can_tell(rows) else {}
-    level = {method for method, p in p_values.items() if p is not None and p >= SURE}
-    parts = zip(scores, methods, best, strict=True)
-    return [
-        one._replace(best=first, level=method in level and not first)
-        for one, method, first in parts
-    ]
+    best = max(means) if larger_is_better(metric_of(rows)) else min(means)
+    best_method = next(m for m, entry in zip(methods, scores, strict=True) if entry.mean == best)
+    level = _level_with(best_method, rows, score)
+    marked = []
+    for entry, method in zip(scores, methods, strict=True):
+        is_best = entry.mean == best
+        marked.append(entry._replace(best=is_best, level=method in level and not is_best))
+    return marked
+
+
+def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
+    """The scores of one method."""
+    values = [row[score] for row in runs if row.get(score) is not None]
+    spread_of = statistics.stdev if spread == "sd" else half_width
+    has_spread = len(values) > 1 and all(map(math.isfinite, values))
+    return Score(
+        mean=statistics.fmean(values) if values else None,
+        spread=spread_of(values) if has_spread else None,
+        runs=len(runs),
+        scored=len(values),
+        diverged=any(row.get("diverged") for row in runs),
+        not_run=any(row.get("status") == NOT_RUN for row in runs),
+    )
+
+
+def _level_with(best: str, rows: Sequence[Row], score: str) -> set[str]:
+    """Methods that cannot be told apart from the best one; none where seeds are too few to tell."""
+    if not can_tell(rows):
+        return set()
+    p_values = told_apart(rows, best, score)
+    return {method for method, p in p_values.items() if p is not None and p >= SURE}
 
 
 def can_tell(rows: Sequence[Row]) -> bool:
-    """Whether the seeds of a variation are so many that a difference of two of its methods can be called sure."""
+    """Whether there are enough seeds to call a difference of two methods sure.
+
+    Args:
+      rows: of `summary.csv`, under one variation.
+    """
     seeds = len({row["seed"] for row in rows})
     methods = len({row["method"] for row in rows})
     return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SURE
 
 
+def _score_columns(
+    heads: Sequence[Sequence[str]], scores: Sequence[Sequence[Score]]
+) -> list[Column]:
+    """The columns of scores, all with the same decimals.
+
+    Args:
+      heads: lines above every column.
+      scores: by column and method.
+    """
+    digits = _digits([entry for column in scores for entry in column])
+    form = (NUMBER[0], "l@{}", "l")
+    columns = []
+    for head, of_column in zip(heads, scores, strict=True):
+        columns.append(Column(form, head, [_parts(entry, digits) for entry in of_column]))
+    return columns
+
+
 def _digits(scores: Sequence[Score]) -> int:
-    """Decimals of all scores, by which the spread of every best one has a digit."""
-    large = any(abs(one.mean or 0) >= TENS for one in scores)
-    best = [one.spread for one in scores if one.best] or [one.spread for one in scores]
-    return layout.digits_of(best, least=1 if large else 2)
+    """Decimals with which the spread of every best score has a digit."""
+    large = any(abs(entry.mean or 0) >= TENS for entry in scores)
+    spreads = [entry.spread for entry in scores if entry.best]
+    if not spreads:
+        spreads = [entry.spread for entry in scores]
+    return layout.digits_of(spreads, least=1 if large else 2)
 
 
-def _score_column(heads: Sequence[str], scores: Sequence[Score], digits: int) -> Column:
-    return Column((*NUMBER[:1], "l@{}", "l"), heads, [_score(one, digits) for one in scores])
+def _parts(entry: Score, digits: int) -> list[Part]:
+    """The cell of a score: the mean around its point, and what is behind it.
+
+    Behind the mean are the spread, a dagger, and how many runs have a score where some have none.
+    """
+    if entry.mean is None:
+        return word(_ending(entry))
+    if not abs(entry.mean) < LARGE:
+        return word(f"{entry.mean:.3g}")
+
+    behind = ""
+    points = 0.0
+    if entry.spread is not None:
+        spread = f"{entry.spread:.{digits}f}"
+        behind += f"\\,$\\pm$\\,{spread}"
+        points += 2 * THIN + SIGN + width(spread)
+    if entry.level:
+        behind += "$^{\\dagger}$"
+        points += RAISED
+    if entry.scored < entry.runs:
+        count = f"{entry.scored}/{entry.runs}"
+        behind += f"$^{{{count}}}$"
+        points += RAISED * len(count)
+    return [*number(entry.mean, digits, bold=entry.best), (behind, points)]
 
 
-def _ending(one: Score) -> str:
+def _ending(entry: Score) -> str:
     """How the runs of a method without a score ended."""
-    if one.diverged:
+    if entry.diverged:
         return "diverged"
-    return "not run" if one.not_run else "failed"
-
-
-def _score(one: Score, digits: int) -> list[Part]:
-    """A mean around its point, and behind it the spread, a dagger, and how many runs have a score where some have none."""
-    if one.mean is None:
-        return word(_ending(one))
-    if not abs(one.mean) < LARGE:
-        return word(f"{one.mean:.3g}")
-    after, points = "", 0.0
-    if one.spread is not None:
-        after, points = (
-            f"\\,$\\pm$\\,{one.spread:.{digits}f}",
-            2 * THIN + SIGN + width(f"{one.spread:.{digits}f}"),
-        )
-    if one.level:
-        after, points = f"{after}$^{{\\dagger}}$", points + RAISED
-    if one.scored < one.runs:
-        some = f"{one.scored}/{one.runs}"
-        after, points = f"{after}$^{{{some}}}$", points + RAISED * len(some)
-    return [*number(one.mean, digits, bold=one.best), (after, points)]
+    return "not run" if entry.not_run else "failed"
 
 
 def _differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[Column]:
@@ -208,88 +282,100 @@ def _differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[
         return []
     rows = {row["method"]: row for row in compare}
     digits = layout.digits_of([rows[method]["sd"] for method in methods if method in rows])
-    differences, p_values = [], []
+    differences = []
+    p_values = []
     for method in methods:
-        if method not in rows:
-            differences.append(word(""))
-            p_values.append(word(""))
-            continue
-        row = rows[method]
-        known = row["difference"] is not None
-        first = "baseline" if method == row["baseline"] else ""
-        differences.append(number(row["difference"], digits, sign=True) if known else word(first))
-        p_values.append(_p(row["p_adjusted"]) if row["p_adjusted"] is not None else word(""))
+        row = rows.get(method, {})
+        difference = row.get("difference")
+        p = row.get("p_adjusted")
+        if difference is None:
+            is_baseline = row.get("baseline") == method
+            differences.append(word("baseline" if is_baseline else ""))
+        else:
+            differences.append(number(difference, digits, sign=True))
+        p_values.append(word("") if p is None else _p(p))
     return [Column(NUMBER, ["difference"], differences), Column(NUMBER, ["p (Holm)"], p_values)]
 
 
 def _p(p: float) -> list[Part]:
-    """Three decimals."""
-    (whole, points), fraction = number(max(p, 0.001), 3)
-    return [(f"$<${whole}", points + SIGN), fraction] if p < 0.001 else [(whole, points), fraction]
+    """A p value with three decimals; a smaller one as `<0.001`."""
+    if p >= 0.001:
+        return number(p, 3)
+    (whole, points), fraction = number(0.001, 3)
+    return [(f"$<${whole}", points + SIGN), fraction]
 
 
 def _tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
-    """A column per path that was tuned."""
-    settings: dict[str, dict[str, str]] = {}
+    """A column per path that was tuned, with the value that every method chose."""
+    values: dict[str, dict[str, str]] = {}  # by path and method
     for row in summary:
-        for text in str(row.get("tuned") or "").split(", "):
-            path, _, value = text.partition("=")
+        for setting in str(row.get("tuned") or "").split(", "):
+            path, _, value = setting.partition("=")
             if value:
-                settings.setdefault(path, {})[row["method"]] = plain(value)
+                values.setdefault(path, {})[row["method"]] = plain(value)
     return [
-        Column(("r",), [path], [word(of.get(method, "")) for method in methods])
-        for path, of in settings.items()
+        Column(("r",), [path], [word(chosen.get(method, "")) for method in methods])
+        for path, chosen in values.items()
     ]
 
 
 def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
-    """Rounds and megabytes to the target, medians over all runs; empty where half of them or more did not reach it."""
+    """Rounds and megabytes to the target, medians over all runs.
+
+    Cells are empty where half of a method's runs or more did not reach the target.
+    """
+    runs = by(summary, "method")
     columns = []
-    for name, unit, title, form in (("rounds", 1, "rounds", ".0f"), ("bytes", 1e6, "MB", ".3g")):
-        cells = []
+    for name, unit, title, form in (
+        ("rounds_to_target", 1, "rounds", ".0f"),
+        ("bytes_to_target", 1e6, "MB", ".3g"),
+    ):
+        texts = []
         for method in methods:
-            median, _ = median_to_target(
-                [row for row in summary if row["method"] == method], f"{name}_to_target"
-            )
-            cells.append(word(f"{median / unit:{form}}" if math.isfinite(median) else ""))
-        if any(cell[0][0] for cell in cells):
-            columns.append(Column(("r",), [title], cells))
+            median, _ = median_to_target(runs[(method,)], name)
+            texts.append(f"{median / unit:{form}}" if math.isfinite(median) else "")
+        if any(texts):
+            columns.append(Column(("r",), [title], [word(text) for text in texts]))
     return columns
 
 
-def _comment(
-    summary: Sequence[Row],
-    scores: Sequence[Sequence[Score]],
-    score: str,
-    scenario: Mapping[str, Any],
-    spread: str,
+def _description(
+    summary: Sequence[Row], score: str, scenario: Mapping[str, Any], spread: str
 ) -> list[str]:
-    """What the numbers are."""
+    """What the numbers are, and where they come from."""
     seeds = sorted({row["seed"] for row in summary})
-    running = seeds == list(range(seeds[0], seeds[-1] + 1))
-    which = (
-        f"{seeds[0]} to {seeds[-1]}"
-        if running
-        else f"{', '.join(map(str, seeds[:9]))}{', ...' * (len(seeds) > 9)}"
-    )
-    metric, over = plain(metric_of(summary)), f"{len(seeds)} seeds, {which}"
-    lines = [
-        f"{plain(scenario['name'])}: {score} {metric} of {over if len(seeds) > 1 else f'seed {seeds[0]}'}"
-        f"{f', mean +- {SPREADS[spread]}' if len(seeds) > 1 else ''}.",
-        "From summary.csv by fedsim; again: fedsim export DIR --format latex --spread sd|interval. Needs booktabs.",
-    ]
-    flat = [one for of_one in scores for one in of_one]
-    if len(flat) == len(scores):
-        return lines
+    scores = f"{plain(scenario['name'])}: {score} {plain(metric_of(summary))}"
+    if len(seeds) == 1:
+        scores = f"{scores} of seed {seeds[0]}."
+    else:
+        scores = f"{scores} of {len(seeds)} seeds, {_listed(seeds)}, mean +- {SPREADS[spread]}."
+    again = "fedsim export DIR --format latex --spread sd|interval"
+    return [scores, f"From summary.csv by fedsim; again: {again}. Needs booktabs."]
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    if list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    listed = ", ".join(map(str, seeds[:LISTED]))
+    return f"{listed}, ..." if len(seeds) > LISTED else listed
+
+
+def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[str]:
+    """What bold, daggers and raised numbers mean; nothing for a single method."""
+    entries = [entry for column in scores for entry in column]
+    if len(entries) == len(scores):
+        return []
     marks = "Bold: the best mean of a column."
-    if any(one.level for one in flat):
-        marks += f" Dagger: could not be told apart from it (p >= {SURE}, sign-flip test, Holm over all pairs)."
+    if any(entry.level for entry in entries):
+        test = f"p >= {SURE}, sign-flip test, Holm over all pairs"
+        marks += f" Dagger: could not be told apart from it ({test})."
     elif not can_tell(summary):
-        marks += " So few seeds can call no difference to it sure."
-    lines.append(marks)
-    if any(one.scored < one.runs for one in flat):
+        marks += " There are too few seeds to call any difference sure."
+    lines = [marks]
+    if any(entry.scored < entry.runs for entry in entries):
         lines.append(
-            "Raised 8/10: of 10 runs 8 have a score, of which the mean is; the others diverged or failed."
+            "Raised 8/10: 8 of 10 runs have a score, and the mean is over these; "
+            "the others diverged or failed."
         )
     return lines
 
@@ -297,19 +383,16 @@ def _comment(
 def _order(baseline: str | None, varied: Sequence[str]) -> list[str]:
     if baseline is None:
         return []
-    by_rank = "mean rank over the columns" if varied else "their means"
-    return [f"Rows: the baseline, {plain(baseline)}, then the others by {by_rank}, the best first."]
+    rank = "mean rank over the columns" if varied else "their means"
+    return [f"Rows: the baseline, {plain(baseline)}, then the others by {rank}, the best first."]
 
 
-def _place(points: float) -> list[str]:
-    """Where it fits."""
+def _fit(points: float) -> str:
+    """Where the table fits."""
     wide = f"{math.ceil(points + 0.5)} pt wide at 8 pt"
-    if points <= COLUMN:
-        return [
-            f"{wide}, fits a column: \\begin{{table}} \\centering \\input{{summary}} \\caption{{...}} \\end{{table}}"
-        ]
-    if points <= PAGE:
-        return [
-            f"{wide}, needs both columns: \\begin{{table*}} \\centering \\input{{summary}} \\caption{{...}} \\end{{table*}}"
-        ]
-    return [f"{wide}, wider than a page: \\resizebox it, or give methods short labels."]
+    if points > PAGE:
+        return f"{wide}, wider than a page: \\resizebox it, or give methods short labels."
+    use = "\\centering \\input{summary} \\caption{...}"
+    if points > COLUMN:
+        return f"{wide}, needs both columns: \\begin{{table*}} {use} \\end{{table*}}"
+    return f"{wide}, fits a column: \\begin{{table}} {use} \\end{{table}}"

@@ -1,8 +1,8 @@
-"""A partition for a terminal: in a few lines, as a table, and as a heat map in shades; no colours, any width."""
+"""A partition for a terminal of any width: a few lines, a table, and a heat map in shades."""
 
 import io
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -16,11 +16,14 @@ from fedsim.report.figures.drawing import literal
 from fedsim.study.label_skew import Heterogeneity, LabelCounts, evenly_spaced
 
 BLOCKS, ASCII = " ░▒▓█", " .:*#"
-LISTED = 20  # clients in the table
-ROWS = 24  # lines of the heat map; more labels share them
+LISTED = 20  # clients in the table, at most
+ROWS = 24  # lines of the heat map, at most; more labels share them
 CLIENT, LABEL = 30, 12  # characters of a name, at most
-CELL = 4  # columns of the terminal that a client takes at most
+CELL = 4  # characters that a client takes in the heat map, at most
 NARROW = 20  # prose is not broken into shorter lines; the terminal wraps it
+
+SKEW = "skew/"  # prefix of columns that tell what a client has of a skew
+OF_LABELS = ("classes", "entropy bits", "total variation", "largest share")
 
 
 def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
@@ -40,137 +43,199 @@ def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
 
 
 def summary(overall: dict[str, Any], width: int = 80) -> str:
-    """The numbers of all clients together, a paragraph each."""
-    o = overall
-    lines = {"clients": f"{o['clients']:,}", "samples": f"{o['samples']:,}"}
-    if o["clients_without_samples"]:
-        lines["clients"] += f", {o['clients_without_samples']:,} of them without samples"
-    if o["clients"]:
-        each = f"{o['samples_min']:,} to {o['samples_max']:,}, median {o['samples_median']:,g}"
-        lines["samples"] += f"; a client holds {each}"
-    if o["samples_gini"] is not None:
-        lines["samples"] += f", Gini {o['samples_gini']:.2f}"
-    if "labels" in o:
-        bits = f"{o['entropy_bits_mean']:.2f} of {o['entropy_bits_all']:.2f} bits"
-        lines["labels"] = (
-            f"{o['labels']:,}; a client holds {o['classes_mean']:.1f} in the mean, {bits}"
-        )
-        far = f"{o['total_variation_mean']:.3f} in the mean, {o['total_variation_max']:.3f} at most"
-        lines["skew"] = (
-            f"total variation from the common mix {far}; a random deal has {o['total_variation_iid']:.3f}"
-        )
+    """The numbers of all clients together, a paragraph each.
+
+    Args:
+      overall: as in `Heterogeneity`.
+      width: columns of the terminal.
+    """
+    lines = {"clients": _clients_line(overall), "samples": _samples_line(overall)}
+    if "labels" in overall:
+        lines["labels"] = _labels_line(overall)
+        lines["skew"] = _skew_line(overall)
     return "\n".join(_wrapped(f"{name:<8} {line}", width, 9) for name, line in lines.items())
 
 
+def _clients_line(overall: dict[str, Any]) -> str:
+    line = f"{overall['clients']:,}"
+    empty = overall["clients_without_samples"]
+    return f"{line}, {empty:,} of them without samples" if empty else line
+
+
+def _samples_line(overall: dict[str, Any]) -> str:
+    line = f"{overall['samples']:,}"
+    if overall["clients"]:
+        least = overall["samples_min"]
+        most = overall["samples_max"]
+        median = overall["samples_median"]
+        line += f"; a client holds {least:,} to {most:,}, median {median:,g}"
+    if overall["samples_gini"] is not None:
+        line += f", Gini {overall['samples_gini']:.2f}"
+    return line
+
+
+def _labels_line(overall: dict[str, Any]) -> str:
+    mean = overall["classes_mean"]
+    bits = overall["entropy_bits_mean"]
+    all_bits = overall["entropy_bits_all"]
+    per_client = f"a client holds {mean:.1f} on average, {bits:.2f} of {all_bits:.2f} bits"
+    return f"{overall['labels']:,}; {per_client}"
+
+
+def _skew_line(overall: dict[str, Any]) -> str:
+    mean = overall["total_variation_mean"]
+    most = overall["total_variation_max"]
+    iid = overall["total_variation_iid"]
+    distance = f"total variation from the common mix {mean:.3f} on average, {most:.3f} at most"
+    return f"{distance}; a random partition has {iid:.3f}"
+
+
 def table(clients: pd.DataFrame, ascii: bool = False) -> str:
-    """The clients, or of many those whose labels are farthest from the common ones (without labels: the largest)."""
-    by = ["total_variation", "samples"] if "total_variation" in clients else ["samples"]
-    few = clients
+    """The clients; of many those whose labels are farthest from the common ones, or the largest.
+
+    Args:
+      clients: as in `Heterogeneity`.
+      ascii: without other characters.
+    """
+    has_labels = "total_variation" in clients
+    shown = clients
     if len(clients) > LISTED:
-        few = clients.sort_values(by, ascending=False, kind="stable").head(LISTED)
+        by = ["total_variation", "samples"] if has_labels else ["samples"]
+        shown = clients.sort_values(by, ascending=False, kind="stable").head(LISTED)
+
+    skews = [name.removeprefix(SKEW) for name in skews_of(clients)]
+    labels = OF_LABELS if "classes" in clients else ()
     view = Table(box=None, pad_edge=False)
-    labels = (
-        ("classes", "entropy bits", "total variation", "largest share")
-        if "classes" in clients
-        else ()
-    )
-    skews = [name.removeprefix("skew/") for name in skews_of(clients)]
     for name in ("client", "samples", *labels, *skews):
         view.add_column(name, justify="right", no_wrap=True)
-    for row in few.to_dict("records"):
-        view.add_row(*(Text(cell) for cell in _cells(row, ascii)))
+    for row in shown.to_dict("records"):
+        view.add_row(*map(Text, _cells(row, ascii)))
+
+    lines = _printed(view, width=100 + 20 * len(skews))
+    if len(clients) > LISTED:
+        which = "most skewed" if has_labels else "largest"
+        lines.append(f"   ... the {LISTED} {which} of {len(clients):,} clients")
+    return "\n".join(lines)
+
+
+def _printed(view: Table, width: int) -> list[str]:
+    """The lines of a table, without colours."""
     console = Console(
         file=io.StringIO(),
-        width=100 + 20 * len(skews),
+        width=width,
         color_system=None,
         force_jupyter=False,
         legacy_windows=False,
     )
     with console.capture() as printed:
         console.print(view)
-    lines = [line.rstrip() for line in printed.get().splitlines()]
-    if len(clients) > LISTED:
-        first = "most skewed" if len(by) > 1 else "largest"
-        lines.append(f"   ... the {LISTED} {first} of {len(clients):,} clients")
-    return "\n".join(lines)
+    return [line.rstrip() for line in printed.get().splitlines()]
 
 
 def _cells(row: dict[Any, Any], ascii: bool) -> list[str]:
     cells = [_label(row["client"], ascii, CLIENT), f"{row['samples']:,}"]
     if "classes" in row:
-        cells.append(str(row["classes"]))
-        if row["samples"]:
-            share = (
-                f"{100 * row['largest_share']:.0f} % label {_label(row['largest_label'], ascii)}"
-            )
-            cells += [f"{row['entropy_bits']:.2f}", f"{row['total_variation']:.3f}", share]
-        else:
-            cells += [""] * 3
+        cells += [str(row["classes"]), *_label_cells(row, ascii)]
     return [*cells, *(f"{row[name]:.4g}" for name in skews_of(row))]
+
+
+def _label_cells(row: dict[Any, Any], ascii: bool) -> list[str]:
+    """Entropy, total variation and largest share; empty for a client without samples."""
+    if not row["samples"]:
+        return ["", "", ""]
+    label = _label(row["largest_label"], ascii)
+    return [
+        f"{row['entropy_bits']:.2f}",
+        f"{row['total_variation']:.3f}",
+        f"{100 * row['largest_share']:.0f} % label {label}",
+    ]
 
 
 def skews_of(columns: Iterable[Any]) -> list[str]:
     """The columns that tell what a client has of a skew."""
-    return [name for name in columns if str(name).startswith("skew/")]
+    return [name for name in columns if str(name).startswith(SKEW)]
 
 
 def heat_map(counts: LabelCounts, width: int = 80, ascii: bool = False) -> str:
     """A heat map of label by client, darker where there are more samples.
 
-    Where there are too many clients, some are shown, evenly spaced: a mean of neighbours would hide how they differ. Where
-    there are too many labels, neighbours share a line, which shows their mean.
+    Where there are too many clients, some are shown, evenly spaced: a mean of neighbours would hide
+    how they differ. Where there are too many labels, neighbours share a line, which shows their
+    mean.
 
     Args:
       counts: samples per client and label.
-      width: columns to fit into, as far as there is room for a single client.
+      width: columns to fit into, as far as a single client fits.
       ascii: draw with ` .:*#`.
     """
     if not len(counts.clients):
         return "no clients"
     names = [_label(name, ascii) for name in counts.labels] or ["samples"]
-    rows = np.arange(0, len(names), -(-len(names) // ROWS))
-    titles = [
-        names[a] if a + 1 == b else f"{names[a]}-{names[b - 1]}"
-        for a, b in pairwise([*rows, len(names)])
-    ]
+    firsts = np.arange(0, len(names), -(-len(names) // ROWS))  # first label of every line
+    titles = _titles(names, firsts)
+
     margin = max(map(len, titles))
-    margin = margin if width > 2 * margin + 3 else 0
-    room = max(width - margin - 3, 1)
-    few = evenly_spaced(len(counts.clients), room)
-    samples = np.add.reduceat(counts.samples[few], rows, axis=1) / np.diff(rows, append=len(names))
+    if width <= 2 * margin + 3:
+        margin = 0
+    columns = max(width - margin - 3, 1)
+    chosen = evenly_spaced(len(counts.clients), columns)
+    labels = np.diff(firsts, append=len(names))  # how many share a line
+    samples = np.add.reduceat(counts.samples[chosen], firsts, axis=1) / labels  # [clients, lines]
+
     steps = _steps(samples)
-    level = np.searchsorted(steps, samples)  # 0 only where there are none
-    shades, wide = ASCII if ascii else BLOCKS, min(room // len(few), CELL)
-    drawn = ["".join(shades[place] * wide for place in line) for line in level.T]
-    lines = [
-        f"{title:>{margin}} |{line}|" if margin else line
-        for title, line in zip(titles, drawn, strict=True)
-    ]
-    return "\n".join(
-        [*lines, *(_wrapped(line, width) for line in _legend(counts, few, steps, shades, ascii))]
-    )
+    levels = np.searchsorted(steps, samples)  # 0 only where there are no samples
+    shades = ASCII if ascii else BLOCKS
+    cell = min(columns // len(chosen), CELL)
+    lines = []
+    for title, of_line in zip(titles, levels.T, strict=True):
+        drawn = "".join(shades[level] * cell for level in of_line)
+        lines.append(f"{title:>{margin}} |{drawn}|" if margin else drawn)
+    legend = [_clients_shown(counts, chosen, ascii), _scale(counts, steps, shades, ascii)]
+    return "\n".join([*lines, *(_wrapped(line, width) for line in legend)])
+
+
+def _titles(names: list[str], firsts: np.ndarray) -> list[str]:
+    """The names of lines: of a label, or of the first and the last label that share the line."""
+    titles = []
+    for first, end in pairwise([*firsts, len(names)]):
+        last = end - 1
+        titles.append(names[first] if first == last else f"{names[first]}-{names[last]}")
+    return titles
 
 
 def _steps(samples: np.ndarray) -> np.ndarray:
-    """The largest number of each shade `[5]`: evenly, or by squares where few places hold much more than the others."""
+    """The largest number of samples of each shade, `[5]`.
+
+    The steps are even, or grow like squares where a few clients hold much more than the others.
+    """
     most = samples.max()
-    power = 2 if most and most > 8 * np.median(samples[samples > 0]) else 1
-    return most * (np.arange(5) / 4) ** power if most else np.arange(5.0)
+    if not most:
+        return np.arange(5.0)
+    power = 2 if most > 8 * np.median(samples[samples > 0]) else 1
+    return most * (np.arange(5) / 4) ** power
 
 
-def _legend(
-    counts: LabelCounts, few: np.ndarray, steps: np.ndarray, shades: str, ascii: bool
-) -> Iterator[str]:
-    """The meaning of places and shades."""
-    first, last = (_label(counts.clients[few[place]], ascii, CLIENT) for place in (0, -1))
-    n = len(counts.clients)
-    clients = f"clients {first} to {last} from left to right" if len(few) > 1 else f"client {first}"
-    yield clients if len(few) == n else f"{clients}: {len(few):,} of {n:,}, evenly chosen"
-    scale = ", ".join(
-        f"{shade} to {step:.3g}" for shade, step in zip(shades[1:], steps[1:], strict=True)
-    )
-    of = f" of a {_label(counts.noun, ascii, CLIENT)}" if counts.labels else ""
-    yield f"samples{of}{', mean of those on a line' if len(counts.labels) > ROWS else ''}: {scale}, blank 0"
+def _clients_shown(counts: LabelCounts, chosen: np.ndarray, ascii: bool) -> str:
+    """Which clients the columns are."""
+    first = _label(counts.clients[chosen[0]], ascii, CLIENT)
+    last = _label(counts.clients[chosen[-1]], ascii, CLIENT)
+    clients = f"client {first}"
+    if len(chosen) > 1:
+        clients = f"clients {first} to {last} from left to right"
+    if len(chosen) < len(counts.clients):
+        clients += f": {len(chosen):,} of {len(counts.clients):,}, evenly chosen"
+    return clients
+
+
+def _scale(counts: LabelCounts, steps: np.ndarray, shades: str, ascii: bool) -> str:
+    """How many samples the shades stand for."""
+    samples = "samples"
+    if counts.labels:
+        samples += f" of a {_label(counts.noun, ascii, CLIENT)}"
+    if len(counts.labels) > ROWS:
+        samples += ", mean of those on a line"
+    spans = [f"{shade} to {step:.3g}" for shade, step in zip(shades[1:], steps[1:], strict=True)]
+    return f"{samples}: {', '.join(spans)}, blank 0"
 
 
 def _wrapped(line: str, width: int, indent: int = 0) -> str:
@@ -179,4 +244,6 @@ def _wrapped(line: str, width: int, indent: int = 0) -> str:
 
 def _label(name: Any, ascii: bool = False, most: int = LABEL) -> str:
     """The name of a label or client as text that cannot steer a terminal; long ones are cut."""
-    return literal(str(name).encode("ascii", "backslashreplace").decode() if ascii else name, most)
+    if ascii:
+        name = str(name).encode("ascii", "backslashreplace").decode()
+    return literal(name, most)

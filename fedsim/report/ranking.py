@@ -1,8 +1,8 @@
-"""The order in which methods stand in tables and legends: the baseline, then the best first."""
+"""The order of methods in tables and legends: the baseline, then the best first."""
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.report.results import by, metric_of
@@ -12,31 +12,39 @@ Row = dict[str, Any]
 
 
 def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[str]:
-    """Methods as they rank: the baseline, then by mean rank over the variations, 1 the best.
+    """Methods by rank: the baseline, then by mean rank over the variations, the best first.
 
-    Where nothing varies that is the order of the mean scores. A method without a score in a variation is the last there.
+    Where nothing varies that is the order of the mean scores. A method without a score in a
+    variation ranks last there.
 
     Args:
       summary: the rows of `summary.csv`.
-      baseline: of a comparison; None of runs.
+      baseline: of a comparison; None for runs.
       score: `final`, `best` or `mean_last_k`.
 
-    >>> rows = [{"method": m, "metric": "test_accuracy", "final": s} for m, s in (("a", 0.5), ("b", 0.9), ("c", 0.7))]
+    >>> scores = {"a": 0.5, "b": 0.9, "c": 0.7}
+    >>> rows = [{"method": m, "metric": "test_accuracy", "final": s} for m, s in scores.items()]
     >>> order_of(rows, "a", "final"), order_of(rows, None, "final")
     (['a', 'b', 'c'], ['b', 'c', 'a'])
     """
-    sign = -1 if larger_is_better(metric_of(summary)) else 1
+    rising = larger_is_better(metric_of(summary))
     methods = list(dict.fromkeys(row["method"] for row in summary))
     ranks: dict[str, list[float]] = {method: [] for method in methods}
     for group in by(summary, "variant").values():
-        cost = dict.fromkeys(methods, math.inf)
-        for (method,), rows in by(group, "method").items():
-            values = [row[score] for row in rows if row.get(score) is not None]
-            cost[method] = sign * statistics.fmean(values) if values else math.inf
+        losses = dict.fromkeys(methods, math.inf)
+        for (method,), runs in by(group, "method").items():
+            values = [run[score] for run in runs if run.get(score) is not None]
+            if values:
+                mean = statistics.fmean(values)
+                losses[method] = -mean if rising else mean
         for method in methods:
-            before, alike = (
-                sum(pair(c, cost[method]) for c in cost.values())
-                for pair in (float.__lt__, float.__eq__)
-            )
-            ranks[method].append(before + (alike + 1) / 2)
+            ranks[method].append(_rank(losses, method))
     return sorted(methods, key=lambda method: (method != baseline, statistics.fmean(ranks[method])))
+
+
+def _rank(losses: Mapping[str, float], method: str) -> float:
+    """The rank of a method, 1 for the smallest loss; equal ones share the mean of their ranks."""
+    loss = losses[method]
+    smaller = sum(other < loss for other in losses.values())
+    equal = sum(other == loss for other in losses.values())
+    return smaller + (equal + 1) / 2

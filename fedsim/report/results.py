@@ -11,10 +11,13 @@ from fedsim.study.pairing import others
 from fedsim.study.standings import Standing, wins
 from fedsim.study.summary import larger_is_better, median_to_target, ran
 
-NEVER = 1e300  # where a target that was not reached is sorted
+NEVER = 1e300  # the number by which a target that was not reached is sorted
 Row = dict[str, Any]
-Cell = tuple[str, Any]  # as it is shown, and as it is sorted
-# title -> column of `compare.csv` that decides whether there is one, and how it is written
+Cell = tuple[str, Any]
+"""what is shown, and what is sorted by"""
+EMPTY: Cell = ("", "")
+
+# title -> the column of `compare.csv` that decides whether there is a number, and its form
 DIFFERENCES = {
     "difference": ("difference", "{difference:+.4f}"),
     "95 %": ("ci_low", "{ci_low:+.4f} to {ci_high:+.4f}"),
@@ -23,17 +26,20 @@ DIFFERENCES = {
 
 
 def rows_of(table: pd.DataFrame) -> list[Row]:
-    """A table's rows, None where a cell is empty or no number."""
-    return [
-        {str(k): None if v != v else v for k, v in row.items()} for row in table.to_dict("records")
-    ]
+    """A table's rows; cells that are empty or NaN are None."""
+    rows = []
+    for record in table.to_dict("records"):
+        # NaN differs from itself
+        rows.append({str(name): None if cell != cell else cell for name, cell in record.items()})
+    return rows
 
 
 def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
     """Rows that agree in some columns, in the order in which they appear."""
     groups: dict[tuple, list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
+        key = tuple(row.get(name) for name in names)
+        groups.setdefault(key, []).append(row)
     return groups
 
 
@@ -44,75 +50,86 @@ def results(
     variants: Sequence[Any] = (),
     by_variation: Mapping[str, Sequence[Standing]] | None = None,
 ) -> list[dict[str, Cell]]:
-    """A row per method (and variation), the baseline and then the best first, cells by column;
-    `score` is a mean.
+    """Cells by column, a row per method and variation; the column `score` is a mean.
+
+    In every variation the baseline comes first, then the best.
 
     Args:
       summary: the rows of `summary.csv`.
-      compare: those of `compare.csv`, where there is one.
+      compare: the rows of `compare.csv`, where there is one.
       score: `final`, `best` or `mean_last_k`.
       variants: in their order; left out: as they appear.
       by_variation: the standings of methods, whose verdicts are a column; left out: without it.
     """
-    standing = {(s.method, name): s for name, group in (by_variation or {}).items() for s in group}
-    standing = standing if any(one.verdict for one in standing.values()) else {}
-    keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
-    differences = None if compare is None else {_key(row): row for row in others(compare)}
+    verdicts = _verdicts(by_variation or {})
+    differences = None
+    if compare is not None:
+        differences = {_key(row): row for row in others(compare)}
     runs = by(summary, "method", "variant")
-    better = larger_is_better(metric_of(summary))
-    aimed = any(row.get("rounds_to_target") is not None for row in summary)
+    rising = larger_is_better(metric_of(summary))
+    has_target = any(row.get("rounds_to_target") is not None for row in summary)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
+    columns = [name for name in ("method", "variant", "tuned") if any(name in r for r in summary)]
+
     ranked = []
-    for names, group in by(summary, *keys).items():
-        key, words = _key(group[0]), [str(name or "") for name in names]
-        row = dict(zip(keys, zip(words, words, strict=True), strict=True)) | _scores(group, score)
-        if aimed:
+    for names, group in by(summary, *columns).items():
+        row: dict[str, Cell] = {}
+        for column, name in zip(columns, names, strict=True):
+            row[column] = (str(name or ""), str(name or ""))
+        row |= _scores(group, score)
+        if has_target:
             row["rounds to target"] = reached(group, "rounds_to_target", 1, ".0f")
             row["MB to target"] = reached(group, "bytes_to_target", 1e6, ".3g")
+
+        method, variant = _key(group[0])
+        difference = None
         if differences is not None:
-            difference = differences.get(key)
+            difference = differences.get((method, variant))
             row |= _difference(difference)
-            row["better in"] = (
-                _wins(difference, group, runs, score, better) if difference else ("", "")
-            )
-            if standing:
-                said = standing[key[0], key[1] or ""].verdict
-                row["verdict"] = (said, said)
-        mean: Any = row["score"][1]
-        worse = math.inf if mean == "" else -mean if better else mean
-        ranked.append(
-            ((variants.index(key[1]), differences is not None and key in differences, worse), row)
-        )
-    return [row for _, row in sorted(ranked, key=lambda one: one[0])]
+            row["better in"] = _wins(difference, group, runs, score, rising)
+            if verdicts:
+                verdict = verdicts[method, variant or ""]
+                row["verdict"] = (verdict, verdict)
+
+        rank = (variants.index(variant), difference is not None, _loss(row["score"], rising))
+        ranked.append((rank, row))
+    return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _verdicts(by_variation: Mapping[str, Sequence[Standing]]) -> dict[tuple[str, str], str]:
+    """Verdicts by method and variation; none at all where all of them are empty."""
+    verdicts = {}
+    for variant, standings in by_variation.items():
+        for standing in standings:
+            verdicts[standing.method, variant] = standing.verdict
+    return verdicts if any(verdicts.values()) else {}
+
+
+def _loss(score: Cell, rising: bool) -> float:
+    """A mean score as a number that is smaller for better scores; infinite where there is none."""
+    _, mean = score
+    if mean == "":
+        return math.inf
+    return -mean if rising else mean
 
 
 def metric_of(summary: Sequence[Row]) -> str:
-    """The column of `rounds.csv` that scores are of."""
+    """The column of `rounds.csv` that the scores come from; empty where no run has a score."""
     return next((str(row["metric"]) for row in summary if row.get("metric")), "")
 
 
 def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """Where the time went: the last row of every run, summed by method."""
+    """Where the time went: the last row of every run, summed by method.
+
+    Args:
+      timing: the columns of `timing.csv`.
+      names: methods in the order of the result.
+    """
     if timing is None:
         return None
     rows = rows_of(timing)
-    last = by([group[-1] for group in by(rows, "method", "variant", "seed").values()], "method")
-    lines = []
-    for name in names:
-        runs = last.get((name,), [])
-        busy = [
-            row["lane_efficiency"]
-            for row in rows
-            if row["method"] == name and row["lane_efficiency"]
-        ]
-        wall, compiling = (
-            sum(row[column] for row in runs) for column in ("wall_seconds", "compile_seconds")
-        )
-        rate = statistics.fmean(row["steps_per_second"] for row in runs) if runs else 0.0
-        lanes = f"{statistics.fmean(busy):.0%}" if busy else ""
-        lines.append(
-            (name, str(len(runs)), f"{wall:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes)
-        )
+    last = [of_run[-1] for of_run in by(rows, "method", "variant", "seed").values()]
+    runs = by(last, "method")
     head = (
         "method",
         "runs",
@@ -121,32 +138,54 @@ def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] |
         "local steps per second",
         "lanes busy",
     )
+    lines = []
+    for name in names:
+        of_method = [row for row in rows if row["method"] == name]
+        lines.append((name, *_times(runs.get((name,), []), of_method)))
     return {"head": head, "rows": lines}
 
 
-def _key(row: Mapping[str, Any]) -> tuple:
+def _times(last: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
+    """The times of a method as text.
+
+    Args:
+      last: the last row of every run.
+      rows: all rows.
+    """
+    seconds = sum(row["wall_seconds"] for row in last)
+    compiling = sum(row["compile_seconds"] for row in last)
+    rate = statistics.fmean(row["steps_per_second"] for row in last) if last else 0.0
+    busy = [row["lane_efficiency"] for row in rows if row["lane_efficiency"]]
+    lanes = f"{statistics.fmean(busy):.0%}" if busy else ""
+    return str(len(last)), f"{seconds:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, Any]:
     return row["method"], row.get("variant")
 
 
 def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
-    """Runs, mean and standard deviation of their scores, and the mean of their best rounds; nothing
-    is left out.
+    """Runs, mean and standard deviation of their scores, and the mean of their best rounds.
+
+    Scores that are infinite count: the mean is infinite then.
     """
     values = [row[score] for row in rows if row.get(score) is not None]
     best = [row["best"] for row in rows if row.get("best") is not None]
     bad = sum(bool(row.get("diverged")) or not ran(row) for row in rows)
-    numbers = {
-        "score": statistics.fmean(values) if values else None,
-        "sd": statistics.stdev(values)
-        if len(values) > 1 and all(map(math.isfinite, values))
-        else None,
-        "best": statistics.fmean(best) if best else None,
-    }
-    cells = {
-        name: ("", "") if value is None else (f"{value:.4f}", value)
-        for name, value in numbers.items()
-    }
-    return {"runs": (f"{len(rows)}, {bad} bad" if bad else str(len(rows)), len(rows)), **cells}
+    runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
+
+    cells: dict[str, Cell] = {"runs": (runs, len(rows)), "score": EMPTY, "sd": EMPTY, "best": EMPTY}
+    if values:
+        cells["score"] = _number(statistics.fmean(values))
+    if len(values) > 1 and all(map(math.isfinite, values)):
+        cells["sd"] = _number(statistics.stdev(values))
+    if best:
+        cells["best"] = _number(statistics.fmean(best))
+    return cells
+
+
+def _number(value: float) -> Cell:
+    return f"{value:.4f}", value
 
 
 def amount(count: float) -> str:
@@ -155,42 +194,66 @@ def amount(count: float) -> str:
     >>> amount(14_812_345_678), amount(220_000), amount(12)
     ('14.8 GB', '220 kB', '12 bytes')
     """
-    powers = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
-    unit, size = next(
-        ((unit, size) for unit, size in powers.items() if count >= size), ("bytes", 1.0)
-    )
-    return f"{count / size:.3g} {unit}"
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.3g} bytes"
 
 
 def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
-    """The median over the runs, of which those that did not reach the target count as without
-    bound, and how many did.
+    """The median of what runs spent to the target, and how many reached it.
+
+    A run that did not reach the target counts as infinite.
+
+    Args:
+      rows: of `summary.csv`.
+      name: of the column, such as `bytes_to_target`.
+      unit: in which the median is shown.
+      form: of the number.
     """
     median, arrived = median_to_target(rows, name)
     if not arrived:
         return "not reached", NEVER
-    some = "" if arrived == len(rows) else f" ({arrived} of {len(rows)})"
+    count = "" if arrived == len(rows) else f" ({arrived} of {len(rows)})"
     if math.isinf(median):
-        return f"∞{some}", NEVER
-    return f"{median / unit:{form}}{some}", median / unit
+        return f"∞{count}", NEVER
+    return f"{median / unit:{form}}{count}", median / unit
 
 
 def _wins(
-    row: Row, group: Sequence[Row], runs: Mapping[tuple, list[Row]], score: str, better: bool
+    difference: Row | None,
+    group: Sequence[Row],
+    runs: Mapping[tuple, list[Row]],
+    score: str,
+    rising: bool,
 ) -> Cell:
-    """Under how many of the shared seeds a method is better than the baseline, and under how many
-    the same.
+    """Under how many of the shared seeds a method is better than the baseline, and how many tie.
+
+    Args:
+      difference: the method's row of `compare.csv`; None for the baseline.
+      group: the method's rows of `summary.csv`.
+      runs: all rows of `summary.csv` by method and variation.
+      score: `final`, `best` or `mean_last_k`.
+      rising: whether a larger score is better.
     """
-    won, tied = wins(group, runs.get((row["baseline"], row.get("variant")), []), score, better)
-    words = f"{won} of {row['seeds']}{f', {tied} tied' if tied else ''}"
-    return words if row["seeds"] else "", row["probability_of_improvement"]
+    if difference is None:
+        return EMPTY
+    base = runs.get((difference["baseline"], difference.get("variant")), [])
+    won, tied = wins(group, base, score, rising)
+    text = ""
+    if difference["seeds"]:
+        text = f"{won} of {difference['seeds']}"
+        if tied:
+            text += f", {tied} tied"
+    return text, difference["probability_of_improvement"]
 
 
 def _difference(row: Row | None) -> dict[str, Cell]:
-    """Cells of a method against the baseline; of the baseline itself one word."""
+    """The cells of a method against the baseline; a row of `compare.csv`, None for the baseline."""
+    cells: dict[str, Cell] = dict.fromkeys(DIFFERENCES, EMPTY)
     if row is None:
-        return {**dict.fromkeys(DIFFERENCES, ("", "")), "difference": ("baseline", 0)}
-    return {
-        name: ("", "") if row[column] is None else (form.format(**row), row[column])
-        for name, (column, form) in DIFFERENCES.items()
-    }
+        return {**cells, "difference": ("baseline", 0)}
+    for title, (column, form) in DIFFERENCES.items():
+        if row[column] is not None:
+            cells[title] = (form.format(**row), row[column])
+    return cells

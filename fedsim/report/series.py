@@ -1,4 +1,4 @@
-"""Rows of `rounds.csv` as series to draw: a value per round and seed, as far as it is finite."""
+"""Rows of `rounds.csv` as series to draw: a value per round and seed, where it is finite."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class Track(NamedTuple):
     """One method under one variation: its rows of `rounds.csv`.
 
     Attributes:
-      name: of the method.
+      name: the method's name.
       rounds: `[rows]`.
       seeds: `[rows]`.
       values: by column, `[rows]` each; NaN where nothing was computed.
@@ -40,76 +40,90 @@ class Series(NamedTuple):
     values: np.ndarray
 
     def of(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rounds and finite values of one seed; what is missing in between is left out."""
+        """Rounds and finite values of one seed; gaps are skipped."""
         column = self.values[:, np.flatnonzero(self.seeds == seed)[0]]
-        return self.rounds[np.isfinite(column)], column[np.isfinite(column)]
+        finite = np.isfinite(column)
+        return self.rounds[finite], column[finite]
 
     def common(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rounds `[r]` at which all seeds have a value, and these `[r, S]`."""
-        whole = np.isfinite(self.values).all(1) & bool(len(self.seeds))
-        return self.rounds[whole], self.values[whole]
+        """The rounds `[r]` at which all seeds have a value, and these values `[r, S]`."""
+        if not len(self.seeds):
+            return self.rounds[:0], self.values[:0]
+        complete = np.isfinite(self.values).all(1)
+        return self.rounds[complete], self.values[complete]
 
 
 def by_variant(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of every variation, in the order in which they appear; all of them under "" where nothing varies."""
-    if "variant" not in table:
+    """The rows of every variation in order of appearance; all under "" where nothing varies."""
+    if "variant" not in table or not len(table):
         return {"": table}
-    named = table["variant"].fillna("").astype(str)
-    return {name: pd.DataFrame(table[named == name]) for name in dict.fromkeys(named)} or {
-        "": table
-    }
+    variants = table["variant"].fillna("").astype(str)
+    return {name: pd.DataFrame(table[variants == name]) for name in dict.fromkeys(variants)}
 
 
 def tracks(rounds: pd.DataFrame, columns: tuple[str, ...]) -> list[Track]:
-    """Rows by method, in the order in which they appear; columns that are all missing are left out."""
+    """Rows by method, in order of appearance.
+
+    Args:
+      rounds: the columns of `rounds.csv`.
+      columns: those that are read; one that is missing or has no number is skipped.
+    """
     names = np.asarray(rounds["method"], object).astype(str)
-    numbers = {name: np.asarray(rounds[name], float) for name in columns if name in rounds}
-    known = {name: column for name, column in numbers.items() if not np.isnan(column).all()}
-    number, seed = np.asarray(rounds["round"], int), np.asarray(rounds["seed"], int)
+    values = {}
+    for name in columns:
+        if name in rounds:
+            column = np.asarray(rounds[name], float)
+            if not np.isnan(column).all():
+                values[name] = column
+
+    round_numbers = np.asarray(rounds["round"], int)
+    seeds = np.asarray(rounds["seed"], int)
     by_method = []
     for name in dict.fromkeys(names.tolist()):
         rows = names == name
-        values = {column: numbers[rows] for column, numbers in known.items()}
-        by_method.append(Track(name=name, rounds=number[rows], seeds=seed[rows], values=values))
+        of_method = {column: numbers[rows] for column, numbers in values.items()}
+        by_method.append(Track(name, round_numbers[rows], seeds[rows], of_method))
     return by_method
 
 
 def series(track: Track, column: str) -> Series:
-    """One column by round and seed; values too large for an axis count as infinite, too small ones as 0.
+    """One column by round and seed.
 
-    An accuracy counts only as long as the test loss is finite: of a model that is no longer finite it means nothing.
+    Values that are too large for an axis count as infinite, too small ones as 0. An accuracy counts
+    only while the test loss is finite: of a model that is no longer finite it means nothing.
     """
-    usable = np.abs(track.values[column]) <= FARTHEST
+    all_values = track.values[column]
+    usable = np.abs(all_values) <= FARTHEST
     if is_share(column) and "test_loss" in track.values:
         usable &= np.isfinite(track.values["test_loss"])
-    rounds, seeds = np.unique(track.rounds), np.unique(track.seeds[usable])
-    table = np.full((len(rounds), len(seeds)), np.nan)
-    places = (
-        np.searchsorted(rounds, track.rounds[usable]),
-        np.searchsorted(seeds, track.seeds[usable]),
-    )
-    kept = track.values[column][usable]
-    table[places] = np.where(np.abs(kept) * FARTHEST < 1, 0.0, kept)
+    values = all_values[usable]
+    values = np.where(np.abs(values) * FARTHEST < 1, 0.0, values)
+
+    rounds = np.unique(track.rounds)
+    seeds = np.unique(track.seeds[usable])
+    table = np.full((len(rounds), len(seeds)), np.nan)  # [R, S]
+    rows = np.searchsorted(rounds, track.rounds[usable])
+    columns = np.searchsorted(seeds, track.seeds[usable])
+    table[rows, columns] = values
     return Series(rounds, seeds, table)
 
 
 def last_rounds(track: Track) -> dict[int, int]:
     """The last round of every seed."""
-    return {
-        int(seed): int(track.rounds[track.seeds == seed].max()) for seed in np.unique(track.seeds)
-    }
+    last = {}
+    for seed in np.unique(track.seeds):
+        last[int(seed)] = int(track.rounds[track.seeds == seed].max())
+    return last
 
 
 def diverged(track: Track) -> list[int]:
-    """Seeds that diverged: by the column `diverged` where there is one, else those whose last test loss is not finite."""
-    lost = (
-        np.nan_to_num(track.values["diverged"]) > 0
-        if "diverged" in track.values
-        else np.zeros(len(track.seeds), bool)
-    )
-    loss = track.values.get("test_loss", np.zeros(len(track.seeds)))
-    at = lambda seed, number: (track.seeds == seed) & (track.rounds == number)
-    last = {seed: at(seed, number) for seed, number in last_rounds(track).items()}
-    return [
-        seed for seed, rows in last.items() if lost[rows].any() or not np.isfinite(loss[rows]).all()
-    ]
+    """Seeds that diverged: by the column `diverged`, or by a last test loss that is not finite."""
+    nothing = np.zeros(len(track.seeds))
+    marked = np.nan_to_num(track.values.get("diverged", nothing)) > 0
+    loss = track.values.get("test_loss", nothing)
+    lost = []
+    for seed, number in last_rounds(track).items():
+        last = (track.seeds == seed) & (track.rounds == number)
+        if marked[last].any() or not np.isfinite(loss[last]).all():
+            lost.append(seed)
+    return lost

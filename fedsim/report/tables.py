@@ -1,4 +1,4 @@
-"""The results of a run or a comparison, a row per method and variation; and any table as LaTeX and as Markdown."""
+"""Results as a table, a row per method and variation; and any table as LaTeX and as Markdown."""
 
 import math
 import statistics
@@ -19,84 +19,111 @@ def for_paper(
     score: str = "final",
     spread: str = "sd",
 ) -> pd.DataFrame:
-    """A row per method (and variation): mean ± spread over seeds, its cost, and the paired difference.
+    """A row per method and variation: mean ± spread over seeds, costs, and the paired difference.
 
-    Within every variation the baseline stands first, then the best.
+    In every variation the baseline comes first, then the best.
 
     Args:
       summary: the columns of `summary.csv`.
-      compare: those of `compare.csv`, where there is one.
+      compare: the columns of `compare.csv`, where there is one.
       score: `final`, `best` or `mean_last_k`.
       spread: `sd`, or `interval`: half of Student's 95 % interval of the mean.
     """
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
-    differences = (
-        {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
-    )
-    baseline = None if compare is None or not len(compare) else compare["baseline"].iloc[0]
-    rows, places = [], _places(summary, baseline, score)
+    compared = {}
+    baseline = None
+    if compare is not None and len(compare):
+        compared = {_key(row, keys): row for row in compare.to_dict("records")}
+        baseline = compare["baseline"].iloc[0]
+
+    positions = _positions(summary, baseline, score)
+    rows = []
     for values, runs in summary.groupby(keys, dropna=False, sort=False):
-        names = dict(zip(keys, values if isinstance(values, tuple) else (values,), strict=True))
-        metric = next((m for m in runs["metric"] if isinstance(m, str)), "")
-        row: dict[str, Any] = {
-            **names,
-            "seeds": len(runs),
-            in_words(metric): _spread(list(runs[score]), spread),
-        }
-        records = rows_of(runs)
-        if any(record["rounds_to_target"] is not None for record in records):
-            row["rounds to target"] = reached(records, "rounds_to_target", 1, ".0f")[0]
-            row["MB to target"] = reached(records, "bytes_to_target", 1e6, ".3g")[0]
+        values = values if isinstance(values, tuple) else (values,)
+        names = dict(zip(keys, values, strict=True))
+        row = {**names, **_scores(runs, score, spread)}
         if baseline is not None:
-            row |= _difference(
-                differences.get(_key(names, keys)), first=names["method"] == baseline
-            )
-        rows.append((places[names["method"], names.get("variant")], row))
-    return pd.DataFrame([row for _, row in sorted(rows, key=lambda one: one[0])]).fillna("")
+            is_baseline = names["method"] == baseline
+            row |= _difference(compared.get(_key(names, keys)), is_baseline)
+        rows.append((positions[names["method"], names.get("variant")], row))
+    return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: pair[0])]).fillna("")
 
 
-def _places(
+def _scores(runs: pd.DataFrame, score: str, spread: str) -> dict[str, Any]:
+    """The cells of the runs of a method: seeds, score, and what was spent to the target."""
+    metric = next((name for name in runs["metric"] if isinstance(name, str)), "")
+    cells: dict[str, Any] = {
+        "seeds": len(runs),
+        in_words(metric): _mean(list(runs[score]), spread),
+    }
+    rows = rows_of(runs)
+    if any(row["rounds_to_target"] is not None for row in rows):
+        cells["rounds to target"], _ = reached(rows, "rounds_to_target", 1, ".0f")
+        cells["MB to target"], _ = reached(rows, "bytes_to_target", 1e6, ".3g")
+    return cells
+
+
+def _positions(
     summary: pd.DataFrame, baseline: str | None, score: str
 ) -> dict[tuple, tuple[int, int]]:
-    """Where a method under a variation stands."""
-    rows, places = rows_of(summary), {}
-    for v, variant in enumerate(dict.fromkeys(row.get("variant") for row in rows)):
-        methods = order_of([row for row in rows if row.get("variant") == variant], baseline, score)
-        places |= {(method, variant): (v, m) for m, method in enumerate(methods)}
-    return places
+    """The position of every method and variation in the table."""
+    rows = rows_of(summary)
+    variants = dict.fromkeys(row.get("variant") for row in rows)
+    positions = {}
+    for group, variant in enumerate(variants):
+        of_variant = [row for row in rows if row.get("variant") == variant]
+        for rank, method in enumerate(order_of(of_variant, baseline, score)):
+            positions[method, variant] = (group, rank)
+    return positions
 
 
 def latex(table: pd.DataFrame) -> str:
-    """The table with booktabs' rules; names are escaped."""
+    """The table as LaTeX with booktabs' rules; names are escaped."""
     plain = table.rename(columns=escaped).map(escaped)
     return plain.style.hide(axis="index").to_latex(hrules=True)
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """The table as Markdown; bars and angle brackets in names are escaped."""
-    clean = lambda cell: str(cell).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-    lines = [list(map(clean, table.columns)), ["---"] * len(table.columns)]
-    lines += [list(map(clean, row)) for row in table.itertuples(index=False)]
+    """The table as Markdown; names are escaped."""
+    lines = [[_escaped(name) for name in table.columns], ["---"] * len(table.columns)]
+    lines += [[_escaped(cell) for cell in row] for row in table.itertuples(index=False)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def _escaped(cell: Any) -> str:
+    return str(cell).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
 def _key(row: Any, keys: list[str]) -> tuple:
+    """What a row of `compare.csv` has in common with runs: they are tuned, it is not."""
     return tuple(row[name] for name in keys if name != "tuned")
 
 
-def _spread(values: list[float], spread: str) -> str:
-    known = [value for value in values if not math.isnan(value)]
-    if not known:
+def _mean(scores: list[float], spread: str) -> str:
+    """The mean over the seeds that have a score ± its spread."""
+    values = [score for score in scores if not math.isnan(score)]
+    if not values:
         return ""
-    wide = statistics.stdev if spread == "sd" else half_width
-    beside = f" ± {wide(known):.4f}" if len(known) > 1 and math.isfinite(sum(known)) else ""
-    return f"{statistics.fmean(known):.4f}{beside}"
+    mean = f"{statistics.fmean(values):.4f}"
+    if len(values) == 1 or not math.isfinite(sum(values)):
+        return mean
+    half = statistics.stdev(values) if spread == "sd" else half_width(values)
+    return f"{mean} ± {half:.4f}"
 
 
-def _difference(row: dict[str, Any] | None, first: bool) -> dict[str, str]:
-    """Cells of a method against the baseline; `first`: it is the baseline. No row: none of its runs has ended."""
+def _difference(row: dict[str, Any] | None, is_baseline: bool) -> dict[str, str]:
+    """The cells of a method against the baseline.
+
+    Args:
+      row: of `compare.csv`; None where no run of the method has ended.
+      is_baseline: whether the method is the baseline.
+    """
+    cells = {"difference": "baseline" if is_baseline else "", "95 % interval": "", "p (Holm)": ""}
     if row is None or pd.isna(row["difference"]):
-        return {"difference": "baseline" if first else "", "95 % interval": "", "p (Holm)": ""}
-    interval = "" if pd.isna(row["ci_low"]) else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
-    p = "" if pd.isna(row["p_adjusted"]) else f"{row['p_adjusted']:.3g}"
-    return {"difference": f"{row['difference']:+.4f}", "95 % interval": interval, "p (Holm)": p}
+        return cells
+    cells["difference"] = f"{row['difference']:+.4f}"
+    if not pd.isna(row["ci_low"]):
+        cells["95 % interval"] = f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
+    if not pd.isna(row["p_adjusted"]):
+        cells["p (Holm)"] = f"{row['p_adjusted']:.3g}"
+    return cells

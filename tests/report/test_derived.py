@@ -1,4 +1,4 @@
-"""Pages, figures and paper tables: the same bytes from the frames that a run holds and from the files that it wrote."""
+"""Pages, figures and paper tables: the same bytes from a run's frames and from its files."""
 
 import ast
 
@@ -23,12 +23,10 @@ LABELS = ["mean", "7", "=a\nb, 'c'"]
 
 
 def compared(out):
-    """Methods of any name over variations and settings, of which one fails where the cohort is too small for it."""
+    """Methods of any name over variations and settings; one fails in the small cohort."""
     methods = [{"method": "mean", "label": label} for label in LABELS] + ["krum(f=1)"]
-    vary, tune = (
-        {"cohort": [{"kind": "uniform", "size": 2}, "all"]},
-        {"client.shuffle": [True, False]},
-    )
+    vary = {"cohort": [{"kind": "uniform", "size": 2}, "all"]}
+    tune = {"client.shuffle": [True, False]}
     return fedsim.compare(
         TINY, methods, vary=vary, tune=tune, baseline="mean", score="best", out=out
     )
@@ -59,9 +57,9 @@ def test_what_is_derived_in_memory_is_what_is_derived_from_the_files(kind, tmp_p
     made = MADE[kind](tmp_path / "out")
     kept = contents(tmp_path / "out")
     names = rebuild(tmp_path / "out")
-    assert (
-        derived.PAGE in names and "figures/partition.pdf" in names and "tables/summary.tex" in names
-    )
+    assert derived.PAGE in names
+    assert "figures/partition.pdf" in names
+    assert "tables/summary.tex" in names
     assert contents(tmp_path / "out") == kept
     frames = made.frames()
     for name in TABLES:

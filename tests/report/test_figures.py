@@ -1,4 +1,4 @@
-"""Figures: what is drawn is what the tables say, the same bytes again, and no surprise in anybody's name."""
+"""Figures draw what the tables say, with the same bytes every time, and names as they are."""
 
 import hashlib
 import json
@@ -40,31 +40,31 @@ HOSTILE = [
 
 
 def rows(method="fedavg", seeds=1, rounds=5, **columns):
-    """A frame as `rounds.csv` has it; values by column, `[rounds]` or `[seeds][rounds]`."""
-    fall = [[2.0 / (1 + r) + 0.1 * s for r in range(rounds)] for s in range(seeds)]
-    own = {
-        "train_loss": [[None, *one[1:]] for one in fall],
-        "test_loss": fall,
-        "test_accuracy": [[1 - v / 4 for v in one] for one in fall],
+    """A frame as `rounds.csv` has it.
+
+    Args:
+      method: its name.
+      seeds: how many there are.
+      rounds: how many there are, with the start.
+      columns: values by column, `[rounds]` or `[seeds][rounds]`; None alone: without the column.
+    """
+    losses = [[2.0 / (1 + r) + 0.1 * seed for r in range(rounds)] for seed in range(seeds)]
+    values = {
+        "train_loss": [[None, *of_seed[1:]] for of_seed in losses],
+        "test_loss": losses,
+        "test_accuracy": [[1 - loss / 4 for loss in of_seed] for of_seed in losses],
+        **columns,
     }
     records = []
-    for s in range(seeds):
+    for seed in range(seeds):
         for r in range(rounds):
-            values = {
-                name: table[s] if isinstance(table[0], list) else table
-                for name, table in (own | columns).items()
-            }
-            records.append(
-                {
-                    "method": method,
-                    "seed": s,
-                    "round": r,
-                    **{name: of[r] for name, of in values.items()},
-                }
-            )
-    return pd.DataFrame.from_records(records).drop(
-        columns=[n for n, table in columns.items() if table == [None] * rounds]
-    )
+            row = {"method": method, "seed": seed, "round": r}
+            for name, column in values.items():
+                of_seed = column[seed] if isinstance(column[0], list) else column
+                row[name] = of_seed[r]
+            records.append(row)
+    missing = [name for name, column in columns.items() if column == [None] * rounds]
+    return pd.DataFrame.from_records(records).drop(columns=missing)
 
 
 def counts(clients, labels, seed=0):
@@ -81,37 +81,35 @@ def partition(held, scenario):
 
 
 def drawn(axes):
-    """Data of the lines of some axes by what they show."""
-    return {
-        line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines
-    }
+    """Data of the lines of some axes by their labels."""
+    data = {}
+    for line in axes.lines:
+        data[line.get_label()] = (list(line.get_xdata()), list(line.get_ydata()))
+    return data
+
+
+def accuracy_colours(axes):
+    return [line.get_color() for line in axes.lines if line.get_label() == "test_accuracy"]
 
 
 def words(figure):
     """All text of a figure that can be seen."""
     with style():
         figure.canvas.draw_idle()
-        return [
-            text.get_text()
-            for text in figure.findobj(lambda a: hasattr(a, "get_text"))
-            if text.get_text()
-        ]
+        texts = figure.findobj(lambda artist: hasattr(artist, "get_text"))
+        return [text.get_text() for text in texts if text.get_text()]
 
 
 def test_a_panel_for_every_variation():
     """Of the metric alone, in the same colours, with the methods named once."""
-    frames = [
-        rows(name, seeds=3).assign(variant=f"lr={lr}")
-        for lr in (0.1, 1)
-        for name in ("fedavg", "median")
-    ]
+    frames = []
+    for lr in (0.1, 1):
+        for name in ("fedavg", "median"):
+            frames.append(rows(name, seeds=3).assign(variant=f"lr={lr}"))
     figure = figures.figure_of_curves(pd.concat(frames), about(SCENARIO))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedavg", "median"]
-    first, second = (
-        [line.get_color() for line in axes.lines if line.get_label() == "test_accuracy"]
-        for axes in figure.axes
-    )
+    first, second = map(accuracy_colours, figure.axes)
     assert first == second and len(set(first)) == 2
 
 
@@ -132,10 +130,8 @@ def test_differences_are_drawn_where_the_table_has_them():
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
     above, below = figure.axes
     marks = [line for line in above.lines if line.get_label() == "difference"]
-    assert [(list(m.get_xdata()), list(m.get_ydata())) for m in marks] == [
-        ([0.1], [0]),
-        ([0.1], [1]),
-    ]
+    points = [(list(mark.get_xdata()), list(mark.get_ydata())) for mark in marks]
+    assert points == [([0.1], [0]), ([0.1], [1])]
     assert [m.get_markerfacecolor() for m in marks] == [marks[0].get_markeredgecolor(), "white"]
     assert drawn(above)["interval"] == ([-0.1, 0.3], [1, 1]) and "difference" not in drawn(below)
     assert [label.get_text() for label in above.get_yticklabels()] == ["median", "krum"]
@@ -144,19 +140,12 @@ def test_differences_are_drawn_where_the_table_has_them():
 def test_lines_are_the_rows_of_one_seed():
     frame = rows()
     accuracy, losses = figures.figure_of_curves(frame, about(SCENARIO)).axes
-    assert drawn(accuracy)["test_accuracy"] == (
-        frame["round"].tolist(),
-        frame["test_accuracy"].tolist(),
-    )
-    assert drawn(losses)["test_loss"] == (frame["round"].tolist(), frame["test_loss"].tolist())
-    assert drawn(losses)["train_loss"] == (
-        frame["round"].tolist()[1:],
-        frame["train_loss"].tolist()[1:],
-    )
-    assert (accuracy.get_ylabel(), losses.get_ylabel()) == (
-        "test accuracy (share)",
-        "loss per sample",
-    )
+    numbers = frame["round"].tolist()
+    assert drawn(accuracy)["test_accuracy"] == (numbers, frame["test_accuracy"].tolist())
+    assert drawn(losses)["test_loss"] == (numbers, frame["test_loss"].tolist())
+    assert drawn(losses)["train_loss"] == (numbers[1:], frame["train_loss"].tolist()[1:])
+    assert accuracy.get_ylabel() == "test accuracy (share)"
+    assert losses.get_ylabel() == "loss per sample"
     assert losses.get_xlabel() == "round"
 
 
@@ -213,18 +202,14 @@ def test_a_line_ends_where_its_seed_diverged_and_the_mean_where_the_first_did():
     assert drawn(below)["test_loss, seed 1"] == ([0, 1, 2], [2, 1, 9])
     assert drawn(below)["test_loss, seed 0"] == ([0, 1, 2, 3, 4], losses[0])
     assert drawn(below)["test_loss"][0] == [0, 1, 2]
-    assert drawn(accuracy)["test_accuracy, seed 1"][0] == [
-        0,
-        1,
-        2,
-    ]  # of what is no longer finite it means nothing
+    # the accuracy of a model that is no longer finite means nothing
+    assert drawn(accuracy)["test_accuracy, seed 1"][0] == [0, 1, 2]
     assert drawn(accuracy)["test_accuracy, diverged"][0] == [3]  # the last one drawn, seed 2
 
 
 def test_a_gap_in_the_middle_is_bridged():
-    axes = figures.figure_of_curves(
-        rows(train_loss=[None, 2.0, None, 1.0, 0.5]), about(SCENARIO)
-    ).axes[1]
+    frame = rows(train_loss=[None, 2.0, None, 1.0, 0.5])
+    axes = figures.figure_of_curves(frame, about(SCENARIO)).axes[1]
     assert drawn(axes)["train_loss"] == ([1, 3, 4], [2, 1, 0.5])
 
 
@@ -237,20 +222,30 @@ def test_losses_over_more_than_two_decades_are_on_a_logarithmic_scale(losses, sc
 
 
 @pytest.mark.parametrize(
-    ("evaluate", "place"),
+    ("evaluate", "panels"),
     [
-        ({"target": 0.5}, 0),
-        ({"target": 0.5, "metric": "test_loss"}, 1),
-        ({"target": 0.5, "metric": "train_loss"}, 1),
-        ({"target": None}, None),
-        ({}, None),
+        ({"target": 0.5}, [0]),
+        ({"target": 0.5, "metric": "test_loss"}, [1]),
+        ({"target": 0.5, "metric": "train_loss"}, [1]),
+        ({"target": None}, []),
+        ({}, []),
     ],
 )
-def test_the_target_is_a_line_where_its_metric_is(evaluate, place):
-    axes = figures.figure_of_curves(rows(), about({**SCENARIO, "evaluate": evaluate})).axes
-    assert [n for n, one in enumerate(axes) if "target" in drawn(one)] == (
-        [] if place is None else [place]
-    )
+def test_the_target_is_a_line_where_its_metric_is(evaluate, panels):
+    figure = figures.figure_of_curves(rows(), about({**SCENARIO, "evaluate": evaluate}))
+    assert [n for n, axes in enumerate(figure.axes) if "target" in drawn(axes)] == panels
+
+
+@pytest.mark.parametrize(
+    ("metric", "target", "side"), [("test_accuracy", 0.85, "top"), ("test_loss", 0.45, "bottom")]
+)
+def test_the_target_is_named_where_the_curve_leaves_space(metric, target, side):
+    """The accuracy ends at 0.9, above the target, and the loss at 0.4, below it."""
+    scenario = {**SCENARIO, "evaluate": {"metric": metric, "target": target}}
+    figure = figures.figure_of_curves(rows(), about(scenario))
+    texts = [text for axes in figure.axes for text in axes.texts]
+    (text,) = [text for text in texts if text.get_text() == f"target {target}"]
+    assert text.get_va() == side and text.get_ha() == "right"
 
 
 def test_without_accuracy_the_target_is_of_the_test_loss():
@@ -285,17 +280,14 @@ def test_any_frame_can_be_drawn(name, scenario):
 
 def test_small_print_says_what_was_run():
     said = " ".join(words(figures.figure_of_curves(rows(seeds=3), about(SCENARIO))))
-    assert (
-        "small" in said
-        and "4 rounds, 30 clients, 6 a round (uniform); 3 seeds: mean and range" in said
-    )
+    assert "small" in said
+    assert "4 rounds, 30 clients, 6 a round (uniform); 3 seeds: mean and range" in said
     for cohort, phrase in (
         ({"kind": "all"}, "all in every round"),
         ({"kind": "poisson", "rate": 0.1}, "at rate 0.1"),
     ):
-        assert phrase in " ".join(
-            words(figures.figure_of_curves(rows(), about({**SCENARIO, "cohort": cohort})))
-        )
+        figure = figures.figure_of_curves(rows(), about({**SCENARIO, "cohort": cohort}))
+        assert phrase in " ".join(words(figure))
 
 
 def test_bars_and_map_are_the_counts_of_every_client():
@@ -311,9 +303,8 @@ def test_bars_and_map_are_the_counts_of_every_client():
 
 
 def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
-    map_ = figures.figure_of_partition(
-        LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]])), about({})
-    ).axes[1]
+    held = LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]]))
+    map_ = figures.figure_of_partition(held, about({})).axes[1]
     pixels = np.asarray(map_.images[0].get_array(), int)[0]
     assert pixels[0, :3].tolist() == [255, 255, 255] and pixels[len(pixels) // 2, 0] < 240
 
@@ -323,15 +314,13 @@ def test_of_10_000_clients_200_are_drawn_and_it_is_said():
     figure = figures.figure_of_partition(held, about(SCENARIO))
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert len(heights) == 200 and heights[0] == held.sizes[0] and heights[-1] == held.sizes[-1]
-    assert "10,000 clients (shown: 200, evenly chosen)" in " ".join(words(figure)).replace(
-        "\n", " "
-    )
+    text = " ".join(words(figure)).replace("\n", " ")
+    assert "10,000 clients (shown: 200, evenly chosen)" in text
 
 
 def test_targets_that_are_no_classes_have_bars_only():
-    figure = figures.figure_of_partition(
-        LabelCounts(np.arange(3), [], np.array([[4], [0], [9]])), about(SCENARIO)
-    )
+    held = LabelCounts(np.arange(3), [], np.array([[4], [0], [9]]))
+    figure = figures.figure_of_partition(held, about(SCENARIO))
     assert [[bar.get_height() for bar in axes.patches] for axes in figure.axes] == [[4, 0, 9]]
 
 
@@ -357,15 +346,13 @@ def test_the_partition_is_named_with_its_parameters_and_seed():
 )
 def test_any_partition_can_be_drawn(held):
     files = partition(held, SCENARIO)
-    assert list(files) == ["partition.png", "partition.svg", "partition.pdf"] and files[
-        "partition.png"
-    ].startswith(b"\x89PNG")
+    assert list(files) == ["partition.png", "partition.svg", "partition.pdf"]
+    assert files["partition.png"].startswith(b"\x89PNG")
 
 
 def test_names_are_drawn_as_they_are():
-    figure = figures.figure_of_curves(
-        pd.concat([rows(name) for name in HOSTILE]), about({**SCENARIO, "name": "$n_1$"})
-    )
+    frame = pd.concat([rows(name) for name in HOSTILE])
+    figure = figures.figure_of_curves(frame, about({**SCENARIO, "name": "$n_1$"}))
     texts = figure.legends[0].get_texts()
     assert [text.get_text() for text in texts][:4] == HOSTILE[:4]
     assert texts[4].get_text() == r"\x1b[31mred\n" and len(texts[-1].get_text()) == 40
@@ -424,11 +411,9 @@ def test_bytes_are_the_same_in_another_process_whatever_the_user_has_set_up_and_
 def test_no_version_and_no_date_is_in_the_files():
     files = curves(rows(), SCENARIO) | partition(counts(4, 3), SCENARIO)
     for content in files.values():
-        assert (
-            b"atplotlib v" not in content
-            and b"Software" not in content
-            and b"dc:date" not in content
-        )
+        assert b"atplotlib v" not in content
+        assert b"Software" not in content
+        assert b"dc:date" not in content
 
 
 def test_settings_and_log_levels_of_others_are_left_as_they_were():

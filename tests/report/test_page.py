@@ -1,4 +1,4 @@
-"""`report.html`: what stands on it is what stands in the CSV files; and what it does in a real browser, without a network."""
+"""`report.html` shows what is in the CSV files, and works in a real browser without a network."""
 
 import csv
 import html
@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -82,12 +84,13 @@ def chromium():
 
 
 class Visit:
-    """A page that was opened, and what it said and asked for meanwhile."""
+    """A page that was opened; its messages on the console, and its requests."""
 
     def __init__(self, browser, file, **how):
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
         self.page = self.context.new_page()
-        self.said, self.asked = [], []
+        self.said = []
+        self.asked = []
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
@@ -101,21 +104,25 @@ class Visit:
 
 
 def embedded(text):
-    data = json.loads(
-        re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1]
-    )
-    return [
-        {**chart, "curves": [{**curve, "x": data["axes"][curve["x"]]} for curve in chart["curves"]]}
-        for chart in data["charts"]
-    ]
+    """The charts' numbers, each curve with its positions along the axes."""
+    script = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    data = json.loads(script[1])
+    for chart in data["charts"]:
+        for curve in chart["curves"]:
+            curve["x"] = data["axes"][curve["x"]]
+    return data["charts"]
 
 
-def cells(text, nth=0):
-    """Header and rows of a table, as they are shown."""
-    table = re.findall(r"<table.*?</table>", text, re.S)[nth].replace("<wbr>", "")
+def cells(text):
+    """Header and rows of the first table, as they are shown."""
+    table = re.search(r"<table.*?</table>", text, re.S)[0].replace("<wbr>", "")
     head = [html.unescape(cell) for cell in re.findall(r"<th [^>]*>(.*?)</th>", table)]
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
-    return head, [list(map(html.unescape, row)) for row in rows if row]
+    rows = []
+    for line in re.findall(r"<tr>(.*?)</tr>", table):
+        row = [html.unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", line)]
+        if row:
+            rows.append(row)
+    return head, rows
 
 
 def test_the_page_is_rebuilt_to_the_byte(out):
@@ -125,11 +132,8 @@ def test_the_page_is_rebuilt_to_the_byte(out):
 
 def test_report_says_again_what_the_comparison_said(out, tmp_path, draw, monkeypatch):
     """From the tables: also of a run whose record has the sentences of an earlier version."""
-    monkeypatch.setattr(
-        derive,
-        "derived_files",
-        lambda tables, record, drawn: {"report.html": record["verdict"][0].encode()},
-    )
+    headline = lambda tables, record, drawn: {"report.html": record["verdict"][0].encode()}
+    monkeypatch.setattr(derive, "derived_files", headline)
     shutil.copytree(out, tmp_path / "out")
     record = directory.read_record(out)
     directory.write_record(tmp_path / "out", {**record, "verdict": ["Something else."]})
@@ -142,23 +146,21 @@ def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
     rounds = read_table(out, "rounds")
     charts = embedded(text)
     variants = list(dict.fromkeys(rounds["variant"]))
-    assert len(charts) == 3 * len(variants)
-    for number, (metric, variant) in enumerate(
-        (m, v) for m in ("test_accuracy", "test_loss", "train_loss") for v in variants
-    ):
-        assert {curve["name"] for curve in charts[number]["curves"]} == set(rounds["method"])
-        for curve in charts[number]["curves"]:
-            mine = rounds[
-                (rounds["method"] == curve["name"]) & (rounds["variant"] == variant)
-            ].dropna(subset=[metric])
-            by = mine.groupby("round")
-            both = (mine["bytes_up"] + mine["bytes_down"]).groupby(mine["round"]).mean()
-            wanted = {"mean": by[metric].mean(), "low": by[metric].min(), "high": by[metric].max()}
-            for name, values in wanted.items():
-                np.testing.assert_allclose(curve[name], values, rtol=1e-4)
-            for name, values in (("bytes", both), ("seconds", by["virtual_seconds"].mean())):
-                np.testing.assert_allclose(curve["x"][name], values, rtol=1e-4)
-            assert curve["x"]["round"] == sorted(set(mine["round"]))
+    shown = list(product(("test_accuracy", "test_loss", "train_loss"), variants))
+    assert len(charts) == len(shown)
+    for chart, (metric, variant) in zip(charts, shown, strict=True):
+        assert {curve["name"] for curve in chart["curves"]} == set(rounds["method"])
+        of_variant = rounds[rounds["variant"] == variant].dropna(subset=[metric])
+        for curve in chart["curves"]:
+            rows = of_variant[of_variant["method"] == curve["name"]]
+            by_round = rows.assign(bytes=rows["bytes_up"] + rows["bytes_down"]).groupby("round")
+            close = partial(np.testing.assert_allclose, rtol=1e-4)
+            close(curve["mean"], by_round[metric].mean())
+            close(curve["low"], by_round[metric].min())
+            close(curve["high"], by_round[metric].max())
+            close(curve["x"]["bytes"], by_round["bytes"].mean())
+            close(curve["x"]["seconds"], by_round["virtual_seconds"].mean())
+            assert curve["x"]["round"] == sorted(set(rows["round"]))
 
 
 def test_still_pictures_are_the_same_curves(text):
@@ -166,10 +168,14 @@ def test_still_pictures_are_the_same_curves(text):
     figures = re.findall(r'<figure class="chart" data-chart="(\d+)">.*?</figure>', text, re.S)
     charts = embedded(text)
     assert figures == [str(number) for number in range(len(charts))]
-    for number, drawn in enumerate(re.findall(r'<figure class="chart".*?</figure>', text, re.S)):
-        chart = charts[number]
-        group = [c for other in charts if other["group"] == chart["group"] for c in other["curves"]]
-        values = [v for c in group for v in (*c.get("low", c["mean"]), *c.get("high", c["mean"]))]
+    pictures = re.findall(r'<figure class="chart".*?</figure>', text, re.S)
+    for chart, drawn in zip(charts, pictures, strict=True):
+        values = []
+        for other in charts:
+            if other["group"] == chart["group"]:
+                for curve in other["curves"]:
+                    values += curve.get("low", curve["mean"])
+                    values += curve.get("high", curve["mean"])
         y = axis(values, HEIGHT - BOTTOM, TOP, chart["share"])
         series = re.findall(r'data-name="([^"]*)">.*?<path class="line" d="M([^"]*)"', drawn)
         assert len(series) == len(chart["curves"])
@@ -181,40 +187,35 @@ def test_still_pictures_are_the_same_curves(text):
 
 def test_the_table_is_that_of_the_csv_files(out, text):
     head, rows = cells(text)
-    summary, compare = read_table(out, "summary"), read_table(out, "compare")
+    keys = ["method", "variant"]
+    final = read_table(out, "summary").groupby(keys)["final"]
+    compare = read_table(out, "compare").set_index(keys)
+    labels = {variation(label): label for _, label in compare.index}
     assert len(rows) == len(METHODS) * 2
     for row in rows:
-        said = dict(zip(head, row, strict=True))
-        label = {variation(label): label for label in summary["variant"]}[said["variation"]]
-        mine = summary[(summary["method"] == said["method"]) & (summary["variant"] == label)]
-        assert (
-            said["final test accuracy"] == f"{mine['final'].mean():.4f}"
-            and said["sd"] == f"{mine['final'].std():.4f}"
-        )
-        if said["difference"] != "baseline":
-            other = compare[
-                (compare["method"] == said["method"]) & (compare["variant"] == label)
-            ].iloc[0]
-            assert said["difference"] == f"{other['difference']:+.4f}"
-            assert said["95 %"] == f"{other['ci_low']:+.4f} to {other['ci_high']:+.4f}"
-            assert said["p (Holm)"] == f"{other['p_adjusted']:.3g}"
-    assert [row[0] for row in rows[:: len(METHODS)]] == [
-        "mean",
-        "mean",
-    ]  # the baseline first in every variation
+        shown = dict(zip(head, row, strict=True))
+        key = (shown["method"], labels[shown["variation"]])
+        assert shown["final test accuracy"] == f"{final.mean()[key]:.4f}"
+        assert shown["sd"] == f"{final.std()[key]:.4f}"
+        if shown["difference"] != "baseline":
+            other = compare.loc[key]
+            assert shown["difference"] == f"{other['difference']:+.4f}"
+            assert shown["95 %"] == f"{other['ci_low']:+.4f} to {other['ci_high']:+.4f}"
+            assert shown["p (Holm)"] == f"{other['p_adjusted']:.3g}"
+    # the baseline is first in every variation
+    assert [row[0] for row in rows[:: len(METHODS)]] == ["mean", "mean"]
 
 
 def strips(text, begins, ends):
-    """The pictures between two anchors: places in percent of all marks, whether each is filled, and what the axis says."""
+    """All marks between two anchors: whether each is filled, and its position in percent."""
     section = text[text.index(begins) : text.index(ends)]
-    rows = re.findall(
-        r'<div class="row"><span class="who">.*?</svg></span><span class="value">', section, re.S
-    )
-    marks = [
-        re.findall(r'<g class="mark v\d (filled|open)">.*?<svg x="([\d.]+)%"', row, re.S)
-        for row in rows
-    ]
-    return [(filled == "filled", float(at)) for row in marks for filled, at in row]
+    row = r'<div class="row"><span class="who">.*?</svg></span><span class="value">'
+    mark = r'<g class="mark v\d (filled|open)">.*?<svg x="([\d.]+)%"'
+    marks = []
+    for drawn in re.findall(row, section, re.S):
+        for fill, position in re.findall(mark, drawn, re.S):
+            marks.append((fill == "filled", float(position)))
+    return marks
 
 
 def test_marks_of_the_forest_are_the_differences(out, text):
@@ -225,41 +226,30 @@ def test_marks_of_the_forest_are_the_differences(out, text):
     for number, (_, rows) in enumerate(compare.groupby("variant", sort=False)):
         x = axis([0.0, *rows[["difference", "ci_low", "ci_high"]].to_numpy().ravel()], 1.5, 98.5)
         marks = drawn[len(rows) * number : len(rows) * (number + 1)]
-        np.testing.assert_allclose(
-            sorted(at for _, at in marks), sorted(x.at(d) for d in rows["difference"]), atol=0.01
-        )
+        positions = sorted(position for _, position in marks)
+        expected = sorted(x.at(difference) for difference in rows["difference"])
+        np.testing.assert_allclose(positions, expected, atol=0.01)
         assert sum(filled for filled, _ in marks) == (rows["p_adjusted"] < 0.05).sum()
 
 
 def test_the_first_picture_is_of_the_final_scores(out, text):
-    """A row per method in the order of the result, a mark per variation, the seeds as dots, the baseline as lines."""
+    """A row per method, a mark per variation, the seeds as dots, the baseline as lines."""
     summary = read_table(out, "summary")
+    labels = sorted(set(summary["variant"]))
     section = text[text.index('<figure class="scores">') : text.index('id="curves"')]
     names = re.findall(r'<span class="who">(.*?)</span>', section, re.S)
-    ranks = (
-        summary.groupby(["variant", "method"])["final"]
-        .mean()
-        .groupby("variant")
-        .rank(ascending=False)
-    )
+    scores = summary.groupby(["variant", "method"])["final"].mean()
+    ranks = scores.groupby("variant").rank(ascending=False)
     order = ranks.groupby("method").mean().sort_values(kind="stable")
     plain = [html.unescape(re.sub(r"<wbr>| <i>.*?</i>", "", name)) for name in names]
     assert [order[name] for name in plain] == sorted(order)
     assert "<i>baseline</i>" in names[plain.index("mean")] and section.count("<i>baseline</i>") == 1
-    means = summary.groupby(["method", "variant"])["final"].mean()
-    drawn = strips(text, '<figure class="scores">', 'id="curves"')
-    places = sorted(
-        zip(
-            [at for _, at in drawn],
-            [means[n, v] for n in plain for v in sorted(set(summary["variant"]))],
-        )
-    )
-    values = np.array(places)
-    slope = np.polyfit(values[:, 1], values[:, 0], 1)
-    np.testing.assert_allclose(np.polyval(slope, values[:, 1]), values[:, 0], atol=0.02)
-    assert (
-        section.count('class="base v0"') == 2 and section.count('class="base v1"') == 1
-    )  # and one in the legend
+    positions = [at for _, at in strips(text, '<figure class="scores">', 'id="curves"')]
+    means = [scores[variant, name] for name, variant in product(plain, labels)]
+    line = np.polyfit(means, positions, 1)
+    np.testing.assert_allclose(np.polyval(line, means), positions, atol=0.02)
+    assert section.count('class="base v0"') == 2  # one in the legend
+    assert section.count('class="base v1"') == 1
     assert section.count('<svg class="dots"') == len(METHODS) * 2
 
 
@@ -285,7 +275,7 @@ def test_it_is_one_small_file_that_asks_for_nothing(text):
 
 
 def test_names_are_inert_in_every_file(out):
-    """Nothing that a browser runs, nothing that a spreadsheet computes; read back they are as they were."""
+    """A browser runs nothing, a spreadsheet computes nothing; read back, names are unchanged."""
     texts = [path for path in out.rglob("*") if path.suffix in (".csv", ".html", ".svg", ".md")]
     assert len(texts) >= 12
     for path in texts:
@@ -300,7 +290,8 @@ def test_names_are_inert_in_every_file(out):
 
 
 def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
-    rng, path = np.random.default_rng(0), tmp_path / "large"
+    rng = np.random.default_rng(0)
+    path = tmp_path / "large"
     shutil.copytree(out, path)
     every = [[f"method{m}" for m in range(10)], range(10), range(201)]
     index = pd.MultiIndex.from_product(every, names=["method", "seed", "round"])
@@ -310,31 +301,23 @@ def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
     for name in ("bytes_up", "bytes_down", "virtual_seconds"):
         rounds[name] = rounds["round"] * 123456
     rounds.to_csv(path / "rounds.csv", index=False)
-    assert (
-        len(page.page_of([page.Source(directory.read_record(path), derive.tables_of(path))]))
-        < 500_000
-    )
+    source = page.Source(directory.read_record(path), derive.tables_of(path))
+    assert len(page.page_of([source])) < 500_000
 
 
 def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     for name in ("mean", "median"):
-        fedsim.run(
-            {**SCENARIO, "name": name},
-            seeds=2,
-            edits=[f"method={name}", "rounds=2"],
-            out=tmp_path / name,
-        )
+        edits = [f"method={name}", "rounds=2"]
+        fedsim.run({**SCENARIO, "name": name}, seeds=2, edits=edits, out=tmp_path / name)
     both = derive.page_of_runs([tmp_path / "mean", tmp_path / "median"]).decode()
     head, rows = cells(both)
-    assert {row[head.index("method")] for row in rows} == {"mean", "median"} and "2 runs" in both
-    assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {
-        "mean",
-        "median",
-    } and " ends best with " in both
+    assert {row[head.index("method")] for row in rows} == {"mean", "median"}
+    assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {"mean", "median"}
+    assert "2 runs" in both
+    assert " ends best with " in both
     alone = (tmp_path / "mean/report.html").read_text()
-    assert "mean ends with test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"][
-        "round"
-    ] == [0.0, 1.0, 2.0]
+    assert "mean ends with test accuracy" in alone
+    assert embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
 
 
 def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
@@ -344,23 +327,15 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
     browser.write_text('#!/bin/sh\nprintf "%s" "$1" > "$(dirname "$0")/opened"\n')
     browser.chmod(0o755)
     (tmp_path / "page.yaml").write_text(json.dumps({**SCENARIO, "rounds": 1, "seeds": 1}))
-    words = [
-        sys.executable,
-        "-m",
-        "fedsim.cli",
-        "run",
-        "page.yaml",
-        "--out",
-        "out",
-        "--open",
-        "--force",
-    ]
+    run = [sys.executable, "-m", "fedsim.cli", "run", "page.yaml"]
+    options = ["--out", "out", "--open", "--force"]
     for path, said in (
         (f"{browser.parent}:{os.environ['PATH']}", ""),
         ("/nowhere", "out/report.html: open it in a browser\n"),
     ):
+        environment = {**os.environ, "PATH": path}
         done = subprocess.run(
-            words, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": path}
+            [*run, *options], cwd=tmp_path, capture_output=True, text=True, env=environment
         )
         assert (done.returncode, done.stderr) == (0, said)
     for _ in range(50):  # it is not waited for
@@ -372,9 +347,8 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
 def test_axes_hold_what_is_drawn_on_them():
     for values in ([0.0, 1.0], [3.0], [2.7e28], [1e-3, 1e6], [-5.0, 2.0], []):
         made = axis(values, 100, 0)
-        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values) and len(
-            made.ticks()
-        ) in range(1, 12)
+        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values)
+        assert len(made.ticks()) in range(1, 12)
     assert Axis(1, 100, 0, 2, log=True).at(10) == 1
 
 
@@ -383,26 +357,22 @@ def test_opens_without_a_request_or_a_word(chromium, out):
         with Visit(chromium, out / "report.html", **how) as visit:
             assert visit.said == [] and visit.asked == [f"file://{out}/report.html"]
             assert visit.page.evaluate("window.hit") is None
-            assert (
-                visit.page.locator(".lead").is_visible()
-                and visit.page.locator(".sentences li").count() >= 2
-            )
+            assert visit.page.locator(".lead").is_visible()
+            assert visit.page.locator(".sentences li").count() >= 2
 
 
 def test_toggle_zoom_axis_and_sort_work(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         here = visit.page
-        line = lambda: here.locator('.chart .series[data-name="median"] .line').first.get_attribute(
-            "d"
-        )
+        median = here.locator('.chart .series[data-name="median"] .line').first
+        line = lambda: median.get_attribute("d")
         before = line()
         here.get_by_role("button", name="mean", exact=True).click()
         trace = here.locator('.chart .series[data-name="mean"] .line').first
-        assert (
-            float(trace.evaluate("e => getComputedStyle(e).opacity")) < 0.3
-        )  # what is taken out leaves a trace
+        opacity = lambda: float(trace.evaluate("e => getComputedStyle(e).opacity"))
+        assert opacity() < 0.3  # what is switched off leaves a trace
         here.get_by_role("button", name="mean", exact=True).click()
-        assert float(trace.evaluate("e => getComputedStyle(e).opacity")) == 1 and line() == before
+        assert opacity() == 1 and line() == before
         here.locator("[data-axis=bytes]").click()
         assert "bytes" in here.locator(".chart text.name").first.text_content()
         here.locator("[data-axis=round]").click()
@@ -417,7 +387,8 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         here.mouse.dblclick(box["x"] + 200, box["y"] + 60)
         assert line() == before and here.locator(".trace").first.is_hidden()
         head = here.locator("table").first.get_by_role("button", name="final test accuracy")
-        column = "Array.from(document.querySelector('table').tBodies[0].rows).map(r => parseFloat(r.cells[3].textContent))"
+        rows = "Array.from(document.querySelector('table').tBodies[0].rows)"
+        column = f"{rows}.map(row => parseFloat(row.cells[3].textContent))"
         head.click()
         rising = here.evaluate(column)
         head.click()
@@ -427,16 +398,13 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
 
 def test_everything_is_reached_by_the_keyboard(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
-        reached, at = (
-            set(),
-            "(e => e.dataset.axis || e.className || e.tagName)(document.activeElement)",
-        )
+        at = "(e => e.dataset.axis || e.className || e.tagName)(document.activeElement)"
+        reached = set()
         for _ in range(60):
             visit.page.keyboard.press("Tab")
             reached.add(visit.page.evaluate(at))
-        assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached and any(
-            "key" in name for name in reached
-        )
+        assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached
+        assert any("key" in name for name in reached)
         visit.page.locator("[data-zoom=in]").focus()
         before = visit.page.locator(".chart .line").first.get_attribute("d")
         visit.page.keyboard.press("Enter")
@@ -452,17 +420,16 @@ def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
         here.set_viewport_size({"width": 390, "height": 844})
         assert here.evaluate("document.documentElement.scrollWidth") <= 390
         here.emulate_media(media="print", color_scheme="light")
-        assert (
-            not here.locator(".controls").first.is_visible()
-            and here.locator("table").first.is_visible()
-        )
+        assert not here.locator(".controls").first.is_visible()
+        assert here.locator("table").first.is_visible()
         assert here.pdf(format="A4")[:5] == b"%PDF-"
 
 
 def test_nothing_moves_while_it_opens(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         shift = """() => new Promise(done => { let sum = 0;
-            const seen = new PerformanceObserver(list => list.getEntries().forEach(e => sum += e.value));
+            const add = list => list.getEntries().forEach(e => sum += e.value);
+            const seen = new PerformanceObserver(add);
             seen.observe({type: 'layout-shift', buffered: true});
             setTimeout(() => done(sum), 300); })"""
         assert visit.page.evaluate(shift) < 0.02
@@ -470,10 +437,8 @@ def test_nothing_moves_while_it_opens(chromium, out):
 
 def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):
     with Visit(chromium, out / "report.html", java_script_enabled=False) as visit:
-        assert (
-            visit.page.locator("table").first.is_visible()
-            and visit.page.locator(".chart svg").first.is_visible()
-        )
+        assert visit.page.locator("table").first.is_visible()
+        assert visit.page.locator(".chart svg").first.is_visible()
         assert visit.page.locator(".controls").first.is_hidden()
 
 
@@ -481,25 +446,20 @@ def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
     answer = "document.querySelectorAll('.lead, .scores .row:not(.foot)')"
     bottom = f"Math.max(...Array.from({answer}, e => e.getBoundingClientRect().bottom))"
     for width, height in ((1440, 900), (390, 844)):
-        with Visit(
-            chromium, out / "report.html", viewport={"width": width, "height": height}
-        ) as visit:
+        viewport = {"width": width, "height": height}
+        with Visit(chromium, out / "report.html", viewport=viewport) as visit:
             assert visit.page.evaluate(bottom) <= height
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
             if width == 1440:
                 whole = "e => e.scrollWidth <= e.clientWidth"
                 assert visit.page.locator(".results").locator("..").evaluate(whole)
             else:
-                assert (
-                    visit.page.locator(".results td").first.evaluate(
-                        "e => getComputedStyle(e).position"
-                    )
-                    == "sticky"
-                )
+                cell = visit.page.locator(".results td").first
+                assert cell.evaluate("e => getComputedStyle(e).position") == "sticky"
 
 
 def test_charts_of_a_metric_are_looked_at_together(chromium, out):
-    """Closer in one is closer in all, on one axis; what part of the rounds is shown stands above."""
+    """Zooming into one zooms into all, on one axis; a bar above says which rounds are shown."""
     with Visit(chromium, out / "report.html") as visit:
         numbers = "Array.from(c.querySelectorAll('.tick text'), t => t.textContent).join()"
         ticks = f"Array.from(document.querySelectorAll('.chart'), c => {numbers})"
@@ -507,6 +467,5 @@ def test_charts_of_a_metric_are_looked_at_together(chromium, out):
         visit.page.locator("[data-zoom=in]").click()
         after = visit.page.evaluate(ticks)
         assert before[0] == before[1] and after[0] == after[1]
-        assert all(
-            visit.page.locator(".chart").nth(n).locator(".part.now").count() == 1 for n in (0, 1)
-        )
+        for chart in visit.page.locator(".chart").all()[:2]:
+            assert chart.locator(".part.now").count() == 1

@@ -1,4 +1,4 @@
-"""What stands on the page of runs made by hand: the first screen, the order, words for variations, marks, names of any kind."""
+"""The page of runs made by hand: first screen, order, words for variations, marks, any names."""
 
 import html
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.report import page
 from fedsim.report.page import heat_map, strips
-from fedsim.report.page.plot import looks
+from fedsim.report.page.plot import curve_classes
 from fedsim.report.page.scales import Axis
 from fedsim.runs.record_form import malformed
 from fedsim.study.findings import findings_of
@@ -29,83 +29,90 @@ ATTACKED = {
 }
 
 
+SCENARIO = {
+    "name": "made",
+    "rounds": 2,
+    "seeds": [0, 1, 2, 3],
+    "data": {"kind": "digits", "clients": 3, "partition": {"kind": "iid"}},
+    "model": {"kind": "mlp"},
+    "cohort": {"kind": "all"},
+    "client": {"kind": "sgd", "lr": 0.1, "batch": 8},
+    "server": [{"kind": "mean"}],
+    "evaluate": {"every": 1, "last": 2, "metric": "test_accuracy", "target": 0.8},
+}
+SURROUNDINGS = {"command": ["fedsim", "run"], "devices": ["cpu"], "cores": 2, "platform": "here"}
+
+
 def record(**more):
-    scenario = {
-        "name": "made", "rounds": 2, "seeds": [0, 1, 2, 3],
-        "data": {"kind": "digits", "clients": 3, "partition": {"kind": "iid"}},
-        "model": {"kind": "mlp"}, "cohort": {"kind": "all"}, "client": {"kind": "sgd", "lr": 0.1, "batch": 8},
-        "server": [{"kind": "mean"}], "evaluate": {"every": 1, "last": 2, "metric": "test_accuracy", "target": 0.8},
-    }  # fmt: skip
-    surroundings = {
-        "command": ["fedsim", "run"],
-        "devices": ["cpu"],
-        "cores": 2,
-        "platform": "here",
-    }
-    plain = {
+    """The content of a `run.json`."""
+    return {
         "status": "done",
-        "scenario": scenario,
+        "scenario": dict(SCENARIO),
         "method": "base",
         "hashes": {"scenario": "abc"},
         "supplied": [],
-    }
-    return {
-        **plain,
         "own_links": {},
         "environment": {"jax": "1"},
-        "surroundings": surroundings,
+        "surroundings": SURROUNDINGS,
         **more,
     }
 
 
 def summary_of(scores, metric="test_accuracy", **more):
-    return [
-        {
-            "method": m,
-            **more,
-            "seed": s,
-            "metric": metric,
-            "final": v,
-            "best": v,
-            "mean_last_k": v,
-            "k": 2,
-            "diverged": 0,
-        }
-        for m, values in scores.items()
-        for s, v in enumerate(values)
-    ]
+    """Rows of `summary.csv`.
+
+    Args:
+      scores: by method and seed.
+      metric: of the scores.
+      more: cells of every row.
+    """
+    rows = []
+    for method, values in scores.items():
+        for seed, value in enumerate(values):
+            score = {"metric": metric, **dict.fromkeys(("final", "best", "mean_last_k"), value)}
+            rows.append({"method": method, **more, "seed": seed, **score, "k": 2, "diverged": 0})
+    return rows
 
 
 def rounds_of(summary, ends=()):
     """Every run at the rounds 0, 1, 2; methods in `ends` have no round 2."""
-    rows = [
-        {**{k: r[k] for k in ("method", "variant", "seed") if k in r}, "round": n, "bytes_up": n, "bytes_down": n,
-         "virtual_seconds": 2.0 * n, "test_loss": 10.0 ** -(3 * n), "test_accuracy": (r["final"] or 0) * (n + 1) / 3}
-        for r in summary for n in range(3) if n < 2 or r["method"] not in ends
-    ]  # fmt: skip
+    rows = []
+    for run in summary:
+        key = {name: run[name] for name in ("method", "variant", "seed") if name in run}
+        for number in range(2 if run["method"] in ends else 3):
+            row = {
+                "round": number,
+                "bytes_up": number,
+                "bytes_down": number,
+                "virtual_seconds": 2.0 * number,
+                "test_loss": 10.0 ** -(3 * number),
+                "test_accuracy": (run["final"] or 0) * (number + 1) / 3,
+            }
+            rows.append({**key, **row})
     return pd.DataFrame(rows)
 
 
 def tables_of(summary, compared=True):
-    partition = pd.DataFrame(
-        {"client": [0, 0, 1, 2], "label": [0, 1, 0, 1], "samples": [5, 5, 6, 4]}
-    )
+    """The tables of runs, with `compare.csv` where they are compared."""
     frames = {
         "rounds": rounds_of(summary),
         "summary": pd.DataFrame(summary),
-        "partition": partition,
+        "partition": pd.DataFrame(
+            {"client": [0, 0, 1, 2], "label": [0, 1, 0, 1], "samples": [5, 5, 6, 4]}
+        ),
     }
-    table = against(summary, "base", "final", ["fleet.malicious"]) if compared else []
-    return {**frames, "compare": pd.DataFrame(table)} if compared else frames
+    if compared:
+        frames["compare"] = pd.DataFrame(against(summary, "base", "final", ["fleet.malicious"]))
+    return frames
 
 
 def compared(**more):
-    rows = summary_of(SCORES, variant="fleet.malicious=0") + summary_of(
-        ATTACKED, variant="fleet.malicious=0.2"
-    )
-    methods = {"compare": {"methods": list(SCORES), "vary": {"fleet.malicious": [0, 0.2]}}}
+    """The page of a comparison with and without malicious clients."""
+    rows = summary_of(SCORES, variant="fleet.malicious=0")
+    rows += summary_of(ATTACKED, variant="fleet.malicious=0.2")
+    grid = {"methods": list(SCORES), "vary": {"fleet.malicious": [0, 0.2]}}
     written = record(kind="compare", baseline="base", score="final", cells=[], **more)
-    written["scenario"] = {**written["scenario"], **methods}
+    written["scenario"] = {**written["scenario"], "compare": grid}
     return page.page_of([page.Source(written, tables_of(rows))]).decode()
 
 
@@ -119,11 +126,9 @@ def first_screen(text):
 
 
 def plain(text):
-    return " ".join(
-        html.unescape(
-            re.sub(r"<(style|script).*?</\1>|<wbr>|<[^>]*>", " ", text, flags=re.S)
-        ).split()
-    )
+    """The words that a reader sees."""
+    words = re.sub(r"<(style|script).*?</\1>|<wbr>|<[^>]*>", " ", text, flags=re.S)
+    return " ".join(html.unescape(words).split())
 
 
 def test_the_record_of_these_tests_is_one_that_a_run_writes():
@@ -134,8 +139,13 @@ def test_the_first_screen_is_a_sentence_and_a_picture(text):
     first = first_screen(text)
     lead = plain(re.search(r'<p class="lead">(.*?)</p>', first, re.S)[1])
     assert lead.startswith(
+<<<<<<< HEAD
         "good has the best mean in both variations: "
         "with 20 % malicious, it leads with test accuracy 0.907, against 0.1"
+=======
+        "good has the best mean in both variations: with 20 % malicious, "
+        "it leads with test accuracy 0.907 against 0.1"
+>>>>>>> p-report
     )
     assert lead.endswith(
         "with 0 % malicious, it leads with 0.958, against 0.915 for base, but not significantly."
@@ -148,19 +158,16 @@ def test_the_first_screen_is_a_sentence_and_a_picture(text):
     rows = re.findall(r'<span class="who">(.*?)</span>', first)
     assert rows == ["good", "base <i>baseline</i>", str(strips.breakable(HOSTILE))]
     assert plain(first).count("20 % malicious") >= 2 and "fleet.malicious" not in plain(first)
-    assert first.count('class="chance"') == 2 and "guessing, 0.55" in plain(
-        first
-    )  # the line and the legend
+    assert first.count('class="chance"') == 2  # the line and the legend
+    assert "guessing, 0.55" in plain(first)
 
 
 def test_a_verdict_of_the_record_is_what_it_says():
     lines = ["The headline.", "A sentence.", "Another."]
     text = compared(verdict=lines)
-    assert (
-        '<p class="lead">The headline.</p>' in text
-        and "In sentences: 2 more" in text
-        and "<li>Another.</li>" in text
-    )
+    assert '<p class="lead">The headline.</p>' in text
+    assert "2 more findings" in text
+    assert "<li>Another.</li>" in text
 
 
 def test_variations_are_words_everywhere_but_where_a_path_is_asked_for(text):
@@ -188,10 +195,9 @@ def test_names_are_text(text):
 
 def test_methods_beyond_the_eighth_are_pale_but_the_baseline_never_is():
     names = [f"m{i}" for i in range(16)]
-    classes = looks(names, "m15")
-    assert len({look.split()[0] for look in classes.values()}) == 9 and classes["m15"].startswith(
-        "s7"
-    )
+    classes = curve_classes(names, "m15")
+    assert len({look.split()[0] for look in classes.values()}) == 9
+    assert classes["m15"].startswith("s7")
     assert [name for name, look in classes.items() if look.startswith("pale")] == names[7:15]
 
 
@@ -199,15 +205,11 @@ def test_a_single_run_begins_with_its_numbers_and_its_curve():
     rows = summary_of({"base": SCORES["base"]})
     text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
     first = plain(first_screen(text))
-    assert (
-        "base ends with test accuracy 0.915 after 2 rounds, the mean of 4 seeds (0.9 to 0.93)."
-        in first
-    )
-    assert (
-        "final test accuracy 0.915 0.9 to 0.93" in first
-        and 'class="scores"' not in text
-        and 'id="table"' not in text
-    )
+    headline = "base ends with test accuracy 0.915 after 2 rounds, the mean of 4 seeds"
+    assert f"{headline} (0.9 to 0.93)." in first
+    assert "final test accuracy 0.915 0.9 to 0.93" in first
+    assert 'class="scores"' not in text
+    assert 'id="table"' not in text
 
 
 def test_a_run_that_has_not_ended_says_so_first():
@@ -215,10 +217,8 @@ def test_a_run_that_has_not_ended_says_so_first():
     mark = "unfinished: 4 of 8 rounds"
     left = record(status="interrupted", unfinished={"mark": mark})
     text = page.page_of([page.Source(left, tables_of(rows, compared=False))], refresh=5).decode()
-    assert (
-        '<p class="mark"><strong>unfinished: 4 of 8 rounds</strong></p>' in text
-        and "base is at test accuracy" in text
-    )
+    assert '<p class="mark"><strong>unfinished: 4 of 8 rounds</strong></p>' in text
+    assert "base is at test accuracy" in text
     assert '<meta http-equiv="refresh" content="5">' in text
     assert text.index("unfinished: 4") < text.index('"lead"')
     empty = page.page_of([page.Source(left, {})]).decode()
@@ -236,10 +236,8 @@ def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothin
     )
     rows = [{**row, "status": "unfinished"} if row["seed"] else row for row in summary_of(SCORES)]
     text = page.page_of([page.Source(left, tables_of(rows))]).decode()
-    assert (
-        "So far: good leads with test accuracy 0.958." in plain(first_screen(text))
-        and 'class="scores"' in text
-    )
+    assert "So far: good leads with test accuracy 0.958." in plain(first_screen(text))
+    assert 'class="scores"' in text
     assert 'id="differences"' not in text
 
 
@@ -248,15 +246,28 @@ def test_runs_that_diverged_are_shown_as_such():
     for row in rows:
         if row["method"] == "wild":
             row |= {"final": None, "mean_last_k": None, "diverged": 1}
-    labels = [page.Source(record(status=s), tables_of([r for r in rows if r["method"] == m], False), m)
-              for m, s in (("base", "done"), ("wild", "diverged"))]  # fmt: skip
-    text = page.page_of(labels).decode()
+    sources = []
+    for method, status in (("base", "done"), ("wild", "diverged")):
+        tables = tables_of([row for row in rows if row["method"] == method], compared=False)
+        sources.append(page.Source(record(status=status), tables, method))
+    text = page.page_of(sources).decode()
     first = plain(first_screen(text))
-    assert (
-        "wild: ended as diverged" in first
-        and "base ends with test loss 1.05" in first
-        and "diverged" in first
-    )
+    assert "wild: ended as diverged" in first
+    assert "base ends with test loss 1.05" in first
+    assert "diverged" in first
+
+
+@pytest.mark.parametrize(
+    ("scores", "above"), [({"a": 0.95}, False), ({"a": 0.99, "b": 0.79}, True)]
+)
+def test_the_target_is_named_where_the_curves_leave_space(scores, above):
+    """The target is 0.8."""
+    rows = summary_of({method: [score] * 4 for method, score in scores.items()})
+    text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
+    line = re.search(r'<line class="target".*? y1="([\d.]+)"', text)
+    label = re.search(r'<text class="target" x="542" y="([\d.]+)"', text)
+    assert line is not None and label is not None
+    assert (float(label[1]) < float(line[1])) == above
 
 
 def test_the_map_has_names_of_labels_and_clients_and_a_legend():
@@ -264,17 +275,13 @@ def test_the_map_has_names_of_labels_and_clients_and_a_legend():
     counts = LabelCounts(names, ["cat", "dog"], pd.DataFrame([[5, 0], [3, 9], [0, 1]]).to_numpy())
     drawn = heat_map.heat_map(counts)
     shown = [html.unescape(name) for name in re.findall(r"<text[^>]*>(.*?)</text>", drawn.picture)]
-    assert (
-        shown == ["cat", "dog", "clinic <b>", "hospital A", "a very lo… a place"] and not drawn.wide
-    )
-    assert [span for _, span in drawn.legend] == ["none", "1", "2 to 3", "4", "5 to 7", "8 to 9"][
-        : len(drawn.legend)
-    ] or drawn.legend
+    assert shown == ["cat", "dog", "clinic <b>", "hospital A", "a very lo… a place"]
+    assert not drawn.wide
+    spans = [span for _, span in drawn.legend]
+    assert spans == ["none", "1", "2 to 3", "4", "5 to 7", "8 to 9"]
     many = LabelCounts(list(range(200)), [], pd.DataFrame([[i] for i in range(200)]).to_numpy())
-    assert (
-        heat_map.heat_map(many).wide
-        and "60 of 200 clients, evenly chosen" in heat_map.heat_map(many).caption
-    )
+    assert heat_map.heat_map(many).wide
+    assert "60 of 200 clients, evenly chosen" in heat_map.heat_map(many).caption
 
 
 def test_marks_stand_in_percent_of_their_strip():
@@ -289,9 +296,7 @@ def test_what_is_tuned_stands_in_a_column_of_its_axis():
     rows = [{**row, "tuned": "client.lr=0.3", "client.lr": 0.3} for row in summary_of(SCORES)]
     written = record(kind="compare", baseline="base", score="final", cells=[])
     text = page.page_of([page.Source(written, tables_of(rows))]).decode()
-    assert (
-        '<th scope="col">client learning rate</th>' in text
-        and '<td data-sort="client.lr=0.3">0.3</td>' in text
-    )
+    assert '<th scope="col">client learning rate</th>' in text
+    assert '<td data-sort="client.lr=0.3">0.3</td>' in text
     tables = {"compare": against(rows, "base", "final"), "summary": rows}
     assert verdict(findings_of(tables, "base")).lines[0] in html.unescape(text)

@@ -1,4 +1,4 @@
-"""Figures for a paper's column: curves that can be told apart, panels that fit a page, scores against an axis."""
+"""Figures for a paper: curves that can be told apart, panels that fit a page, scores."""
 
 from itertools import pairwise
 
@@ -33,22 +33,16 @@ def rounds(methods, variants=("",), seeds=3, last=5):
             for seed in range(seeds):
                 for r in range(last):
                     accuracy = (0.9 - 0.05 * m - 0.1 * v) * (1 - 1 / (1 + r)) + 0.01 * seed
-                    row = {
-                        "method": method,
-                        "seed": seed,
-                        "round": r,
-                        "test_loss": 1 - accuracy,
-                        "test_accuracy": accuracy,
-                    }
-                    records.append({**row, **({"variant": variant} if variant else {})})
-    return pd.DataFrame(records)
+                    row = {"method": method, "seed": seed, "round": r, "variant": variant}
+                    records.append({**row, "test_loss": 1 - accuracy, "test_accuracy": accuracy})
+    frame = pd.DataFrame(records)
+    return frame.drop(columns="variant") if variants == ("",) else frame
 
 
 def table(means, path="fleet.malicious", values=SHARES, **more):
     """Rows of `compare.csv`: means by method and value of the axis."""
-    first = next(iter(means))
     head = {
-        "baseline": first,
+        "baseline": next(iter(means)),
         "metric": "test_accuracy",
         "score": "final",
         "seeds": 5,
@@ -56,21 +50,20 @@ def table(means, path="fleet.malicious", values=SHARES, **more):
         "diverged": 0,
         **more,
     }
-    return [
-        {"method": name, "variant": f"{path}={value:g}", path: value, "mean": mean, **head}
-        for name, of_one in means.items()
-        for value, mean in zip(values, of_one, strict=True)
-    ]
+    rows = []
+    for method, of_method in means.items():
+        for value, mean in zip(values, of_method, strict=True):
+            point = {"variant": f"{path}={value:g}", path: value, "mean": mean}
+            rows.append({"method": method, **point, **head})
+    return rows
 
 
 def scores_of(rows, scenario, start=None, order=()):
-    """Figures of the scores against the one axis, with the break-down points that follow from them."""
+    """Figures of the scores against the axis, with the break-down points that follow."""
     path = figures.axis_of(scenario)
-    starts = [
-        {"round": 0, "variant": row["variant"], row["metric"]: start}
-        for row in rows
-        if start is not None
-    ]
+    starts = []
+    if start is not None:
+        starts = [{"round": 0, "variant": r["variant"], r["metric"]: start} for r in rows]
     fallen = derived.fallen_of(None, rows, starts, path)
     return figures.figures_of_scores(rows, about(scenario, order=order), fallen, start)
 
@@ -84,27 +77,20 @@ def legend(figure):
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     columns = figure.legends[0]._ncols
     lines = -(-len(texts) // columns)
-    return [
-        texts[j * lines + i] for i in range(lines) for j in range(columns) if texts[j * lines + i]
-    ]
+    by_line = [texts[j * lines + i] for i in range(lines) for j in range(columns)]
+    return [text for text in by_line if text]
 
 
 def strong(axes):
-    return [
-        line
-        for line in axes.lines
-        if line.get_label() == "test_accuracy" and line.get_color() != marks.PALE
-    ]
+    """The curves of accuracy that are not pale."""
+    curves = [line for line in axes.lines if line.get_label() == "test_accuracy"]
+    return [line for line in curves if line.get_color() != marks.PALE]
 
 
 def test_methods_differ_in_colour_and_marker_and_neighbours_in_dash():
-    looks = [{**marks.line_of(place), **marks.marker_of(place)} for place in range(marks.STRONG)]
-    assert (
-        len({look["color"] for look in looks})
-        == len({look["marker"] for look in looks})
-        == 8
-        == len(COLOURS)
-    )
+    looks = [{**marks.line_of(rank), **marks.marker_of(rank)} for rank in range(marks.STRONG)]
+    assert len({look["color"] for look in looks}) == len(COLOURS) == 8
+    assert len({look["marker"] for look in looks}) == 8
     assert all(a["linestyle"] != b["linestyle"] for a, b in pairwise(looks))
     assert len({(str(look["linestyle"]), look["marker"]) for look in looks}) == 8  # in grey too
     assert all(a["lw"] > b["lw"] and a["zorder"] < b["zorder"] for a, b in pairwise(looks))
@@ -113,19 +99,14 @@ def test_methods_differ_in_colour_and_marker_and_neighbours_in_dash():
 def test_of_two_equal_curves_both_are_to_be_seen():
     """The upper one is dashed and thinner, and its markers stand elsewhere."""
     frame = rounds(["fedavg"], last=21)
-    figure = figures.figure_of_curves(
-        pd.concat([frame, frame.assign(method="fedprox")]),
-        about(SCENARIO, order=["fedavg", "fedprox"]),
-    )
+    both = pd.concat([frame, frame.assign(method="fedprox")])
+    figure = figures.figure_of_curves(both, about(SCENARIO, order=["fedavg", "fedprox"]))
     below, above = strong(figure.axes[0])
     assert below.get_ydata().tolist() == above.get_ydata().tolist()
-    assert (
-        below.get_linestyle() == "-" != above.get_linestyle()
-        and below.get_linewidth() > above.get_linewidth()
-    )
-    assert (
-        below.get_zorder() < above.get_zorder() and below.get_markevery() != above.get_markevery()
-    )
+    assert below.get_linestyle() == "-" != above.get_linestyle()
+    assert below.get_linewidth() > above.get_linewidth()
+    assert below.get_zorder() < above.get_zorder()
+    assert below.get_markevery() != above.get_markevery()
 
 
 def test_the_legend_stands_in_the_order_of_the_result():
@@ -135,24 +116,20 @@ def test_the_legend_stands_in_the_order_of_the_result():
     colours = {line.get_color(): line.get_ydata()[-1] for line in strong(figure.axes[0])}
     assert sorted(colours, key=COLOURS.index) == list(COLOURS[:3])
     assert colours[COLOURS[1]] == max(colours.values())  # a, the best of them
-    summary = pd.DataFrame(
-        {
-            "method": ["a", "b", "c"],
-            "seed": 0,
-            "metric": "test_accuracy",
-            "final": [0.5, 0.7, 0.9],
-            "diverged": 0,
-        }
-    ).assign(rounds_to_target=None)
-    drawn = []
+
+
+def test_the_order_of_the_figures_is_the_baseline_and_then_the_best(monkeypatch):
+    run = {"seed": 0, "metric": "test_accuracy", "diverged": 0, "rounds_to_target": None}
+    scores = {"a": 0.5, "b": 0.7, "c": 0.9}
+    summary = pd.DataFrame([{"method": m, "final": score, **run} for m, score in scores.items()])
+    orders = []
+    monkeypatch.setattr(derived.page, "page_of", lambda sources: b"")
+    monkeypatch.setattr(
+        figures, "pages_of_curves", lambda rounds, shown: orders.append(shown.order) or []
+    )
     record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(derived.page, "page_of", lambda sources: b"")
-        patch.setattr(
-            figures, "pages_of_curves", lambda rounds, shown: drawn.append(shown.order) or []
-        )
-        derived.derived_files({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record)
-    assert drawn == [["a", "c", "b"]]
+    derived.derived_files({"rounds": rounds([*scores]), "summary": summary}, record)
+    assert orders == [["a", "c", "b"]]
 
 
 def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
@@ -171,20 +148,15 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
 )
 def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
     variants = [f"fleet.malicious={i}" for i in range(count)]
-    drawn = pages_of_curves(
-        rounds(["a", "b"], variants, seeds=1, last=3), about(SCENARIO, order=["a", "b"])
-    )
+    frame = rounds(["a", "b"], variants, seeds=1, last=3)
+    drawn = pages_of_curves(frame, about(SCENARIO, order=["a", "b"]))
     assert len(drawn) == pages and sum(len(figure.axes) for figure in drawn) == count
     for figure in drawn:
         assert figure.get_figwidth() == WIDE and figure.get_figheight() <= HIGH + 0.2
-        assert (
-            len({axes.get_ylim() for axes in figure.axes})
-            == 1
-            == len({axes.get_xlim() for axes in figure.axes})
-        )
-        assert len({round(axes.get_position().y0, 6) for axes in figure.axes}) == -(
-            -len(figure.axes) // across
-        )
+        assert len({axes.get_xlim() for axes in figure.axes}) == 1
+        assert len({axes.get_ylim() for axes in figure.axes}) == 1
+        rows = {round(axes.get_position().y0, 6) for axes in figure.axes}
+        assert len(rows) == -(-len(figure.axes) // across)
         assert [text.get_text() for text in figure.texts].count("test accuracy (share)") == 1
     titles = [axes.get_title(loc="left") for figure in drawn for axes in figure.axes]
     assert titles == [name if across == 1 else name.removeprefix("fleet.") for name in variants]
@@ -192,14 +164,12 @@ def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
 
 def test_differences_of_many_variations_fit_pages():
     means = {name: [0.5] * 4 for name in MANY}
-    for place, part in enumerate(
-        drawn := pages_of_differences(
-            table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0),
-            about(SCENARIO, order=MANY[::-1]),
-        )
-    ):
-        assert part.get_figheight() <= HIGH and len(drawn) == 2 and len(part.axes) == 2, place
-        names = [label.get_text() for label in part.axes[0].get_yticklabels()]
+    rows = table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0)
+    pages = pages_of_differences(rows, about(SCENARIO, order=MANY[::-1]))
+    assert len(pages) == 2
+    for figure in pages:
+        assert figure.get_figheight() <= HIGH and len(figure.axes) == 2
+        names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
         assert names == MANY[:0:-1]
 
 
@@ -208,33 +178,29 @@ def test_scores_stand_against_the_axis_with_their_interval():
     (figure,) = scores_of(table(means), varied(SHARES), 0.1, ["mean", "median"])
     (axes,) = figure.axes
     curves = [line for line in axes.lines if line.get_label() == "score"]
-    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in curves] == [
-        (SHARES, of) for of in means.values()
-    ]
+    for line, of_method in zip(curves, means.values(), strict=True):
+        assert list(line.get_xdata()) == SHARES
+        assert list(line.get_ydata()) == of_method
     corners = axes.collections[1].get_paths()[0].vertices
     half = 2.776445 * 0.02 / np.sqrt(5)
-    assert corners[:, 1].max() == pytest.approx(0.88 + half) and corners[
-        :, 1
-    ].min() == pytest.approx(0.85 - half)
+    assert corners[:, 1].max() == pytest.approx(0.88 + half)
+    assert corners[:, 1].min() == pytest.approx(0.85 - half)
     (cross,) = [line for line in axes.lines if line.get_label() == "broken down"]
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.2], [0.2])
     assert axes.get_xlabel() == "fleet.malicious" and axes.get_xscale() == "linear"
     note = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
-    assert "mean and 95 % interval over 5 seeds; cross: broken down" in note and legend(figure) == [
-        "mean",
-        "median",
-    ]
+    assert "mean and 95 % interval over 5 seeds; cross: broken down" in note
+    assert legend(figure) == ["mean", "median"]
 
 
 def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
     rates = [0.001, 0.01, 0.1, 1]
-    (figure,) = scores_of(
-        table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates), varied(rates, "client.lr")
-    )
-    assert figure.axes[0].get_xscale() == "log" and figure.axes[0].get_xlabel() == "client.lr, log"
-    assert not [
-        line for line in figure.axes[0].lines if line.get_label() == "broken down"
-    ]  # the start is not known
+    rows = table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates)
+    (figure,) = scores_of(rows, varied(rates, "client.lr"))
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log" and axes.get_xlabel() == "client.lr, log"
+    # without the score of the start no break-down point is known
+    assert "broken down" not in {line.get_label() for line in axes.lines}
 
 
 @pytest.mark.parametrize(
@@ -286,21 +252,16 @@ def test_runs_without_a_mean_leave_a_gap():
 def test_the_break_down_point_is_its_definition(means, point):
     assert breakdown(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True) == point
     losses = [1 - mean for mean in means]
-    assert (
-        breakdown(SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False) == point
+    point_of_losses = breakdown(
+        SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False
     )
+    assert point_of_losses == point
 
 
 def test_a_loss_without_bound_is_broken_down():
-    found = breakdown(
-        SHARES,
-        [0.5, 0.6, np.inf, np.inf],
-        [0.01, 0.01, None, None],
-        [5] * 4,
-        2.3,
-        larger_is_better=False,
-    )
-    assert found == 0.2
+    means = [0.5, 0.6, np.inf, np.inf]
+    sd = [0.01, 0.01, None, None]
+    assert breakdown(SHARES, means, sd, [5] * 4, 2.3, larger_is_better=False) == 0.2
 
 
 def test_runs_that_diverged_with_a_finite_loss_are_marked():

@@ -1,4 +1,4 @@
-"""The page of a paper that is kept: its table and figure are what follows from the comparison, and its words are true."""
+"""The paper in `reports/paper`: its table and figure follow from the runs, its words are true."""
 
 import os
 import re
@@ -75,11 +75,15 @@ def test_the_words_are_true(kept):
             values, means[method], rows["sd"].tolist(), rows["seeds"].tolist(), start, True
         )
     assert points == {
-        "mean": 0.2, "trimmed_mean(trim=6)": 0.3, "multi_krum(f=6)": 0.4, "median": 0.5, "geometric_median": 0.5,
-    }  # fmt: skip
+        "mean": 0.2,
+        "trimmed_mean(trim=6)": 0.3,
+        "multi_krum(f=6)": 0.4,
+        "median": 0.5,
+        "geometric_median": 0.5,
+    }
     assert (
-        "the mean at 0.2, the trimmed mean at 0.3, multi-Krum at 0.4, the median and the geometric median at 0.5"
-        in text
+        "the mean at 0.2, the trimmed mean at 0.3, multi-Krum at 0.4, "
+        "the median and the geometric median at 0.5" in text
     )
     best = [max(means, key=lambda method: means[method][place]) for place in range(6)]
     assert best == ["mean", "multi_krum(f=6)", "multi_krum(f=6)", *["geometric_median"] * 3]

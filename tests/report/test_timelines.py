@@ -1,4 +1,4 @@
-"""What the clients of one round do when: against the plan and the flights themselves, its table, pictures and the page."""
+"""What clients do and when: against plans and flights; its table, pictures and the page."""
 
 import json
 
@@ -28,25 +28,20 @@ STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  #
 
 def plan_with(federation, **fleet) -> Plan:
     """Six clients in a round: a second down, and 4 steps, and half a second up."""
-    local = Local(
-        batch=4, epochs=None, steps=STEPS, shuffle=True, drop_last=False, lr=lambda r: 1.0
-    )
-    machines = Fleet(
-        speed=lambda clients, rng: STEP, links=lambda clients, rng: Rates(DOWN, UP), **fleet
-    )
-    return Plan(
-        federation, selection.listed([list(range(6))]), local, 3, 5, fleet=machines, down=2, up=5
-    )
+    schedule = {"batch": 4, "epochs": None, "steps": STEPS, "shuffle": True, "drop_last": False}
+    local = Local(**schedule, lr=lambda r: 1.0)
+    speed = lambda clients, rng: STEP
+    links = lambda clients, rng: Rates(DOWN, UP)
+    cohort = selection.listed([list(range(6))])
+    machines = Fleet(speed=speed, links=links, **fleet)
+    return Plan(federation, cohort, local, 3, 5, fleet=machines, down=2, up=5)
 
 
 def of(plan: Plan) -> dict[int, dict]:
     """The rows of a timeline by client."""
     first = timeline(plan)
     assert first is not None
-    rows = [
-        dict(zip(first._fields, values, strict=True))
-        for values in zip(*(c.tolist() for c in first), strict=True)
-    ]
+    rows = pd.DataFrame(first._asdict()).to_dict("records")
     return {row["client"]: row for row in rows}
 
 
@@ -80,11 +75,9 @@ def test_partial_work_is_as_long_as_there_is_time(federation):
 def test_who_is_not_needed_any_more_is_told_from_who_is_late(federation):
     rows = of(plan_with(federation, keep=2))
     assert [row["outcome"] for row in rows.values()] == ["joined"] * 2 + ["over-selected"] * 4
-    assert all(
-        row["ends"] == row["closes"] == 10.0
-        for row in rows.values()
-        if row["outcome"] == "over-selected"
-    )
+    for row in rows.values():
+        if row["outcome"] == "over-selected":
+            assert row["ends"] == row["closes"] == 10.0
     both = of(plan_with(federation, keep=5, deadline=15.0))
     assert {row["outcome"] for row in both.values()} == {"joined", "late"}
 
@@ -94,10 +87,8 @@ def test_who_leaves_is_there_until_then(federation, when):
     rows = of(plan_with(federation, dropout=Dropout(**{when: 1.0})))
     for client, row in rows.items():
         whole = 1 + STEPS * STEP[client]
-        assert (
-            row["outcome"] == "left"
-            and row["trains"] <= row["sends"] <= row["ends"] <= row["closes"]
-        )
+        assert row["outcome"] == "left"
+        assert row["trains"] <= row["sends"] <= row["ends"] <= row["closes"]
         if when == "before":
             assert row["trains"] == row["ends"] == 0
         elif when == "during":
@@ -137,12 +128,12 @@ def test_flights_are_those_of_the_plan(federation):
 def test_a_flight_that_does_not_end_is_cut_off(federation):
     speed = np.array([90.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     rows = of(plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=speed, rounds=2))
-    assert (
-        rows[0]["outcome"] == "in flight" and np.isnan(rows[0]["closes"]) and rows[0]["ends"] == 8.0
-    )
+    assert rows[0]["outcome"] == "in flight"
+    assert np.isnan(rows[0]["closes"])
+    assert rows[0]["ends"] == 8.0
 
 
-# ------------------------------------------------------------------------------------------------ pictures and page
+# ------------------------------------------------------------------------- pictures and page
 
 NAMES = ["wait", "again", "deadline", "fedbuff"]
 SCENARIO = {
@@ -207,11 +198,9 @@ def test_the_table_is_kept_and_read_again(compared):
 def test_methods_that_have_the_same_round_are_one_panel(table):
     parts = panels(table, NAMES)
     assert [part.names for part in parts] == [["wait", "again"], ["deadline"], ["fedbuff"]]
-    assert (
-        parts[0].about == "6 of 6 count"
-        and parts[2].flights
-        and parts[2].about.startswith("the server steps ")
-    )
+    assert parts[0].about == "6 of 6 count"
+    assert parts[2].flights
+    assert parts[2].about.startswith("the server steps ")
     assert parts[1].about == "3 of 6 count, 3 late"
 
 
@@ -219,7 +208,7 @@ def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
     (figure,) = figures_of_machines(table, about(SCENARIO, order=NAMES))
     parts = panels(table, NAMES)
     for axes, part in zip(figure.axes, parts, strict=True):
-        assert len(axes.patches) == sum(len(bar.parts) for bar in part.bars)
+        assert len(axes.patches) == sum(len(bar.phases) for bar in part.bars)
         lines = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
         assert lines == part.steps
     assert figures_of_machines(table.iloc[:0], about(SCENARIO)) == []
@@ -227,17 +216,16 @@ def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
 
 def test_the_page_has_a_picture_for_every_panel(table):
     shown = machines(table, NAMES)
-    assert shown is not None and [one["title"] for one in shown["panels"]] == [
+    assert shown is not None
+    assert [one["title"] for one in shown["panels"]] == [
         "wait, again",
         "deadline",
         "fedbuff",
     ]
     wait, late, _ = (str(one["picture"]) for one in shown["panels"])
-    assert (
-        wait.count("<rect") == 18
-        and late.count('class="work lost"') == 3
-        and machines(None, NAMES) is None
-    )
+    assert wait.count("<rect") == 18
+    assert late.count('class="work lost"') == 3
+    assert machines(None, NAMES) is None
 
 
 @pytest.mark.long
@@ -259,7 +247,7 @@ def test_the_page_shows_machines_ages_and_who_is_left_out(compared):
     assert "How old messages are" in shown and "fedbuff: 0.5 on average" in shown
 
 
-# ------------------------------------------------------------------------------------ ages, and who is left out
+# --------------------------------------------------------------- ages, and who is left out
 
 
 def test_a_histogram_has_the_share_of_every_age():
@@ -267,8 +255,10 @@ def test_a_histogram_has_the_share_of_every_age():
     ((one),) = histograms(ages, about({}, order=["a", "b"]))
     shares = [line.partition("<")[0] for line in str(one["picture"]).split("<title>")[1:]]
     assert shares == [
-        f"{age}: {share} of the messages"
-        for age, share in enumerate(["60.00%", "30.00%", "0.00%", "10.00%"])
+        "0: 60.00% of the messages",
+        "1: 30.00% of the messages",
+        "2: 0.00% of the messages",
+        "3: 10.00% of the messages",
     ]
     wide = ages.assign(age=[0, 1, 120])
     (one,) = histograms(wide, about({}, order=["a"]))
@@ -277,7 +267,8 @@ def test_a_histogram_has_the_share_of_every_age():
 
 def test_clients_are_told_apart_by_how_often_they_took_part():
     clients = pd.DataFrame({
-        "method": "a", "seed": [0] * 4 + [1] * 4, "rounds_joined": [0, 1, 4, 7] * 2, "rounds_late": 0,
+        "method": "a", "seed": [0] * 4 + [1] * 4,
+        "rounds_joined": [0, 1, 4, 7] * 2, "rounds_late": 0,
         "global_accuracy": [0.2, 0.4, 0.6, 0.8, 0.4, 0.6, 0.8, np.nan],
     })  # fmt: skip
     assert classes_of(np.array([0, 1, 4, 7])).tolist() == [0, 1, 2, 3]

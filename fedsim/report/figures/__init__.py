@@ -1,7 +1,7 @@
 """Figures for papers: from the tables of a run to PNG, SVG and PDF, the same bytes every time.
 
-Importing this imports no matplotlib; drawing does. What is drawn is described in
-`fedsim.report.pictures`.
+Importing this imports no matplotlib; drawing does. `fedsim.report.pictures` describes what is
+drawn.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from fedsim.report.figures.scores import figures_of_scores as figures_of_scores
 def files_of(
     pages: Sequence[Any], name: str, mark: str = "", formats: Sequence[str] = FORMATS
 ) -> dict[str, bytes]:
-    """Figures as `name.png`, `.svg` and `.pdf`, the second one as `name-2.png` and so on.
+    """Figures as `name.png`, `.svg` and `.pdf`; the second one as `name-2.png` and so on.
 
     Args:
       pages: figures.
@@ -36,5 +36,6 @@ def files_of(
     """
     files = {}
     for number, figure in enumerate(pages, 1):
-        files |= rendered(figure, name if number == 1 else f"{name}-{number}", mark, formats)
+        file = name if number == 1 else f"{name}-{number}"
+        files |= rendered(figure, file, mark, formats)
     return files

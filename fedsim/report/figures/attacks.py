@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LETTER, CELL = 0.055, 0.19  # inches: of a letter, and high
-LONGEST = 26  # letters of a name
+LETTER, CELL = 0.055, 0.19  # inches: width of a letter, height of a cell
+LONGEST = 26  # letters of a name, at most
 
 
 def figures_of_attacks(summary: Sequence[Row], about: About) -> list["Figure"]:
-    """A heat map for every variation beside the attack; none where attacks do not vary.
+    """A heat map for every variation apart from the attack; none where attacks do not vary.
 
     Args:
       summary: rows of `summary.csv`.
@@ -32,15 +32,17 @@ def figures_of_attacks(summary: Sequence[Row], about: About) -> list["Figure"]:
 def _figure(grid: Grid, about: About) -> "Figure":
     metric = in_words(about.metric)
     note = f"{about.score} {metric}, mean over {grid.seeds} seeds; framed: the worst of the method"
-    note += f"; {grid.title}" if grid.title else ""
-    heads = [literal(attack, LONGEST) for attack in grid.attacks]
-    labels = [literal(name, LONGEST) for name in grid.methods]
-    left, foot = (0.12 + LETTER * max(map(len, texts)) for texts in (labels, heads))
+    if grid.title:
+        note += f"; {grid.title}"
+    attacks = [literal(attack, LONGEST) for attack in grid.attacks]
+    methods = [literal(method, LONGEST) for method in grid.methods]
+    left = 0.12 + LETTER * max(map(len, methods))
+    foot = 0.12 + LETTER * max(map(len, attacks))
     with style():
-        figure, (axes,) = sheet(about.title, note, [CELL * len(labels)], foot, left, right=0.08)
+        figure, (axes,) = sheet(about.title, note, [CELL * len(methods)], foot, left, right=0.08)
         _cells(axes, grid)
-        axes.set_xticks(range(len(heads)), heads, rotation=90)
-        axes.set_yticks(range(len(labels)), labels)
+        axes.set_xticks(range(len(attacks)), attacks, rotation=90)
+        axes.set_yticks(range(len(methods)), methods)
         axes.tick_params(length=0)
         return figure
 
@@ -57,17 +59,17 @@ def _cells(axes: "Axes", grid: Grid) -> None:
         shade = 0.0 if np.isnan(share) else 0.05 + 0.75 * share
         fill = colormaps["Blues"](shade)
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white", lw=0.5))
+
+        text = _text(float(grid.means[y, x]))
         ink = "white" if shade > 0.5 else "black"
-        axes.text(
-            x, y, _text(float(grid.means[y, x])), ha="center", va="center", fontsize=5.5, color=ink
-        )
+        axes.text(x, y, text, ha="center", va="center", fontsize=5.5, color=ink)
     for y, x in np.argwhere(grid.worst):
         corner = (x - 0.5 + 0.04, y - 0.5 + 0.06)
         axes.add_patch(Rectangle(corner, 0.92, 0.88, fill=False, ec=COLOURS[1], lw=1.0))
 
 
 def _text(mean: float) -> str:
-    """The number of a pair."""
+    """The number in a cell: empty without a run, infinite where runs diverged."""
     if np.isnan(mean):
         return ""
     return f"{mean:.2f}" if np.isfinite(mean) else "∞"

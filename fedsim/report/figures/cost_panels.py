@@ -1,4 +1,4 @@
-"""Scores over what was spent so far: at rounds that all seeds have, or at times that all of them share."""
+"""Scores over what was spent so far: at rounds that all seeds have, or at times that they share."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ TIMES = 80  # at which scores of an equal time are drawn
 
 
 def course(axis: Axis, row: Row, rounds: pd.DataFrame, way: str) -> tuple[np.ndarray, np.ndarray]:
-    """What was spent `[r]`, and the scores then `[r, seeds]`; without the start.
+    """What a method had spent, `[r]`, and its scores then, `[r, seeds]`; without the start.
 
     Args:
       axis: what is counted.
@@ -22,48 +22,86 @@ def course(axis: Axis, row: Row, rounds: pd.DataFrame, way: str) -> tuple[np.nda
       rounds: the columns of `rounds.csv`.
       way: in which rows differ.
     """
-    metric, grown = str(row["metric"]), WAYS[way].grown
+    metric = str(row["metric"])
+    spending = WAYS[way].grown
     rows = rounds["method"] == row["method"]
     if row.get("variant") and "variant" in rounds:
         rows &= rounds["variant"] == row["variant"]
     table = pd.DataFrame(rounds[rows])
-    for track in tracks(table, (metric, "test_loss", *grown)) if len(table) else ():
-        if metric in track.values:
-            x, scores = (
-                _in_time(track, metric, grown[0]) if axis.equal else _by_round(track, metric, grown)
-            )
-            return x[x > 0], scores[x > 0]
-    return np.zeros(0), np.zeros((0, 0))
+    with_metric = []
+    if len(table):
+        of_method = tracks(table, (metric, "test_loss", *spending))
+        with_metric = [track for track in of_method if metric in track.values]
+    if not with_metric:
+        return np.zeros(0), np.zeros((0, 0))
+
+    track = with_metric[0]
+    if axis.equal:
+        spent, scores = _in_time(track, metric, spending[0])
+    else:
+        spent, scores = _by_round(track, metric, spending)
+    return spent[spent > 0], scores[spent > 0]
 
 
-def _by_round(track: Track, metric: str, grown: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """At rounds that all seeds have: what was spent until then, mean over the seeds, and the scores."""
-    numbers, scores = series(track, metric).common()
-    spent = [dict(zip(*series(track, name).common(), strict=True)) for name in grown]
-    return np.array([sum(float(np.mean(of[r])) for of in spent) for r in numbers]), scores
+def _by_round(track: Track, metric: str, spending: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """At rounds that all seeds have: the mean spent by then, `[r]`, and the scores, `[r, seeds]`.
+
+    Args:
+      track: of the method.
+      metric: of the scores.
+      spending: columns whose sum was spent.
+    """
+    rounds, scores = series(track, metric).common()
+    spent = np.zeros(len(rounds))
+    for column in spending:
+        common = zip(*series(track, column).common(), strict=True)
+        means = {number: float(np.mean(values)) for number, values in common}
+        spent += np.array([means[number] for number in rounds])
+    return spent, scores
 
 
 def _in_time(track: Track, metric: str, clock: str) -> tuple[np.ndarray, np.ndarray]:
-    """At times until the first seed ends: the last score that each of them had by then."""
-    scores, times = series(track, metric), series(track, clock)
-    by_seed = [_steps(scores, times, int(seed)) for seed in scores.seeds]
-    by_seed = [(x, y) for x, y in by_seed if len(x)]
-    if not by_seed:
+    """At times until the first seed ends, `[t]`: the last score that every seed had, `[t, seeds]`.
+
+    Args:
+      track: of the method.
+      metric: of the scores.
+      clock: column of the times.
+    """
+    scores = series(track, metric)
+    times = series(track, clock)
+    steps = [_steps(scores, times, int(seed)) for seed in scores.seeds]
+    steps = [(x, y) for x, y in steps if len(x)]
+    if not steps:
         return np.zeros(0), np.zeros((0, 0))
-    grid = np.linspace(max(x[0] for x, _ in by_seed), min(x[-1] for x, _ in by_seed), TIMES)
-    last = [y[np.maximum(np.searchsorted(x, grid, "right") - 1, 0)] for x, y in by_seed]
+
+    start = max(x[0] for x, _ in steps)
+    end = min(x[-1] for x, _ in steps)
+    grid = np.linspace(start, end, TIMES)
+    last = []
+    for x, y in steps:
+        index = np.searchsorted(x, grid, "right") - 1
+        last.append(y[np.maximum(index, 0)])
     return grid, np.array(last).T
 
 
 def _steps(scores: Series, times: Series, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Times and scores of one seed, at rounds that have both."""
-    (rounds, values), (numbers, clock) = scores.of(seed), times.of(seed)
-    _, one, other = np.intersect1d(rounds, numbers, return_indices=True)
-    return clock[other], values[one]
+    score_rounds, values = scores.of(seed)
+    time_rounds, clock = times.of(seed)
+    _, of_scores, of_times = np.intersect1d(score_rounds, time_rounds, return_indices=True)
+    return clock[of_times], values[of_scores]
 
 
 def band(axis: Axis, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends `[r]` of scores `[r, seeds]`: Student's 95 % interval of the mean in equal time, else the range."""
+    """Lower and upper ends of a band, `[r]` each.
+
+    In equal time that is Student's 95 % interval of the mean, else the range.
+
+    Args:
+      axis: what is counted.
+      scores: `[r, seeds]`.
+    """
     if not axis.equal:
         return scores.min(1), scores.max(1)
     ends = [interval(values) or (values.mean(), values.mean()) for values in scores]

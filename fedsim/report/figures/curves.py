@@ -1,4 +1,4 @@
-"""Accuracy and losses against rounds, from the rows of `rounds.csv`."""
+"""Accuracy and losses over the rounds, from the rows of `rounds.csv`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,17 +10,26 @@ from fedsim.report.about import About
 from fedsim.report.figures.drawing import (
     FOOT,
     GAP,
-    GREY,
     HIGH,
     RIGHT,
     SMALL,
     STYLE,
     WIDE,
+    level_line,
+    line_text,
     literal,
     sheet,
     style,
 )
-from fedsim.report.figures.marks import STRONG, legend, legend_inches, line_of, markers_of, numbered
+from fedsim.report.figures.marks import (
+    STRONG,
+    legend,
+    legend_inches,
+    line_of,
+    markers_of,
+    numbered,
+    numbers_inches,
+)
 from fedsim.report.pictures.curves import Curve, curves, drawn_each
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
 
@@ -29,19 +38,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ("test_accuracy", "test_loss", "train_loss")
-FEW = 15  # points up to which each is marked, of a single method
-LOGARITHMIC = 100.0  # largest loss over the smallest, from which on the scale is logarithmic
-TRAIN = 4  # the colour of the train loss where it shares a panel with the test loss
+FEW = 15  # points of a curve up to which each has a mark, for a single method
+LOGARITHMIC = 100.0  # losses are on a logarithmic scale above that ratio of largest to smallest
+TRAIN = 4  # the rank whose colour the train loss has where it shares a panel with the test loss
 UNITS = {"cross_entropy": "cross-entropy (nats)", "squared": "squared error"}
-# panels up to which so many stand in a row, and how high it is
+
+# For up to so many panels: how many are side by side, and how many inches a row is high.
 ABREAST = ((3, 1, 1.25), (10, 2, 1.05), (27, 3, 0.9))
-LOW = 0.62  # inches: how low a row of panels may become to fit a page
+ONE_COLUMN, MOST = ABREAST[0][0], ABREAST[-1][0]  # panels
+ALONE, STACKED = 1.75, 1.25  # inches of a panel where nothing varies
+LOW = 0.62  # inches of a row of panels, at least, where they are made lower to fit a page
 LETTER = 0.052  # inches of a letter above a panel
 
 
 class Panel(NamedTuple):
-    """Axes to be: the columns that share them, the curves of these, and the variation that they
-    show.
+    """What one pair of axes shows.
+
+    Attributes:
+      columns: of `rounds.csv`, which share the axes.
+      label: of the upright axis.
+      curves: of these columns.
+      variant: the variation; empty where nothing varies.
     """
 
     columns: tuple[str, ...]
@@ -51,220 +68,294 @@ class Panel(NamedTuple):
 
 
 def pages_of_curves(rounds: pd.DataFrame, about: About) -> list["Figure"]:
-    """`figure_of_curves`; of more variations than fit a page several, their panels in turn."""
-    tables, most = list(by_variant(rounds).values()), ABREAST[-1][0]
-    names = _names(rounds, about)
-    pages = [pd.concat(tables[i : i + most]) for i in range(0, len(tables), most)]
-    return [figure_of_curves(page, about._replace(order=names)) for page in pages]
+    """Figures of the curves, as many variations on each as fit a page.
+
+    Args:
+      rounds: the columns of `rounds.csv`.
+      about: what is shown.
+    """
+    tables = list(by_variant(rounds).values())
+    about = about._replace(order=_methods(rounds, about))
+    pages = [pd.concat(tables[first : first + MOST]) for first in range(0, len(tables), MOST)]
+    return [figure_of_curves(page, about) for page in pages]
 
 
 def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
-    """A figure of a run or a comparison: a panel of test accuracy, where there is any, above panels
-    of the losses.
+    """A figure of a run or a comparison: test accuracy, if there is any, above the losses.
 
-    A line per method: of one seed as it is; of several their mean, with the range of three or more
-    as a band. The mean is over rounds that all seeds reached; where a seed ended early each is
-    drawn, thin, up to its last finite value, and a cross says that it diverged there. Of one method
-    the two losses share a panel. Where something varies, there is a panel per variation instead, of
-    the metric alone, all with the same axes. Methods after the eighth are pale and numbered.
+    A line per method: a single seed as it is; of several their mean, with the range of three or
+    more as a band. The mean is over rounds that all seeds reached; where a seed ended early each is
+    drawn, thin, up to its last finite value, and a cross says that it diverged there. For a single
+    method the two losses share a panel. Where something varies, there is a panel per variation
+    instead, of the metric alone, all with the same axes. Methods after the eighth are pale and
+    numbered.
 
     Args:
       rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite. A
-        further column `diverged` says which runs did; without it that is told from their last test
-        loss.
+        further column `diverged` says which runs did; without it their last test loss does.
       about: what is shown; its scenario has the small print and the target.
     """
-    names = _names(rounds, about)
-    by = {
-        variant: tracks(table, (*COLUMNS, "diverged"))
-        for variant, table in by_variant(rounds).items()
-    }
-    varied = "" not in by
-    panels = _panels(by, about.scenario, names) or [Panel((), "loss per sample", [])]
-    target = (
-        about.scenario.get("evaluate", {}).get("target") if len(panels) > ABREAST[0][0] else None
-    )
-    methods = [track for of_variant in by.values() for track in of_variant]
-    notes = (
-        _setting(about.scenario),
-        _key(methods),
-        f"pale, by number: rank {STRONG + 1} and after" * (len(names) > STRONG),
-        "" if target is None else f"dashed: target {target:g}",
-    )
-    last = max((int(track.rounds.max()) for track in methods), default=0)
+    methods = _methods(rounds, about)
+    by_variation = {}
+    for variant, table in by_variant(rounds).items():
+        by_variation[variant] = tracks(table, (*COLUMNS, "diverged"))
+    varied = "" not in by_variation
+    panels = _panels(by_variation, about.scenario, methods)
+    all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
+    last = max((int(track.rounds.max()) for track in all_tracks), default=0)
+    limits = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
+
     with style():
-        note = "; ".join(filter(None, notes))
-        figure, all_axes, across = _sheet(about.title, note, len(panels), names, varied)
-        for axes, panel in zip(all_axes, panels, strict=False):
-            axes.set_xlim(*((-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)))
-            _fill(axes, panel, len(names) > 1, varied and _wide(panels))
+        note = _note(about.scenario, all_tracks, len(panels), len(methods))
+        figure, all_axes, across = _sheet(about.title, note, len(panels), methods, varied)
+        log = varied and _wide(panels)
+        for axes, panel in zip(all_axes, panels, strict=True):
+            axes.set_xlim(*limits)
+            _fill(axes, panel, len(methods) > 1, log)
             _target(axes, panel, about.scenario, accurate="test_accuracy" in panels[0].columns)
             axes.set_title(_title(panel.variant, axes, across), loc="left", fontsize=SMALL, pad=2)
-        _share(all_axes, len(panels), across, varied)
-        for axes, panel in zip(all_axes, panels, strict=False):
-            numbered(axes, _ends(panel))
-        if len(names) > 1:
-            legend(figure, names)
+        if varied:
+            _share_limits(all_axes)
+        _label_outer(all_axes, across, common=varied and len(panels) > 1)
+        for axes, panel in zip(all_axes, panels, strict=True):
+            numbered(axes, _pale_ends(panel))
+        if len(methods) > 1:
+            legend(figure, methods)
         return figure
 
 
-def _names(rounds: pd.DataFrame, about: About) -> list[str]:
+def _methods(rounds: pd.DataFrame, about: About) -> list[str]:
     """All methods with rows, those of the order first."""
-    return about.ordered(
-        list(dict.fromkeys(np.asarray(rounds["method"], object).astype(str).tolist()))
-    )
+    names = np.asarray(rounds["method"], object).astype(str)
+    return about.ordered(list(dict.fromkeys(names.tolist())))
+
+
+def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, methods: int) -> str:
+    """The small print.
+
+    Args:
+      scenario: of the run.
+      tracks: all that are drawn.
+      panels: how many there are.
+      methods: how many there are.
+    """
+    notes = [_setting(scenario), _key(tracks)]
+    if methods > STRONG:
+        notes.append(f"pale, by number: rank {STRONG + 1} and after")
+    target = scenario.get("evaluate", {}).get("target")
+    if target is not None and panels > ONE_COLUMN:  # where there is no space beside the line
+        notes.append(f"dashed: target {target:g}")
+    return "; ".join(filter(None, notes))
 
 
 def _sheet(
-    title: str, note: str, panels: int, names: Sequence[str], varied: bool
+    title: str, note: str, panels: int, methods: Sequence[str], varied: bool
 ) -> tuple["Figure", list["Axes"], int]:
-    """A sheet with as many axes as there are panels, or a few more, and how many of them are in a
-    row.
+    """A figure with axes for all panels.
+
+    Args:
+      title: of the figure.
+      note: small print.
+      panels: how many there are.
+      methods: names in the legend.
+      varied: whether every panel is a variation, with a title above it.
+
+    Returns:
+      The figure, its axes, and how many of them are side by side.
     """
-    across, high = next(((n, high) for most, n, high in ABREAST if panels <= most), ABREAST[-1][1:])
-    if not varied:
-        across, high = 1, 1.25 if panels > 1 else 1.75
-    rows, foot = -(-panels // across), FOOT + legend_inches(names)
-    gap = GAP + 0.1 if varied else GAP
+    if varied:
+        across, high = _abreast(panels)
+        gap = GAP + 0.1
+    else:
+        across = 1
+        high = STACKED if panels > 1 else ALONE
+        gap = GAP
+    rows = -(-panels // across)
+    foot = FOOT + legend_inches(methods)
     high = max(min(high, (HIGH - foot - 0.6) / rows - gap), LOW)
-    right = RIGHT + (0.1 if len(names) > STRONG else 0.0)
+    right = RIGHT + numbers_inches(methods)
     figure, axes = sheet(title, note, [high] * rows, foot, gap=gap, across=across, right=right)
     for spare in axes[panels:]:
         spare.remove()
     return figure, axes[:panels], across
 
 
+def _abreast(panels: int) -> tuple[int, float]:
+    """How many panels are side by side, and how many inches a row is high."""
+    for most, across, high in ABREAST:
+        if panels <= most:
+            return across, high
+    return ABREAST[-1][1:]
+
+
 def _title(variant: str, axes: "Axes", across: int) -> str:
-    """The variation above a panel; beside others by the last words of its paths."""
+    """The variation above a panel; with others beside it, by the last words of its paths."""
     most = int(axes.get_position().width * WIDE / LETTER)
     if across > 1:
-        variant = ", ".join(
-            part.rpartition(".")[2] if "=" not in part else _tail(part)
-            for part in variant.split(", ")
-        )
+        variant = ", ".join(map(_last_word, variant.split(", ")))
     return literal(variant, max(most, 8))
 
 
-def _tail(setting: str) -> str:
-    """`fleet.malicious=0.2` -> `malicious=0.2`."""
-    path, _, value = setting.partition("=")
-    return f"{path.rpartition('.')[2]}={value}"
+def _last_word(setting: str) -> str:
+    """A setting without the start of its path.
 
-
-def _share(all_axes: Sequence["Axes"], panels: int, across: int, alike: bool) -> None:
-    """The same limits for all, where all show the same; numbers and labels stand at the left and at
-    the foot alone.
+    >>> _last_word("fleet.malicious=0.2"), _last_word("a.b")
+    ('malicious=0.2', 'b')
     """
-    label, one_label = all_axes[0].get_ylabel(), alike and panels > 1
-    if one_label:  # beside all rows
-        middle = (all_axes[0].get_position().y1 + all_axes[-1].get_position().y0) / 2
-        where = {"rotation": 90, "ha": "center", "va": "center", "fontsize": STYLE["font.size"]}
-        all_axes[0].figure.text(0.13 / WIDE, middle, label, **where)
-    if alike:
-        limits = [axes.get_ylim() for axes in all_axes]
-        low, high = min(low for low, _ in limits), max(high for _, high in limits)
-    for place, axes in enumerate(all_axes):
-        first, foot = place % across == 0, place + across >= panels
-        if alike:
-            axes.set_ylim(low, high)
-        axes.tick_params(labelbottom=foot, labelleft=first)
-        axes.set_xlabel("round" if foot else "")
-        axes.set_ylabel(axes.get_ylabel() if first and not one_label else "")
+    path, equals, value = setting.partition("=")
+    return f"{path.rpartition('.')[2]}{equals}{value}"
 
 
-def _ends(panel: Panel) -> list[tuple[int, float, float]]:
-    """Place and last point of every pale curve of a panel."""
-    pale = [one for one in panel.curves if one.place >= STRONG and one.column == panel.columns[0]]
-    return [
-        (one.place, float(one.rounds[-1]), float(one.mean[-1])) for one in pale if len(one.rounds)
-    ]
+def _share_limits(all_axes: Sequence["Axes"]) -> None:
+    """Give all upright axes the same limits."""
+    limits = [axes.get_ylim() for axes in all_axes]
+    low = min(low for low, _ in limits)
+    high = max(high for _, high in limits)
+    for axes in all_axes:
+        axes.set_ylim(low, high)
+
+
+def _label_outer(all_axes: Sequence["Axes"], across: int, common: bool) -> None:
+    """Leave numbers and labels only at the left and at the foot of the figure.
+
+    Args:
+      all_axes: of the panels, row by row.
+      across: how many are side by side.
+      common: whether a single label stands beside all rows.
+    """
+    if common:
+        first = all_axes[0]
+        last = all_axes[-1]
+        middle = (first.get_position().y1 + last.get_position().y0) / 2
+        look = {"rotation": 90, "ha": "center", "va": "center", "fontsize": STYLE["font.size"]}
+        first.figure.text(0.13 / WIDE, middle, first.get_ylabel(), **look)
+    for index, axes in enumerate(all_axes):
+        at_left = index % across == 0
+        at_foot = index + across >= len(all_axes)
+        axes.tick_params(labelbottom=at_foot, labelleft=at_left)
+        axes.set_xlabel("round" if at_foot else "")
+        if common or not at_left:
+            axes.set_ylabel("")
+
+
+def _pale_ends(panel: Panel) -> list[tuple[int, float, float]]:
+    """Rank and last point of every pale curve of a panel."""
+    ends = []
+    for curve in panel.curves:
+        if curve.rank >= STRONG and curve.column == panel.columns[0] and len(curve.rounds):
+            ends.append((curve.rank, float(curve.rounds[-1]), float(curve.mean[-1])))
+    return ends
 
 
 def _panels(
-    by: Mapping[str, list[Track]], scenario: Mapping[str, Any], names: Sequence[str]
+    by_variation: Mapping[str, list[Track]], scenario: Mapping[str, Any], methods: Sequence[str]
 ) -> list[Panel]:
-    """A panel for every variation; where nothing varies one of the accuracy, and of the losses one
-    or two.
+    """A panel per variation; where nothing varies one of the accuracy, and one or two of losses.
+
+    Args:
+      by_variation: the rows of all methods.
+      scenario: of the run.
+      methods: in the order of the result.
     """
-    methods = [track for of_variant in by.values() for track in of_variant]
-    columns = [name for name in COLUMNS if methods and name in methods[0].values]
-    losses = tuple(name for name in columns if name.endswith("loss"))
+    all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
+    columns = [name for name in COLUMNS if all_tracks and name in all_tracks[0].values]
+    losses = [name for name in columns if name.endswith("loss")]
     loss = UNITS.get(scenario.get("model", {}).get("loss") or "", "loss per sample")
-    labels = {name: f"{name.split('_')[0]} {loss}" for name in losses} | {
-        "test_accuracy": "test accuracy (share)"
-    }
-    if "" not in by and columns:
+    labels = {"test_accuracy": "test accuracy (share)"}
+    for name in losses:
+        labels[name] = f"{name.split('_')[0]} {loss}"
+    if not columns:
+        return [Panel((), "loss per sample", [])]
+
+    if "" not in by_variation:
         metric = scenario.get("evaluate", {}).get("metric")
         column = metric if metric in columns else columns[0]
         return [
-            Panel((column,), labels[column], curves(of_variant, [column], names), variant)
-            for variant, of_variant in by.items()
+            Panel((column,), labels[column], curves(of_variant, [column], methods), variant)
+            for variant, of_variant in by_variation.items()
         ]
-    alone = [name for name in columns if name == "test_accuracy" or name in losses]
-    together = len(methods) == 1 and len(losses) == 2
+
+    panels = []
+    together = len(all_tracks) == 1 and len(losses) == 2
+    for name in columns:
+        if name not in losses or not together:
+            panels.append(Panel((name,), labels[name], curves(all_tracks, [name], methods)))
     if together:
-        alone = [name for name in alone if name not in losses]
-    panels = [Panel((name,), labels[name], curves(methods, [name], names)) for name in alone]
-    return [*panels, *([Panel(losses, loss, curves(methods, losses, names))] if together else [])]
+        panels.append(Panel(tuple(losses), loss, curves(all_tracks, losses, methods)))
+    return panels
 
 
 def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
-    """The curves of a panel, the most important ones above the others, and its scales."""
+    """Draw the curves of a panel, and set its scales.
+
+    Args:
+      axes: to draw in.
+      panel: what they show.
+      several: whether there are several methods.
+      log: whether losses are on a logarithmic scale because those of other panels are.
+    """
+    shared = len(panel.columns) > 1
+    for curve in panel.curves:
+        look = line_of(curve.rank)
+        if shared and curve.column == "train_loss":
+            look["color"] = line_of(TRAIN)["color"]
+        _curve(axes, curve, look, several)
+    axes.set_ylabel(panel.label)
+    _scales(axes, log="test_accuracy" not in panel.columns and (log or _wide([panel])))
+    if shared:
+        drawn = {line.get_label(): line for line in axes.lines}
+        lines = [drawn[column] for column in panel.columns]
+        axes.legend(lines, [column.split("_")[0] for column in panel.columns], loc="best")
+
+
+def _scales(axes: "Axes", log: bool) -> None:
+    """Set the ticks of both axes, and whether the upright one is logarithmic."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    for one in panel.curves:
-        shade = TRAIN if one.column == "train_loss" and len(panel.columns) > 1 else one.place
-        _curve(axes, one, {**line_of(one.place), "color": line_of(shade)["color"]}, several)
-    axes.set_ylabel(panel.label)
-    steps = {"min_n_ticks": 1, "steps": [1, 2, 5, 10]}
-    axes.xaxis.set_major_locator(
-        MaxNLocator(6 if axes.get_position().width > 0.5 else 3, integer=True, **steps)
-    )
-    if "test_accuracy" in panel.columns or not (log or _wide([panel])):
+    most = 6 if axes.get_position().width > 0.5 else 3
+    rounds = MaxNLocator(most, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10])
+    axes.xaxis.set_major_locator(rounds)
+    if not log:
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    else:
-        axes.set_yscale("log")
-        axes.set_ylabel(f"{panel.label}, log")
-        axes.yaxis.set_major_locator(LogLocator(numticks=6))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(_power))
-    if len(panel.columns) > 1:
-        drawn = {line.get_label(): line for line in axes.lines}
-        axes.legend(
-            [drawn[column] for column in panel.columns],
-            [c.split("_")[0] for c in panel.columns],
-            loc="best",
-        )
+        return
+    axes.set_yscale("log")
+    axes.set_ylabel(f"{axes.get_ylabel()}, log")
+    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(_power))
 
 
-def _curve(axes: "Axes", one: Curve, style: dict[str, Any], several: bool) -> None:
-    """A curve in its panel, labelled by its column; with the method's marker where it is one of
-    several.
+def _curve(axes: "Axes", curve: Curve, look: dict[str, Any], several: bool) -> None:
+    """Draw a curve: its mean, the seeds or their range, and crosses where seeds diverged.
+
+    Args:
+      axes: to draw in.
+      curve: labelled by its column.
+      look: of the line.
+      several: whether there are several methods, whose curves have markers.
     """
-    strong = not several or one.place < STRONG
-    if one.several and one.each:
-        for seed in one.series.seeds:
-            thin = {**style, "lw": 0.6 if strong else 0.4, "alpha": 0.6}
-            axes.plot(*one.series.of(seed), label=f"{one.column}, seed {seed}", **thin)
-    elif one.several and strong:
-        alpha = 0.13 if several else 0.2
-        band = {"color": style["color"], "alpha": alpha, "lw": 0, "label": f"{one.column}, range"}
-        axes.fill_between(one.rounds, one.low, one.high, **band)
-    marked = {"marker": "o", "markersize": 2.0} if len(one.series.rounds) <= FEW else {}
+    strong = not several or curve.rank < STRONG
+    if curve.several and curve.each:
+        for seed in curve.series.seeds:
+            thin = {**look, "lw": 0.6 if strong else 0.4, "alpha": 0.6}
+            axes.plot(*curve.series.of(seed), label=f"{curve.column}, seed {seed}", **thin)
+    elif curve.several and strong:
+        band = {"color": look["color"], "alpha": 0.13 if several else 0.2, "lw": 0}
+        label = f"{curve.column}, range"
+        axes.fill_between(curve.rounds, curve.low, curve.high, label=label, **band)
+
+    marks = {}
     if several:
-        marked = markers_of(one.place, len(one.rounds))
-    axes.plot(one.rounds, one.mean, label=one.column, **style, **marked)
-    for seed in one.lost:
-        if seed in one.series.seeds:
-            x, y = one.series.of(seed)
-            cross = {
-                "ls": "",
-                "marker": "x",
-                "ms": 4.5,
-                "mew": 1.2,
-                "label": f"{one.column}, diverged",
-            }
-            axes.plot(x[-1:], y[-1:], color=style["color"], **cross)
+        marks = markers_of(curve.rank, len(curve.rounds))
+    elif len(curve.series.rounds) <= FEW:
+        marks = {"marker": "o", "markersize": 2.0}
+    axes.plot(curve.rounds, curve.mean, label=curve.column, **look, **marks)
+
+    cross = {"color": look["color"], "ls": "", "marker": "x", "ms": 4.5, "mew": 1.2}
+    for seed in curve.lost:
+        if seed in curve.series.seeds:
+            x, y = curve.series.of(seed)
+            axes.plot(x[-1:], y[-1:], label=f"{curve.column}, diverged", **cross)
 
 
 def _power(value: float, _: Any) -> str:
@@ -274,64 +365,88 @@ def _power(value: float, _: Any) -> str:
 
 def _wide(panels: Sequence[Panel]) -> bool:
     """Whether the losses of some panels need a logarithmic scale."""
-    values = [one.series.values.ravel() for panel in panels for one in panel.curves]
-    known = np.concatenate([np.zeros(0), *values])
-    positive = known[known > 0]
-    return (
-        len(positive) > 0
-        and not (known < 0).any()
-        and bool(positive.max() > LOGARITHMIC * positive.min())
-    )
+    values = [curve.series.values.ravel() for panel in panels for curve in panel.curves]
+    losses = np.concatenate([np.zeros(0), *values])
+    positive = losses[losses > 0]
+    if not len(positive) or (losses < 0).any():
+        return False
+    return bool(positive.max() > LOGARITHMIC * positive.min())
 
 
 def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: bool) -> None:
-    """A dashed line where the metric is to arrive."""
+    """Draw a dashed line at the target of the metric.
+
+    Args:
+      axes: to draw in.
+      panel: what they show.
+      scenario: of the run.
+      accurate: whether there is any accuracy; without it the target is of the test loss.
+    """
     evaluate = scenario.get("evaluate", {})
-    metric, target = evaluate.get("metric", "test_accuracy"), evaluate.get("target")
+    target = evaluate.get("target")
+    metric = evaluate.get("metric", "test_accuracy")
     if metric == "test_accuracy" and not accurate:
-        metric = "test_loss"  # as summaries fall back
+        metric = "test_loss"
     if target is None or metric not in panel.columns:
         return
-    axes.axhline(target, lw=0.8, ls=(0, (4, 3)), color=GREY, zorder=1, label="target")
-    if axes.get_position().width < 0.5:  # among many panels it is told above them
-        return
-    edge = axes.get_yaxis_transform()
-    axes.text(
-        0.01,
-        target,
-        f"target {target:g}",
-        transform=edge,
-        va="bottom",
-        fontsize=SMALL - 0.5,
-        color=GREY,
-    )
+    level_line(axes, target, label="target")
+    if axes.get_position().width >= 0.5:  # in narrower panels the small print names it
+        above = _space_above(axes, target, [curve for curve in panel.curves if len(curve.rounds)])
+        side = "bottom" if above else "top"
+        line_text(axes, 0.99, target, f"target {target:g}", ha="right", va=side)
+
+
+def _space_above(axes: "Axes", target: float, curves: Sequence[Curve]) -> bool:
+    """Whether there is more space above a line than below it, at the right end of the axes."""
+    axes.autoscale_view()  # the scales that the axes will have
+    in_shares = axes.transData + axes.transAxes.inverted()
+    height = in_shares.transform((0, target))[1]
+    above = 1 - height
+    below = height
+    for curve in curves:
+        x, y = in_shares.transform((curve.rounds[-1], curve.mean[-1]))
+        if x >= 0.8 and y >= height:
+            above = min(above, y - height)
+        elif x >= 0.8:
+            below = min(below, height - y)
+    return above >= below
 
 
 def _setting(scenario: Mapping[str, Any]) -> str:
     """Rounds, clients and cohort, or buffer and concurrency of an asynchronous server."""
-    cohort, schedule = scenario.get("cohort", {}), scenario.get("schedule", {})
-    counts = {"rounds": scenario.get("rounds"), "clients": scenario.get("data", {}).get("clients")}
-    parts = [f"{n:,} {name}" for name, n in counts.items() if n is not None]
+    parts = []
+    if scenario.get("rounds") is not None:
+        parts.append(f"{scenario['rounds']:,} rounds")
+    clients = scenario.get("data", {}).get("clients")
+    if clients is not None:
+        parts.append(f"{clients:,} clients")
+
+    schedule = scenario.get("schedule", {})
+    cohort = scenario.get("cohort", {})
     kind = cohort.get("kind")
     if "concurrency" in schedule:
-        buffer = f"{schedule['buffer']:,} a round, " if "buffer" in schedule else ""
-        parts.append(f"{buffer}{schedule['concurrency']:,} at a time ({schedule['kind']})")
+        if "buffer" in schedule:
+            parts.append(f"{schedule['buffer']:,} a round")
+        parts.append(f"{schedule['concurrency']:,} at a time ({schedule['kind']})")
     elif kind == "all":
         parts.append("all in every round")
     elif isinstance(cohort.get("size"), int):
         parts.append(f"{cohort['size']:,} a round ({kind})")
+    elif isinstance(cohort.get("rate"), int | float):
+        parts.append(f"{kind} cohorts at rate {cohort['rate']:g}")
     elif kind:
-        rate = cohort.get("rate")
-        parts.append(
-            f"{kind} cohorts" + (f" at rate {rate:g}" if isinstance(rate, int | float) else "")
-        )
+        parts.append(f"{kind} cohorts")
     return ", ".join(parts)
 
 
-def _key(methods: Sequence[Track]) -> str:
-    """The meaning of thin lines, bands and crosses, as far as there are any."""
-    several = [track for track in methods if len(last_rounds(track)) > 1]
-    ways = dict.fromkeys("each (thin)" if drawn_each(track) else "range" for track in several)
-    seeds = max((len(last_rounds(track)) for track in several), default=1)
-    parts = [f"{seeds} seeds: mean and {' or '.join(ways)}"] if several else []
-    return "; ".join([*parts, "cross: diverged"] if any(map(diverged, methods)) else parts)
+def _key(tracks: Sequence[Track]) -> str:
+    """What thin lines, bands and crosses mean, as far as there are any."""
+    notes = []
+    several = [track for track in tracks if len(last_rounds(track)) > 1]
+    if several:
+        seeds = max(len(last_rounds(track)) for track in several)
+        ways = ["each (thin)" if drawn_each(track) else "range" for track in several]
+        notes.append(f"{seeds} seeds: mean and {' or '.join(dict.fromkeys(ways))}")
+    if any(map(diverged, tracks)):
+        notes.append("cross: diverged")
+    return "; ".join(notes)

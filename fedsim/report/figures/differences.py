@@ -17,70 +17,71 @@ if TYPE_CHECKING:
 LINE = 0.17  # inches of a row
 BETWEEN = 0.42  # inches between two panels
 FRAME = 1.1  # inches of title, small print and axis, about
+LONGEST = 34  # letters of a method's name, at most
 
 
 def pages_of_differences(compared: Sequence[Row], about: About) -> list["Figure"]:
-    """`figure_of_differences`; of more variations than fit a page several.
+    """Figures of the differences to the baseline, as many variations on each as fit a page.
 
     Args:
       compared: rows of `compare.csv`.
       about: what is shown.
     """
-    parts = forests(compared, about)
-    rows = max((len(part.rows) for part in parts), default=1)
-    most = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
-    return [figure_of_differences(parts[i : i + most], about) for i in range(0, len(parts), most)]
+    drawn = forests(compared, about)
+    rows = max((len(forest.rows) for forest in drawn), default=1)
+    fitting = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
+    pages = [drawn[first : first + fitting] for first in range(0, len(drawn), fitting)]
+    return [figure_of_differences(page, about) for page in pages]
 
 
-def figure_of_differences(parts: Sequence[Forest], about: About) -> "Figure":
-    """A forest plot, a line per method: mean difference to the baseline with its 95 % interval; a
-    panel per variation.
+def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
+    """A forest plot: a panel per variation, a line per method.
 
-    Filled marks are differences that the exact test, adjusted after Holm, calls sure; rows without
-    a number have no mark.
+    Each line is the mean difference to the baseline with its 95 % interval. Filled marks are
+    differences that the exact test, adjusted after Holm, calls sure; rows without a number have no
+    mark.
 
     Args:
-      parts: the differences under every variation.
+      drawn: the differences under every variation.
       about: what is shown.
     """
-    metric = next((part.metric for part in parts if part.metric), "")
-    baseline = literal(parts[0].baseline)
-    note = (
-        f"paired difference to {baseline} in {in_words(metric)}, mean and 95 % interval over seeds"
-    )
-    note = f"{note}; filled: p < {SURE} after Holm"
-    longest = max(len(literal(row.method, 34)) for part in parts for row in part.rows)
-    left = min(0.3 + 0.052 * longest, 1.9)
-    heights = [LINE * max(len(part.rows), 2) for part in parts]
+    metric = next((forest.metric for forest in drawn if forest.metric), "")
+    baseline = literal(drawn[0].baseline)
+    difference = f"paired difference to {baseline} in {in_words(metric)}"
+    note = f"{difference}, mean and 95 % interval over seeds; filled: p < {SURE} after Holm"
+
+    heights = [LINE * max(len(forest.rows), 2) for forest in drawn]
+    methods = [literal(row.method, LONGEST) for forest in drawn for row in forest.rows]
+    left = min(0.3 + 0.052 * max(map(len, methods)), 1.9)
     with style():
         figure, panels = sheet(about.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
-        for axes, part in zip(panels, parts, strict=True):
-            _forest(axes, part.rows)
-            axes.set_title(literal(part.variant, 60), loc="left", fontsize=SMALL, pad=2)
+        for axes, forest in zip(panels, drawn, strict=True):
+            _draw(axes, forest.rows)
+            axes.set_title(literal(forest.variant, 60), loc="left", fontsize=SMALL, pad=2)
         better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure
 
 
-def _forest(axes: "Axes", rows: Sequence[Difference]) -> None:
-    """A forest plot: a line per method."""
+def _draw(axes: "Axes", rows: Sequence[Difference]) -> None:
+    """Draw the differences of one variation, a line per method."""
     from matplotlib.ticker import MaxNLocator
 
     axes.axvline(0, lw=0.8, color=GREY, zorder=1)
-    for place, row in enumerate(rows):
+    for line, row in enumerate(rows):
         if row.mean is not None:
-            _mark(axes, place, row)
-    axes.set_yticks(range(len(rows)), [literal(row.method, 34) for row in rows])
+            _mark(axes, line, row)
+    axes.set_yticks(range(len(rows)), [literal(row.method, LONGEST) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _mark(axes: Any, place: int, row: Difference) -> None:
-    """A mean difference with its interval."""
+def _mark(axes: Any, line: int, row: Difference) -> None:
+    """Draw a mean difference with its interval."""
     colour = COLOURS[0]
     if row.low is not None:
-        axes.plot([row.low, row.high], [place, place], lw=1.1, color=colour, label="interval")
-    face = colour if row.sure else "white"
-    axes.plot([row.mean], [place], "o", ms=3.6, mec=colour, mfc=face, mew=1.0, label="difference")
+        axes.plot([row.low, row.high], [line, line], lw=1.1, color=colour, label="interval")
+    look = {"mec": colour, "mfc": colour if row.sure else "white", "ms": 3.6, "mew": 1.0}
+    axes.plot([row.mean], [line], "o", label="difference", **look)

@@ -1,4 +1,7 @@
-"""How figures are drawn: one style, the same bytes again, and no word on stderr. Importing this imports no matplotlib."""
+"""How figures are drawn: one style, the same bytes every time, and nothing on stderr.
+
+Importing this imports no matplotlib.
+"""
 
 import contextlib
 import io
@@ -17,16 +20,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which the colour-blind tell apart; in place of its yellow, pale on paper, Tol's olive
+# Okabe and Ito's palette, which the colour-blind can tell apart.
+# In place of its yellow, which is pale on paper, Tol's olive.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999933")
 GREY, PALE = "#555555", "#B8B8B8"
+
 WIDE, HIGH = 3.5, 8.8  # inches: a column of a paper, and what fits a page with its caption
 SMALL, LARGE = 6.5, 9.0  # points
 RESOLUTION = 300  # dots per inch of the PNG
+DASHED = (0, (4, 3))  # of lines that are no curves
+
 STYLE = {
     "font.family": ["DejaVu Sans"],  # comes with matplotlib
     "font.size": 7.0,
-    "text.parse_math": False,  # names are text, whatever dollars are in them
+    "text.parse_math": False,  # names are text, even with dollars in them
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.linewidth": 0.6,
@@ -48,14 +55,10 @@ STYLE = {
     "legend.handlelength": 1.6,
     "svg.fonttype": "path",  # looks alike where the font is missing
     "pdf.fonttype": 42,  # letters stay letters
-    "svg.hashsalt": "fedsim",  # ids that do not change from one process to the next
+    "svg.hashsalt": "fedsim",  # the same ids in every process
     "image.composite_image": False,
 }
-FORMATS = ("png", "svg", "pdf")
-QUICK = (
-    "png",
-    "svg",
-)  # those that a run draws when it ends; fonts in a PDF take as long as both, and a paper comes later
+# settings that are no style, and stay as the user has them
 NO_STYLE = (
     "backend",
     "interactive",
@@ -67,16 +70,30 @@ NO_STYLE = (
     "docstring.",
     "figure.hooks",
 )
-# a sheet is laid out by hand, in inches: nothing that is drawn ever moves, and nothing has to be measured
+
+FORMATS = ("png", "svg", "pdf")
+# What a run draws when it ends: fonts in a PDF take as long as both, and a paper comes later.
+QUICK = ("png", "svg")
+# Dates, versions and the like would change the bytes.
+METADATA = {
+    "png": {"Software": None},
+    "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+}
+
+# A sheet is laid out by hand, in inches: nothing that is drawn moves, and nothing is measured.
 LEFT, RIGHT, FOOT, GAP = 0.54, 0.10, 0.36, 0.17
 TITLE_LINE, NOTE_LINE, BESIDE = 0.16, 0.105, 0.16
+EDGE = 0.06  # above the title
+INDENT = 0.08  # left of the title
 
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """The settings of all figures on top of matplotlib's defaults, whatever the user's are; its logger is silent meanwhile.
+    """Apply the style of all figures on top of matplotlib's defaults, whatever the user's are.
 
-    It would otherwise report on stderr that it builds its font cache, or that the home folder cannot be written.
+    The logger of matplotlib is silent meanwhile: it would report on stderr that it builds its font
+    cache, or that the home folder cannot be written.
     """
     log = logging.getLogger("matplotlib")
     level = log.level
@@ -84,9 +101,8 @@ def style() -> Iterator[None]:
     try:
         matplotlib = _imported()
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "Glyph", UserWarning
-            )  # a character that the font lacks is drawn as a box
+            # a character that the font lacks is drawn as a box
+            warnings.filterwarnings("ignore", "Glyph", UserWarning)
             settings: Any = {**_defaults(), **STYLE}
             with matplotlib.rc_context(settings):
                 yield
@@ -95,10 +111,10 @@ def style() -> Iterator[None]:
 
 
 def _imported() -> Any:
-    """matplotlib, imported whatever MPLBACKEND says: a figure is drawn by Agg, SVG and PDF, and never by that backend.
+    """Import matplotlib whatever MPLBACKEND says: figures are drawn without that backend.
 
-    A notebook names one there, `module://...`, which an environment without it cannot import, and matplotlib then refuses
-    to be imported. What is left to the user's own pyplot is what they have asked for, as far as it is there.
+    A notebook sets a backend `module://...`. An environment without it cannot import the backend,
+    and then matplotlib refuses to be imported. The user's own pyplot gets the backend if it exists.
     """
     if "matplotlib" in sys.modules:
         return sys.modules["matplotlib"]
@@ -115,17 +131,14 @@ def _imported() -> Any:
 
 
 def _defaults() -> dict[str, Any]:
+    """The settings of matplotlib itself, as far as they are style."""
     import matplotlib
 
+    defaults = matplotlib.rcParamsDefault
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", matplotlib.MatplotlibDeprecationWarning
-        )  # of names that we do not use
-        return {
-            name: value
-            for name, value in matplotlib.rcParamsDefault.items()
-            if not name.startswith(NO_STYLE)
-        }
+        # reading all of them reads deprecated ones, which are not used here
+        warnings.simplefilter("ignore", matplotlib.MatplotlibDeprecationWarning)
+        return {name: value for name, value in defaults.items() if not name.startswith(NO_STYLE)}
 
 
 def sheet(
@@ -138,52 +151,66 @@ def sheet(
     gap: float = GAP,
     across: int = 1,
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure as wide as a column of a paper, with a title, small print below it, and axes one below the other.
+    """A figure as wide as a column of a paper, with a title, small print, and axes below.
 
-    Axes come row by row, and there are as many as rows times `across`.
+    Axes come row by row, `across` of them in each.
 
     Args:
       title: of the sheet.
       note: small print.
-      heights: of the rows of axes, inches.
+      heights: of the rows of axes, in inches.
       foot: inches below the last axes.
-      left: inches beside them.
-      right: likewise.
-      gap: between two rows.
+      left: inches left of the axes.
+      right: inches right of the axes.
+      gap: inches between two rows.
       across: axes in a row.
     """
     from matplotlib.figure import Figure
 
-    titles, notes = (
-        textwrap.wrap(literal(title, 132), 44) or [""],
-        textwrap.wrap(literal(note, 312), 78),
-    )
-    head = 0.06 + TITLE_LINE * len(titles) + NOTE_LINE * len(notes) + (0.12 if gap == GAP else 0.22)
+    titles = textwrap.wrap(literal(title, 132), 44) or [""]
+    notes = textwrap.wrap(literal(note, 312), 78)
+    above = 0.12 if gap == GAP else 0.22
+    head = EDGE + TITLE_LINE * len(titles) + NOTE_LINE * len(notes) + above
     high = head + sum(heights) + gap * (len(heights) - 1) + foot
+
     figure = Figure(figsize=(WIDE, high))
-    y = 1 - 0.06 / high
-    figure.text(0.08 / WIDE, y, "\n".join(titles), va="top", fontsize=LARGE, fontweight="bold")
+    indent = INDENT / WIDE
+    y = 1 - EDGE / high
+    figure.text(indent, y, "\n".join(titles), va="top", fontsize=LARGE, fontweight="bold")
     y -= TITLE_LINE * len(titles) / high
-    figure.text(
-        0.08 / WIDE,
-        y,
-        "\n".join(notes),
-        va="top",
-        fontsize=SMALL - 0.5,
-        color=GREY,
-        linespacing=1.15,
-    )
-    axes, top = [], high - head
+    small_print = {"va": "top", "fontsize": SMALL - 0.5, "color": GREY, "linespacing": 1.15}
+    figure.text(indent, y, "\n".join(notes), **small_print)
+
+    axes = []
+    top = high - head
     wide = (WIDE - left - right - BESIDE * (across - 1)) / across
     for height in heights:
-        for place in range(across):
-            x = left + place * (wide + BESIDE)
-            axes.append(
-                figure.add_axes((x / WIDE, (top - height) / high, wide / WIDE, height / high))
-            )
+        for column in range(across):
+            x = left + column * (wide + BESIDE)
+            box = (x / WIDE, (top - height) / high, wide / WIDE, height / high)
+            axes.append(figure.add_axes(box))
             axes[-1].yaxis.set_label_coords(-(left - 0.13) / wide, 0.5)
         top -= height + gap
     return figure, axes
+
+
+def level_line(axes: "Axes", height: float, label: str) -> None:
+    """A dashed line across the axes, below the curves."""
+    axes.axhline(height, lw=0.8, ls=DASHED, color=GREY, zorder=1, label=label)
+
+
+def line_text(axes: "Axes", x: float, height: float, text: str, **alignment: Any) -> None:
+    """The text of a level line.
+
+    Args:
+      axes: to draw in.
+      x: of the text, in shares of the axes.
+      height: of the line.
+      text: what it is.
+      alignment: `ha` and `va`, as matplotlib takes them.
+    """
+    edge = axes.get_yaxis_transform()
+    axes.text(x, height, text, transform=edge, fontsize=SMALL - 0.5, color=GREY, **alignment)
 
 
 def literal(name: Any, most: int = 40) -> str:
@@ -203,34 +230,29 @@ def rendered(
       mark: small text along the right edge, such as `unfinished: 40 of 200 rounds`.
       formats: of the files.
     """
-    metadata = {
-        "png": {"Software": None},
-        "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
-        "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
-    }
     files = {}
     with style():
         if mark:
-            if len(mark) > 20 * figure.get_figheight():  # letters of an inch
-                mark = mark.partition(",")[0]
-            figure.text(
-                0.998,
-                0.5,
-                mark,
-                rotation=270,
-                ha="right",
-                va="center",
-                fontsize=SMALL - 0.5,
-                color=COLOURS[1],
-            )
-        for kind in formats:
-            file = io.BytesIO()
-            backend = import_module(
-                f"matplotlib.backends.backend_{'agg' if kind == 'png' else kind}"
-            )
-            backend.FigureCanvas(figure)  # whatever the user's own backend is
-            figure.savefig(
-                file, format=kind, dpi=RESOLUTION, metadata=metadata[kind], facecolor="white"
-            )
-            files[f"{name}.{kind}"] = file.getvalue()
+            _write_mark(figure, mark)
+        for form in formats:
+            files[f"{name}.{form}"] = _bytes(figure, form)
     return files
+
+
+def _write_mark(figure: "Figure", mark: str) -> None:
+    """The mark along the right edge; only its start where the figure is low."""
+    letters_of_an_inch = 20
+    if len(mark) > letters_of_an_inch * figure.get_figheight():
+        mark = mark.partition(",")[0]
+    look = {"fontsize": SMALL - 0.5, "color": COLOURS[1]}
+    figure.text(0.998, 0.5, mark, rotation=270, ha="right", va="center", **look)
+
+
+def _bytes(figure: "Figure", form: str) -> bytes:
+    """The figure in a format, whatever the user's own backend is."""
+    name = "agg" if form == "png" else form
+    backend = import_module(f"matplotlib.backends.backend_{name}")
+    backend.FigureCanvas(figure)
+    file = io.BytesIO()
+    figure.savefig(file, format=form, dpi=RESOLUTION, metadata=METADATA[form], facecolor="white")
+    return file.getvalue()

@@ -1,6 +1,4 @@
-"""What the clients of one round do when: a bar each, like a Gantt chart, and where the server
-steps.
-"""
+"""What the clients of one round do and when: a Gantt chart with a bar per client."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ from fedsim.report.figures.drawing import (
     style,
 )
 from fedsim.report.figures.marks import LEGEND_LINE
-from fedsim.report.pictures.machines import LOST, WORDS, Panel, panels
+from fedsim.report.pictures.machines import LOST, WORDS, Bar, Panel, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +26,13 @@ if TYPE_CHECKING:
 
 ROW, LEAST, MOST = 0.075, 0.3, 2.4  # inches: of a row, and of a panel
 ABOVE = 0.32  # inches between panels, for their titles
-PARTS = {"down": COLOURS[6], "train": COLOURS[0], "up": COLOURS[2]}
-MARKS = {"late": COLOURS[1], "over-selected": COLOURS[3], "left": COLOURS[4]}
+FRAME = 1.6  # inches of title, small print, axis and legend, about
+PHASES = {"down": COLOURS[6], "train": COLOURS[0], "up": COLOURS[2]}
+MARKS = {  # of clients whose messages do not count: colour and marker
+    "late": (COLOURS[1], "|"),
+    "over-selected": (COLOURS[3], "|"),
+    "left": (COLOURS[4], "x"),
+}
 
 
 def figures_of_machines(table: pd.DataFrame, about: About) -> list["Figure"]:
@@ -41,73 +44,56 @@ def figures_of_machines(table: pd.DataFrame, about: About) -> list["Figure"]:
     """
     if not len(table):
         return []
+    drawn = panels(table, list(about.order))
+    # all clients may leave before they begin
+    longest = max(panel.seconds for panel in drawn) or 1.0
+    return [_figure(page, longest, about.title) for page in _pages(drawn)]
+
+
+def _pages(drawn: Sequence[Panel]) -> list[list[Panel]]:
+    """The panels of every page."""
     pages: list[list[Panel]] = [[]]
-    room = HIGH - 1.6
-    for panel in panels(table, list(about.order)):
-        high = _high(panel) + ABOVE
-        if pages[-1] and sum(_high(one) + ABOVE for one in pages[-1]) + high > room:
+    for panel in drawn:
+        together = [*pages[-1], panel]
+        inches = sum(_height(panel) + ABOVE for panel in together)
+        if pages[-1] and inches > HIGH - FRAME:
             pages.append([])
         pages[-1].append(panel)
-    longest = (
-        max(panel.seconds for page in pages for panel in page) or 1.0
-    )  # all may leave before they begin
-    return [_figure(page, longest, about.title) for page in pages]
+    return pages
 
 
-def _high(panel: Panel) -> float:
+def _height(panel: Panel) -> float:
     return min(max(ROW * panel.rows, LEAST), MOST)
 
 
 def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
+    note = (
+        "first round of the first seed, or first flights; "
+        "a bar is a client, a line a step of the server"
+    )
+    heights = [_height(panel) for panel in page]
+    foot = FOOT + 2 * LEGEND_LINE + 0.06
     with style():
-        note = (
-            "first round of the first seed, or first flights; "
-            "a bar is a client, a line a step of the server"
-        )
-        high = [_high(panel) for panel in page]
-        figure, axes = sheet(title, note, high, FOOT + 2 * LEGEND_LINE + 0.06, left=0.2, gap=ABOVE)
-        for one, panel in zip(axes, page, strict=True):
-            _draw(one, panel, longest)
-        for one in axes[:-1]:
-            one.tick_params(labelbottom=False)
-        axes[-1].set_xlabel("virtual seconds")
+        figure, all_axes = sheet(title, note, heights, foot, left=0.2, gap=ABOVE)
+        for axes, panel in zip(all_axes, page, strict=True):
+            _draw(axes, panel, longest)
+        for axes in all_axes[:-1]:
+            axes.tick_params(labelbottom=False)
+        all_axes[-1].set_xlabel("virtual seconds")
         _legend(figure, {bar.outcome for panel in page for bar in panel.bars})
         return figure
 
 
 def _draw(axes: "Axes", panel: Panel, longest: float) -> None:
+    """Draw a panel; time goes from 0 to the end of the longest one."""
     for bar in panel.bars:
-        for name, begin, end in bar.parts:
-            pale = bar.outcome in LOST
-            axes.barh(
-                bar.place,
-                end - begin,
-                0.78,
-                begin,
-                color=PARTS[name],
-                alpha=0.35 if pale else 1.0,
-                lw=0,
-            )
-        if bar.outcome in MARKS:
-            mark = {"late": "|", "over-selected": "|", "left": "x"}[bar.outcome]
-            axes.plot(
-                bar.end,
-                bar.place,
-                mark,
-                color=MARKS[bar.outcome],
-                ms=4,
-                mew=1.2,
-                zorder=4,
-                clip_on=False,
-            )
-    for step in panel.steps:
-        axes.axvline(
-            step,
-            color=GREY,
-            lw=0.6,
-            zorder=1 if panel.flights else 3,
-            ls="-" if panel.flights else "--",
-        )
+        _draw_bar(axes, bar)
+    look = {"lw": 0.6, "color": GREY, "zorder": 3, "ls": "--"}
+    if panel.flights:
+        look |= {"zorder": 1, "ls": "-"}
+    for seconds in panel.steps:
+        axes.axvline(seconds, **look)
+
     axes.set_xlim(0, 1.02 * longest)
     axes.set_ylim(panel.rows - 0.4, -0.6)
     axes.set_yticks([])
@@ -116,18 +102,40 @@ def _draw(axes: "Axes", panel: Panel, longest: float) -> None:
     axes.set_title(f"{names}: {panel.about}", fontsize=SMALL, loc="left", pad=2.5)
 
 
+def _draw_bar(axes: "Axes", bar: Bar) -> None:
+    """Draw the phases of a client's work, pale and with a mark where its message does not count."""
+    alpha = 0.35 if bar.outcome in LOST else 1.0
+    for phase, begin, end in bar.phases:
+        look = {"color": PHASES[phase], "alpha": alpha, "lw": 0}
+        axes.barh(bar.row, end - begin, height=0.78, left=begin, **look)
+    if bar.outcome in MARKS:
+        colour, marker = MARKS[bar.outcome]
+        look = {"color": colour, "ms": 4, "mew": 1.2, "zorder": 4, "clip_on": False}
+        axes.plot(bar.end, bar.row, marker, **look)
+
+
 def _legend(figure: "Figure", outcomes: set[str]) -> None:
+    """Draw the legend: phases, and the marks of messages that do not count."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    lost = [name for name in LOST if name in outcomes]
-    handles: list[Any] = [Patch(color=PARTS[name]) for name in WORDS] + [Patch(color=PALE)] * bool(
-        lost
-    )
-    handles += [
-        Line2D([], [], color=MARKS[name], marker="x" if name == "left" else "|", ls="", mew=1.2)
-        for name in lost
-    ]
-    labels = [*WORDS.values(), *["does not count"] * bool(lost), *(LOST[name] for name in lost)]
-    figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.02, 0.0), ncols=4, labelspacing=0.2,
-                  columnspacing=0.8, handlelength=1.2, borderaxespad=0.2)  # fmt: skip
+    handles: list[Any] = [Patch(color=PHASES[phase]) for phase in WORDS]
+    labels = [*WORDS.values()]
+    lost = [outcome for outcome in LOST if outcome in outcomes]
+    if lost:
+        handles.append(Patch(color=PALE))
+        labels.append("does not count")
+    for outcome in lost:
+        colour, marker = MARKS[outcome]
+        handles.append(Line2D([], [], color=colour, marker=marker, ls="", mew=1.2))
+        labels.append(LOST[outcome])
+    look = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0.02, 0.0),
+        "ncols": 4,
+        "labelspacing": 0.2,
+        "columnspacing": 0.8,
+        "handlelength": 1.2,
+        "borderaxespad": 0.2,
+    }
+    figure.legend(handles, labels, **look)

@@ -1,6 +1,7 @@
-"""How methods are told apart in a figure: by colour, dash and marker at once, so that curves that coincide stay visible.
+"""How methods are told apart in a figure: by colour, dash and marker at once.
 
-The first eight, in the order of the result, are drawn strongly; the others are pale, thin, and numbered.
+So curves that coincide stay visible. The first eight methods, in the order of the result, are drawn
+strongly; the others are pale, thin, and numbered.
 """
 
 import math
@@ -16,112 +17,153 @@ if TYPE_CHECKING:
 STRONG = 8  # methods that are drawn strongly
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.1)), (0, (5, 1.2, 1, 1.2)))
 MARKERS = "os^DvP<*"
-MARKED = 5  # points of a curve that carry its marker, about
-LISTED = 60  # names of a legend; the others are counted
+MARKED = 5  # markers of a curve, about
+LISTED = 60  # names in a legend, at most; the others are counted
 LEGEND_LINE = 0.117  # inches
 BETWEEN = 0.07  # inches between two numbers beside pale curves, at least
 
 
-def line_of(place: int) -> dict[str, Any]:
-    """Colour, dash and width of the method in that place; a line is thinner than those that it is drawn upon."""
-    if place >= STRONG:
+def line_of(rank: int) -> dict[str, Any]:
+    """Colour, dash and width of a method's line; thinner than the lines that it covers.
+
+    Args:
+      rank: of the method in the order of the result, from 0.
+    """
+    if rank >= STRONG:
         return {"color": PALE, "linestyle": "-", "lw": 0.7, "zorder": 1.5}
-    dash = DASHES[place % len(DASHES)]
     return {
-        "color": COLOURS[place],
-        "linestyle": dash,
-        "lw": 1.6 - 0.08 * place,
-        "zorder": 2 + 0.05 * place,
+        "color": COLOURS[rank],
+        "linestyle": DASHES[rank % len(DASHES)],
+        "lw": 1.6 - 0.08 * rank,
+        "zorder": 2 + 0.05 * rank,
     }
 
 
-def marker_of(place: int) -> dict[str, Any]:
-    """Its marker, every other one hollow; smaller than those of the methods before it."""
-    if place >= STRONG:
+def marker_of(rank: int) -> dict[str, Any]:
+    """A method's marker, every other one hollow; smaller than the markers that it covers.
+
+    Args:
+      rank: of the method in the order of the result; none for pale ones.
+    """
+    if rank >= STRONG:
         return {}
-    face = {"markerfacecolor": "white"} if place % 2 else {}
-    return {
-        "marker": MARKERS[place],
-        "markersize": 3.8 - 0.2 * place,
+    marker = {
+        "marker": MARKERS[rank],
+        "markersize": 3.8 - 0.2 * rank,
         "markeredgewidth": 0.8,
-        **face,
     }
+    if rank % 2:
+        marker["markerfacecolor"] = "white"
+    return marker
 
 
-def markers_of(place: int, points: int) -> dict[str, Any]:
-    """Its marker at some of the points of a curve, at others than the method before it where there are enough."""
+def markers_of(rank: int, points: int) -> dict[str, Any]:
+    """A method's marker at some points of its curve, at others than the method before it.
+
+    Args:
+      rank: of the method in the order of the result.
+      points: of the curve.
+    """
+    marker = marker_of(rank)
+    if not marker:
+        return {}
     step = max(math.ceil(points / MARKED), 1)
-    marker = marker_of(place)
-    return {**marker, "markevery": (place * step // 4 % step, step)} if marker else {}
+    first = rank * step // 4 % step
+    return {**marker, "markevery": (first, step)}
 
 
 def numbered(axes: "Axes", ends: Sequence[tuple[int, float, float]]) -> None:
-    """The numbers of pale curves right of their ends, moved apart where they would lie upon one another.
+    """Write the numbers of pale curves right of their ends, apart from each other.
 
     Args:
       axes: whose limits are set.
-      ends: place, x and y of the end of each curve.
+      ends: rank of the method, and x and y of the end of its curve.
     """
     if not ends:
         return
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    log, figure = axes.get_yscale() == "log", axes.figure
-    inches = axes.get_position().height * figure.get_figheight()  # pyright: ignore
-    share = lambda y: math.log(y / low) / math.log(high / low) if log else (y - low) / (high - low)
-    places, at = [], -math.inf
-    for place, x, y in sorted(ends, key=lambda end: end[2]):
-        at = max(share(y), at + BETWEEN / inches)
-        places.append((place, (x - left) / (right - left), at))
-    above = max(at - 1.0, 0.0)  # of the axes, by which all of them are moved down
-    for place, x, y in places:
-        text = {"fontsize": SMALL - 2, "color": GREY, "va": "center", "transform": axes.transAxes}
-        axes.text(x + 0.008, y - above, f"{place + 1}", **text)
+    left, right = axes.get_xlim()
+    inches = axes.get_position().height * axes.figure.get_figheight()  # pyright: ignore
+
+    # positions in shares of the axes, from the lowest curve up
+    positions = []
+    lowest = -math.inf
+    for rank, x, y in sorted(ends, key=lambda end: end[2]):
+        height = max(_share(axes, y), lowest)
+        lowest = height + BETWEEN / inches
+        positions.append((rank, (x - left) / (right - left), height))
+
+    highest = positions[-1][2]
+    above = max(highest - 1.0, 0.0)
+    look = {"fontsize": SMALL - 2, "color": GREY, "va": "center", "transform": axes.transAxes}
+    for rank, x, y in positions:
+        axes.text(x + 0.008, y - above, f"{rank + 1}", **look)
+
+
+def numbers_inches(names: Sequence[str]) -> float:
+    """The space that the numbers of pale curves take right of the axes."""
+    return 0.1 if len(names) > STRONG else 0.0
+
+
+def _share(axes: "Axes", y: float) -> float:
+    """The height of a number in shares of the axes."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        return math.log(y / low) / math.log(high / low)
+    return (y - low) / (high - low)
 
 
 def labels_of(names: Sequence[str]) -> list[str]:
     """The names of a legend; those of pale curves with their number."""
-    shown = [
-        literal(name) if place < STRONG else f"{place + 1} {literal(name)}"
-        for place, name in enumerate(names)
-    ]
-    return [*shown[:LISTED], f"... {len(shown) - LISTED} more"] if len(shown) > LISTED else shown
+    shown = []
+    for rank, name in enumerate(names):
+        label = literal(name)
+        shown.append(label if rank < STRONG else f"{rank + 1} {label}")
+    if len(shown) > LISTED:
+        return [*shown[:LISTED], f"... {len(shown) - LISTED} more"]
+    return shown
 
 
 def abreast(names: Sequence[str]) -> int:
-    """How many names stand in a line of the legend."""
+    """How many names are side by side in the legend."""
     labels = labels_of(names)
     longest = max(map(len, labels), default=1)
-    return max(min(int((WIDE - 0.1) / (0.42 + 0.052 * longest)), len(labels), 4), 1)
+    fitting = int((WIDE - 0.1) / (0.42 + 0.052 * longest))
+    return max(min(fitting, len(labels), 4), 1)
 
 
 def legend_inches(names: Sequence[str]) -> float:
-    """How high the legend is."""
-    return (
-        LEGEND_LINE * -(-len(labels_of(names)) // abreast(names)) + 0.08 if len(names) > 1 else 0.0
-    )
+    """The height of the legend."""
+    if len(names) <= 1:
+        return 0.0
+    lines = -(-len(labels_of(names)) // abreast(names))
+    return LEGEND_LINE * lines + 0.08
 
 
 def legend(figure: "Figure", names: Sequence[str]) -> None:
-    """At the foot, line by line in the order of the names."""
+    """Draw the legend at the foot of a figure, line by line in the order of the names."""
     from matplotlib.lines import Line2D
 
-    labels, columns = labels_of(names), abreast(names)
-    handles: list[Any] = [
-        Line2D([], [], **line_of(place), **marker_of(place)) for place in range(len(labels))
-    ]
+    labels = labels_of(names)
+    columns = abreast(names)
     lines = -(-len(labels) // columns)
-    order = [
-        i * columns + j for j in range(columns) for i in range(lines)
-    ]  # matplotlib fills column by column
-    handles += [Line2D([], [], lw=0)] * (lines * columns - len(labels))
-    labels = labels + [""] * (lines * columns - len(labels))
-    where = {
+    empty = lines * columns - len(labels)
+    handles: list[Any] = []
+    for rank in range(len(labels)):
+        handles.append(Line2D([], [], **line_of(rank), **marker_of(rank)))
+    handles += [Line2D([], [], lw=0)] * empty
+    labels += [""] * empty
+
+    # matplotlib fills column by column
+    order = [line * columns + column for column in range(columns) for line in range(lines)]
+    look = {
         "loc": "lower center",
         "ncols": columns,
         "borderaxespad": 0.2,
         "labelspacing": 0.2,
         "columnspacing": 1.2,
+        "handlelength": 2.6,
     }
-    keys = figure.legend([handles[i] for i in order], ["-"] * len(order), handlelength=2.6, **where)
-    for key, i in zip(keys.get_texts(), order, strict=True):
-        key.set_text(labels[i])  # given to `legend`, a name that begins with _ would be left out
+    keys = figure.legend([handles[index] for index in order], ["-"] * len(order), **look)
+    # given to `legend`, a name that begins with _ would be left out
+    for key, index in zip(keys.get_texts(), order, strict=True):
+        key.set_text(labels[index])

@@ -1,6 +1,4 @@
-"""A partition as a figure: bars of samples per client, and where there are labels a heat map of
-label by client below.
-"""
+"""A partition as a figure: samples per client as bars, and a heat map of label by client below."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -18,157 +16,185 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-MOST = 200  # clients that are drawn; of more, so many
-WRITTEN = 12  # clients up to which the numbers stand in the heat map
-NAMED = 24  # labels up to which each is named, and clients with names
-LONGEST = 24  # letters of a client's name; longer ones are cut
+MOST = 200  # clients that are drawn, at most
+WRITTEN = 12  # clients up to which the numbers are written into the heat map
+NAMED = 24  # labels, and clients with names, that are named at most
+LONGEST = 24  # letters of a client's name, at most
 ABREAST = 36  # letters of all clients' names that fit side by side; more stand upright
 BARS, HEAT, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and heat map, and of bars alone
 PIXELS = (600, 1200)  # of the heat map, at least
 # inches beside the heat map for its scale, and for every letter of its numbers
 SCALE, LETTER = 0.42, 0.055
+STEPS = [1, 2, 5, 10]  # between ticks
 
 
 def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = None) -> "Figure":
-    """A figure of a partition, clients in the order of ids; of more than 200 as many, evenly
-    spaced.
+    """A figure of a partition, clients in the order of ids; of many clients 200, evenly spaced.
 
     Args:
       counts: samples per client and label.
       about: what is shown; its scenario is in the small print.
       seed: of the partition, where there are several.
     """
+    chosen = evenly_spaced(len(counts.clients), MOST)
+    ids = counts.clients[chosen]
+    samples = counts.samples[chosen]
+    labels = [literal(name, 12) for name in counts.labels]
+    note = _note(counts, len(chosen), about.scenario)
+    if seed is not None:
+        note += f", seed {seed}"
     with style():
-        few = evenly_spaced(len(counts.clients), MOST)
-        ids, samples = counts.clients[few], counts.samples[few]
-        names = [literal(name, 12) for name in counts.labels]
-        note = _note(counts, len(few), about.scenario) + ("" if seed is None else f", seed {seed}")
-        places, ticks = _ticks(ids)
+        positions, ticks = _ticks(ids)
         upright = _letters(ticks, ids) > ABREAST
-        foot = FOOT + LETTER * max(map(len, ticks)) if upright else FOOT
-        figure, all_axes = _sheet(about.title, note, names, samples, foot)
+        foot = FOOT
+        if upright:
+            foot += LETTER * max(map(len, ticks))
+        figure, all_axes = _sheet(about.title, note, labels, samples, foot)
         _bars(all_axes[0], samples.sum(1))
-        if names:
-            _heat_map(all_axes[1], samples, names)
+        if labels:
+            _heat_map(all_axes[1], samples, labels)
             all_axes[1].set_ylabel(literal(counts.noun, LONGEST))
+
+        rotation = 90 if upright else 0
         for axes in all_axes:
+            last = axes is all_axes[-1]
             axes.set_xlim(-0.5, max(len(ids), 1) - 0.5)
-            axes.set_xticks(places, ticks)
-            axes.tick_params(
-                labelbottom=axes is all_axes[-1], labelrotation=90 if upright else 0, axis="x"
-            )
+            axes.set_xticks(positions, ticks)
+            axes.tick_params(labelbottom=last, labelrotation=rotation, axis="x")
         all_axes[-1].set_xlabel("client")
         return figure
 
 
 def _sheet(
-    title: str, note: str, names: Sequence[str], samples: np.ndarray, foot: float
+    title: str, note: str, labels: Sequence[str], samples: np.ndarray, foot: float
 ) -> tuple["Figure", list["Axes"]]:
-    """With room for names and numbers beside the axes."""
-    longest = max([len(f"{samples.sum(1).max(initial=0):,}"), *map(len, names)])
+    """A figure with space for names and numbers beside the axes.
+
+    Args:
+      title: of the figure.
+      note: small print.
+      labels: names of the heat map's rows; none: bars alone.
+      samples: `[clients, labels]`.
+      foot: inches below the axes.
+    """
+    largest = samples.sum(1).max(initial=0)
+    longest = max([len(f"{largest:,}"), *map(len, labels)])
     left = LEFT + LETTER * max(longest - 5, 0)
-    if not names:
+    if not labels:
         return sheet(title, note, [ALONE], foot, left)
-    return sheet(title, note, [BARS, HEAT], foot, left, SCALE + LETTER * len(f"{samples.max():,}"))
+    right = SCALE + LETTER * len(f"{samples.max():,}")
+    return sheet(title, note, [BARS, HEAT], foot, left, right)
 
 
 def _bars(axes: "Axes", sizes: np.ndarray) -> None:
+    """Draw samples per client."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
-    axes.bar(
-        np.arange(len(sizes)), sizes, width=0.8 if len(sizes) <= 50 else 1.0, color=COLOURS[0], lw=0
-    )
+    width = 0.8 if len(sizes) <= 50 else 1.0
+    axes.bar(np.arange(len(sizes)), sizes, width=width, color=COLOURS[0], lw=0)
     axes.grid(False, axis="x")
     if _skewed(sizes, 50):
+        high = axes.get_position().height > 0.4
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.7)
-        axes.set_ylabel(
-            "samples, log scale" if axes.get_position().height > 0.4 else "samples (log)"
-        )
+        axes.set_ylabel("samples, log scale" if high else "samples (log)")
         axes.yaxis.set_major_locator(LogLocator(numticks=5))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylabel("samples")
         axes.set_ylim(0, max(1.05 * sizes.max(initial=0), 1))
-        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def _heat_map(axes: "Axes", samples: np.ndarray, names: Sequence[str]) -> None:
-    """Samples by label and client, the scale beside them, and of few clients the numbers."""
+def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
+    """Draw samples by label and client, their scale, and of few clients the numbers."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm, Normalize
 
-    blues = ListedColormap(
-        colormaps["Blues"](np.linspace(0.15, 1, 256)), name="counts"
-    ).with_extremes(bad="white")
+    colours = colormaps["Blues"](np.linspace(0.15, 1, 256))
+    blues = ListedColormap(colours, name="counts").with_extremes(bad="white")
     most = max(int(samples.max()), 2)
     norm = LogNorm(1, most) if _skewed(samples, 8) else Normalize(1, most)
     paint = ScalarMappable(norm, blues)
-    extent = (-0.5, len(samples) - 0.5, -0.5, len(names) - 0.5)
-    pixels = _enlarged(paint.to_rgba(np.ma.masked_equal(samples.T, 0), bytes=True))
-    axes.imshow(pixels, extent=extent, aspect="auto", origin="lower", interpolation="none")
+
+    cells = paint.to_rgba(np.ma.masked_equal(samples.T, 0), bytes=True)  # [labels, clients, RGBA]
+    extent = (-0.5, len(samples) - 0.5, -0.5, len(labels) - 0.5)
+    axes.imshow(
+        _enlarged(cells), extent=extent, aspect="auto", origin="lower", interpolation="none"
+    )
     axes.grid(False)
-    every = next(n * 10**k for k in range(10) for n in (1, 2, 5) if n * 10**k * NAMED >= len(names))
-    axes.set_yticks(range(0, len(names), every), names[::every])
+    every = _every(len(labels))
+    axes.set_yticks(range(0, len(labels), every), labels[::every])
     _scale(axes, paint)
-    if len(samples) <= WRITTEN and len(names) <= NAMED and most < 10_000:
-        for (x, y), n in np.ndenumerate(samples):
-            ink = "white" if norm(max(n, 1)) > 0.5 else "black"
-            axes.text(
-                x, y, f"{n}", ha="center", va="center", fontsize=5.5, color=ink if n else GREY
-            )
+    if len(samples) <= WRITTEN and len(labels) <= NAMED and most < 10_000:
+        for (client, label), count in np.ndenumerate(samples):
+            ink = "white" if norm(max(count, 1)) > 0.5 else "black"
+            look = {"fontsize": 5.5, "color": ink if count else GREY}
+            axes.text(client, label, f"{count}", ha="center", va="center", **look)
+
+
+def _every(labels: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `NAMED` labels have a name."""
+    steps = (n * 10**power for power in range(10) for n in (1, 2, 5))
+    return next(step for step in steps if step * NAMED >= labels)
 
 
 def _enlarged(grid: np.ndarray) -> np.ndarray:
-    """Every cell `[labels, clients, RGBA]` as many pixels: a viewer that smooths enlarged pictures
-    smooths only edges.
-    """
-    high, wide = (-(-least // n) for least, n in zip(PIXELS, grid.shape[:2], strict=True))
+    """Every cell `[labels, clients, RGBA]` as many pixels, so that a viewer smooths only edges."""
+    rows, columns = grid.shape[:2]
+    high = -(-PIXELS[0] // rows)
+    wide = -(-PIXELS[1] // columns)
     return grid.repeat(high, 0).repeat(wide, 1)
 
 
 def _scale(axes: "Axes", paint: "ScalarMappable") -> None:
+    """Draw the scale of colours right of the heat map."""
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
 
-    figure, box, log = axes.figure, axes.get_position(), isinstance(paint.norm, LogNorm)
-    bar = figure.colorbar(paint, cax=figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height)))
+    figure = axes.figure
+    box = axes.get_position()
+    beside = figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height))
+    bar = figure.colorbar(paint, cax=beside)
     bar.outline.set_visible(False)  # pyright: ignore
     bar.ax.grid(False)
     bar.ax.tick_params(length=2, pad=1.5)
-    bar.locator = (
-        LogLocator(subs=(1, 2, 5), numticks=12)
-        if log
-        else MaxNLocator(6, integer=True, steps=[1, 2, 5, 10])
-    )
+    if isinstance(paint.norm, LogNorm):
+        bar.locator = LogLocator(subs=(1, 2, 5), numticks=12)
+        label = "samples, log scale (white: 0)"
+    else:
+        bar.locator = MaxNLocator(6, integer=True, steps=STEPS)
+        label = "samples (white: 0)"
     bar.formatter = StrMethodFormatter("{x:,.0f}")
     bar.update_ticks()
-    bar.set_label("samples, log scale (white: 0)" if log else "samples (white: 0)", labelpad=2)
+    bar.set_label(label, labelpad=2)
 
 
 def _skewed(counts: np.ndarray, times: float) -> bool:
-    """Whether the largest count is so many times the median of those above 0."""
-    known = counts[counts > 0]
-    return len(known) > 0 and bool(known.max() > times * np.median(known))
+    """Whether the largest count is more than so many times the median of those above 0."""
+    positive = counts[counts > 0]
+    return len(positive) > 0 and bool(positive.max() > times * np.median(positive))
 
 
 def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
-    """Round ids, and where they stand among those that are drawn."""
+    """Round ids, or names; and their positions among the clients that are drawn."""
     from matplotlib.ticker import MaxNLocator
 
-    if len(ids) <= WRITTEN or ids.dtype.kind != "i":
-        few = evenly_spaced(len(ids), NAMED if ids.dtype.kind != "i" else WRITTEN)
-        return few.tolist(), [literal(ids[place], LONGEST) for place in few]
-    round_ids = MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(ids[0], ids[-1])
+    numbers = ids.dtype.kind == "i"
+    if not numbers or len(ids) <= WRITTEN:
+        chosen = evenly_spaced(len(ids), WRITTEN if numbers else NAMED)
+        return chosen.tolist(), [literal(ids[index], LONGEST) for index in chosen]
+    round_ids = MaxNLocator(6, integer=True, steps=STEPS).tick_values(ids[0], ids[-1])
     inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]
     return np.interp(inside, ids, np.arange(len(ids))).tolist(), [f"{i:,}" for i in inside]
 
 
 def _letters(ticks: Sequence[str], ids: np.ndarray) -> float:
-    """Letters that the ticks take side by side: of names, all as long as the two longest neighbours
-    are in the mean.
+    """Letters that the ticks take side by side.
+
+    Names count as if all were as long as the two longest neighbours are on average.
     """
     lengths = [*map(len, ticks)]
     if ids.dtype.kind == "i" or len(ticks) < 2:
@@ -177,18 +203,27 @@ def _letters(ticks: Sequence[str], ids: np.ndarray) -> float:
 
 
 def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
-    """The partition, and how many clients and samples there are."""
+    """The small print: the partition, and how many clients and samples there are."""
+    notes = []
     section = scenario.get("data", {}).get("partition") or {}
-    values = shown(section)
-    arguments = ", ".join(
-        f"{name} {value}" for name, value in values.items() if name != "kind" and value is not None
-    )
-    kind = (
-        [f"{section['kind']} ({arguments})" if arguments else str(section["kind"])]
-        if "kind" in section
-        else []
-    )
-    n, without = len(counts.clients), int((counts.sizes == 0).sum())
-    clients = f"{n:,} clients" if drawn == n else f"{n:,} clients (shown: {drawn}, evenly chosen)"
-    parts = [*kind, clients, f"{int(counts.sizes.sum()):,} samples"]
-    return ", ".join([*parts, f"{without:,} clients without any"] if without else parts)
+    if "kind" in section:
+        notes.append(_partition(section))
+    clients = len(counts.clients)
+    if drawn < clients:
+        notes.append(f"{clients:,} clients (shown: {drawn}, evenly chosen)")
+    else:
+        notes.append(f"{clients:,} clients")
+    notes.append(f"{int(counts.sizes.sum()):,} samples")
+    empty = int((counts.sizes == 0).sum())
+    if empty:
+        notes.append(f"{empty:,} clients without any")
+    return ", ".join(notes)
+
+
+def _partition(section: Mapping[str, Any]) -> str:
+    """A partition with its parameters: `dirichlet (alpha 0.3)`."""
+    arguments = []
+    for name, value in shown(section).items():
+        if name != "kind" and value is not None:
+            arguments.append(f"{name} {value}")
+    return f"{section['kind']} ({', '.join(arguments)})" if arguments else str(section["kind"])

@@ -1,6 +1,4 @@
-"""Methods against attacks as a table with shades: the mean score of each pair, the worst of every
-method marked.
-"""
+"""Methods against attacks as a shaded table: mean scores, the worst of every method marked."""
 
 import math
 from collections.abc import Sequence
@@ -13,19 +11,19 @@ from fedsim.report.page.strips import breakable
 from fedsim.report.pictures.attacks import Grid, grids
 from fedsim.study.summary import Record
 
-SHADES = 5  # from the worst score to the best
+SHADES = 5  # beside the palest one
 
 
 class Cell(NamedTuple):
     """A method under an attack."""
 
     text: str
-    shade: int  # 0, the worst, to SHADES
-    worst: bool  # of the method
+    shade: int  # from 0 for the worst score to SHADES for the best
+    worst: bool  # whether no attack hurts the method more
 
 
 class Table(NamedTuple):
-    """Methods by attacks under one variation of everything else, as the template takes it."""
+    """Methods by attacks, with everything else the same, as the template takes it."""
 
     title: str
     attacks: list[str]
@@ -33,7 +31,7 @@ class Table(NamedTuple):
 
 
 def attacks(summary: Sequence[Record], about: About) -> list[Table]:
-    """A table for every variation beside the attack; none where attacks do not vary.
+    """A table for every variation apart from the attack; none where attacks do not vary.
 
     Args:
       summary: rows of `summary.csv`.
@@ -44,17 +42,25 @@ def attacks(summary: Sequence[Record], about: About) -> list[Table]:
 
 def _table(grid: Grid) -> Table:
     rows = []
-    for name, *columns in zip(grid.methods, grid.means, grid.shades, grid.worst, strict=True):
-        cells = [
-            _cell(*pair) for pair in zip(*(column.tolist() for column in columns), strict=True)
-        ]
-        rows.append((breakable(name), cells))
+    for index, method in enumerate(grid.methods):
+        means = grid.means[index].tolist()
+        shades = grid.shades[index].tolist()
+        worst = grid.worst[index].tolist()
+        cells = [_cell(*cell) for cell in zip(means, shades, worst, strict=True)]
+        rows.append((breakable(method), cells))
     return Table(grid.title, grid.attacks, rows)
 
 
-def _cell(mean: float, share: float, worst: bool) -> Cell:
+def _cell(mean: float, shade: float, worst: bool) -> Cell:
+    """A cell; a pair without a run is empty.
+
+    Args:
+      mean: the mean score; NaN without a run, infinite where runs diverged.
+      shade: how good it is among all scores, from 0 to 1.
+      worst: whether no attack hurts the method more.
+    """
     if math.isnan(mean):
         return Cell("", 0, False)
     if math.isinf(mean):
         return Cell("diverged", 0, True)
-    return Cell(f"{mean:.3g}", round(SHADES * share), worst)
+    return Cell(f"{mean:.3g}", round(SHADES * shade), worst)

@@ -1,15 +1,18 @@
-"""The curves of the page, from `rounds.csv`: a group per metric, a chart in it per variation, with
-one common axis.
+"""The curves of the page, from `rounds.csv`.
+
+There is a group of charts per metric, and in it a chart per variation; the charts of a group share
+one upright axis.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fedsim.report.about import About
 from fedsim.report.page import plot
+from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.curves import Curve, curves
 from fedsim.report.series import by_variant, tracks
 from fedsim.study.summary import is_share
@@ -26,7 +29,26 @@ METRICS = {
     "cosine": "cosine between two clients' updates",
     "entropy_bytes": "bytes of a message behind an entropy code",
 }
-DIGITS = 5  # significant, of what the script draws
+DIGITS = 5  # significant digits of the numbers that the script draws
+
+Positions = dict[str, list[float]]
+"""where the points of a curve lie on every lower axis: rounds, bytes, seconds"""
+
+
+class Panels(NamedTuple):
+    """The charts of one metric.
+
+    Attributes:
+      metric: a column of `rounds.csv`.
+      curves: by variation, none of which is empty.
+      y: the axis that all charts share.
+      target: the score to reach; None where the metric has none.
+    """
+
+    metric: str
+    curves: dict[str, list[Curve]]
+    y: Axis
+    target: float | None
 
 
 def words_of(metric: str) -> str:
@@ -35,106 +57,141 @@ def words_of(metric: str) -> str:
 
 
 def charts(
-    rounds: pd.DataFrame | None, looks: Mapping[str, str], about: About
+    rounds: pd.DataFrame | None, classes: Mapping[str, str], about: About
 ) -> tuple[list[dict[str, Any]], dict[str, list]]:
-    """A group of charts per metric, a chart in it per variation: for the template, and the numbers
-    for the script.
+    """The groups of charts for the template, and the numbers for the script.
 
     Args:
       rounds: the columns of `rounds.csv`.
-      looks: the classes of every method's curve, in the order of the result.
-      about: what is shown; its metric stands first.
+      classes: the classes of every method's curve, in the order of the result.
+      about: what is shown; the group of its metric comes first.
     """
     groups: list[dict[str, Any]] = []
     data: dict[str, list] = {"axes": [], "charts": []}
     if rounds is None:
         return groups, data
+
     rounds = _with_entropy(rounds)
-    evaluate, variants = about.scenario.get("evaluate", {}), by_variant(rounds)
-    ways = [axis for axis, _ in byte_axes(rounds)]
+    tables = by_variant(rounds)
+    directions = [name for name, _ in byte_axes(rounds)]
     for metric in sorted(METRICS, key=lambda name: name != about.metric):
-        panels = {name: _curves(table, metric, [*looks]) for name, table in variants.items()}
-        panels = {name: some for name, some in panels.items() if some}
-        if not panels:
+        panels = _panels(tables, metric, [*classes], about)
+        if panels is None:
             continue
-        share, target = (
-            is_share(metric),
-            evaluate.get("target") if evaluate.get("metric") == metric else None,
-        )
-        y, drawn = plot.height_axis(list(panels.values()), share), []
-        for name, some in panels.items():
-            number, label = len(data["charts"]), about.words(name)
-            numbers = [_numbers(curve, ways, data["axes"]) for curve in some]
-            full = f"{words_of(metric)}, {label}" if label else words_of(metric)
-            drawn.append(
-                {
-                    "id": number,
-                    "label": label,
-                    "picture": plot.lines(some, looks, full, y, number, target),
-                }
-            )
-            data["charts"].append(
-                {
-                    "group": len(groups),
-                    "share": share,
-                    "log": y.log,
-                    "target": target,
-                    "curves": numbers,
-                }
-            )
-        title = f"{words_of(metric)}{', logarithmic' if y.log else ''}"
-        groups.append(
-            {"number": len(groups), "words": words_of(metric), "title": title, "panels": drawn}
-        )
+
+        first = len(data["charts"])
+        number = len(groups)
+        groups.append(_group(panels, number, first, classes, about))
+        data["charts"] += _numbers(panels, number, directions, data["axes"])
     return groups, data
 
 
+def _panels(
+    tables: Mapping[str, pd.DataFrame], metric: str, methods: Sequence[str], about: About
+) -> Panels | None:
+    """The charts of a metric; None where no variation has a curve."""
+    drawn = {}
+    for variant, table in tables.items():
+        columns = (metric, "test_loss", "bytes_up", "bytes_down", "virtual_seconds")
+        of_variant = curves(tracks(table, columns), [metric], methods)
+        of_variant = [curve for curve in of_variant if len(curve.rounds)]
+        if of_variant:
+            drawn[variant] = of_variant
+    if not drawn:
+        return None
+
+    y = plot.height_axis(list(drawn.values()), is_share(metric))
+    evaluate = about.scenario.get("evaluate", {})
+    target = evaluate.get("target") if evaluate.get("metric") == metric else None
+    return Panels(metric, drawn, y, target)
+
+
+def _group(
+    panels: Panels, number: int, first: int, classes: Mapping[str, str], about: About
+) -> dict[str, Any]:
+    """The charts of a metric for the template.
+
+    Args:
+      panels: the charts.
+      number: of the group.
+      first: number of its first chart on the page.
+      classes: the classes of every method's curve.
+      about: what is shown.
+    """
+    words = words_of(panels.metric)
+    drawn = []
+    for chart, (variant, of_variant) in enumerate(panels.curves.items(), first):
+        label = about.words(variant)
+        full = f"{words}, {label}" if label else words
+        picture = plot.curves_picture(of_variant, classes, full, panels.y, chart, panels.target)
+        drawn.append({"id": chart, "label": label, "picture": picture})
+    title = f"{words}, logarithmic" if panels.y.log else words
+    return {"number": number, "words": words, "title": title, "panels": drawn}
+
+
+def _numbers(
+    panels: Panels, group: int, directions: Sequence[str], axes: list[Positions]
+) -> list[dict[str, Any]]:
+    """The charts of a metric for the script; the positions of its curves are added to `axes`."""
+    return [
+        {
+            "group": group,
+            "share": is_share(panels.metric),
+            "log": panels.y.log,
+            "target": panels.target,
+            "curves": [_curve_numbers(curve, directions, axes) for curve in drawn],
+        }
+        for drawn in panels.curves.values()
+    ]
+
+
+def _curve_numbers(
+    curve: Curve, directions: Sequence[str], axes: list[Positions]
+) -> dict[str, Any]:
+    """A curve for the script: its range only where several seeds differ.
+
+    Positions that several curves share are in `axes` once.
+    """
+    up = curve.mean_of("bytes_up")
+    down = curve.mean_of("bytes_down")
+    sent = {"up": up, "down": down, "bytes": up + down}
+
+    positions = {"round": _rounded(curve.rounds)}
+    for direction in directions:
+        positions[direction] = _rounded(sent[direction])
+    positions["seconds"] = _rounded(curve.mean_of("virtual_seconds"))
+    if positions not in axes:
+        axes.append(positions)
+
+    numbers = {"name": curve.name, "x": axes.index(positions), "mean": _rounded(curve.mean)}
+    if not np.array_equal(curve.low, curve.high):
+        numbers["low"] = _rounded(curve.low)
+        numbers["high"] = _rounded(curve.high)
+    return numbers
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]
+
+
 def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
-    """The axes of bytes: both ways together, and each by itself where messages of some methods are
-    larger than others.
+    """The axes of bytes, each with its title.
+
+    Both directions together; and each by itself where the messages of some methods are larger than
+    those of others.
     """
     axes = [("bytes", "bytes sent, both ways")]
     if rounds is None or not {"bytes_up", "bytes_down"} <= {*rounds}:
         return axes
-    last = pd.DataFrame(rounds[rounds["round"] == rounds["round"].max()])
-    differ = any(pd.Series(last[name]).nunique() > 1 for name in ("bytes_up", "bytes_down"))
-    return [*axes, ("up", "bytes up"), ("down", "bytes down")] if differ else axes
+    last = rounds[rounds["round"] == rounds["round"].max()]
+    if any(pd.Series(last[name]).nunique() > 1 for name in ("bytes_up", "bytes_down")):
+        axes += [("up", "bytes up"), ("down", "bytes down")]
+    return axes
 
 
 def _with_entropy(rounds: pd.DataFrame) -> pd.DataFrame:
-    """The columns `KIND/entropy_bytes` as one: no method has two of them."""
+    """With the columns `KIND/entropy_bytes` as one: no method has two of them."""
     reported = [name for name in rounds if str(name).endswith("/entropy_bytes")]
-    return (
-        rounds.assign(entropy_bytes=rounds[reported].bfill(axis=1).iloc[:, 0])
-        if reported
-        else rounds
-    )
-
-
-def _curves(table: pd.DataFrame, metric: str, names: Sequence[str]) -> list[Curve]:
-    """The curves of a metric that have a round which all seeds have."""
-    of_methods = tracks(table, (metric, "test_loss", "bytes_up", "bytes_down", "virtual_seconds"))
-    return [one for one in curves(of_methods, [metric], names) if len(one.rounds)]
-
-
-def _numbers(
-    curve: Curve, ways: Sequence[str], axes: list[dict[str, list[float]]]
-) -> dict[str, Any]:
-    """A curve as the script reads it: its places on the axes are kept once, ranges only where there
-    are several seeds.
-    """
-    brief = lambda values: [float(f"{v:.{DIGITS}g}") for v in values]
-    sent = {"up": curve.mean_of("bytes_up"), "down": curve.mean_of("bytes_down")}
-    sent["bytes"] = sent["up"] + sent["down"]
-    x = {
-        "round": brief(curve.rounds),
-        **{way: brief(sent[way]) for way in ways},
-        "seconds": brief(curve.mean_of("virtual_seconds")),
-    }
-    if x not in axes:
-        axes.append(x)
-    numbers = {"name": curve.name, "x": axes.index(x), "mean": brief(curve.mean)}
-    low, high = brief(curve.low), brief(curve.high)
-    return (
-        numbers if np.array_equal(curve.low, curve.high) else {**numbers, "low": low, "high": high}
-    )
+    if not reported:
+        return rounds
+    return rounds.assign(entropy_bytes=rounds[reported].bfill(axis=1).iloc[:, 0])

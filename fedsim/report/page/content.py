@@ -1,4 +1,4 @@
-"""The content of the page: all of it comes from the tables and the records of runs."""
+"""The content of the page; all of it comes from the tables and the records of runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from fedsim.report.page import (
     staleness,
 )
 from fedsim.report.page.outcome import headline, numbers
-from fedsim.report.page.plot import STRONG, looks
+from fedsim.report.page.plot import STRONG, curve_classes
 from fedsim.report.page.render import rendered
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
@@ -29,8 +29,7 @@ from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
 from fedsim.study.worst_case import by_attack
 
-FEW = 4  # pictures that are shown without being asked for
-COLUMNS = [1, 1, 2, 3, 2, *[3] * 10_000]  # by the number of pictures: no row is left half empty
+FEW = 4  # further pictures that are shown at once; more are folded away
 ENDED = {
     "done": "",
     "incomplete": "not all of these runs ended as planned",
@@ -45,7 +44,7 @@ class Source(NamedTuple):
     Attributes:
       record: the content of its `run.json`, as far as it is known.
       tables: its tables by name.
-      label: of its rows, where several runs stand on one page; else empty.
+      label: the name of its rows, where several runs share the page; else empty.
     """
 
     record: Mapping[str, Any]
@@ -57,21 +56,22 @@ class Source(NamedTuple):
         table = self.tables.get(name)
         if table is None or not len(table):
             return None
-        return table.assign(method=self.label) if self.label and "method" in table else table
+        if self.label and "method" in table:
+            return table.assign(method=self.label)
+        return table
 
 
 class Result(NamedTuple):
-    """What is known of all sources together.
+    """The results of all sources together.
 
     Attributes:
-      about: what all pictures know, of the scenario of the first; methods are in the order of the
-        result.
+      about: what all pictures know, from the scenario of the first source.
       runs: rows of `summary.csv`.
-      compared: rows of `compare.csv`; none where nothing is compared, or not all of it has ended.
-      spent: rows of `bytes.csv` and `seconds.csv`, likewise.
+      compared: rows of `compare.csv`; none where nothing is compared, or runs have not ended.
       baseline: the method that the others are compared with, if any.
+      spent: rows of `bytes.csv` and `seconds.csv` by name; none for several sources.
       chance: the accuracy of guessing, by variation.
-      standings: of the methods, by variation.
+      standings: the standings of methods, by variation.
     """
 
     about: About
@@ -83,141 +83,201 @@ class Result(NamedTuple):
     standings: dict[str, list[Standing]]
 
 
+def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
+    """The page of one run or comparison, or of several runs side by side.
+
+    Args:
+      sources: runs and comparisons.
+      refresh: seconds after which a browser loads the page again, while a run goes on; 0: never.
+    """
+    result = _result(sources)
+    about = result.about
+    first = sources[0]
+    clients = _tables(sources, "clients")
+    title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
+    curves, data = _curves(sources, result)
+    content = {
+        "title": title,
+        "marks": _marks(sources),
+        "refresh": refresh,
+        "columns": columns,
+        **_first_screen(sources, result),
+        **curves,
+        "costs": _costs(result),
+        "machines": machines.machines(_only_table(sources, "machines"), about.order),
+        "ages": staleness.histograms(_tables(sources, "staleness"), about),
+        "left_out": left_out.left_out(clients, about),
+        "attacks": attacks.attacks(result.runs, about),
+        "forests": pictures.differences(result.compared, about),
+        "table": table_of(result.runs, result.compared, result.standings, about),
+        "spreads": pictures.spreads(clients, about),
+        "setting": [setting.setting(source.record, source.label) for source in sources],
+        "partition": pictures.partition(first.table("partition")),
+        "time": times_of(_tables(sources, "timing"), about.order),
+        "again": [_command(source.record) for source in sources],
+        "provenance": [_provenance(source) for source in sources],
+    }
+    content["sections"] = _sections(content)
+    return rendered(content, data)
+
+
+def columns(pictures: int) -> int:
+    """How many pictures are side by side, so that the last row is not half empty.
+
+    >>> [columns(pictures) for pictures in (1, 2, 3, 4, 5, 9)]
+    [1, 2, 3, 2, 3, 3]
+    """
+    if pictures <= 1:
+        return 1
+    return 2 if pictures in (2, 4) else 3
+
+
 def _result(sources: Sequence[Source]) -> Result:
-    record, alone = sources[0].record, len(sources) == 1
-    score, summary = record.get("score", "final"), _tables(sources, "summary")
+    record = sources[0].record
+    score = record.get("score", "final")
+    summary = _tables(sources, "summary")
     runs = [] if summary is None or score not in summary else rows_of(summary)
-    compare = sources[0].table("compare") if alone and not mark_of(record) else None
-    compared = [] if compare is None else rows_of(compare)
-    baseline = record.get("baseline") if alone else None
-    spent = {axis.table: sources[0].table(axis.table) if alone else None for axis in AXES}
-    chance = chance_levels(sources[0].table("partition"), metric_of(runs)) if alone else {}
-    tables = [
-        table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None
-    ]
-    names = [
-        *order_of(runs, None, score),
-        *(str(name) for table in tables for name in table["method"].unique()),
-    ]
+
+    compared = []
+    if not mark_of(record):
+        compared = _rows(_only_table(sources, "compare"))
+    baseline = record.get("baseline") if len(sources) == 1 else None
+    chance = chance_levels(_only_table(sources, "partition"), metric_of(runs))
     return Result(
-        about=about(record["scenario"], runs, score, list(dict.fromkeys(names))),
+        about=about(record["scenario"], runs, score, _methods(sources, runs, score)),
         runs=runs,
         compared=compared,
         baseline=baseline,
-        spent={name: [] if table is None else rows_of(table) for name, table in spent.items()},
+        spent={axis.table: _rows(_only_table(sources, axis.table)) for axis in AXES},
         chance=chance,
         standings=standings(compared, runs, baseline or "", score, chance),
     )
 
 
-def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
-    """The page of one run or comparison, or of several runs beside one another.
+def _methods(sources: Sequence[Source], runs: Sequence[Row], score: str) -> list[str]:
+    """All methods in the order of the result; those without a score follow."""
+    methods = order_of(runs, None, score)
+    for name in ("rounds", "clients"):
+        table = _tables(sources, name)
+        if table is not None:
+            methods += [str(method) for method in table["method"].unique()]
+    return list(dict.fromkeys(methods))
+
+
+def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
+    """The first screen: a headline, a picture or a few numbers, and further sentences."""
+    about = result.about
+    over = not mark_of(sources[0].record)
+    rounds = []
+    if len(about.order) <= 1:
+        rounds = _rows(_tables(sources, "rounds"))
+
+    lines = _verdict(sources, result, over)
+    if not lines:
+        guessing = result.chance.get("")
+        lines = [headline(result.runs, rounds, about.order, about.score, guessing, over)]
+
+    variants = {row.get("variant") for row in result.runs}
+    several = len(about.order) > 1 or len(variants) > 1
+    dots = None
+    shown = []
+    if several and not by_attack(result.runs):
+        dots = pictures.scores(result.runs, result.standings, result.baseline, result.chance, about)
+    elif result.runs and not several:
+        shown = numbers(result.runs, rounds, over)
+    return {
+        "headline": lines[0],
+        "lines": [*lines[1:], *_remarks(sources)],
+        "numbers": shown,
+        "dots": dots,
+    }
+
+
+def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]:
+    """The sentences of a comparison; none for runs that are not compared.
 
     Args:
       sources: runs and comparisons.
-      refresh: seconds after which a browser reads the page again, which is being rewritten; 0:
-        never.
+      result: the results of all of them.
+      over: whether the runs have ended.
     """
-    result = _result(sources)
-    rounds, timing, clients = (_tables(sources, name) for name in ("rounds", "timing", "clients"))
-    known = result.about
-    scenario, names = known.scenario, known.order
-    classes = looks(names, result.baseline)
-    groups, data = charts.charts(rounds, classes, known)
-    shown = {
-        "title": scenario["name"] if len(sources) == 1 else f"{len(sources)} runs",
-        "marks": _marks(sources),
-        "refresh": refresh,
-        **_findings(sources, result, [] if rounds is None or len(names) > 1 else rows_of(rounds)),
+    stored = sources[0].record.get("verdict")
+    if stored and len(sources) == 1:
+        return list(stored)
+    if not result.baseline or not result.runs:
+        return []
+
+    about = result.about
+    tables = {"compare": result.compared, "summary": result.runs}
+    findings = findings_of(tables, result.baseline, about.score, about.scenario, result.chance)
+    lines: list[str] = [*verdict(findings).lines]
+    if not over:
+        lines[0] = f"So far: {lines[0]}"
+    return lines
+
+
+def _curves(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], dict[str, list]]:
+    """The charts for the template, and their numbers for the script."""
+    rounds = _tables(sources, "rounds")
+    classes = curve_classes(result.about.order, result.baseline)
+    groups, data = charts.charts(rounds, classes, result.about)
+    one_panel_each = all(len(group["panels"]) == 1 for group in groups)
+    content = {
         "groups": groups,
         "axes": charts.byte_axes(rounds),
-        "rest_open": len(groups) - 1 <= FEW and all(len(group["panels"]) == 1 for group in groups),
-        "columns": COLUMNS,
+        "rest_open": len(groups) - 1 <= FEW and one_panel_each,
         "names": list(classes.items()),
         "strong": STRONG,
-        "costs": [
-            {"axis": axis, "parts": parts}
-            for axis in sorted(AXES, key=lambda axis: not leads(axis, scenario))
-            if (parts := costs.costs(axis, result.spent[axis.table], result.baseline or "", known))
-        ],
-        "machines": machines.machines(
-            sources[0].table("machines") if len(sources) == 1 else None, names
-        ),
-        "ages": staleness.histograms(_tables(sources, "staleness"), known),
-        "left_out": left_out.left_out(clients, known),
-        "attacks": attacks.attacks(result.runs, known),
-        "forests": pictures.differences(result.compared, known),
-        "table": table_of(result.runs, result.compared, result.standings, known),
-        "spreads": pictures.spreads(clients, known),
-        "setting": [setting.setting(source.record, source.label) for source in sources],
-        "partition": pictures.partition(sources[0].table("partition")),
-        "time": times_of(timing, names),
-        "again": [
-            " ".join(map(setting.quoted, source.record["surroundings"]["command"]))
-            for source in sources
-        ],
-        "provenance": [
-            (s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record))
-            for s in sources
-        ],
     }
-    return rendered({**shown, "sections": _sections(shown)}, data)
+    return content, data
 
 
-def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) -> dict[str, Any]:
-    """The first screen: a sentence, a picture or a few numbers, and further sentences.
-
-    Args:
-      sources: runs and comparisons.
-      result: what is known of them together.
-      rounds: rows of `rounds.csv`, where there is a single method.
-    """
-    record, runs, chance, known = sources[0].record, result.runs, result.chance, result.about
-    names, score = known.order, known.score
-    lines, over = (
-        list(record.get("verdict") or []) if len(sources) == 1 else [],
-        not mark_of(record),
-    )
-    if result.baseline and not lines and runs:
-        tables = {"compare": result.compared, "summary": runs}
-        first, *others = verdict(
-            findings_of(tables, result.baseline, score, known.scenario, chance)
-        ).lines
-        lines = [first if over else f"So far: {first}", *others]
-    several = len(names) > 1 or len({row.get("variant") for row in runs}) > 1
-    dots = pictures.scores(runs, result.standings, result.baseline, chance, known)
-    return {
-        "headline": lines[0]
-        if lines
-        else headline(runs, rounds, names, score, chance.get(""), over),
-        "lines": [*lines[1:], *_remarks(sources)],
-        "numbers": numbers(runs, rounds, over) if runs and not several else [],
-        "dots": dots if several and not by_attack(runs) else None,
-    }
+def _costs(result: Result) -> list[dict[str, Any]]:
+    """Scores against costs; what the comparison is about comes first."""
+    about = result.about
+    shown = []
+    for axis in sorted(AXES, key=lambda axis: not leads(axis, about.scenario)):
+        parts = costs.costs(axis, result.spent[axis.table], result.baseline or "", about)
+        if parts:
+            shown.append({"axis": axis, "parts": parts})
+    return shown
 
 
-def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the page is divided into: the anchor of each part, and what it is called."""
-    parts = (
+def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The sections of the page: anchor and title of each."""
+    table = content["table"]
+    of_costs = [shown["axis"].table for shown in content["costs"]]
+    sections = (
         ("result", "Result", True),
-        ("attacks", "Attacks", shown["attacks"]),
-        ("curves", "Curves", shown["groups"]),
-        *((part["axis"].table, part["axis"].table.capitalize(), True) for part in shown["costs"]),
-        ("machines", "Machines", shown["machines"]),
-        ("staleness", "Staleness", shown["ages"]),
-        ("table", "All numbers", shown["table"] and len(shown["table"]["rows"]) > 1),
-        ("differences", "Differences", shown["forests"]),
-        ("clients", "Clients", shown["spreads"] or shown["left_out"]),
+        ("attacks", "Attacks", content["attacks"]),
+        ("curves", "Curves", content["groups"]),
+        *((name, name.capitalize(), True) for name in of_costs),
+        ("machines", "Machines", content["machines"]),
+        ("staleness", "Staleness", content["ages"]),
+        ("table", "All numbers", table and len(table["rows"]) > 1),
+        ("differences", "Differences", content["forests"]),
+        ("clients", "Clients", content["spreads"] or content["left_out"]),
         ("setting", "What was run", True),
-        ("time", "Time", shown["time"]),
-        ("again", "Once more", True),
+        ("time", "Time", content["time"]),
+        ("again", "Run it again", True),
     )
-    return [(anchor, title) for anchor, title, present in parts if present]
+    return [(anchor, title) for anchor, title, present in sections if present]
 
 
 def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
-    tables = [table for source in sources if (table := source.table(name)) is not None]
-    return pd.concat(tables, ignore_index=True) if tables else None
+    """The rows of all sources' tables; None where no source has any."""
+    tables = [source.table(name) for source in sources]
+    present = [table for table in tables if table is not None]
+    return pd.concat(present, ignore_index=True) if present else None
+
+
+def _only_table(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
+    """The table of the only source; None where there are several."""
+    return sources[0].table(name) if len(sources) == 1 else None
+
+
+def _rows(table: pd.DataFrame | None) -> list[Row]:
+    return [] if table is None else rows_of(table)
 
 
 def _marks(sources: Sequence[Source]) -> list[str]:
@@ -225,17 +285,28 @@ def _marks(sources: Sequence[Source]) -> list[str]:
     lines = []
     for source in sources:
         status = source.record["status"]
-        if text := mark_of(source.record) or ENDED.get(status, f"ended as {status}"):
+        text = mark_of(source.record) or ENDED.get(status, f"ended as {status}")
+        if text:
             lines.append(f"{source.label}: {text}" if source.label else text)
     return lines
 
 
 def _remarks(sources: Sequence[Source]) -> list[str]:
-    """Why seeds did not end as planned, and what to know of those that did."""
+    """Why seeds did not end as planned, and notes on those that did."""
     lines = []
     for source in sources:
+        start = f"{source.label}, " if source.label else ""
+        seed = "" if source.record.get("kind") == "compare" else "seed "
         for kind in ("reasons", "notes"):
-            for who, why in source.record.get(kind, {}).items():
-                seed = who if source.record.get("kind") == "compare" else f"seed {who}"
-                lines.append(f"{f'{source.label}, ' if source.label else ''}{seed}: {why}")
+            for run, text in source.record.get(kind, {}).items():
+                lines.append(f"{start}{seed}{run}: {text}")
     return lines
+
+
+def _command(record: Mapping[str, Any]) -> str:
+    return " ".join(map(setting.quoted, record["surroundings"]["command"]))
+
+
+def _provenance(source: Source) -> tuple[str, list[tuple[str, str]]]:
+    name = source.label or str(source.record["scenario"]["name"])
+    return name, setting.provenance(source.record)

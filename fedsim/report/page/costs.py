@@ -1,144 +1,176 @@
-"""Scores against what they cost on the page: a picture of the front, and the numbers beside it."""
+"""Scores against what they cost, on the page: a picture, and a table of the numbers."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fedsim.report.about import About
 from fedsim.report.cost_table import cost_table
 from fedsim.report.page import strips
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
-from fedsim.report.page.scales import Axis, axis, short
-from fedsim.report.page.strips import breakable
+from fedsim.report.page.scales import Axis, axis
+from fedsim.report.page.strips import Strips, breakable
+from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
-from fedsim.report.results import Row
-from fedsim.study.cost_axes import Axis as Counted
+from fedsim.report.results import Cell, Row
+from fedsim.study.cost_axes import Axis as CostAxis
 from fedsim.study.summary import in_words, is_share
 
 
-def costs(
-    counted: Counted, rows: Sequence[Row], baseline: str, about: About
-) -> list[dict[str, Any]]:
-    """Table and picture for every variation beside what is compared; no picture where all cost the
-    same.
+class CostPart(NamedTuple):
+    """The scores and costs of one variation, as the template takes them.
+
+    Attributes:
+      title: the variation in words.
+      head: titles of the table's columns.
+      rows: its cells.
+      words: how many of the first columns are words.
+      picture: the front; empty where there is none.
+      targets: what was spent to the target; None where that is not drawn.
+    """
+
+    title: str
+    head: list[str]
+    rows: list[list[Cell]]
+    words: int
+    picture: Markup
+    targets: Strips | None
+
+
+def costs(cost_axis: CostAxis, rows: Sequence[Row], baseline: str, about: About) -> list[CostPart]:
+    """Table and picture for every variation; no picture where all methods cost the same.
 
     Args:
-      counted: what is counted.
+      cost_axis: what is counted.
       rows: of its table.
       baseline: the method that the others are compared with.
       about: what is shown.
     """
-    return [_part(picture, about) for picture in cost_pictures(counted, rows, baseline, about)]
+    return [_part(picture, about) for picture in cost_pictures(cost_axis, rows, baseline, about)]
 
 
-def _part(picture: CostPicture, about: About) -> dict[str, Any]:
-    """One variation, as the template takes it."""
-    words = 2 if picture.way else 1  # columns before the numbers
-    head, table = cost_table(picture)
-    cells = [
-        [*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]]
-        for row in table
-    ]
-    targets = _targets(picture, about) if picture.drawn and picture.aimed else None
-    drawn = _picture(picture) if picture.drawn and targets is None else ""
-    return {
-        "title": picture.title,
-        "head": head,
-        "rows": cells,
-        "words": words,
-        "picture": drawn,
-        "targets": targets,
-    }
+def _part(picture: CostPicture, about: About) -> CostPart:
+    head, rows = cost_table(picture)
+    words = 2 if picture.way else 1  # the number in the picture, and the method
+    for row in rows:
+        name, key = row[words - 1]
+        row[words - 1] = (breakable(name), key)
+
+    front = Markup("")
+    targets = None
+    if picture.drawn and picture.aimed:
+        targets = _targets(picture, about)
+    elif picture.drawn:
+        front = _front(picture)
+    return CostPart(picture.title, head, rows, words, front, targets)
 
 
-def _targets(picture: CostPicture, about: About) -> strips.Strips:
-    """The median to the target with its interval, a row per method."""
-    counted = picture.axis
-    ends = [
-        end
-        for point in picture.points
-        for end in (point.median, point.target_low, point.target_high)
-    ]
-    x = strips.percent_axis([0.0, *(end for end in ends if end is not None and math.isfinite(end))])
-    marks = []
+def _targets(picture: CostPicture, about: About) -> Strips:
+    """What was spent to the target: a row per method, the median with its interval."""
+    ends = [0.0]
     for point in picture.points:
-        high = point.target_high
-        text = counted.tick(point.median) if point.median is not None else "∞"
-        whole = point.row["reached"] == point.row["seeds"]
-        mark = strips.Mark(
-            at=point.median,
-            low=point.target_low,
-            high=high if high is None or math.isfinite(high) else x.high,
-            dots=[],
-            filled=whole,
-            text=text,
-            title=f"{text}, {point.arrived} seeds reached it",
-        )
-        marks.append((point.name, "" if whole else point.arrived, [mark]))
+        ends += _finite([point.median, point.target_low, point.target_high])
+    x = strips.percent_axis(ends)
+
+    rows = []
+    for point in picture.points:
+        all_reached = point.row["reached"] == point.row["seeds"]
+        note = "" if all_reached else point.arrived
+        rows.append((point.name, note, [_target_mark(picture.axis, point, x, all_reached)]))
     target = about.target_of(picture.metric)
-    label = f"{counted.noun} to {target}: median and 95 % interval; open: not all seeds reached it"
-    return strips.marks_picture(marks, x, label)
+    noun = picture.axis.noun
+    label = f"{noun} to {target}: median and 95 % interval; open: not all seeds reached it"
+    return strips.marks_picture(rows, x, label)
 
 
-def _picture(picture: CostPicture) -> Markup:
-    """A point for every row, its number beside it, and a line along the front."""
-    points = picture.finite
-    ends = [
-        end for point in points for end in (point.mean, point.row["ci_low"], point.row["ci_high"])
-    ]
-    x = _cost_axis(picture)
-    y = axis(
-        [end for end in ends if end is not None], HEIGHT - BOTTOM, TOP, is_share(picture.metric)
+def _target_mark(cost_axis: CostAxis, point: Point, x: Axis, filled: bool) -> strips.Mark:
+    """The median to the target; an interval without an upper end goes to the end of the axis."""
+    text = "∞" if point.median is None else cost_axis.tick(point.median)
+    high = point.target_high
+    if high is not None and not math.isfinite(high):
+        high = x.high
+    return strips.Mark(
+        at=point.median,
+        low=point.target_low,
+        high=high,
+        dots=[],
+        filled=filled,
+        text=text,
+        title=f"{text}, {point.arrived} seeds reached it",
     )
-    steps = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in picture.corners())
-    marks = "".join(_mark(picture, point, x, y) for point in reversed(points))
-    label = f"{picture.label}{', logarithmic' if x.log else ''}"
-    title = escape(f"{in_words(picture.metric)} by {label}")
-    head = f'<svg class="front" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
-    line = f'<path class="front" d="M{steps}"/>' if steps else ""
-    return Markup(f"{head}{_grid(picture.axis, x, y, label)}{line}{marks}</svg>")
+
+
+def _finite(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _front(picture: CostPicture) -> Markup:
+    """A numbered point for every row, and a line along the front."""
+    x = _cost_axis(picture)
+    y = _score_axis(picture)
+    label = f"{picture.label}, logarithmic" if x.log else picture.label
+
+    parts = [_grid(picture.axis, x, y, label)]
+    corners = [f"{x.at(spent):.1f} {y.at(score):.1f}" for spent, score in picture.corners()]
+    if corners:
+        parts.append(element("path", class_="front", d=f"M{'L'.join(corners)}"))
+    parts += [_point(picture, point, x, y) for point in reversed(picture.finite)]
+    return element(
+        "svg",
+        *parts,
+        class_="front",
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        aria_label=f"{in_words(picture.metric)} by {label}",
+    )
 
 
 def _cost_axis(picture: CostPicture) -> Axis:
-    """From 0; logarithmic where some cost much more than others."""
+    """From 0; logarithmic where some methods cost much more than others."""
     spent = [point.cost for point in picture.finite]
-    least, most = min(spent), max(spent)
+    least = min(spent)
+    most = max(spent)
     if picture.log:
         margin = (most / least) ** 0.05
         return Axis(least / margin, most * margin, LEFT, WIDTH - RIGHT, log=True)
     return Axis(0.0, 1.06 * most or 1.0, LEFT, WIDTH - RIGHT)
 
 
-def _grid(counted: Counted, x: Axis, y: Axis, label: str) -> str:
-    parts = ['<g class="axes">']
-    for tick in y.ticks():
-        at = f"{y.at(tick):.1f}"
-        parts.append(
-            f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/></g>'
-        )
-        parts.append(
-            f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>'
-        )
+def _score_axis(picture: CostPicture) -> Axis:
+    ends = []
+    for point in picture.finite:
+        for end in (point.mean, point.row["ci_low"], point.row["ci_high"]):
+            if end is not None:
+                ends.append(end)
+    return axis(ends, HEIGHT - BOTTOM, TOP, is_share(picture.metric))
+
+
+def _grid(cost_axis: CostAxis, x: Axis, y: Axis, label: str) -> Markup:
+    """Both axes with their ticks, and the name of the lower one."""
+    parts = level_grid(y, y.ticks(), LEFT, WIDTH - RIGHT)
+    below = HEIGHT - BOTTOM + 16
     for tick in x.ticks():
-        place = f'x="{x.at(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle"'
-        parts.append(f"<text {place}>{counted.tick(tick)}</text>")
-    place = f'x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle"'
-    return "".join([*parts, f"<text {place}>{label}</text></g>"])
+        text = cost_axis.tick(tick)
+        parts.append(element("text", text, x=x.at(tick), y=below, text_anchor="middle"))
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(element("text", label, x=middle, y=HEIGHT - 8, text_anchor="middle"))
+    return element("g", *parts, class_="axes")
 
 
-def _mark(picture: CostPicture, point: Point, x: Axis, y: Axis) -> str:
-    """A point, the interval of its mean, and its number."""
-    at, mean = x.at(point.cost), y.at(point.mean)
-    text = f"{point.name}: {point.mean:.4g} at {picture.axis.tick(point.cost)}"
-    look = "s0" if point.front else "pale"
-    bar = ""
+def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
+    """A method: its point, the interval of its mean, and its number."""
+    cost = x.at(point.cost)
+    mean = y.at(point.mean)
+    spent = picture.axis.tick(point.cost)
+
+    parts = [element("title", f"{point.name}: {point.mean:.4g} at {spent}")]
     if point.low is not None and point.high is not None:
-        ends = f'y1="{y.at(point.low):.1f}" y2="{y.at(point.high):.1f}"'
-        bar = f'<line x1="{at:.1f}" x2="{at:.1f}" {ends}/>'
-    return (
-        f'<g class="point {look}"><title>{escape(text)}</title>{bar}'
-        f'<circle cx="{at:.1f}" cy="{mean:.1f}" r="4"/>'
-        f'<text x="{at + 6:.1f}" y="{mean - 5:.1f}">{point.number}</text></g>'
-    )
+        low = y.at(point.low)
+        high = y.at(point.high)
+        parts.append(element("line", x1=cost, x2=cost, y1=low, y2=high))
+    parts.append(element("circle", cx=cost, cy=mean, r="4"))
+    parts.append(element("text", str(point.number), x=cost + 6, y=mean - 5))
+    colour = "s0" if point.front else "pale"
+    return element("g", *parts, class_=f"point {colour}")

@@ -1,16 +1,16 @@
-"""Who is left out, on the page: how well the final model serves clients by how often they took
-part.
-"""
+"""Who is left out, on the page: how well the final model serves clients that took part rarely."""
 
 import numpy as np
 import pandas as pd
 
 from fedsim.report.about import About
 from fedsim.report.page import strips
+from fedsim.report.page.strips import Mark, Strips
 from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
 
-ENDS = (0.0, 0.5, 1.5)  # of the classes: never, and times the mean of all clients
+# Classes of clients that took part at all, by their rounds over the mean of all clients.
+ABOUT_THE_MEAN, OFTEN = 0.5, 1.5
 WORDS = (
     "never took part",
     "less than half as often as the mean",
@@ -19,8 +19,8 @@ WORDS = (
 )
 
 
-def left_out(clients: pd.DataFrame | None, about: About) -> list[tuple[str, strips.Strips]]:
-    """A picture for every variation in which a fleet leaves clients out, a row for every method.
+def left_out(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strips]]:
+    """A picture, a row per method, for every variation in which a fleet leaves clients out.
 
     Args:
       clients: the columns of `clients.csv`.
@@ -30,72 +30,84 @@ def left_out(clients: pd.DataFrame | None, about: About) -> list[tuple[str, stri
         return []
     pictures = []
     for variant, table in by_variant(clients).items():
-        if np.isnan(np.asarray(table["rounds_late"], float)).all():
-            continue
-        marks = {name: _marks(pd.DataFrame(table[table["method"] == name])) for name in about.order}
-        rows = [(name, "", of) for name, of in marks.items() if of]
-        ends = [
-            end
-            for *_, of in rows
-            for mark in of
-            for end in (mark.at, mark.low, mark.high)
-            if end is not None
-        ]
-        if not ends:
-            continue
-        x = strips.percent_axis([min(max(end, 0.0), 1.0) for end in ends], share=True)
-        keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]
-        of = "accuracy of the final model on the clients' own samples"
-        label = f"{of}, mean over the seeds and 95 % interval"
-        pictures.append((about.words(variant), strips.marks_picture(rows, x, label, keys=keys)))
+        has_fleet = not np.isnan(np.asarray(table["rounds_late"], float)).all()
+        picture = _picture(table, about) if has_fleet else None
+        if picture is not None:
+            pictures.append((about.words(variant), picture))
     return pictures
 
 
+def _picture(table: pd.DataFrame, about: About) -> Strips | None:
+    """The picture of one variation; None where no client was scored."""
+    rows = []
+    ends = []
+    for method in about.order:
+        of_method = pd.DataFrame(table[table["method"] == method])
+        if not len(of_method):
+            continue
+        marks = _marks(of_method)
+        rows.append((method, "", marks))
+        for mark in marks:
+            ends += [end for end in (mark.at, mark.low, mark.high) if end is not None]
+    if not ends:
+        return None
+
+    x = strips.percent_axis([min(max(end, 0.0), 1.0) for end in ends], share=True)
+    score = "accuracy of the final model on the clients' own samples"
+    label = f"{score}, mean over the seeds and 95 % interval"
+    keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]
+    return strips.marks_picture(rows, x, label, keys=keys)
+
+
 def classes_of(joined: np.ndarray) -> np.ndarray:
-    """The class of every client by the rounds that it joined: 0 never, 1 rarely, 2 about as often
-    as the mean, 3 often.
+    """Classes of clients: 0 never took part, 1 rarely, 2 about as often as the mean, 3 often.
+
+    Args:
+      joined: the rounds that every client took part in, `[N]`.
 
     >>> classes_of(np.array([0, 1, 4, 5, 15])).tolist()
     [0, 1, 2, 2, 3]
     """
-    share = joined / max(float(joined.mean()), 1e-300)
-    return np.where(joined == 0, 0, 1 + np.searchsorted(ENDS[1:], share, "right"))
+    mean = max(float(joined.mean()), 1e-300)
+    how_often = 1 + np.searchsorted((ABOUT_THE_MEAN, OFTEN), joined / mean, "right")
+    return np.where(joined == 0, 0, how_often)
 
 
-def _marks(table: pd.DataFrame) -> list[strips.Mark]:
-    """A mark for every class: the mean over the seeds of the mean over its clients; none where
-    nobody was scored.
+def _marks(table: pd.DataFrame) -> list[Mark]:
+    """A mark per class of a method's clients: the mean over seeds of the mean over clients."""
+    scores: list[list[np.ndarray]] = [[] for _ in WORDS]  # by class and seed, `[clients]`
+    for _, of_seed in table.groupby("seed"):
+        accuracies = np.asarray(of_seed["global_accuracy"], float)
+        kinds = classes_of(np.asarray(of_seed["rounds_joined"], float))
+        for kind, of_class in enumerate(scores):
+            values = accuracies[kinds == kind]
+            of_class.append(values[~np.isnan(values)])
+    return [_mark(words, of_class) for words, of_class in zip(WORDS, scores, strict=True)]
+
+
+def _mark(words: str, scores: list[np.ndarray]) -> Mark:
+    """The mark of a class.
+
+    Args:
+      words: the class in words.
+      scores: of its clients, by seed.
     """
-    if not len(table):
-        return []
-    seeds = [pd.DataFrame(part) for _, part in table.groupby("seed")]
-    kinds = [classes_of(np.asarray(part["rounds_joined"], float)) for part in seeds]
-    marks = []
-    for kind, words in enumerate(WORDS):
-        scores = [_scored(part)[of == kind] for part, of in zip(seeds, kinds, strict=True)]
-        scores = [values[~np.isnan(values)] for values in scores]
-        means = np.array([float(values.mean()) for values in scores if len(values)])
-        count = sum(map(len, scores)) / len(seeds)
-        if not len(means):
-            marks.append(strips.Mark(None, None, None, [], False, "", f"{words}: nobody"))
-            continue
-        low, high = interval(means) or (None, None)
-        if low is not None and high is not None:
-            low, high = max(low, 0.0), min(high, 1.0)
-        text = f"{means.mean():.3f}"
-        marks.append(
-            strips.Mark(
-                float(means.mean()),
-                low,
-                high,
-                [],
-                True,
-                text,
-                f"{words}: {text}, {count:.3g} clients a seed",
-            )
-        )
-    return marks
+    means = np.array([float(values.mean()) for values in scores if len(values)])
+    if not len(means):
+        return strips.empty_mark(f"{words}: nobody")
 
-
-def _scored(clients: pd.DataFrame) -> np.ndarray:
-    return np.asarray(clients["global_accuracy"], float)
+    low, high = interval(means) or (None, None)
+    if low is not None and high is not None:
+        low = max(low, 0.0)
+        high = min(high, 1.0)
+    mean = float(means.mean())
+    clients = sum(map(len, scores)) / len(scores)
+    return Mark(
+        at=mean,
+        low=low,
+        high=high,
+        dots=[],
+        filled=True,
+        text=f"{mean:.3f}",
+        title=f"{words}: {mean:.3f}, {clients:.3g} clients per seed",
+    )

@@ -1,4 +1,4 @@
-"""What runs came to where nothing is compared: a sentence, and a few numbers."""
+"""The result of runs that are not compared: a sentence, and a few numbers."""
 
 import math
 import statistics
@@ -8,7 +8,10 @@ from fedsim.report.results import Row, amount, by, metric_of, reached
 from fedsim.study.regression import errors_of
 from fedsim.study.summary import in_words, median_to_target
 
-FAINT = 1.2  # times what guessing gives: hardly more than that
+FAINT = 1.2  # a score up to that many times what guessing gives is hardly more than guessing
+
+Number = tuple[str, str, str]
+"""name, number, and a remark"""
 
 
 def headline(
@@ -19,88 +22,108 @@ def headline(
     chance: float | None = None,
     over: bool = True,
 ) -> str:
-    """What runs came to, in a sentence: how one ended, or which of several ended best.
+    """The result of runs in a sentence: how one method ended, or which of several ended best.
 
     Args:
       summary: the rows of `summary.csv`.
-      rounds: those of `rounds.csv`.
-      names: of methods, in the order of the result.
+      rounds: the rows of `rounds.csv`.
+      names: methods in the order of the result.
       score: `final`, `best` or `mean_last_k`.
       chance: the accuracy of guessing.
       over: whether the runs have ended.
     """
     if not summary:
         return "Nothing has been evaluated yet."
+
+    diverged = sum(bool(row.get("diverged")) for row in summary)
+    lost = f"; {diverged} of {len(summary)} runs diverged" if diverged else ""
     runs = by(summary, "method")
-    metric = in_words(metric_of(summary))
-    scores = {name: values for name in names if (values := _finite(runs.get((name,), []), score))}
-    bad = sum(bool(row.get("diverged")) for row in summary)
-    lost = f"; {bad} of {len(summary)} runs diverged" if bad else ""
+    scores = {name: _finite(runs.get((name,), []), score) for name in names}
+    scores = {name: values for name, values in scores.items() if values}
     if not scores:
         return f"No run has a score{lost}."
+
+    metric = in_words(metric_of(summary))
     first, *others = scores
     mean = statistics.fmean(scores[first])
     if others:
-        second = statistics.fmean(scores[others[0]])
+        second = others[0]
         leads = "ends best" if over else "is ahead so far"
-        return f"{first} {leads} with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}, by the means alone."
-    after = f" after {max(row['round'] for row in rounds):,} rounds" if rounds else ""
-    several, ends = len(scores[first]), (min(scores[first]), max(scores[first]))
-    mean_of = (
-        f", the mean of {several} seeds ({ends[0]:.4g} to {ends[1]:.4g})"
-        if several > 1
-        else ", under one seed"
-    )
-    guess = (
-        f", hardly more than guessing ({chance:.2g})"
-        if chance is not None and mean <= FAINT * chance
-        else ""
-    )
+        best = f"{first} {leads} with {metric} {mean:.4g}"
+        next_best = f"{second} next with {statistics.fmean(scores[second]):.4g}"
+        return f"{best}, {next_best}{lost}, by the means alone."
+
     ends = "ends with" if over else "is at"
     errors = next(iter(errors_of(rounds, metric_of(summary)).values()), "")
-    beside = f" ({errors})" if errors else ""
-    return f"{first} {ends} {metric} {mean:.4g}{beside}{after}{mean_of}{guess}{lost}."
+    details = [
+        f" ({errors})" if errors else "",
+        f" after {_last_round(rounds):,} rounds" if rounds else "",
+        _over_seeds(scores[first]),
+    ]
+    if chance is not None and mean <= FAINT * chance:
+        details.append(f", hardly more than guessing ({chance:.2g})")
+    return f"{first} {ends} {metric} {mean:.4g}{''.join(details)}{lost}."
 
 
-def numbers(
-    summary: Sequence[Row], rounds: Sequence[Row], over: bool = True
-) -> list[tuple[str, str, str]]:
-    """What a run of one method came to, in a few numbers: name, number, and a remark each; means over seeds.
+def _over_seeds(scores: Sequence[float]) -> str:
+    if len(scores) == 1:
+        return ", under one seed"
+    return f", the mean of {len(scores)} seeds ({min(scores):.4g} to {max(scores):.4g})"
+
+
+def _last_round(rounds: Sequence[Row]) -> int:
+    return max(row["round"] for row in rounds)
+
+
+def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) -> list[Number]:
+    """The result of one method in a few numbers, means over the seeds.
 
     Args:
       summary: the rows of `summary.csv`.
-      rounds: those of `rounds.csv`.
+      rounds: the rows of `rounds.csv`.
       over: whether the runs have ended.
     """
-    metric, last = metric_of(summary), [group[-1] for group in by(rounds, "seed").values()]
-    words = in_words(metric)
-    titles = {
-        "final": f"{'final' if over else 'latest'} {words}",
-        "best": f"best {words}",
-        "mean_last_k": f"mean of the last {summary[0].get('k')}",
-    }
-    shown = [
-        (title, *_mean(summary, name)) for name, title in titles.items() if _finite(summary, name)
-    ]
-    for name, title in (("test_r2", "R² on test data"), ("test_mae", "mean absolute error")):
-        if name != metric and _finite(last, name):
-            shown.append((title, *_mean(last, name)))
+    last = [rows[-1] for rows in by(rounds, "seed").values()]
+    shown = [*_scores(summary, over), *_errors(summary, last)]
     if any(row.get("rounds_to_target") is not None for row in summary):
-        spent, _ = median_to_target(summary, "bytes_to_target")
-        until = f"{amount(spent)} until then" if math.isfinite(spent) else ""
-        shown.append(
-            ("rounds to the target", reached(summary, "rounds_to_target", 1, ".0f")[0], until)
-        )
+        shown.append(_to_target(summary))
     if last and all(row.get("bytes_up") is not None for row in last):
-        both = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
-        shown.append(
-            ("sent, both ways", amount(both), f"in {max(row['round'] for row in last):,} rounds")
-        )
+        sent = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
+        shown.append(("sent, both ways", amount(sent), f"in {_last_round(last):,} rounds"))
     return shown
 
 
+def _scores(summary: Sequence[Row], over: bool) -> list[Number]:
+    metric = in_words(metric_of(summary))
+    when = "final" if over else "latest"
+    titles = {
+        "final": f"{when} {metric}",
+        "best": f"best {metric}",
+        "mean_last_k": f"mean of the last {summary[0].get('k')}",
+    }
+    return [
+        (title, *_mean(summary, name)) for name, title in titles.items() if _finite(summary, name)
+    ]
+
+
+def _errors(summary: Sequence[Row], last: Sequence[Row]) -> list[Number]:
+    """R² and the mean absolute error, where there are any and they are not the metric."""
+    shown = []
+    for name, title in (("test_r2", "R² on test data"), ("test_mae", "mean absolute error")):
+        if name != metric_of(summary) and _finite(last, name):
+            shown.append((title, *_mean(last, name)))
+    return shown
+
+
+def _to_target(summary: Sequence[Row]) -> Number:
+    sent, _ = median_to_target(summary, "bytes_to_target")
+    rounds, _ = reached(summary, "rounds_to_target", 1, ".0f")
+    remark = f"{amount(sent)} until then" if math.isfinite(sent) else ""
+    return "rounds to the target", rounds, remark
+
+
 def _mean(rows: Sequence[Row], name: str) -> tuple[str, str]:
-    """The mean over seeds, and how far they spread."""
+    """The mean over the seeds, and their range."""
     values = _finite(rows, name)
     spread = f"{min(values):.4g} to {max(values):.4g}" if len(values) > 1 else "one seed"
     return f"{statistics.fmean(values):.4g}", spread

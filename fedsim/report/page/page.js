@@ -1,238 +1,498 @@
 "use strict";
 (() => {
+  // ---------------------------------------------------------------- data, and what is shown of them
+
   const { axes, charts: data } = JSON.parse(document.getElementById("data").textContent);
-  data.forEach((chart) => chart.curves.forEach((curve) => { curve.x = axes[curve.x]; }));
-  const L = 54, R = 14, T = 14, B = 42, NEAR = 8, NS = "http://www.w3.org/2000/svg";
-  const all = (what, from = document) => Array.from(from.querySelectorAll(what));
-  const state = { axis: "round", off: new Set(), zoom: new Map(), paper: false };
+  for (const chart of data) {
+    for (const curve of chart.curves) curve.x = axes[curve.x];
+  }
+  const LEFT = 54, RIGHT = 14, TOP = 14, BOTTOM = 42;  // margins, as the still pictures have them
+  const NEAR = 8;  // methods that the hint lists, at most
+  const state = {
+    axis: "round",  // of all charts
+    off: new Set(),  // methods that are switched off
+    zoom: new Map(),  // group of charts -> the part of the axis that it shows
+    paper: false,  // whether the page is being printed
+  };
+  const all = (selector, from = document) => Array.from(from.querySelectorAll(selector));
   document.documentElement.classList.add("js");
 
-  // axes, as the still pictures have them; one that is logarithmic stays so, its title says it
-  const axis = (values, begin, end, share, whole, log = false) => {
-    let low = Math.min(...values), high = Math.max(...values);
-    if (!values.length) [low, high] = [0, 1];
-    const room = Math.max(0.5, Math.abs(low) / 20);
-    if (low === high) [low, high] = share ? [Math.max(low - 0.05, 0), Math.min(high + 0.05, 1)] : [low - room, high + room];
-    log = log && low > 0;
-    if (log) [low, high] = [low / 1.2, high * 1.2];
-    else if (!whole) {
-      const room = 0.04 * (high - low);
-      [low, high] = share ? [Math.max(low - room, 0), Math.min(high + room, 1)] : [low - room, high + room];
-    }
-    const f = log ? Math.log10 : (v) => v;
-    const at = (v) => begin + (f(log ? Math.max(v, low) : v) - f(low)) / (f(high) - f(low)) * (end - begin);
-    const back = (p) => {
-      const value = f(low) + (p - begin) / (end - begin) * (f(high) - f(low));
-      return log ? 10 ** value : value;
-    };
-    return { low, high, log, at, back };
+  // ---------------------------------------------------------------- axes, as in scales.py
+
+  // The smallest and the largest value; a little around a single one.
+  const range = (values, share) => {
+    if (!values.length) return [0, 1];
+    const low = Math.min(...values);
+    const high = Math.max(...values);
+    if (low < high) return [low, high];
+    if (share) return [Math.max(low - 0.05, 0), Math.min(high + 0.05, 1)];
+    const margin = Math.max(0.5, Math.abs(low) / 20);
+    return [low - margin, high + margin];
   };
-  const ticks = (a) => {
-    const found = [];
-    if (a.log) {
-      const first = Math.ceil(Math.log10(a.low) - 1e-9), last = Math.floor(Math.log10(a.high) + 1e-9);
-      if (last - first < 2) return [...Array(last - first + 2).keys()].flatMap((k) => [1, 2, 5].map((t) => +(t * 10 ** (first - 1 + k)).toPrecision(12))).filter((t) => t >= a.low && t <= a.high);
-      for (let p = first, step = Math.max(Math.ceil((last - first) / 5), 1); p <= last; p += step) found.push(10 ** p);
-      return found;
+
+  // Whether an upright axis is logarithmic never changes: the title of its chart says so.
+  const axis = (values, begin, end, { share = false, whole = false, log = false }) => {
+    let [low, high] = range(values, share);
+    log = log && low > 0;
+    if (log) {
+      low /= 1.2;
+      high *= 1.2;
+    } else if (!whole) {
+      const margin = 0.04 * (high - low);
+      low -= margin;
+      high += margin;
+      if (share) {
+        low = Math.max(low, 0);
+        high = Math.min(high, 1);
+      }
     }
-    const rough = (a.high - a.low) / 5, unit = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 2.5, 5, 10].map((t) => unit * t).find((s) => s >= rough * (1 - 1e-9));
-    for (let k = Math.ceil(a.low / step - 1e-9); k <= Math.floor(a.high / step + 1e-9); k++) found.push(+(step * k).toPrecision(12));
+
+    const scaled = log ? Math.log10 : (value) => value;
+    const span = scaled(high) - scaled(low);
+    const at = (value) => {
+      const number = log ? Math.max(value, low) : value;
+      return begin + (scaled(number) - scaled(low)) / span * (end - begin);
+    };
+    const numberAt = (position) => {
+      const number = scaled(low) + (position - begin) / (end - begin) * span;
+      return log ? 10 ** number : number;
+    };
+    return { low, high, log, at, numberAt };
+  };
+
+  const exact = (number) => +number.toPrecision(12);
+
+  const linearTicks = ({ low, high }) => {
+    const smallest = (high - low) / 5;
+    const unit = 10 ** Math.floor(Math.log10(smallest));
+    const steps = [1, 2, 2.5, 5, 10].map((times) => unit * times);
+    const step = steps.find((candidate) => candidate >= smallest * (1 - 1e-9));
+    const found = [];
+    const last = Math.floor(high / step + 1e-9);
+    for (let k = Math.ceil(low / step - 1e-9); k <= last; k++) found.push(exact(step * k));
     return found;
   };
-  const short = (v) => {
-    for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e4, "k"]])
-      if (Math.abs(v) >= size && Math.abs(v) < 1e14) return `${+(v / (letter === "k" ? 1e3 : size)).toPrecision(6)}${letter}`;
-    return `${Math.abs(v) < 1e-4 && v ? v.toExponential(0) : +v.toPrecision(6)}`;
-  };
-  const tenth = (v) => `${+v.toFixed(1) || 0}`;
-  const path = (points, x, y) => points.length ? "M" + points.map(([a, b]) => `${tenth(x.at(a))} ${tenth(y.at(b))}`).join("L") : "";
-  const element = (name, attributes, text) => {
-    const made = document.createElementNS(NS, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    if (text !== undefined) made.textContent = text;
-    return made;
-  };
 
-  // a metric's charts share their height axis and what part of the rounds they show
-  const charts = all(".chart").map((figure) => ({ figure, svg: figure.querySelector("svg"), ...data[+figure.dataset.chart] }));
-  const shown = (chart) => chart.curves.filter((c) => !state.off.has(c.name));
-  const within = (chart) => {
-    const span = state.zoom.get(chart.group);
-    return (v) => !span || (v >= span[0] && v <= span[1]);
-  };
-  const heights = (group) => charts.filter((c) => c.group === group).flatMap((chart) => {
-    const inside = within(chart);
-    return shown(chart).flatMap((c) => c.x[state.axis].flatMap((v, i) => inside(v) ? [(c.low || c.mean)[i], (c.high || c.mean)[i]] : []));
-  });
-  const factors = (group) => {  // whether some curves of a metric send many times the bytes of others
-    const ends = charts.filter((c) => c.group === group).flatMap((chart) => chart.curves.map((c) => c.x[state.axis].at(-1))).filter((v) => v > 0);
-    return ["bytes", "up", "down"].includes(state.axis) && Math.max(...ends) > 10 * Math.min(...ends);
-  };
-  const lengths = (chart) => {
-    const log = factors(chart.group);
-    return shown(chart).flatMap((c) => c.x[state.axis]).filter((v) => v > 0 || !log);
-  };
-  const paper = (figure) => {  // a picture's size in print, by how many stand in a row
-    const panels = figure.closest(".panels").classList;
-    return panels.contains("c1") ? [680, 300] : panels.contains("c2") ? [330, 220] : [225, 180];
-  };
-  const draw = (chart) => {
-    const { figure, svg, curves, share, log, target, group } = chart;
-    const [W, H] = state.paper ? paper(figure) : [svg.clientWidth, svg.clientHeight];
-    if (!W) return;  // in a closed fold
-    svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
-    const span = state.zoom.get(group);
-    const many = factors(group), x = axis(span || lengths(chart), L, W - R, false, true, many), y = axis(heights(group), H - B, T, share, false, log);
-    Object.assign(chart, { x, y, W, H });
-    const frame = svg.querySelector("clipPath rect");
-    frame.setAttribute("width", W - L - R); frame.setAttribute("height", H - T - B);
-    const grid = svg.querySelector(".axes"), plot = svg.querySelector(".plot");
-    grid.replaceChildren();
-    for (const t of ticks(y)) {
-      const tick = element("g", { class: "tick" }), at = y.at(t).toFixed(1);
-      tick.append(element("line", { x1: L, x2: W - R, y1: at, y2: at }), element("text", { x: L - 6, y: (y.at(t) + 4).toFixed(1), "text-anchor": "end" }, short(t)));
-      grid.append(tick);
-    }
-    for (const t of ticks(x)) grid.append(element("text", { x: x.at(t).toFixed(1), y: H - B + 16, "text-anchor": "middle" }, short(t)));
-    if (span) {  // the part that is shown, of the whole
-      const whole = axis(lengths(chart), L, W - R, false, true, many), clip = (v) => Math.min(Math.max(whole.at(v), L), W - R);
-      grid.append(element("line", { class: "part", x1: L, x2: W - R, y1: 4, y2: 4 }), element("line", { class: "part now", x1: clip(span[0]), x2: clip(span[1]), y1: 4, y2: 4 }));
-    }
-    const line = plot.querySelector("line.target");
-    if (line) {
-      line.setAttribute("x2", W - R); line.setAttribute("y1", y.at(target)); line.setAttribute("y2", y.at(target));
-      plot.querySelector("text.target").setAttribute("y", y.at(target) > T + 15 ? y.at(target) - 5 : y.at(target) + 14);
-    }
-    all(".series", plot).forEach((one) => {
-      const c = curves.find((curve) => curve.name === one.dataset.name), xs = c.x[state.axis];
-      one.classList.toggle("off", state.off.has(c.name));
-      const points = (values) => xs.map((v, i) => [v, values[i]]).filter(([v]) => v > 0 || !x.log);
-      one.querySelector(".line").setAttribute("d", path(points(c.mean), x, y));
-      const band = one.querySelector(".band");
-      if (band) band.setAttribute("d", path([...points(c.high), ...points(c.low).reverse()], x, y) + "Z");
-    });
-    const name = svg.querySelector(".name");
-    name.textContent = document.querySelector(`[data-axis="${state.axis}"]`).textContent + (x.log ? ", logarithmic" : "");
-    name.setAttribute("x", (L + W - R) / 2); name.setAttribute("y", H - 8);
-    svg.setAttribute("aria-label", `${figure.querySelector("figcaption").textContent} by ${state.axis}`);
-    chart.cursor.setAttribute("y2", H - B); chart.chosen.setAttribute("height", H - T - B);
-  };
-  const trace = (group) => {
-    const place = document.querySelector(`.trace[data-group="${group}"]`), span = state.zoom.get(group);
-    if (!place) return;
-    place.hidden = !span;
-    if (!span) return;
-    const some = charts.filter((c) => c.group === group), whole = some.flatMap(lengths);
-    const gone = new Set(some.flatMap((chart) => shown(chart).filter((c) => !c.x[state.axis].some(within(chart))).map((c) => c.name)));
-    const words = gone.size ? ` Not in sight: ${[...gone].join(", ")}.` : "";
-    place.textContent = `${short(+span[0].toPrecision(3))} to ${short(+span[1].toPrecision(3))} of ${short(Math.min(...whole))} to ${short(Math.max(...whole))} shown.${words}`;
-  };
-  const redraw = () => { charts.forEach(draw); new Set(charts.map((c) => c.group)).forEach(trace); };
-  const zoom = (group, span) => {
-    if (span) state.zoom.set(group, span); else state.zoom.delete(group);
-    charts.filter((c) => c.group === group).forEach(draw);
-    trace(group);
-  };
-
-  charts.forEach((chart) => {
-    const { figure, svg, group } = chart, hint = figure.querySelector(".hint");
-    chart.cursor = element("line", { class: "cursor", y1: T, visibility: "hidden" });
-    chart.chosen = element("rect", { class: "chosen", y: T, visibility: "hidden" });
-    svg.append(chart.chosen, chart.cursor);
-    let from = null;
-    const place = (event) => {  // of the pointer, in the picture's units
-      const box = svg.getBoundingClientRect();
-      return Math.min(Math.max((event.clientX - box.left) / box.width * chart.W, L), chart.W - R);
-    };
-    const rest = () => { from = null; chart.chosen.setAttribute("visibility", "hidden"); };
-    svg.addEventListener("pointermove", (event) => {
-      const at = place(event), want = chart.x.back(at);
-      chart.cursor.setAttribute("x1", at); chart.cursor.setAttribute("x2", at); chart.cursor.setAttribute("visibility", "visible");
-      if (from !== null) {
-        chart.chosen.setAttribute("x", Math.min(from, at)); chart.chosen.setAttribute("width", Math.abs(at - from)); chart.chosen.setAttribute("visibility", "visible");
+  const logarithmicTicks = ({ low, high }) => {
+    const first = Math.ceil(Math.log10(low) - 1e-9);
+    const last = Math.floor(Math.log10(high) + 1e-9);
+    const found = [];
+    if (last - first < 2) {
+      for (let power = first - 1; power <= last; power++) {
+        for (const times of [1, 2, 5]) found.push(exact(times * 10 ** power));
       }
-      const box = svg.getBoundingClientRect(), high = (event.clientY - box.top) / box.height * chart.H;
-      const rows = shown(chart).map((c) => {
-        const xs = c.x[state.axis];
-        let i = 0;
-        xs.forEach((v, k) => { if (Math.abs(v - want) < Math.abs(xs[i] - want)) i = k; });
-        return [c.mean[i], `${c.name}: ${c.mean[i]}${c.low ? ` (${c.low[i]} to ${c.high[i]})` : ""} at ${short(xs[i])}`];
-      }).sort((a, b) => Math.abs(chart.y.at(a[0]) - high) - Math.abs(chart.y.at(b[0]) - high));
-      const more = rows.length > NEAR ? [`and ${rows.length - NEAR} farther from the pointer`] : [];
-      hint.textContent = [...rows.slice(0, NEAR).sort((a, b) => b[0] - a[0]).map((row) => row[1]), ...more].join("\n");
+      return found.filter((tick) => tick >= low && tick <= high);
+    }
+    const step = Math.max(Math.ceil((last - first) / 5), 1);
+    for (let power = first; power <= last; power += step) found.push(10 ** power);
+    return found;
+  };
+
+  const ticks = (along) => along.log ? logarithmicTicks(along) : linearTicks(along);
+
+  const short = (value) => {
+    const size = Math.abs(value);
+    for (const [smallest, unit, letter] of [[1e9, 1e9, "G"], [1e6, 1e6, "M"], [1e4, 1e3, "k"]]) {
+      if (size >= smallest && size < 1e14) return `${+(value / unit).toPrecision(6)}${letter}`;
+    }
+    if (value && size < 1e-4) return value.toExponential(0);
+    return `${+value.toPrecision(6)}`;
+  };
+
+  // ---------------------------------------------------------------- SVG
+
+  const set = (element, attributes) => {
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  };
+
+  const create = (name, attributes, text) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    set(element, attributes);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+
+  const tenth = (value) => `${+value.toFixed(1) || 0}`;
+
+  const path = (points, x, y) => {
+    if (!points.length) return "";
+    return "M" + points.map(([a, b]) => `${tenth(x.at(a))} ${tenth(y.at(b))}`).join("L");
+  };
+
+  // ---------------------------------------------------------------- what charts show
+
+  // The charts of a group, one per variation, show the same metric on the same axes.
+  const charts = all(".chart").map((figure) => {
+    const svg = figure.querySelector("svg");
+    return { figure, svg, ...data[+figure.dataset.chart] };
+  });
+  const groups = () => new Set(charts.map((chart) => chart.group));
+  const chartsOf = (group) => charts.filter((chart) => chart.group === group);
+
+  const shown = (chart) => chart.curves.filter((curve) => !state.off.has(curve.name));
+
+  // Whether a group's part of the axis contains a value.
+  const within = (group) => {
+    const span = state.zoom.get(group);
+    return (value) => !span || (value >= span[0] && value <= span[1]);
+  };
+
+  // The ends of all bands of a group, which its upright axis spans.
+  const heights = (group) => {
+    const inside = within(group);
+    const ends = [];
+    for (const curve of chartsOf(group).flatMap(shown)) {
+      curve.x[state.axis].forEach((value, index) => {
+        if (!inside(value)) return;
+        ends.push((curve.low || curve.mean)[index], (curve.high || curve.mean)[index]);
+      });
+    }
+    return ends;
+  };
+
+  // Whether some curves of a group send many times the bytes of others: its lower axis is
+  // logarithmic then.
+  const bytesDiffer = (group) => {
+    if (!["bytes", "up", "down"].includes(state.axis)) return false;
+    const curves = chartsOf(group).flatMap((chart) => chart.curves);
+    const sent = curves.map((curve) => curve.x[state.axis].at(-1)).filter((bytes) => bytes > 0);
+    return Math.max(...sent) > 10 * Math.min(...sent);
+  };
+
+  // All positions along the lower axis of a chart.
+  const lengths = (chart) => {
+    const log = bytesDiffer(chart.group);
+    const values = shown(chart).flatMap((curve) => curve.x[state.axis]);
+    return values.filter((value) => value > 0 || !log);
+  };
+
+  // ---------------------------------------------------------------- drawing
+
+  // The size of a picture in print, by how many are side by side.
+  const paperSize = (figure) => {
+    const panels = figure.closest(".panels").classList;
+    if (panels.contains("c1")) return [680, 300];
+    return panels.contains("c2") ? [330, 220] : [225, 180];
+  };
+
+  const draw = (chart) => {
+    const { svg, group } = chart;
+    const screen = [svg.clientWidth, svg.clientHeight];
+    const [width, height] = state.paper ? paperSize(chart.figure) : screen;
+    if (!width) return;  // in a closed fold
+    const span = state.zoom.get(group);
+    const across = { whole: true, log: bytesDiffer(group) };
+    const x = axis(span || lengths(chart), LEFT, width - RIGHT, across);
+    const upright = { share: chart.share, log: chart.log };
+    const y = axis(heights(group), height - BOTTOM, TOP, upright);
+    Object.assign(chart, { x, y, width, height });
+
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    const frame = svg.querySelector("clipPath rect");
+    set(frame, { width: width - LEFT - RIGHT, height: height - TOP - BOTTOM });
+    drawGrid(chart);
+    if (span) drawSpan(chart, span, across);
+    for (const series of all(".series", svg)) drawSeries(chart, series);
+    drawTarget(chart);
+    drawNames(chart);
+    chart.cursor.setAttribute("y2", height - BOTTOM);
+    chart.selection.setAttribute("height", height - TOP - BOTTOM);
+  };
+
+  const drawGrid = ({ svg, x, y, width, height }) => {
+    const grid = svg.querySelector(".axes");
+    grid.replaceChildren();
+    for (const tick of ticks(y)) {
+      const at = y.at(tick);
+      const line = { x1: LEFT, x2: width - RIGHT, y1: at.toFixed(1), y2: at.toFixed(1) };
+      const label = { x: LEFT - 6, y: (at + 4).toFixed(1), "text-anchor": "end" };
+      const parts = create("g", { class: "tick" });
+      parts.append(create("line", line), create("text", label, short(tick)));
+      grid.append(parts);
+    }
+    for (const tick of ticks(x)) {
+      const below = height - BOTTOM + 16;
+      const label = { x: x.at(tick).toFixed(1), y: below, "text-anchor": "middle" };
+      grid.append(create("text", label, short(tick)));
+    }
+  };
+
+  // Above the curves, which part of the axis is shown.
+  const drawSpan = (chart, span, across) => {
+    const { svg, width } = chart;
+    const right = width - RIGHT;
+    const full = axis(lengths(chart), LEFT, right, across);
+    const [begin, end] = span.map((value) => Math.min(Math.max(full.at(value), LEFT), right));
+    svg.querySelector(".axes").append(
+      create("line", { class: "part", x1: LEFT, x2: right, y1: 4, y2: 4 }),
+      create("line", { class: "part now", x1: begin, x2: end, y1: 4, y2: 4 }),
+    );
+  };
+
+  const drawSeries = ({ curves, x, y }, series) => {
+    const curve = curves.find(({ name }) => name === series.dataset.name);
+    const pointsOf = (values) => {
+      const points = curve.x[state.axis].map((value, index) => [value, values[index]]);
+      return points.filter(([value]) => value > 0 || !x.log);
+    };
+    series.classList.toggle("off", state.off.has(curve.name));
+    series.querySelector(".line").setAttribute("d", path(pointsOf(curve.mean), x, y));
+    const band = series.querySelector(".band");
+    if (band) {
+      const outline = [...pointsOf(curve.high), ...pointsOf(curve.low).reverse()];
+      band.setAttribute("d", `${path(outline, x, y)}Z`);
+    }
+  };
+
+  // The line of the target, and its name at the right end on the side with more space.
+  const drawTarget = (chart) => {
+    const { svg, y, target, width, height } = chart;
+    const line = svg.querySelector("line.target");
+    if (!line) return;
+    const at = y.at(target);
+    set(line, { x2: width - RIGHT, y1: at, y2: at });
+
+    const ends = endHeights(chart);
+    const spaceAbove = Math.min(at - TOP, ...ends.filter((end) => end <= at).map((end) => at - end));
+    const spaceBelow = Math.min(
+      height - BOTTOM - at, ...ends.filter((end) => end > at).map((end) => end - at),
+    );
+    const baseline = spaceAbove >= spaceBelow ? at - 5 : at + 14;
+    set(svg.querySelector("text.target"), { x: width - RIGHT - 4, y: baseline });
+  };
+
+  // The heights of the curves that reach the right end of a chart.
+  const endHeights = ({ x, y, width, group, ...chart }) => {
+    const right = LEFT + 0.8 * (width - LEFT - RIGHT);
+    const ends = [];
+    for (const curve of shown(chart)) {
+      const positions = curve.x[state.axis];
+      const index = positions.findLastIndex(within(group));
+      if (index >= 0 && x.at(positions[index]) >= right) ends.push(y.at(curve.mean[index]));
+    }
+    return ends;
+  };
+
+  const drawNames = ({ figure, svg, x, width, height }) => {
+    const name = document.querySelector(`[data-axis="${state.axis}"]`).textContent;
+    const label = svg.querySelector(".name");
+    label.textContent = x.log ? `${name}, logarithmic` : name;
+    set(label, { x: (LEFT + width - RIGHT) / 2, y: height - 8 });
+    const caption = figure.querySelector("figcaption").textContent;
+    svg.setAttribute("aria-label", `${caption} by ${state.axis}`);
+  };
+
+  // Below a group, which part of the axis is shown, and which methods have no point in it.
+  const describeZoom = (group) => {
+    const line = document.querySelector(`.trace[data-group="${group}"]`);
+    const span = state.zoom.get(group);
+    if (!line) return;
+    line.hidden = !span;
+    if (!span) return;
+
+    const full = chartsOf(group).flatMap(lengths);
+    const outside = chartsOf(group).flatMap(shown)
+      .filter((curve) => !curve.x[state.axis].some(within(group)))
+      .map((curve) => curve.name);
+    const rounded = span.map((value) => short(+value.toPrecision(3)));
+    const ends = [Math.min(...full), Math.max(...full)].map(short);
+    line.textContent = `${rounded.join(" to ")} of ${ends.join(" to ")} shown.`;
+    if (outside.length) {
+      line.textContent += ` Out of sight: ${[...new Set(outside)].join(", ")}.`;
+    }
+  };
+
+  const redraw = () => {
+    charts.forEach(draw);
+    groups().forEach(describeZoom);
+  };
+
+  const zoom = (group, span) => {
+    if (span) state.zoom.set(group, span);
+    else state.zoom.delete(group);
+    chartsOf(group).forEach(draw);
+    describeZoom(group);
+  };
+
+  // ---------------------------------------------------------------- the pointer on a chart
+
+  // The values of the methods nearest to the pointer, the largest first.
+  const hintAt = (chart, x, y) => {
+    const wanted = chart.x.numberAt(x);
+    const rows = shown(chart).map((curve) => {
+      const positions = curve.x[state.axis];
+      const distances = positions.map((value) => Math.abs(value - wanted));
+      const index = distances.indexOf(Math.min(...distances));
+      const mean = curve.mean[index];
+      const range = curve.low ? ` (${curve.low[index]} to ${curve.high[index]})` : "";
+      const text = `${curve.name}: ${mean}${range} at ${short(positions[index])}`;
+      return { mean, text, distance: Math.abs(chart.y.at(mean) - y) };
+    });
+    const nearest = rows.sort((a, b) => a.distance - b.distance).slice(0, NEAR);
+    const lines = nearest.sort((a, b) => b.mean - a.mean).map((row) => row.text);
+    if (rows.length > NEAR) lines.push(`and ${rows.length - NEAR} farther from the pointer`);
+    return lines.join("\n");
+  };
+
+  for (const chart of charts) {
+    const { figure, svg, group } = chart;
+    const hint = figure.querySelector(".hint");
+    chart.cursor = create("line", { class: "cursor", y1: TOP, visibility: "hidden" });
+    chart.selection = create("rect", { class: "chosen", y: TOP, visibility: "hidden" });
+    svg.append(chart.selection, chart.cursor);
+
+    let begin = null;  // of the part that is being selected
+    const stopSelecting = () => {
+      begin = null;
+      chart.selection.setAttribute("visibility", "hidden");
+    };
+    // The pointer in the picture's units, inside the axes.
+    const position = (event) => {
+      const box = svg.getBoundingClientRect();
+      const x = (event.clientX - box.left) / box.width * chart.width;
+      return Math.min(Math.max(x, LEFT), chart.width - RIGHT);
+    };
+
+    svg.addEventListener("pointermove", (event) => {
+      const x = position(event);
+      set(chart.cursor, { x1: x, x2: x, visibility: "visible" });
+      if (begin !== null) {
+        const selected = { x: Math.min(begin, x), width: Math.abs(x - begin) };
+        set(chart.selection, { ...selected, visibility: "visible" });
+      }
+
+      const box = svg.getBoundingClientRect();
+      const y = (event.clientY - box.top) / box.height * chart.height;
+      hint.textContent = hintAt(chart, x, y);
       hint.hidden = false;
       const left = event.clientX - box.left;
-      hint.style.left = `${left > box.width / 2 ? Math.max(left - hint.offsetWidth - 12, 0) : left + 12}px`;
+      const leftOfPointer = Math.max(left - hint.offsetWidth - 12, 0);
+      hint.style.left = `${left > box.width / 2 ? leftOfPointer : left + 12}px`;
     });
-    svg.addEventListener("pointerdown", (event) => { from = place(event); });
+    svg.addEventListener("pointerdown", (event) => { begin = position(event); });
     svg.addEventListener("pointerup", (event) => {
-      const to = place(event);
-      if (from !== null && Math.abs(to - from) > 8) zoom(group, [from, to].map(chart.x.back).sort((a, b) => a - b));
-      rest();
+      const end = position(event);
+      if (begin !== null && Math.abs(end - begin) > 8) {
+        zoom(group, [begin, end].map(chart.x.numberAt).sort((a, b) => a - b));
+      }
+      stopSelecting();
     });
-    svg.addEventListener("pointerleave", () => { rest(); hint.hidden = true; chart.cursor.setAttribute("visibility", "hidden"); });
+    svg.addEventListener("pointerleave", () => {
+      stopSelecting();
+      hint.hidden = true;
+      chart.cursor.setAttribute("visibility", "hidden");
+    });
     svg.addEventListener("dblclick", () => zoom(group, null));
     new ResizeObserver(() => { if (!state.paper) draw(chart); }).observe(svg);
-  });
+  }
 
-  all(".key").forEach((key) => {
+  // ---------------------------------------------------------------- buttons
+
+  for (const key of all(".key")) {
     const name = key.dataset.name;
-    const focus = (on) => all(".series").filter((one) => one.dataset.name === name).forEach((one) => one.classList.toggle("focus", on));
+    const series = all(".series").filter((one) => one.dataset.name === name);
+    const focus = (on) => series.forEach((one) => one.classList.toggle("focus", on));
     key.addEventListener("click", () => {
-      state.off.has(name) ? state.off.delete(name) : state.off.add(name);
+      if (!state.off.delete(name)) state.off.add(name);
       key.setAttribute("aria-pressed", !state.off.has(name));
       redraw();
     });
-    for (const [event, on] of [["pointerenter", true], ["focus", true], ["pointerleave", false], ["blur", false]]) key.addEventListener(event, () => focus(on));
-  });
-  all("[data-axis]").forEach((button) => button.addEventListener("click", () => {
-    state.axis = button.dataset.axis; state.zoom.clear();
-    all("[data-axis]").forEach((other) => other.setAttribute("aria-pressed", other === button));
-    redraw();
-  }));
-  all("[data-zoom]").forEach((button) => button.addEventListener("click", () => {
-    for (const group of new Set(charts.map((c) => c.group))) {
-      const [low, high] = state.zoom.get(group) || (() => { const xs = charts.filter((c) => c.group === group).flatMap(lengths); return [Math.min(...xs), Math.max(...xs)]; })();
-      zoom(group, button.dataset.zoom === "out" ? null : [factors(group) ? Math.sqrt(low * high) : low + (high - low) / 2, high]);  // the later half: where methods part
-    }
-  }));
+    for (const event of ["pointerenter", "focus"]) key.addEventListener(event, () => focus(true));
+    for (const event of ["pointerleave", "blur"]) key.addEventListener(event, () => focus(false));
+  }
+
+  const axisButtons = all("[data-axis]");
+  for (const button of axisButtons) {
+    button.addEventListener("click", () => {
+      state.axis = button.dataset.axis;
+      state.zoom.clear();
+      for (const other of axisButtons) other.setAttribute("aria-pressed", other === button);
+      redraw();
+    });
+  }
+
+  // The later half of what is shown: where methods part.
+  const laterHalf = (group) => {
+    const values = chartsOf(group).flatMap(lengths);
+    const [low, high] = state.zoom.get(group) || [Math.min(...values), Math.max(...values)];
+    const middle = bytesDiffer(group) ? Math.sqrt(low * high) : low + (high - low) / 2;
+    return [middle, high];
+  };
+
+  for (const button of all("[data-zoom]")) {
+    button.addEventListener("click", () => {
+      for (const group of groups()) {
+        zoom(group, button.dataset.zoom === "out" ? null : laterHalf(group));
+      }
+    });
+  }
 
   redraw();
 
-  const links = all("nav a").map((link) => [link, document.getElementById(link.hash.slice(1))]);
-  const follow = () => {
-    const [now] = links.filter(([, place]) => place.getBoundingClientRect().top < innerHeight / 3).pop() || links[0];
-    links.forEach(([link]) => link === now ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
-  };
-  addEventListener("scroll", () => requestAnimationFrame(follow), { passive: true });
-  follow();
+  // ---------------------------------------------------------------- navigation
 
-  const opened = [];
+  const links = all("nav a").map((link) => {
+    return { link, section: document.getElementById(link.hash.slice(1)) };
+  });
+  const followScrolling = () => {
+    const begun = links.filter(({ section }) => {
+      return section.getBoundingClientRect().top < innerHeight / 3;
+    });
+    const current = begun.pop() || links[0];
+    for (const { link } of links) {
+      if (link === current.link) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  };
+  const onScroll = () => requestAnimationFrame(followScrolling);
+  addEventListener("scroll", onScroll, { passive: true });
+  followScrolling();
+
+  // ---------------------------------------------------------------- print
+
+  const opened = [];  // folds that are open only while the page is printed
   addEventListener("beforeprint", () => {
-    all("details:not([open])").forEach((fold) => { fold.open = true; opened.push(fold); });
-    state.paper = true; redraw();
+    for (const fold of all("details:not([open])")) {
+      fold.open = true;
+      opened.push(fold);
+    }
+    state.paper = true;
+    redraw();
   });
   addEventListener("afterprint", () => {
-    opened.splice(0).forEach((fold) => { fold.open = false; });
-    state.paper = false; redraw();
+    for (const fold of opened.splice(0)) fold.open = false;
+    state.paper = false;
+    redraw();
   });
 
-  all("table.sortable").forEach((table) => all("th", table).forEach((head, column) => {
-    const button = document.createElement("button");
-    button.type = "button"; button.textContent = head.textContent;
-    head.replaceChildren(button);
-    button.addEventListener("click", () => {
-      const up = head.getAttribute("aria-sort") !== "ascending";
-      all("th", table).forEach((other) => other.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const value = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent;
-      const compare = (a, b) => {
-        const [m, n] = [value(a), value(b)], [p, q] = [parseFloat(m.replaceAll(",", "")), parseFloat(n.replaceAll(",", ""))];
-        return Number.isNaN(p) || Number.isNaN(q) ? m.localeCompare(n, "en") : p - q;
-      };
-      const body = table.tBodies[0];
-      body.append(...all("tr", body).sort((a, b) => up ? compare(a, b) : compare(b, a)));
+  // ---------------------------------------------------------------- tables that can be sorted
+
+  const compare = (one, other) => {
+    const numbers = [one, other].map((text) => parseFloat(text.replaceAll(",", "")));
+    if (numbers.some(Number.isNaN)) return one.localeCompare(other, "en");
+    return numbers[0] - numbers[1];
+  };
+
+  const sort = (table, column, rising) => {
+    const key = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent;
+    const rows = all("tr", table.tBodies[0]);
+    rows.sort((a, b) => rising ? compare(key(a), key(b)) : compare(key(b), key(a)));
+    table.tBodies[0].append(...rows);
+  };
+
+  for (const table of all("table.sortable")) {
+    const heads = all("th", table);
+    heads.forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const rising = head.getAttribute("aria-sort") !== "ascending";
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+        sort(table, column, rising);
+      });
     });
-  }));
+  }
 })();

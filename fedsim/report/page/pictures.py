@@ -1,18 +1,20 @@
-"""The pictures of the page with a row per method, and the partition: final scores, differences, how
-clients fare.
+"""Pictures of the page with a row per method, and the map of the partition.
+
+Final scores, differences to the baseline, and how clients fare.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from fedsim.report.about import About
 from fedsim.report.page import strips
 from fedsim.report.page.charts import words_of
 from fedsim.report.page.heat_map import HeatMap, heat_map
+from fedsim.report.page.strips import Mark, Strips
 from fedsim.report.pictures.differences import Difference, Forest, forests
 from fedsim.report.results import Row, by
 from fedsim.report.series import by_variant
@@ -23,93 +25,123 @@ from fedsim.study.summary import is_share, larger_is_better
 
 SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last {k} evaluations"}
 
+Standings = Mapping[str, Sequence[Standing]]
+"""the standings of methods by variation"""
+
 
 def scores(
     summary: Sequence[Row],
-    by_variation: Mapping[str, Sequence[Standing]],
+    standings: Standings,
     baseline: str | None,
     chance: Mapping[str, float],
     about: About,
-) -> strips.Strips | None:
-    """The dot plot of final scores: a row per method, a mark per variation; the baseline is a line
-    through all rows.
+) -> Strips | None:
+    """The dot plot of final scores: a row per method, a mark per variation.
+
+    The baseline is a line through all rows, and so is guessing where scores come near to it.
 
     Args:
       summary: the rows of `summary.csv`.
-      by_variation: the standings of methods.
-      baseline: which method the others are compared with, if any.
-      chance: what guessing gives, by variation.
+      standings: the standings of methods.
+      baseline: the method that the others are compared with, if any.
+      chance: the score of guessing, by variation.
       about: what is shown.
     """
-    runs = by(summary, "method", "variant")
-    metric, score = about.metric, about.score
-    variants = list(by_variation)
-    standing = {(name, s.method): s for name, group in by_variation.items() for s in group}
-    seeds = {
-        key: list(seed_scores(group, score).values())
-        for key, group in _by_variant_name(runs).items()
-    }
-    known = [v for values in seeds.values() for v in values if math.isfinite(v)]
-    if not known:
+    by_seed = _scores_by_seed(summary, about.score)
+    finite = [score for values in by_seed.values() for score in values if math.isfinite(score)]
+    if not finite:
         return None
-    ends = [e for values in seeds.values() for e in interval(np.array(values)) or ()]
-    levels = {level for level in chance.values() if min(known) - 0.02 <= level}
-    x = strips.percent_axis([*known, *ends, *levels], share=is_share(metric))
+
+    ends = [end for values in by_seed.values() for end in interval(np.array(values)) or ()]
+    levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
+    x = strips.percent_axis([*finite, *ends, *levels], share=is_share(about.metric))
+
     rows = []
-    for name in about.order:
-        marks = [
-            _score_mark(standing.get((v, name)), seeds.get((name, v), []), baseline, about.words(v))
-            for v in variants
-        ]
-        rows.append((name, "baseline" if name == baseline else "", marks))
+    for method in about.order:
+        marks = []
+        for variant, of_variant in standings.items():
+            standing = next((s for s in of_variant if s.method == method), None)
+            seeds = by_seed.get((method, variant), [])
+            marks.append(_score_mark(standing, seeds, baseline, about.words(variant)))
+        note = "baseline" if method == baseline else ""
+        rows.append((method, note, marks))
+
     lines = [(level, "chance") for level in sorted(levels)]
-    for kind, variant in enumerate(variants):
-        base = standing.get((variant, baseline or ""))
-        if base and base.mean is not None and math.isfinite(base.mean):
-            lines.append((base.mean, f"base v{kind % 6}"))
-    label = SCORES[score].format(
-        words_of(metric), k=next((row["k"] for row in summary if row.get("k")), "")
-    )
-    keys = (
-        [(strips.symbol(k), about.words(v)) for k, v in enumerate(variants)]
-        if len(variants) > 1
-        else []
-    )
-    if baseline is not None:
-        keys.append((strips.symbol(0, False), f"open: not surely different from {baseline}"))
-        keys.append((strips.line_symbol("base v0"), f"{baseline}, the baseline"))
-    if levels:
-        keys.append((strips.line_symbol("chance"), f"guessing, {max(levels):.2g}"))
+    lines += _baseline_lines(standings, baseline)
+    evaluations = next((row["k"] for row in summary if row.get("k")), "")
+    label = SCORES[about.score].format(words_of(about.metric), k=evaluations)
+    keys = _score_keys(list(standings), baseline, levels, about)
     return strips.marks_picture(rows, x, label, lines, keys)
 
 
-def _by_variant_name(
-    runs: Mapping[tuple, list[dict[str, Any]]],
-) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    return {(str(method), variant or ""): group for (method, variant), group in runs.items()}
+def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str], list[float]]:
+    """The scores of all seeds by method and variation."""
+    scores = {}
+    for (method, variant), runs in by(summary, "method", "variant").items():
+        scores[str(method), variant or ""] = list(seed_scores(runs, score).values())
+    return scores
+
+
+def _baseline_lines(standings: Standings, baseline: str | None) -> list[tuple[float, str]]:
+    """The mean of the baseline under every variation, with the class of its line."""
+    lines = []
+    for index, of_variant in enumerate(standings.values()):
+        for standing in of_variant:
+            mean = standing.mean
+            if standing.method == baseline and mean is not None and math.isfinite(mean):
+                lines.append((mean, f"base v{index % strips.COLOURS}"))
+    return lines
+
+
+def _score_keys(
+    variants: Sequence[str], baseline: str | None, levels: set[float], about: About
+) -> list[tuple[Markup, str]]:
+    """The legend: variations, open marks, and lines."""
+    keys = []
+    if len(variants) > 1:
+        keys += [(strips.symbol(kind), about.words(name)) for kind, name in enumerate(variants)]
+    if baseline is not None:
+        open_mark = strips.symbol(0, filled=False)
+        keys.append((open_mark, f"open: not surely different from {baseline}"))
+        keys.append((strips.line_symbol("base v0"), f"{baseline}, the baseline"))
+    if levels:
+        keys.append((strips.line_symbol("chance"), f"guessing, {max(levels):.2g}"))
+    return keys
 
 
 def _score_mark(
-    standing: Standing | None, seeds: Sequence[float], baseline: str | None, where: str
-) -> strips.Mark:
+    standing: Standing | None, seeds: Sequence[float], baseline: str | None, variation: str
+) -> Mark:
+    """The mean of a method under a variation.
+
+    Args:
+      standing: of the method; None where it has none.
+      seeds: its scores.
+      baseline: the method that the others are compared with, if any.
+      variation: in words.
+    """
     if standing is None or standing.mean is None:
-        return strips.Mark(
-            None, None, None, [], False, _ending(standing), f"{where} no score".strip()
-        )
-    ends = interval(np.array(seeds))
-    at = standing.mean if math.isfinite(standing.mean) else None
-    text = "diverged" if at is None else f"{at:.3f}" if abs(at) < 1000 else f"{at:.3g}"
-    between = f", 95 % {ends[0]:.4g} to {ends[1]:.4g}" if ends else ""
+        return strips.empty_mark(f"{variation} no score".strip(), text=_ending(standing))
+
+    mean = standing.mean if math.isfinite(standing.mean) else None
+    text = "diverged" if mean is None else _brief(mean)
+    title = f"{variation}: {text}" if variation else text
+    low, high = interval(np.array(seeds)) or (None, None)
+    if low is not None:
+        title += f", 95 % {low:.4g} to {high:.4g}"
+    title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
     difference = standing.row["difference"] if standing.row else None
-    against = (
-        "" if difference is None else f"; {difference:+.3g} against {baseline}, {standing.seeds}"
+    if difference is not None:
+        title += f"; {difference:+.3g} against {baseline}, {standing.seeds}"
+    return Mark(
+        at=mean,
+        low=low,
+        high=high,
+        dots=seeds if len(seeds) > 1 else [],
+        filled=baseline is None or standing.method == baseline or standing.sure,
+        text=text,
+        title=title,
     )
-    start = f"{where}: " if where else ""
-    over = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
-    title = f"{start}{text}{between} over {over}{against}"
-    filled = baseline is None or standing.method == baseline or standing.sure
-    low, high = ends or (None, None)
-    return strips.Mark(at, low, high, seeds if len(seeds) > 1 else [], filled, text, title)
 
 
 def _ending(standing: Standing | None) -> str:
@@ -119,68 +151,90 @@ def _ending(standing: Standing | None) -> str:
     return "not run" if standing.not_run else "failed"
 
 
-def differences(compared: Sequence[Row], about: About) -> list[tuple[str, strips.Strips]]:
-    """A picture of the differences per variation in which there are any.
+def _brief(value: float, sign: str = "") -> str:
+    """A number with three decimals, a large one with three digits."""
+    form = ".3f" if abs(value) < 1000 else ".3g"
+    return f"{value:{sign}{form}}"
+
+
+def differences(compared: Sequence[Row], about: About) -> list[tuple[str, Strips]]:
+    """A picture for every variation in which there are differences to the baseline.
 
     Args:
       compared: rows of `compare.csv`.
       about: what is shown.
     """
-    return [
-        (forest.title, _forest(forest)) for forest in forests(compared, about) if forest.numbers
-    ]
+    drawn = [forest for forest in forests(compared, about) if forest.numbers]
+    return [(forest.title, _forest(forest)) for forest in drawn]
 
 
-def _forest(forest: Forest) -> strips.Strips:
+def _forest(forest: Forest) -> Strips:
     side = "right" if larger_is_better(forest.metric) else "left"
     label = f"difference to {forest.baseline} in {words_of(forest.metric)}; {side} is better"
-    marks = [(row.method, "", [_difference_mark(row)]) for row in forest.rows]
-    return strips.marks_picture(
-        marks, strips.percent_axis([0.0, *forest.numbers]), label, [(0.0, "zero")]
-    )
+    rows = [(row.method, "", [_difference_mark(row)]) for row in forest.rows]
+    x = strips.percent_axis([0.0, *forest.numbers])
+    return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
 
-def _difference_mark(row: Difference) -> strips.Mark:
+def _difference_mark(row: Difference) -> Mark:
     if row.mean is None:
-        return strips.Mark(
-            None, None, None, [], False, "", f"{row.method}: no difference that is a number"
-        )
-    between = (
-        ""
-        if row.low is None
-        else f", 95 % {row.low:+.4g} to {row.high:+.4g}, p = {row.p:.2g} after Holm"
+        return strips.empty_mark(f"{row.method}: no finite difference")
+    text = _brief(row.mean, sign="+")
+    title = text
+    if row.low is not None:
+        title += f", 95 % {row.low:+.4g} to {row.high:+.4g}, p = {row.p:.2g} after Holm"
+    return Mark(
+        at=row.mean,
+        low=row.low,
+        high=row.high,
+        dots=[],
+        filled=row.sure,
+        text=text,
+        title=title,
     )
-    text = f"{row.mean:+.3f}" if abs(row.mean) < 1000 else f"{row.mean:+.3g}"
-    return strips.Mark(row.mean, row.low, row.high, [], row.sure, text, f"{text}{between}")
 
 
-def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, strips.Strips]]:
-    """Per variation how the accuracies of clients spread."""
+def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strips]]:
+    """How the accuracies of clients spread, by variation.
+
+    Args:
+      clients: the columns of `clients.csv`.
+      about: what is shown.
+    """
     if clients is None or "global_accuracy" not in clients:
         return []
+    accuracies = {variant: _accuracies(table) for variant, table in by_variant(clients).items()}
+
+    ends = []
+    for by_method in accuracies.values():
+        for values in by_method.values():
+            if values:
+                ends += np.percentile(values, (10, 90)).tolist()
+    x = strips.percent_axis(ends, share=True)
+
     label = "accuracy of the final model on the client's own samples"
-    parts = {
-        variant: {
-            str(name): part["global_accuracy"].dropna().tolist()
-            for name, part in table.groupby("method", sort=False)
-        }
-        for variant, table in by_variant(clients).items()
-    }
-    ends = [
-        np.percentile(values, (10, 90))
-        for part in parts.values()
-        for values in part.values()
-        if values
-    ]
-    x = strips.percent_axis([float(end) for pair in ends for end in pair], share=True)
-    rows = lambda part: [(name, part[name]) for name in about.order if name in part]
-    return [
-        (about.words(v), strips.spread_picture(rows(part), x, label)) for v, part in parts.items()
-    ]
+    pictures = []
+    for variant, by_method in accuracies.items():
+        rows = [(method, by_method[method]) for method in about.order if method in by_method]
+        pictures.append((about.words(variant), strips.spread_picture(rows, x, label)))
+    return pictures
+
+
+def _accuracies(clients: pd.DataFrame) -> dict[str, list[float]]:
+    """The accuracies of all clients and seeds by method, without clients that have none."""
+    accuracies = {}
+    for method, rows in clients.groupby("method", sort=False):
+        accuracies[str(method)] = rows["global_accuracy"].dropna().tolist()
+    return accuracies
 
 
 def partition(table: pd.DataFrame | None) -> HeatMap | None:
-    """The map of the partition."""
-    return (
-        None if table is None else heat_map(counts_of_rows(next(iter(by_variant(table).values()))))
-    )
+    """The map of the first variation's partition.
+
+    Args:
+      table: the columns of `partition.csv`.
+    """
+    if table is None:
+        return None
+    first = next(iter(by_variant(table).values()))
+    return heat_map(counts_of_rows(first))

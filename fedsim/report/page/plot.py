@@ -1,86 +1,142 @@
-"""Still pictures of curves as SVG. Colours come from classes, so that dark mode and print choose
-them; the script draws the same pictures again at the size of the screen.
+"""Still pictures of curves as SVG.
+
+Colours come from classes, so that dark mode and print choose them. The script of the page draws the
+same pictures again at the size of the screen.
 """
 
 from collections.abc import Mapping, Sequence
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fedsim.report.page.scales import Axis, axis, short
+from fedsim.report.page.svg import element
 from fedsim.report.pictures.curves import Curve
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42
-STRONG = 8  # curves with a colour of their own; the others are pale
+LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42  # margins
+STRONG = 8  # methods that have a colour; the others are pale
+DASHES = 4
 
 
-def looks(names: Sequence[str], baseline: str | None = None) -> dict[str, str]:
-    """The classes of every method's curve: a colour and a dash for the first ones and the baseline,
-    pale for all others.
+def curve_classes(names: Sequence[str], baseline: str | None = None) -> dict[str, str]:
+    """The classes of every method's curve: the first ones and the baseline have a colour.
 
-    >>> looks(["a", "b"])
+    >>> curve_classes(["a", "b"])
     {'a': 's0 d0', 'b': 's1 d1'}
-    >>> looks([*"abcdefghijk"], "k")["h"], looks([*"abcdefghijk"], "k")["k"]
+    >>> classes = curve_classes([*"abcdefghijk"], "k")
+    >>> classes["h"], classes["k"]
     ('pale d3', 's7 d3')
     """
     strong = list(names[:STRONG])
     if baseline in names and baseline not in strong:
         strong[-1] = str(baseline)
-    colours = {name: f"s{place} d{place % 4}" for place, name in enumerate(strong)}
-    return {name: colours.get(name, f"pale d{place % 4}") for place, name in enumerate(names)}
+
+    classes = {name: f"pale d{index % DASHES}" for index, name in enumerate(names)}
+    for index, name in enumerate(strong):
+        classes[name] = f"s{index} d{index % DASHES}"
+    return classes
 
 
 def height_axis(panels: Sequence[Sequence[Curve]], share: bool) -> Axis:
-    """The common axis of the panels of one metric."""
-    ends = [float(end) for curves in panels for one in curves for end in (*one.low, *one.high)]
+    """The common axis of all panels of one metric."""
+    ends: list[float] = []
+    for curves in panels:
+        for curve in curves:
+            ends += curve.low.tolist()
+            ends += curve.high.tolist()
     return axis(ends, HEIGHT - BOTTOM, TOP, share)
 
 
-def lines(
+def curves_picture(
     curves: Sequence[Curve],
-    looks: Mapping[str, str],
+    classes: Mapping[str, str],
     label: str,
     y: Axis,
-    number: int,
+    chart: int,
     target: float | None = None,
 ) -> Markup:
-    """Curves against rounds, with bands.
+    """Curves over the rounds, with bands.
 
     Args:
       curves: in the order of the result; the first is drawn last, above the others.
-      looks: the classes of every method's line.
-      label: for whoever cannot see it.
-      y: the axis, which several pictures share.
-      number: of the picture.
-      target: a line across.
+      classes: the classes of every method's curve.
+      label: for readers who cannot see the picture.
+      y: the axis that all pictures of the metric share.
+      chart: the number of the picture on the page.
+      target: the score to reach, a line across the picture.
     """
-    x = axis([float(r) for one in curves for r in one.rounds], LEFT, WIDTH - RIGHT, whole=True)
-    frame = f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
-    parts = [f'<clipPath id="clip{number}"><rect {frame}/></clipPath>', _grid(x, y)]
-    parts.append(f'<g class="plot" clip-path="url(#clip{number})">')
+    rounds = [float(number) for curve in curves for number in curve.rounds]
+    x = axis(rounds, LEFT, WIDTH - RIGHT, whole=True)
+
+    last_first = sorted(curves, key=lambda curve: curve.rank, reverse=True)
+    drawn = [_series(curve, classes[curve.name], x, y) for curve in last_first]
     if target is not None:
-        at = y.at(target)
-        parts.append(
-            f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-        )
-    for curve in sorted(curves, key=lambda curve: -curve.place):
-        rounds, mean, low, high = (
-            part.tolist() for part in (curve.rounds, curve.mean, curve.low, curve.high)
-        )
-        band = list(zip([*rounds, *rounds[::-1]], [*high, *low[::-1]], strict=True))
-        shape = f'<path class="band" d="{path(band, x, y)}Z"/>' if low != high and band else ""
-        name = escape(curve.name)
-        parts.append(f'<g class="series {looks[curve.name]}" data-name="{name}">{shape}')
-        parts.append(
-            f'<path class="line" d="{path(list(zip(rounds, mean, strict=True)), x, y)}"/></g>'
-        )
-    if target is not None:
-        at, above = y.at(target), y.at(target) > TOP + 15  # whether there is room for the text
-        parts.append(
-            f'<text class="target" x="{LEFT + 4}" y="{at - 5 if above else at + 14:.1f}">target {target:g}</text>'
-        )
-    head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)} by round">'
-    return Markup("".join([head, *parts, "</g></svg>"]))
+        label_above = _space_above(y.at(target), _end_heights(curves, x, y))
+        line = _target_line(y.at(target))
+        drawn = [line, *drawn, _target_label(target, y.at(target), label_above)]
+
+    frame = element("rect", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=HEIGHT - TOP - BOTTOM)
+    clip = f"clip{chart}"
+    return element(
+        "svg",
+        element("clipPath", frame, id=clip),
+        *_grid(x, y),
+        element("g", *drawn, class_="plot", clip_path=f"url(#{clip})"),
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        aria_label=f"{label} by round",
+    )
+
+
+def _series(curve: Curve, classes: str, x: Axis, y: Axis) -> Markup:
+    """The line of a method, above the band between the lowest and the highest seed."""
+    rounds = curve.rounds.tolist()
+    mean = curve.mean.tolist()
+    low = curve.low.tolist()
+    high = curve.high.tolist()
+
+    parts = []
+    if low != high and rounds:
+        there = zip(rounds, high, strict=True)
+        back = zip(rounds[::-1], low[::-1], strict=True)
+        parts.append(element("path", class_="band", d=f"{path([*there, *back], x, y)}Z"))
+    line = path(list(zip(rounds, mean, strict=True)), x, y)
+    parts.append(element("path", class_="line", d=line))
+    return element("g", *parts, class_=f"series {classes}", data_name=curve.name)
+
+
+def _target_line(height: float) -> Markup:
+    return element("line", class_="target", x1=LEFT, x2=WIDTH - RIGHT, y1=height, y2=height)
+
+
+def _target_label(target: float, height: float, above: bool) -> Markup:
+    """The target's name at the right end of its line, above or below it."""
+    return element(
+        "text",
+        f"target {target:g}",
+        class_="target",
+        x=WIDTH - RIGHT - 4,
+        y=height - 5 if above else height + 14,
+        text_anchor="end",
+    )
+
+
+def _end_heights(curves: Sequence[Curve], x: Axis, y: Axis) -> list[float]:
+    """The heights of the curves that reach the right end of the picture."""
+    right = LEFT + 0.8 * (WIDTH - LEFT - RIGHT)
+    return [y.at(curve.mean[-1]) for curve in curves if x.at(curve.rounds[-1]) >= right]
+
+
+def _space_above(height: float, ends: Sequence[float]) -> bool:
+    """Whether there is more space above a line than below it, at the right end of the picture.
+
+    Args:
+      height: of the line.
+      ends: heights of curves.
+    """
+    above = min([height - TOP, *(height - end for end in ends if end <= height)])
+    below = min([HEIGHT - BOTTOM - height, *(end - height for end in ends if end > height)])
+    return above >= below
 
 
 def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
@@ -89,29 +145,32 @@ def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     >>> path([(0, 0), (1, 1)], Axis(0, 1, 0, 10), Axis(0, 1, 10, 0))
     'M0 10L10 0'
     """
-    return (
-        "M" + "L".join(f"{_tenth(x.at(a))} {_tenth(y.at(b))}" for a, b in points) if points else ""
-    )
+    if not points:
+        return ""
+    return "M" + "L".join(f"{_tenth(x.at(a))} {_tenth(y.at(b))}" for a, b in points)
 
 
-def _grid(x: Axis, y: Axis) -> str:
-    parts = ['<g class="axes">']
-    for t in y.ticks():
-        at = f"{y.at(t):.1f}"
-        parts.append(f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/>'
-                     f'<text x="{LEFT - 6}" y="{y.at(t) + 4:.1f}" text-anchor="end">{short(t)}</text></g>')  # fmt: skip
-    for t in x.ticks():
-        parts.append(
-            f'<text x="{x.at(t):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{short(t)}</text>'
-        )
-    at = f'x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}"'
-    return "".join(
-        [*parts, f'</g><text class="small name" {at} text-anchor="middle">rounds</text>']
+def _grid(x: Axis, y: Axis) -> list[Markup]:
+    """Both axes with their ticks, and the name of the lower one, which the script changes."""
+    labels = []
+    for tick in y.ticks():
+        height = y.at(tick)
+        line = element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=height, y2=height)
+        label = element("text", short(tick), x=LEFT - 6, y=height + 4, text_anchor="end")
+        labels.append(element("g", line, label, class_="tick"))
+    for tick in x.ticks():
+        below = HEIGHT - BOTTOM + 16
+        labels.append(element("text", short(tick), x=x.at(tick), y=below, text_anchor="middle"))
+
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    name = element(
+        "text", "rounds", class_="small name", x=middle, y=HEIGHT - 8, text_anchor="middle"
     )
+    return [element("g", *labels, class_="axes"), name]
 
 
 def _tenth(value: float) -> str:
-    """A tenth of a unit is enough for the eye.
+    """A number rounded to a tenth, as briefly as possible.
 
     >>> _tenth(1.04), _tenth(-0.04)
     ('1', '0')

@@ -1,4 +1,7 @@
-"""Template, styles and script as one file that opens offline, under a policy that lets nothing else run."""
+"""Template, styles and script as one file that opens offline.
+
+Its content security policy lets the browser run and apply only what is in the file itself.
+"""
 
 import base64
 import functools
@@ -12,30 +15,49 @@ from markupsafe import Markup
 
 
 @functools.cache
-def _part(name: str) -> str:
+def _file(name: str) -> str:
     return resources.files("fedsim.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def rendered(shown: dict[str, Any], data: dict[str, list]) -> bytes:
+def rendered(content: dict[str, Any], data: dict[str, list]) -> bytes:
     """The page.
 
     Args:
-      shown: by the template; every text is escaped where it stands.
-      data: drawn by the script, by the number of the picture.
+      content: what the template shows; text is escaped.
+      data: the charts' numbers for the script.
     """
-    style, script = _part("page.css"), _part("page.js")
-    embedded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    options = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    template = jinja2.Environment(autoescape=True, **options).from_string(_part("page.html"))
-    safe = {
-        "style": Markup(style),
-        "script": Markup(script),
-        "data": Markup(embedded),
-        "policy": policy,
-    }
-    return template.render(**shown, **safe).encode()
+    style = _file("page.css")
+    script = _file("page.js")
+    # a name with </script> in it must not end the script
+    numbers = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(_file("page.html"))
+    page = template.render(
+        **content,
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(numbers),
+        policy=_policy(style, script),
+    )
+    return page.encode()
+
+
+def _policy(style: str, script: str) -> str:
+    """The content security policy: nothing from elsewhere, no other script and no other style."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"style-src '{_hash(style)}'",
+            f"script-src '{_hash(script)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    digest = hashlib.sha256(text.encode()).digest()
+    return "sha256-" + base64.b64encode(digest).decode()

@@ -1,21 +1,30 @@
-"""Axes of the page's pictures: which part of the data is where, and where the ticks are. The script computes them likewise."""
+"""Axes of the page's pictures: where numbers lie, and which ticks there are.
+
+The script of the page (`page.js`) computes axes and ticks in the same way.
+"""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-WIDE = 100.0  # largest over smallest positive value, from which on an axis is logarithmic
+LOGARITHMIC = (
+    100.0  # an axis is logarithmic where its largest value is that many times the smallest
+)
+ROUNDING = 1e-9  # so that a tick at the very end of an axis is not lost to floating point
+
+# from which size on, unit, and letter of the unit
+UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
 
 
 class Axis(NamedTuple):
-    """A stretch of numbers on a stretch of the picture.
+    """An interval of numbers on an interval of the picture.
 
     Attributes:
-      low: number at `begin`.
-      high: number at `end`.
-      begin: where it begins, in the picture's units.
+      low: the number at `begin`.
+      high: the number at `end`.
+      begin: where the axis begins, in the picture's units.
       end: where it ends.
-      log: whether equal distances are equal ratios.
+      log: whether the axis is logarithmic.
     """
 
     low: float
@@ -25,19 +34,17 @@ class Axis(NamedTuple):
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Where a number is."""
-        low, high, value = (
-            math.log10(v) if self.log else v for v in (self.low, self.high, max(value, self.least))
-        )
+        """The position of a number; on a logarithmic axis at least `begin`."""
+        low = self.low
+        high = self.high
+        if self.log:
+            value = math.log10(max(value, low))
+            low = math.log10(low)
+            high = math.log10(high)
         return self.begin + (value - low) / (high - low) * (self.end - self.begin)
 
-    @property
-    def least(self) -> float:
-        """The smallest number that has a place."""
-        return self.low if self.log else -math.inf
-
     def ticks(self, most: int = 6) -> list[float]:
-        """Round numbers within, a few of them.
+        """Round numbers on the axis, about `most` of them.
 
         >>> Axis(0.0, 1.0, 0, 100).ticks()
         [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -47,26 +54,37 @@ class Axis(NamedTuple):
         [0.2, 0.5, 1.0]
         """
         if self.log:
-            first, last = (
-                math.ceil(math.log10(self.low) - 1e-9),
-                math.floor(math.log10(self.high) + 1e-9),
-            )
-            if last - first < 2:  # too few powers
-                some = [
-                    times * 10.0**power
-                    for power in range(first - 1, last + 1)
-                    for times in (1, 2, 5)
-                ]
-                return [round(tick, 12) for tick in some if self.low <= tick <= self.high]
-            step = max(-(-(last - first) // (most - 1)), 1)
-            return [10.0**power for power in range(first, last + 1, step)]
-        rough = (self.high - self.low) / (most - 1)
-        unit = 10.0 ** math.floor(math.log10(rough))
-        step = next(
-            unit * times for times in (1, 2, 2.5, 5, 10) if unit * times >= rough * (1 - 1e-9)
-        )
-        first = math.ceil(self.low / step - 1e-9)
-        return [round(step * k, 12) for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
+            return _logarithmic_ticks(self.low, self.high, most)
+        return _linear_ticks(self.low, self.high, most)
+
+
+def _linear_ticks(low: float, high: float, most: int) -> list[float]:
+    """Multiples of 1, 2, 2.5 or 5 times a power of ten."""
+    smallest_step = (high - low) / (most - 1)
+    unit = 10.0 ** math.floor(math.log10(smallest_step))
+    steps = (unit * times for times in (1, 2, 2.5, 5, 10))
+    step = next(step for step in steps if step >= smallest_step * (1 - ROUNDING))
+
+    first = math.ceil(low / step - ROUNDING)
+    last = math.floor(high / step + ROUNDING)
+    return [round(step * k, 12) for k in range(first, last + 1)]
+
+
+def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten; where there are fewer than three, also twice and five times each of them."""
+    first = math.ceil(math.log10(low) - ROUNDING)
+    last = math.floor(math.log10(high) + ROUNDING)
+    if last - first >= 2:
+        step = max(-(-(last - first) // (most - 1)), 1)
+        return [10.0**power for power in range(first, last + 1, step)]
+
+    ticks = []
+    for power in range(first - 1, last + 1):
+        for times in (1, 2, 5):
+            tick = times * 10.0**power
+            if low <= tick <= high:
+                ticks.append(round(tick, 12))
+    return ticks
 
 
 def axis(
@@ -75,45 +93,53 @@ def axis(
     """An axis for finite values.
 
     Args:
-      values: what is drawn on it.
-      begin: where it begins.
+      values: the numbers that are drawn on it.
+      begin: where it begins, in the picture's units.
       end: where it ends.
-      share: they are shares: at most from 0 to 1.
-      whole: it begins at the first and ends at the last value, without room beside them.
+      share: the values are shares; the axis stays between 0 and 1.
+      whole: the axis begins at the first value and ends at the last, without a margin.
     """
-    low, high = (min(values), max(values)) if len(values) else (0.0, 1.0)
-    if low == high:
-        room = max(0.5, abs(low) / 20)  # what is added to a large number must not be lost in it
-        low, high = (
-            (low - room, high + room)
-            if not share
-            else (max(low - 0.05, 0.0), min(high + 0.05, 1.0))
-        )
+    low, high = _range(values, share)
     if whole:
         return Axis(low, high, begin, end)
-    if not share and low > 0 and high > WIDE * low:
+    if not share and low > 0 and high > LOGARITHMIC * low:
         return Axis(low / 1.2, high * 1.2, begin, end, log=True)
-    room = 0.04 * (high - low)
-    bottom, top = low - room, high + room
-    return (
-        Axis(max(bottom, 0.0), min(top, 1.0), begin, end)
-        if share
-        else Axis(bottom, top, begin, end)
-    )
+
+    margin = 0.04 * (high - low)
+    low = low - margin
+    high = high + margin
+    if share:
+        low = max(low, 0.0)
+        high = min(high, 1.0)
+    return Axis(low, high, begin, end)
+
+
+def _range(values: Sequence[float], share: bool) -> tuple[float, float]:
+    """The smallest and the largest value; a little around a single one."""
+    if not len(values):
+        return 0.0, 1.0
+    low = min(values)
+    high = max(values)
+    if low < high:
+        return low, high
+    if share:
+        return max(low - 0.05, 0.0), min(high + 0.05, 1.0)
+
+    # what is added to a large number must not be lost in it
+    margin = max(0.5, abs(low) / 20)
+    return low - margin, high + margin
 
 
 def short(value: float) -> str:
-    """A number on an axis.
+    """A number as the label of a tick.
 
     >>> short(0.2), short(1000000.0), short(1e-05), short(2500.0)
     ('0.2', '1M', '1e-05', '2500')
     """
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size and size < 1e12:
-            scaled = value / (1e3 if letter == "k" else size)
-            return (
-                f"{scaled:g}{letter}"
-                if scaled < 1e5
-                else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
-            )
+    for smallest, unit, letter in UNITS:
+        if abs(value) >= smallest:
+            scaled = value / unit
+            if scaled < 1e5:
+                return f"{scaled:g}{letter}"
+            return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
     return f"{value:g}"

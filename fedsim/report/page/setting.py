@@ -1,167 +1,206 @@
-"""What was run, and where it comes from: the scenario's parts in their order, and the provenance of a record."""
+"""What was run, and where it comes from: the parts of a scenario, and its provenance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.study.methods import text_of
 from fedsim.study.words import axis, call_of, shown, value_in_short, variation
 
+PACKAGES = ("fedsim", "jax", "jaxlib", "numpy", "optax")  # whose versions are shown
+
+Step = tuple[str, str | list[str]]
+"""a part of a scenario: its name, and a text or a list of texts"""
+
 
 def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
-    """How data flows through the scenario, and what attacks it: the parts in their order, as they were written.
+    """The parts of a scenario in the order in which data flows through them, and its size.
 
     Args:
       record: the content of a `run.json`.
-      label: of the run, where several stand on one page.
+      label: the run's label, where there are several on one page.
     """
-    scenario, halves = record["scenario"], record.get("halves") or {}
-    data, client, wire = scenario["data"], scenario["client"], scenario.get("wire") or []
+    scenario = record["scenario"]
     compare = scenario.get("compare") or {}
-    malicious, vary = scenario.get("fleet", {}).get("malicious") or 0, compare.get("vary") or {}
-    controlled, poisons = bool(malicious or "fleet.malicious" in vary), data.get("attack") or []
-    attacked = bool(wire) and controlled
-    methods = [
-        m if isinstance(m, str) else str(m.get("label", m.get("method")))
-        for m in compare.get("methods") or []
-    ]
-    changes = [_changes(method, scenario) for method in compare.get("methods") or []]
-    clients = _clients(data, vary)
-    steps: list[tuple[str, str | list[str]]] = [
-        ("data", f"{data['kind']}, {clients}, {_partition(data, vary)}{_held_out(data)}"),
-        *([("attack on data", " → ".join(map(_named, poisons)))] if poisons else []),
-        ("model", _named(scenario["model"])),
-        ("cohort", _named(scenario["cohort"])),
-        *([("machines", machines)] if (machines := _machines(scenario.get("fleet") or {})) else []),
-        *([("schedule", _named(scenario["schedule"]))] if "schedule" in scenario else []),
-        ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
-        *([("broadcast", _named(scenario["broadcast"][0]))] if scenario.get("broadcast") else []),
-        ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
-    ]
-    if controlled and (wire or poisons):
-        steps.append(
-            ("malicious", variation(f"fleet.malicious={malicious}") if malicious else "as varied")
-        )
-    if methods:  # each with its client and its server half
-        both = [f"{name}: {halves[name]}" if name in halves else name for name in methods]
-        steps.append(("methods", [f"{one}{more}" for one, more in zip(both, changes, strict=True)]))
+    methods = compare.get("methods") or []
+    seeds = len(scenario["seeds"])
+    data = scenario["data"]
+    clients = _clients(data, compare.get("vary") or {})
+
+    size = f"{scenario['rounds']} rounds, "
+    size += "1 seed" if seeds == 1 else f"{seeds} seeds"
+    if len(methods) > 1:
+        size += f", {len(methods)} methods compared with {record.get('baseline')}"
+    return {
+        "label": label,
+        "steps": _steps(record),
+        "size": size,
+        "data": f"{data['kind']}, {clients}",
+    }
+
+
+def _steps(record: Mapping[str, Any]) -> list[Step]:
+    scenario = record["scenario"]
+    compare = scenario.get("compare") or {}
+    vary = compare.get("vary") or {}
+    data = scenario["data"]
+    poisons = data.get("attack") or []
+    steps: list[Step] = [("data", _data(data, vary))]
+    if poisons:
+        steps.append(("attack on data", _chain(poisons)))
+    steps.append(("model", _call(scenario["model"])))
+    steps.append(("cohort", _call(scenario["cohort"])))
+
+    machines = _machines(scenario.get("fleet") or {})
+    if machines:
+        steps.append(("machines", machines))
+    if "schedule" in scenario:
+        steps.append(("schedule", _call(scenario["schedule"])))
+    client = scenario["client"]
+    steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
+    if scenario.get("broadcast"):
+        steps.append(("broadcast", _call(scenario["broadcast"][0])))
+
+    wire = scenario.get("wire") or []
+    malicious = scenario.get("fleet", {}).get("malicious") or 0
+    has_attackers = bool(malicious or "fleet.malicious" in vary)
+    name = "attack" if wire and has_attackers else "wire"
+    steps.append((name, _chain(wire) or "as sent"))
+    if has_attackers and (wire or poisons):
+        share = variation(f"fleet.malicious={malicious}") if malicious else "as varied"
+        steps.append(("malicious", share))
+
+    if compare.get("methods"):
+        steps.append(("methods", _methods(record)))
     else:
-        steps.append(("server", " → ".join(map(_named, scenario["server"]))))
-    steps += [
-        ("varied", f"{axis(path, scenario)} ({path}): {', '.join(map(value_in_short, values))}")
-        for path, values in vary.items()
-    ]
-    seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
-    against = (
-        f", {len(methods)} methods compared with {record.get('baseline')}"
-        if len(methods) > 1
-        else ""
-    )
-    size = f"{scenario['rounds']} rounds, {seeds}{against}"
-    return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {clients}"}
+        steps.append(("server", _chain(scenario["server"])))
+    for path, values in vary.items():
+        listed = ", ".join(map(value_in_short, values))
+        steps.append(("varied", f"{axis(path, scenario)} ({path}): {listed}"))
+    return steps
 
 
-def _changes(method: Any, scenario: Mapping[str, Any]) -> str:
-    """What a method of a comparison sets for itself, behind a comma."""
-    changed = method.get("set") or {} if isinstance(method, Mapping) else {}
-    return "".join(
-        f", {variation(f'{path}={text_of(value)}', scenario)}" for path, value in changed.items()
-    )
+def _methods(record: Mapping[str, Any]) -> list[str]:
+    """The methods of a comparison: the client and server halves of each, and what it sets."""
+    scenario = record["scenario"]
+    halves = record.get("halves") or {}
+    texts = []
+    for method in scenario["compare"]["methods"]:
+        if isinstance(method, str):
+            name = method
+            changed = {}
+        else:
+            name = str(method.get("label", method.get("method")))
+            changed = method.get("set") or {}
+        text = f"{name}: {halves[name]}" if name in halves else name
+        changes = [
+            variation(f"{path}={text_of(value)}", scenario) for path, value in changed.items()
+        ]
+        texts.append(", ".join([text, *changes]))
+    return texts
 
 
 def _machines(fleet: Mapping[str, Any]) -> str:
-    """Clients as machines; empty where nothing is said of them."""
-    parts = [
-        f"{name} {_named(fleet[name])}"
-        for name in ("speed", "links", "availability")
-        if fleet.get(name)
-    ]
-    dropout, factor = fleet.get("dropout") or 0.0, fleet.get("over_select") or 1.0
+    """The fleet: speed, links and the like; empty where clients are not modelled as machines."""
+    parts = []
+    for name in ("speed", "links", "availability"):
+        if fleet.get(name):
+            parts.append(f"{name} {_call(fleet[name])}")
+
+    dropout = fleet.get("dropout") or 0.0
     if isinstance(dropout, Mapping):
-        parts += [f"dropout {name} {share:g}" for name, share in dropout.items() if share]
+        parts += [f"dropout {when} {share:g}" for when, share in dropout.items() if share]
     elif dropout:
         parts.append(f"dropout {dropout:g}")
+
     if fleet.get("deadline") is not None:
-        parts.append(
-            f"deadline {fleet['deadline']:g} s{', partial work' * bool(fleet.get('partial_work'))}"
-        )
-    return ", ".join([*parts, *([f"over-selection {factor:g}"] if factor != 1 else [])])
+        parts.append(f"deadline {fleet['deadline']:g} s")
+        if fleet.get("partial_work"):
+            parts.append("partial work")
+    factor = fleet.get("over_select") or 1.0
+    if factor != 1:
+        parts.append(f"over-selection {factor:g}")
+    return ", ".join(parts)
+
+
+def _data(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
+    """The samples, and how they are partitioned; what varies is left open."""
+    parts = [data["kind"], _clients(data, vary), _partition(data, vary)]
+    test = data.get("test")
+    if isinstance(test, dict) and "clients" in test:
+        parts.append(f"{100 * test['clients']:g} % of them never train")
+    return ", ".join(parts)
 
 
 def _clients(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
-    """How many clients there are, where all runs have as many."""
     varied = "data.clients" in vary or data.get("clients") is None
     return "clients as varied" if varied else f"{data['clients']} clients"
 
 
 def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
-    """The partition, where all runs have the same."""
     varied = any(path == "data.partition" or path.startswith("data.partition.") for path in vary)
-    return "partition as varied" if varied else _named(data["partition"])
+    return "partition as varied" if varied else _call(data["partition"])
 
 
-def _held_out(data: Mapping[str, Any]) -> str:
-    """The share of the clients that never train, where there is one."""
-    test = data.get("test")
-    return (
-        f", {100 * test['clients']:g} % of them never train"
-        if isinstance(test, dict) and "clients" in test
-        else ""
-    )
+def _chain(links: Sequence[Mapping[str, Any]]) -> str:
+    return " → ".join(map(_call, links))
 
 
-def _named(part: Mapping[str, Any]) -> str:
-    """A link as it would be written, `krum(f=6)`."""
-    values = shown(part)
-    rest = [
-        f"{k}={call_of(v) if _has_kind(v) else v}"
-        for k, v in values.items()
-        if k != "kind" and (_has_kind(v) or (isinstance(v, int | float | str | list) and v != []))
-    ]
-    return f"{part['kind']}({', '.join(rest)})" if rest else str(part["kind"])
-
-
-def _has_kind(value: Any) -> bool:
-    return isinstance(value, Mapping) and "kind" in value
+def _call(link: Mapping[str, Any]) -> str:
+    """A link as a call, `krum(f=6)`, without parameters that are empty or mappings."""
+    arguments = []
+    for name, value in shown(link).items():
+        if name == "kind":
+            continue
+        if isinstance(value, Mapping) and "kind" in value:
+            arguments.append(f"{name}={call_of(value)}")
+        elif isinstance(value, int | float | str | list) and value != []:
+            arguments.append(f"{name}={value}")
+    return f"{link['kind']}({', '.join(arguments)})" if arguments else str(link["kind"])
 
 
 def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The environment, the machine and the hashes, a line each."""
-    environment, surroundings, hashes = (
-        record["environment"],
-        record["surroundings"],
-        record["hashes"],
-    )
-    git = surroundings.get("git") or {}
-    commit = (
-        f"{git['commit'][:12]}{' with changes' if git.get('dirty') else ''}"
-        if git.get("commit")
-        else "not known"
-    )
-    packages = ("fedsim", "jax", "jaxlib", "numpy", "optax")
-    versions = ", ".join(f"{name} {environment[name]}" for name in packages if name in environment)
-    machine = f"{', '.join(surroundings['devices'])}; {surroundings['cores']} cores; {surroundings['platform']}"
-    return [
-        ("status", record["status"]),
-        ("versions", versions),
-        ("commit", commit),
-        ("machine", machine),
-        ("scenario", f"SHA-256 {hashes['scenario']}"),
-        *([("data", f"SHA-256 {hashes['data']}")] if "data" in hashes else []),
-        (
-            "files",
-            "rounds.csv, summary.csv and the others beside this page; fedsim verify checks them",
-        ),
+    """The environment, the machine and the hashes, a line each.
+
+    Args:
+      record: the content of a `run.json`.
+    """
+    environment = record["environment"]
+    surroundings = record["surroundings"]
+    hashes = record["hashes"]
+    versions = [f"{name} {environment[name]}" for name in PACKAGES if name in environment]
+    machine = [
+        ", ".join(surroundings["devices"]),
+        f"{surroundings['cores']} cores",
+        surroundings["platform"],
     ]
+    lines = [
+        ("status", record["status"]),
+        ("versions", ", ".join(versions)),
+        ("commit", _commit(surroundings.get("git") or {})),
+        ("machine", "; ".join(machine)),
+        ("scenario", f"SHA-256 {hashes['scenario']}"),
+    ]
+    if "data" in hashes:
+        lines.append(("data", f"SHA-256 {hashes['data']}"))
+    files = "rounds.csv, summary.csv and the others next to this page; fedsim verify checks them"
+    lines.append(("files", files))
+    return lines
+
+
+def _commit(git: Mapping[str, Any]) -> str:
+    if not git.get("commit"):
+        return "not known"
+    commit = git["commit"][:12]
+    return f"{commit} with changes" if git.get("dirty") else commit
 
 
 def quoted(word: str) -> str:
-    """A word of a command line, as a shell reads it.
+    """A word of a command line, in quotes where a shell needs them.
 
     >>> quoted("krum(f=2)"), quoted("a/b.yaml")
     ("'krum(f=2)'", 'a/b.yaml')
     """
-    return (
-        word
-        if word.replace("/", "").replace("-", "").replace(".", "").replace("_", "").isalnum()
-        else f"'{word}'"
-    )
+    letters = word
+    for sign in "/-._":
+        letters = letters.replace(sign, "")
+    return word if letters.isalnum() else f"'{word}'"

@@ -1,17 +1,36 @@
-"""How old messages are of asynchronous schedules, on the page: a histogram for each method."""
+"""How old the messages of asynchronous schedules are, on the page: a histogram per method."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fedsim.report.about import About
 from fedsim.report.page.scales import Axis, short
+from fedsim.report.page.svg import element, level_grid
 from fedsim.report.series import by_variant
 
-WIDTH, HIGH, LEFT, RIGHT, TOP, BOTTOM = 560, 180, 46, 14, 8, 40
-BARS = 50  # at most; of wider ages a bar is several of them
+WIDTH, HIGH = 560, 180
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 8, 40
+FOOT = HIGH - BOTTOM  # where the bars stand
+BARS = 50  # at most; a bar may stand for several ages
+
+
+class Histogram(NamedTuple):
+    """The ages of a method's messages.
+
+    Attributes:
+      title: method and variation.
+      shares: of the messages, by bar.
+      mean: age.
+      wide: how many ages a bar stands for.
+    """
+
+    title: str
+    shares: np.ndarray
+    mean: float
+    wide: int
 
 
 def histograms(table: pd.DataFrame | None, about: About) -> list[dict[str, Any]]:
@@ -23,63 +42,85 @@ def histograms(table: pd.DataFrame | None, about: About) -> list[dict[str, Any]]
     """
     if table is None:
         return []
-    counted = []
-    for variant, part in by_variant(table).items():
-        for name in [name for name in about.order if name in set(part["method"])]:
-            ages = part[part["method"] == name].groupby("age")["messages"].sum()
-            counted.append((", ".join(filter(None, (name, about.words(variant)))), ages))
-    oldest = max((int(max(ages.index)) for _, ages in counted), default=0)
+    counts = []  # title, and messages by age
+    for variant, rows in by_variant(table).items():
+        for method in [name for name in about.order if name in set(rows["method"])]:
+            title = ", ".join(filter(None, (method, about.words(variant))))
+            messages = rows[rows["method"] == method].groupby("age")["messages"].sum()
+            counts.append((title, messages))
+
+    oldest = max((int(max(messages.index)) for _, messages in counts), default=0)
     wide = -(-(oldest + 1) // BARS)
-    shares = [(title, _binned(ages, wide, oldest), _mean(ages)) for title, ages in counted]
-    most = max((float(part.max()) for _, part, _ in shares), default=0.0)
-    return [
-        {"title": f"{title}: {mean:.3g} on average", "picture": _picture(title, part, wide, most)}
-        for title, part, mean in shares
-    ]
+    drawn = [_histogram(title, messages, wide, oldest) for title, messages in counts]
+    largest = max((float(histogram.shares.max()) for histogram in drawn), default=0.0)
+    shown = []
+    for histogram in drawn:
+        title = f"{histogram.title}: {histogram.mean:.3g} on average"
+        shown.append({"title": title, "picture": _picture(histogram, largest)})
+    return shown
 
 
-def _binned(ages: pd.Series, wide: int, oldest: int) -> np.ndarray:
-    """Shares of the messages by age, so many ages together."""
-    counts = np.zeros(oldest // wide + 1)
-    np.add.at(counts, np.asarray(ages.index, int) // wide, np.asarray(ages, float))
-    return counts / max(counts.sum(), 1)
+def _histogram(title: str, messages: pd.Series, wide: int, oldest: int) -> Histogram:
+    """Bars of one method.
+
+    Args:
+      title: method and variation.
+      messages: how many there are of every age.
+      wide: how many ages a bar stands for.
+      oldest: the largest age of all methods.
+    """
+    ages = np.asarray(messages.index, int)
+    counts = np.asarray(messages, float)
+    total = max(counts.sum(), 1)
+    bars = np.zeros(oldest // wide + 1)
+    np.add.at(bars, ages // wide, counts)
+    mean = float(ages.astype(float) @ counts / total)
+    return Histogram(title, bars / total, mean, wide)
 
 
-def _mean(ages: pd.Series) -> float:
-    messages = np.asarray(ages, float)
-    return float(np.asarray(ages.index, float) @ messages / max(messages.sum(), 1))
-
-
-def _picture(title: str, shares: np.ndarray, wide: int, most: float) -> Markup:
-    foot = HIGH - BOTTOM
-    x, y = (
-        Axis(0.0, float(len(shares) * wide), LEFT, WIDTH - RIGHT),
-        Axis(0.0, 1.05 * most or 1.0, foot, TOP),
+def _picture(histogram: Histogram, largest: float) -> Markup:
+    """The bars; the upright axis goes a little above the largest share of all histograms."""
+    wide = histogram.wide
+    x = Axis(0.0, float(len(histogram.shares) * wide), LEFT, WIDTH - RIGHT)
+    y = Axis(0.0, 1.05 * largest or 1.0, FOOT, TOP)
+    parts = [_axes(x, y, wide)]
+    for index, share in enumerate(histogram.shares.tolist()):
+        parts.append(_bar(index * wide, share, wide, x, y))
+    return element(
+        "svg",
+        *parts,
+        viewBox=f"0 0 {WIDTH} {HIGH}",
+        role="img",
+        aria_label=f"{histogram.title}: share of the messages by age",
     )
-    parts = ['<g class="axes">']
-    for tick in y.ticks(4):
-        at = f"{y.at(tick):.1f}"
-        parts.append(
-            f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/></g>'
-        )
-        parts.append(
-            f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>'
-        )
+
+
+def _axes(x: Axis, y: Axis, wide: int) -> Markup:
+    """Both axes with their ticks, and the name of the lower one."""
+    parts = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
+    middle_of_bar = 0.5 if wide == 1 else 0.0
     for age in sorted({round(tick) for tick in x.ticks() if tick < x.high}):
-        middle = x.at(age + (0.5 if wide == 1 else 0.0))
-        parts.append(
-            f'<text x="{middle:.1f}" y="{foot + 16}" text-anchor="middle">{short(age)}</text>'
-        )
+        at = x.at(age + middle_of_bar)
+        parts.append(element("text", short(age), x=at, y=FOOT + 16, text_anchor="middle"))
     label = "steps of the server since it sent the model"
-    parts.append(
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HIGH - 6}" text-anchor="middle">{label}</text></g>'
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(element("text", label, x=middle, y=HIGH - 6, text_anchor="middle"))
+    return element("g", *parts, class_="axes")
+
+
+def _bar(age: int, share: float, wide: int, x: Axis, y: Axis) -> Markup:
+    """The messages of an age, or of `wide` ages from that one on."""
+    ages = f"{age}" if wide == 1 else f"{age} to {age + wide - 1}"
+    begin = x.at(age)
+    end = x.at(age + wide)
+    top = y.at(share)
+    bar = element(
+        "rect",
+        class_="train",
+        x=begin + 0.5,
+        y=top,
+        width=max(end - begin - 1, 0.5),
+        height=FOOT - top,
     )
-    for place, share in enumerate(shares):
-        begin, end = x.at(place * wide), x.at((place + 1) * wide)
-        ages = f"{place * wide}" if wide == 1 else f"{place * wide} to {(place + 1) * wide - 1}"
-        parts.append(
-            f'<g class="work"><title>{ages}: {share:.2%} of the messages</title><rect class="train" x="{begin + 0.5:.1f}" '
-            f'y="{y.at(share):.1f}" width="{max(end - begin - 1, 0.5):.1f}" height="{foot - y.at(share):.1f}"/></g>'
-        )
-    head = f'<svg viewBox="0 0 {WIDTH} {HIGH}" role="img" aria-label="{escape(title)}: share of the messages by age">'
-    return Markup("".join([head, *parts, "</svg>"]))
+    title = element("title", f"{ages}: {share:.2%} of the messages")
+    return element("g", title, bar, class_="work")

@@ -1,39 +1,41 @@
-"""Pictures with a row per method: a name, a strip of a common axis with marks, and a number.
+"""Pictures with a row per method: a name, marks on a strip of a common axis, and a number.
 
-Places are percentages of the strip's width, so that the text beside it stays as large as text is, on a phone too.
+Positions are percentages of the strip's width, so that the text keeps its size on a phone too.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
 
 from fedsim.report.page.scales import Axis, axis, short
+from fedsim.report.page.svg import element
 
 BEGIN, END = 1.5, 98.5  # of an axis, in percent of the strip
+COLOURS = 6  # classes of marks, v0 to v5
 SHAPES = (
-    '<circle r="5"/>',
-    '<rect x="-4.5" y="-4.5" width="9" height="9"/>',
-    '<path d="M0-6.2L6.2 0L0 6.2L-6.2 0Z"/>',
-    '<path d="M0-6L5.6 4H-5.6Z"/>',
-    '<path d="M0 6L5.6-4H-5.6Z"/>',
-    '<path d="M-5-5L5 5M5-5L-5 5"/>',
+    element("circle", r="5"),
+    element("rect", x="-4.5", y="-4.5", width="9", height="9"),
+    element("path", d="M0-6.2L6.2 0L0 6.2L-6.2 0Z"),
+    element("path", d="M0-6L5.6 4H-5.6Z"),
+    element("path", d="M0 6L5.6-4H-5.6Z"),
+    element("path", d="M-5-5L5 5M5-5L-5 5"),
 )
 
 
 class Mark(NamedTuple):
-    """A number with its interval, and the numbers behind it.
+    """A number with its interval, and the numbers that it is the mean of.
 
     Attributes:
       at: the number; None where there is none to draw.
       low: lower end of its interval; None where there is none.
       high: upper end.
-      dots: the numbers that it is the mean of.
-      filled: whether it is filled.
+      dots: the numbers behind it.
+      filled: whether it is filled, or open.
       text: beside the strip.
-      title: for whoever points at it, or cannot see it.
+      title: what a pointer on the mark, or a screen reader, tells.
     """
 
     at: float | None
@@ -48,10 +50,10 @@ class Mark(NamedTuple):
 class Row(NamedTuple):
     """A row of a picture, as the template takes it."""
 
-    name: Markup  # may be broken before a bracket
+    name: Markup
     note: str  # behind the name
     picture: Markup
-    texts: list[str]
+    texts: list[str]  # a number per mark
 
 
 class Strips(NamedTuple):
@@ -59,9 +61,14 @@ class Strips(NamedTuple):
 
     rows: list[Row]
     back: Markup  # lines through all rows
-    foot: Markup  # the axis
-    label: str  # what is on it
+    foot: Markup  # numbers of the axis
+    label: str  # of the axis
     keys: list[tuple[Markup, str]]  # symbols and their meaning
+
+
+def empty_mark(title: str, text: str = "") -> Mark:
+    """A mark without a number."""
+    return Mark(at=None, low=None, high=None, dots=[], filled=False, text=text, title=title)
 
 
 def marks_picture(
@@ -71,47 +78,73 @@ def marks_picture(
     lines: Sequence[tuple[float, str]] = (),
     keys: Sequence[tuple[Markup, str]] = (),
 ) -> Strips:
-    """A row per name, a line of it per mark.
+    """A picture with a row per name; the marks of a row lie below each other.
 
     Args:
-      rows: name, note, and marks in the order of their kinds.
+      rows: name, note, and marks; the position of a mark decides its shape and colour.
       x: the axis, in percent.
       label: of the axis.
-      lines: through all rows: place, and class.
+      lines: through all rows: number, and class.
       keys: symbols and their meaning.
     """
-    drawn = []
-    for name, note, marks in rows:
-        middles = [100 * (kind + 0.5) / len(marks) for kind in range(len(marks))]
-        inside = "".join(_mark(m, kind, x, middles[kind]) for kind, m in enumerate(marks))
-        title = f"{name}: {'; '.join(mark.title for mark in marks)}"
-        drawn.append(
-            Row(breakable(name), note, _strip(inside, title), [mark.text for mark in marks])
-        )
+    if x.log:
+        label += ", logarithmic"
     return Strips(
-        drawn, _lines(x, lines), _foot(x), label + (", logarithmic" if x.log else ""), list(keys)
+        rows=[_row(name, note, marks, x) for name, note, marks in rows],
+        back=_lines(x, lines),
+        foot=_foot(x),
+        label=label,
+        keys=list(keys),
     )
 
 
-def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: str) -> Strips:
-    """A row per name: from the 10th to the 90th percentile, the middle half darker, the median as a line."""
+def _row(name: str, note: str, marks: Sequence[Mark], x: Axis) -> Row:
     drawn = []
-    for name, values in rows:
-        bars, text = "", ""
-        if len(values):
-            ends = [float(v) for v in np.percentile(values, (10, 25, 50, 75, 90))]
-            places = [x.at(end) for end in ends]
-            bars = "".join(
-                f'<rect class="bar" x="{low:.2f}%" y="-7" width="{max(high - low, 0.2):.2f}%" height="14"/>'
-                for low, high in ((places[0], places[4]), (places[1], places[3]))
-            )
-            bars += (
-                f'<line class="middle" x1="{places[2]:.2f}%" x2="{places[2]:.2f}%" y1="-9" y2="9"/>'
-            )
-            text = f"{ends[2]:.3f}"
-        inside = f'<svg y="50%" width="100%" overflow="visible">{bars}</svg>'
-        drawn.append(Row(breakable(name), "", _strip(inside, f"{name}: median {text}"), [text]))
-    return Strips(drawn, _lines(x), _foot(x), label, [])
+    for kind, mark in enumerate(marks):
+        height = 100 * (kind + 0.5) / len(marks)
+        drawn.append(_mark(mark, kind, x, height))
+    titles = "; ".join(mark.title for mark in marks)
+    picture = _strip(drawn, f"{name}: {titles}")
+    return Row(breakable(name), note, picture, [mark.text for mark in marks])
+
+
+def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: str) -> Strips:
+    """A picture of how values spread, with a row per name.
+
+    A bar from the 10th to the 90th percentile, the middle half darker, the median as a line.
+    """
+    return Strips(
+        rows=[_spread_row(name, values, x) for name, values in rows],
+        back=_lines(x, ()),
+        foot=_foot(x),
+        label=label,
+        keys=[],
+    )
+
+
+def _spread_row(name: str, values: Sequence[float], x: Axis) -> Row:
+    bars = []
+    text = ""
+    if len(values):
+        percentiles = [float(value) for value in np.percentile(values, (10, 25, 50, 75, 90))]
+        lowest, low, median, high, highest = [x.at(value) for value in percentiles]
+        bars = [
+            _bar(lowest, highest),
+            _bar(low, high),
+            element(
+                "line", class_="middle", x1=_percent(median), x2=_percent(median), y1="-9", y2="9"
+            ),
+        ]
+        text = f"{percentiles[2]:.3f}"
+    inside = element("svg", *bars, y="50%", width="100%", overflow="visible")
+    return Row(breakable(name), "", _strip([inside], f"{name}: median {text}"), [text])
+
+
+def _bar(low: float, high: float) -> Markup:
+    width = max(high - low, 0.2)
+    return element(
+        "rect", class_="bar", x=_percent(low), y="-7", width=_percent(width), height="14"
+    )
 
 
 def percent_axis(values: Sequence[float], share: bool = False) -> Axis:
@@ -121,17 +154,16 @@ def percent_axis(values: Sequence[float], share: bool = False) -> Axis:
 
 def symbol(kind: int, filled: bool = True) -> Markup:
     """The mark of a kind, for a legend."""
-    shape = SHAPES[kind % len(SHAPES)]
-    fill = "filled" if filled else "open"
-    return Markup(
-        f'<svg width="16" height="14" aria-hidden="true"><g class="mark v{kind % 6} {fill}" '
-    ) + Markup(f'transform="translate(8 7)">{shape}</g></svg>')
+    mark = element(
+        "g", SHAPES[kind % len(SHAPES)], class_=_classes(kind, filled), transform="translate(8 7)"
+    )
+    return element("svg", mark, width="16", height="14", aria_hidden="true")
 
 
-def line_symbol(name: str) -> Markup:
-    """A line of a class, for a legend."""
-    head = f'<svg width="16" height="14" aria-hidden="true"><line class="{escape(name)}"'
-    return Markup(f'{head} x1="8" x2="8" y1="0" y2="14"/></svg>')
+def line_symbol(classes: str) -> Markup:
+    """A line through all rows, for a legend."""
+    line = element("line", class_=classes, x1="8", x2="8", y1="0", y2="14")
+    return element("svg", line, width="16", height="14", aria_hidden="true")
 
 
 def breakable(name: str) -> Markup:
@@ -143,40 +175,60 @@ def breakable(name: str) -> Markup:
     return Markup(str(escape(name)).replace("_", "_<wbr>").replace("(", "<wbr>("))
 
 
-def _mark(mark: Mark, kind: int, x: Axis, y: float) -> str:
-    """A mark at a height in percent of its row."""
-    at = f"{y:.4g}%"
-    dots = "".join(
-        f'<circle cx="{x.at(v):.1f}%" cy="5" r="2"/>' for v in mark.dots if math.isfinite(v)
-    )
-    dots = f'<svg class="dots" y="{at}" overflow="visible">{dots}</svg>' if dots else ""
-    interval = shape = ""
-    if mark.low is not None and mark.high is not None and mark.at is not None:
-        interval = f'<line class="interval" x1="{x.at(mark.low):.2f}%" x2="{x.at(mark.high):.2f}%" y1="{at}" y2="{at}"/>'
+def _mark(mark: Mark, kind: int, x: Axis, y: float) -> Markup:
+    """A mark at a height in percent of its row: interval, dots, and the shape above them."""
+    height = f"{y:.4g}%"
+    parts = [element("title", mark.title)]
+    if mark.at is not None and mark.low is not None and mark.high is not None:
+        low = _percent(x.at(mark.low))
+        high = _percent(x.at(mark.high))
+        parts.append(element("line", class_="interval", x1=low, x2=high, y1=height, y2=height))
+
+    dots = [
+        element("circle", cx=f"{x.at(value):.1f}%", cy="5", r="2")
+        for value in mark.dots
+        if math.isfinite(value)
+    ]
+    if dots:
+        parts.append(element("svg", *dots, class_="dots", y=height, overflow="visible"))
+
     if mark.at is not None:
-        shape = f'<svg x="{x.at(mark.at):.2f}%" y="{at}" overflow="visible">{SHAPES[kind % len(SHAPES)]}</svg>'
-    title = f"<title>{escape(mark.title)}</title>"
-    return f'<g class="mark v{kind % 6} {"filled" if mark.filled else "open"}">{title}{interval}{dots}{shape}</g>'
+        shape = SHAPES[kind % len(SHAPES)]
+        middle = _percent(x.at(mark.at))
+        parts.append(element("svg", shape, x=middle, y=height, overflow="visible"))
+    return element("g", *parts, class_=_classes(kind, mark.filled))
 
 
-def _lines(x: Axis, lines: Sequence[tuple[float, str]] = ()) -> Markup:
-    """Lines through all rows: the ticks, then others by place and class."""
-    drawn = "".join(
-        f'<line class="{name}" x1="{x.at(value):.2f}%" x2="{x.at(value):.2f}%" y2="100%"/>'
-        for value, name in (*((tick, "tick") for tick in x.ticks()), *lines)
-    )
-    return Markup(f'<svg aria-hidden="true">{drawn}</svg>')
+def _classes(kind: int, filled: bool) -> str:
+    fill = "filled" if filled else "open"
+    return f"mark v{kind % COLOURS} {fill}"
 
 
-def _strip(inside: str, label: Any) -> Markup:
-    return Markup(f'<svg role="img" aria-label="{escape(label)}">{inside}</svg>')
+def _lines(x: Axis, lines: Sequence[tuple[float, str]]) -> Markup:
+    """Lines through all rows: the ticks, then others by number and class."""
+    drawn = []
+    for value, classes in [*((tick, "tick") for tick in x.ticks()), *lines]:
+        position = _percent(x.at(value))
+        drawn.append(element("line", class_=classes, x1=position, x2=position, y2="100%"))
+    return element("svg", *drawn, aria_hidden="true")
+
+
+def _strip(inside: Sequence[Markup], label: str) -> Markup:
+    return element("svg", *inside, role="img", aria_label=label)
 
 
 def _foot(x: Axis) -> Markup:
-    """The numbers of the axis; every second one is left out where there is little room."""
-    odd = ' class="odd"'
-    numbers = "".join(
-        f'<text x="{x.at(t):.2f}%" y="13" text-anchor="middle"{odd if place % 2 else ""}>{short(t)}</text>'
-        for place, t in enumerate(x.ticks())
-    )
-    return Markup(f'<svg aria-hidden="true">{numbers}</svg>')
+    """The numbers of the axis; every other one is hidden where there is little space."""
+    numbers = []
+    for index, tick in enumerate(x.ticks()):
+        hidden = {"class_": "odd"} if index % 2 else {}
+        numbers.append(
+            element(
+                "text", short(tick), x=_percent(x.at(tick)), y="13", text_anchor="middle", **hidden
+            )
+        )
+    return element("svg", *numbers, aria_hidden="true")
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2f}%"

@@ -1,8 +1,6 @@
-"""The tables of the page: results of all methods, and where the time went; names of variations and
-settings in words.
-"""
+"""The tables of the page: the results of all methods, and where the time went."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,58 +16,75 @@ from fedsim.study.words import axis
 def table_of(
     runs: Sequence[Row],
     compared: Sequence[Row],
-    by_variation: Mapping[str, Sequence[Standing]],
+    standings: Mapping[str, Sequence[Standing]],
     about: About,
 ) -> dict[str, Any] | None:
-    """The results of all methods: head, rows of cells, how many of the first columns are words, and
-    up to which they are numbers.
+    """The results of all methods: head, rows, and which columns are words and numbers.
+
+    The first `words` columns are words, those up to `numbers` are numbers, then come verdicts.
 
     Args:
       runs: the rows of `summary.csv`.
-      compared: those of `compare.csv`, none where nothing is compared.
-      by_variation: the standings of methods, whose verdicts are the last column.
+      compared: the rows of `compare.csv`, none where nothing is compared.
+      standings: of methods by variation; their verdicts are the last column.
       about: what is shown.
     """
     if not runs:
         return None
-    score = about.score
-    rows, metric = (
-        results(runs, compared or None, score, by_variation=by_variation),
-        in_words(about.metric),
-    )
-    means = (
-        f"{metric}, mean of last {runs[0].get('k')}"
-        if score == "mean_last_k"
-        else f"{score} {metric}"
-    )
-    titles = {"score": means, "variant": "variation", "tuned": "chosen"}
-    if "variant" in rows[0]:
+    rows = results(runs, compared or None, about.score, by_variation=standings)
+    columns = list(rows[0])
+    titles = {"score": _score_title(runs, about), "variant": "variation", "tuned": "chosen"}
+    if "variant" in columns:
         _in_words(rows, "variant", about.words)
-    if "tuned" in rows[0]:
-        paths = {part.partition("=")[0] for row in rows for part in [str(row["tuned"][0])] if part}
-        several = any("," in str(row["tuned"][0]) for row in rows)
-        if len(paths) == 1 and not several:  # the column is that axis
-            titles["tuned"] = axis(paths.pop(), about.scenario)
-            _in_words(rows, "tuned", lambda label: label.partition("=")[2])
-        else:
+    if "tuned" in columns:
+        path = _only_path(rows)
+        if path is None:
             _in_words(rows, "tuned", about.words)
+        else:
+            titles["tuned"] = axis(path, about.scenario)
+            _in_words(rows, "tuned", lambda label: label.partition("=")[2])
     _in_words(rows, "method", breakable)
-    words = sum(name in rows[0] for name in ("method", "variant", "tuned"))
+    numbers = len(columns) - 1 if "verdict" in columns else len(columns)
     return {
-        "head": [titles.get(name, name) for name in rows[0]],
+        "head": [titles.get(column, column) for column in columns],
         "rows": [[*row.values()] for row in rows],
-        "words": words,
-        "numbers": len(rows[0]) - ("verdict" in rows[0]),
+        "words": sum(name in columns for name in ("method", "variant", "tuned")),
+        "numbers": numbers,
     }
 
 
-def _in_words(rows: Sequence[dict[str, Cell]], column: str, words: Any) -> None:
-    """Show the cells of a column otherwise; they are sorted as they were."""
+def _score_title(runs: Sequence[Row], about: About) -> str:
+    metric = in_words(about.metric)
+    if about.score == "mean_last_k":
+        return f"{metric}, mean of last {runs[0].get('k')}"
+    return f"{about.score} {metric}"
+
+
+def _only_path(rows: Sequence[dict[str, Cell]]) -> str | None:
+    """The path that was tuned, where it is the only one; its column then has the path as title."""
+    labels = [str(row["tuned"][0]) for row in rows]
+    if any("," in label for label in labels):
+        return None
+    paths = {label.partition("=")[0] for label in labels if label}
+    return paths.pop() if len(paths) == 1 else None
+
+
+def _in_words(rows: Sequence[dict[str, Cell]], column: str, words: Callable[[str], str]) -> None:
+    """Replace what the cells of a column show; they are sorted as before."""
     for row in rows:
-        row[column] = (words(str(row[column][0])), row[column][1])
+        shown, key = row[column]
+        row[column] = (words(str(shown)), key)
 
 
 def times_of(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """Where the time went, by method."""
+    """Where the time went, by method.
+
+    Args:
+      timing: the columns of `timing.csv`.
+      names: methods in the order of the result.
+    """
     table = times(timing, names)
-    return table and {**table, "rows": [(breakable(row[0]), *row[1:]) for row in table["rows"]]}
+    if table is None:
+        return None
+    rows = [(breakable(method), *cells) for method, *cells in table["rows"]]
+    return {**table, "rows": rows}

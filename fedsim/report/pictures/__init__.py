@@ -1,3 +1,1 @@
-"""Pictures as data, each described once from the tables: `fedsim.report.page` and
-`fedsim.report.figures` draw the same ones.
-"""
+"""Pictures as data, made from tables: `fedsim.report.page` and `.figures` draw them."""

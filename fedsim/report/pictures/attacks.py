@@ -12,16 +12,15 @@ from fedsim.study.worst_case import by_attack
 
 
 class Grid(NamedTuple):
-    """Methods by attacks under one variation of everything else.
+    """Methods by attacks, with everything else the same.
 
     Attributes:
-      title: what varies beside the attack, in words; empty where nothing does.
+      title: the variation of everything else in words; empty where nothing else varies.
       methods: in their order.
       attacks: in words.
-      means: mean scores `[methods, attacks]`; NaN where there are none, infinite where runs
-        diverged.
-      shades: how good they are among all that are finite, `[methods, attacks]`: from 0 to 1, NaN
-        where there are none.
+      means: mean scores `[methods, attacks]`; NaN without a run, infinite where runs diverged.
+      shades: how good the scores are, `[methods, attacks]`: from 0 for the worst finite one to 1
+        for the best; NaN where there is none.
       worst: whether no attack hurts the method more, `[methods, attacks]`.
       seeds: how many there are.
     """
@@ -36,39 +35,53 @@ class Grid(NamedTuple):
 
 
 def grids(summary: Sequence[Row], about: About) -> list[Grid]:
-    """A grid for every variation beside the attack; none where attacks do not vary.
+    """A grid for every variation apart from the attack; none where attacks do not vary.
 
     Args:
       summary: rows of `summary.csv`.
       about: what is shown.
     """
-    return [_grid(rest, methods, about) for rest, methods in by_attack(summary).items()]
+    return [_grid(variant, runs, about) for variant, runs in by_attack(summary).items()]
 
 
-def _grid(rest: str, methods: Mapping[str, Mapping[str, list[Row]]], about: About) -> Grid:
-    names = about.ordered([*methods])
-    attacks = list(dict.fromkeys(attack for attacked in methods.values() for attack in attacked))
-    means = np.array(
-        [[mean_score(methods[m].get(a, []), about.score) for a in attacks] for m in names], float
-    )
-    runs = [run for attacked in methods.values() for part in attacked.values() for run in part]
+def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], about: About) -> Grid:
+    """The grid of one variation.
+
+    Args:
+      variant: what varies apart from the attack.
+      runs: rows of `summary.csv` by method and attack.
+      about: what is shown.
+    """
+    methods = about.ordered([*runs])
+    attacks = list(dict.fromkeys(attack for of_method in runs.values() for attack in of_method))
+    means = np.full((len(methods), len(attacks)), np.nan)
+    seeds = set()
+    for row, method in enumerate(methods):
+        for column, attack in enumerate(attacks):
+            group = runs[method].get(attack, [])
+            seeds |= {run["seed"] for run in group}
+            mean = mean_score(group, about.score)
+            if mean is not None:
+                means[row, column] = mean
+
     gains = means if about.rising else -means
     return Grid(
-        title=about.words(rest) if rest else "",
-        methods=names,
+        title=about.words(variant) if variant else "",
+        methods=methods,
         attacks=[about.words(attack).removesuffix(" on the wire") for attack in attacks],
         means=means,
         shades=_shares(np.where(np.isfinite(gains), gains, np.nan)),
         worst=gains == np.fmin.reduce(gains, axis=1, keepdims=True),
-        seeds=len({run["seed"] for run in runs}),
+        seeds=len(seeds),
     )
 
 
 def _shares(gains: np.ndarray) -> np.ndarray:
-    """Where values lie between the smallest and the largest; all of them are best where they are
-    the same.
-    """
+    """Where values lie between the smallest, 0, and the largest, 1; equal ones are all 1."""
     if not np.isfinite(gains).any():
         return gains
-    low, high = np.nanmin(gains), np.nanmax(gains)
-    return (gains - low) / (high - low) if high > low else gains - low + 1.0
+    low = np.nanmin(gains)
+    high = np.nanmax(gains)
+    if high > low:
+        return (gains - low) / (high - low)
+    return gains - low + 1.0

@@ -1,5 +1,6 @@
-"""Scores beside what they cost: the rows of a group, the front of those that no other one beats in
-both, and the target.
+"""Scores beside what they cost: the methods of a group, their front, and the target.
+
+The front are the methods that no other one beats in both score and cost.
 """
 
 import math
@@ -13,23 +14,25 @@ from fedsim.study.cost_axes import WAYS, Axis
 from fedsim.study.costs import cost, direction, front_of, groups, name_of, ordered, reference_of
 from fedsim.study.summary import is_share
 
-WIDE = 10.0  # the most over the fewest, from which on their axis is logarithmic
+LOGARITHMIC = (
+    10.0  # an axis of costs is logarithmic above that ratio of the largest to the smallest
+)
 
 
 class Point(NamedTuple):
-    """A method, or what it chose to send, among those that are compared.
+    """A method, or what it chose to send.
 
     Attributes:
-      number: beside its point, and in the legend; those of the front first.
+      number: beside its point and in the legend; the points of the front come first.
       name: in the legend.
       row: of the table.
       cost: in the way in which rows differ.
       low: lower end of the interval of its mean, within shares; None where there is none.
       high: upper end.
       front: whether no other one beats it in score and cost.
-      median: of what was spent to the target; None where it is not known or without bound.
-      target_low: lower end of its interval; likewise.
-      target_high: upper end; infinite where it is without bound.
+      median: of what was spent to the target; None where it is unknown or infinite.
+      target_low: lower end of its interval; None likewise.
+      target_high: upper end; infinite where the interval has no bound.
     """
 
     number: int
@@ -50,23 +53,23 @@ class Point(NamedTuple):
 
     @property
     def arrived(self) -> str:
-        """Seeds that reached the target: `3 of 6`."""
+        """How many seeds reached the target: `3 of 6`."""
         return f"{self.row['reached']:.0f} of {self.row['seeds']:.0f}"
 
 
 class CostPicture(NamedTuple):
-    """The rows of one variation beside what is compared.
+    """The methods of one variation.
 
     Attributes:
       axis: what is counted.
-      title: what varies beside what is compared, in words.
+      title: the variation in words; what is compared is not part of it.
       way: in which rows differ; empty where they do not.
       points: those of the front first.
       reference: the row that the others are measured by.
-      front: cost and score along the front, those that cost least first.
+      front: cost and score along the front, from the smallest cost on.
       label: of the axis of costs.
-      log: whether that is logarithmic.
-      metric: that is scored.
+      log: whether that axis is logarithmic.
+      metric: of the scores.
       seeds: how many there are.
     """
 
@@ -88,27 +91,29 @@ class CostPicture(NamedTuple):
 
     @property
     def aimed(self) -> bool:
-        """Whether what is drawn is what was spent to the target: half of the runs of some row
-        reached it.
-        """
+        """Whether what was spent to the target is drawn: half of a method's runs reached it."""
         return self.axis.equal and any(point.median is not None for point in self.points)
 
     @property
     def finite(self) -> list[Point]:
-        """The points with a score that is a number."""
+        """The points whose mean score is finite."""
         return [point for point in self.points if math.isfinite(point.mean)]
 
     def corners(self) -> list[tuple[float, float]]:
-        """The front as steps: cost and score at each of their corners."""
-        steps = (((other[0], one[1]), other) for one, other in pairwise(self.front))
-        return [*self.front[:1], *(corner for step in steps for corner in step)]
+        """Cost and score at the corners of the front, drawn as steps."""
+        corners = self.front[:1]
+        for (_, score), (next_cost, next_score) in pairwise(self.front):
+            corners.append((next_cost, score))
+            corners.append((next_cost, next_score))
+        return corners
 
 
 def cost_pictures(
     axis: Axis, rows: Sequence[Row], baseline: str, about: About
 ) -> list[CostPicture]:
-    """A picture for every variation beside what is compared; its table is there where all cost the
-    same too.
+    """A picture for every variation apart from what is compared.
+
+    Where all methods cost the same there is nothing to draw, but there are numbers for a table.
 
     Args:
       axis: what is counted.
@@ -117,28 +122,36 @@ def cost_pictures(
       about: what is shown.
     """
     return [
-        _picture(axis, rest, group, baseline, about) for rest, group in groups(axis, rows).items()
+        _picture(axis, variant, group, baseline, about)
+        for variant, group in groups(axis, rows).items()
     ]
 
 
 def _picture(
-    axis: Axis, rest: str, group: Sequence[Row], baseline: str, about: About
+    axis: Axis, variant: str, group: Sequence[Row], baseline: str, about: About
 ) -> CostPicture:
     way = direction(axis, group)
-    points = [
-        _point(axis, number, name_of(axis, row, group, about.words), row, way)
-        for number, row in enumerate(ordered(group, way), 1)
-    ]
+    points = []
+    for number, row in enumerate(ordered(group, way), 1):
+        name = name_of(axis, row, group, about.words)
+        points.append(_point(axis, number, name, row, way))
+
     finite = [point.row for point in points if math.isfinite(point.mean)]
-    spent = [cost(row, way) for row in finite] if way else []
+    spent: list[float] = []
+    front: list[tuple[float, float]] = []
+    label = ""
+    if way:
+        spent = [cost(row, way) for row in finite]
+        front = [(row_cost, row["mean"]) for row, row_cost in front_of(finite, way)]
+        label = f"{WAYS[way].words}{WAYS[way].of}"
     return CostPicture(
         axis=axis,
-        title=about.words(rest) if rest else "",
+        title=about.words(variant) if variant else "",
         way=way,
         points=points,
         reference=reference_of(group, baseline, way),
-        front=[(sent, row["mean"]) for row, sent in front_of(finite, way)] if way else [],
-        label=f"{WAYS[way].words}{WAYS[way].of}" if way else "",
+        front=front,
+        label=label,
         log=logarithmic(spent),
         metric=str(group[0]["metric"]),
         seeds=max(row["seeds"] for row in group),
@@ -146,17 +159,16 @@ def _picture(
 
 
 def logarithmic(spent: Sequence[float]) -> bool:
-    """Whether some cost so much more than others that their axis is logarithmic."""
-    return len(spent) > 0 and min(spent) > 0 and max(spent) > WIDE * min(spent)
+    """Whether some costs are so much larger than others that their axis is logarithmic."""
+    return len(spent) > 0 and min(spent) > 0 and max(spent) > LOGARITHMIC * min(spent)
 
 
 def _point(axis: Axis, number: int, name: str, row: Row, way: str) -> Point:
-    low, high = row["ci_low"], row["ci_high"]
+    low = row["ci_low"]
+    high = row["ci_high"]
     if low is not None and is_share(str(row["metric"])):
-        low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
-    median, target_low, target_high = (
-        row.get(name) for name in (axis.target, "target_low", "target_high")
-    )
+        low = min(max(low, 0.0), 1.0)
+        high = min(max(high, 0.0), 1.0)
     return Point(
         number=number,
         name=name,
@@ -165,9 +177,9 @@ def _point(axis: Axis, number: int, name: str, row: Row, way: str) -> Point:
         low=low,
         high=high,
         front=bool(row.get("front")),
-        median=_finite(median),
-        target_low=_finite(target_low),
-        target_high=target_high,
+        median=_finite(row.get(axis.target)),
+        target_low=_finite(row.get("target_low")),
+        target_high=row.get("target_high"),
     )
 
 

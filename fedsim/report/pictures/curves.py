@@ -1,6 +1,4 @@
-"""Curves over the rounds: of every method under every variation the mean of a column over the
-seeds, and its range.
-"""
+"""Curves over the rounds: the mean of a column over the seeds of a method, and its range."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,28 +7,28 @@ import numpy as np
 
 from fedsim.report.series import Series, Track, diverged, last_rounds, series
 
-BAND = 3  # seeds from which on their range is a band
+BAND = 3  # seeds from which on their range is drawn as a band
 
 
 class Curve(NamedTuple):
     """One column of one method under one variation.
 
     Attributes:
-      name: of the method.
-      place: of the method, in the order of the result.
+      name: the method's name.
+      rank: of the method in the order of the result, from 0.
       column: of `rounds.csv`.
       track: the rows that it is made of.
       series: its values by round and seed.
-      rounds: `[r]`, those that all seeds have.
+      rounds: `[r]`, the rounds at which all seeds have a value.
       mean: `[r]`, over the seeds.
-      low: `[r]`, the least of them.
+      low: `[r]`, the smallest of the seeds.
       high: `[r]`, the largest.
       each: whether every seed is drawn.
       lost: seeds that diverged.
     """
 
     name: str
-    place: int
+    rank: int
     column: str
     track: Track
     series: Series
@@ -43,12 +41,14 @@ class Curve(NamedTuple):
 
     @property
     def several(self) -> bool:
-        """Whether it is over more than one seed."""
+        """Whether there is more than one seed."""
         return len(self.series.seeds) > 1
 
     def mean_of(self, column: str) -> np.ndarray:
-        """The mean of another column over the same seeds at the same rounds, `[r]`, at which all of
-        them have a value.
+        """The mean of another column over the same seeds at the same rounds, `[r]`.
+
+        Args:
+          column: of `rounds.csv`, in which all seeds have a value at these rounds.
         """
         other = series(self.track, column)
         rounds = np.searchsorted(other.rounds, self.rounds)
@@ -57,47 +57,53 @@ class Curve(NamedTuple):
 
 
 def drawn_each(track: Track) -> bool:
-    """Whether every seed of a method is drawn: there are too few for a band, or some ended before
-    the others.
-    """
+    """Whether every seed of a method is drawn: there are few, or some ended before the others."""
     last = last_rounds(track)
     return len(last) < BAND or len(set(last.values())) > 1 or bool(diverged(track))
 
 
-def curve(track: Track, column: str, place: int) -> Curve:
-    """A column of a method, in its place in the order of the result."""
+def curve(track: Track, column: str, rank: int) -> Curve:
+    """A column of a method.
+
+    Args:
+      track: of the method.
+      column: of `rounds.csv`.
+      rank: of the method in the order of the result.
+    """
     of_column = series(track, column)
     rounds, values = of_column.common()
-    none = np.zeros(0)
-    some = len(rounds) > 0
+    mean = low = high = np.zeros(0)
+    if len(rounds):
+        mean = values.mean(1)
+        low = values.min(1)
+        high = values.max(1)
     return Curve(
         name=track.name,
-        place=place,
+        rank=rank,
         column=column,
         track=track,
         series=of_column,
         rounds=rounds,
-        mean=values.mean(1) if some else none,
-        low=values.min(1) if some else none,
-        high=values.max(1) if some else none,
+        mean=mean,
+        low=low,
+        high=high,
         each=drawn_each(track),
         lost=diverged(track),
     )
 
 
 def curves(tracks: Sequence[Track], columns: Sequence[str], names: Sequence[str]) -> list[Curve]:
-    """The columns of some methods, the most important method first; columns that a method has not
-    are left out.
+    """The curves of several methods, the most important method first.
 
     Args:
       tracks: of the methods.
-      columns: of `rounds.csv`.
-      names: of the methods, in the order of the result.
+      columns: of `rounds.csv`; those that a method does not have are skipped.
+      names: methods in the order of the result.
     """
-    by_place = sorted(tracks, key=lambda track: names.index(track.name))
+    ranks = {track.name: names.index(track.name) for track in tracks}
     return [
-        curve(track, column, names.index(track.name))
-        for track in by_place
+        curve(track, column, ranks[track.name])
+        for track in sorted(tracks, key=lambda track: ranks[track.name])
         for column in columns
         if column in track.values
     ]

@@ -10,14 +10,14 @@ from fedsim.study.pairing import SURE, others
 
 
 class Difference(NamedTuple):
-    """A method beside the baseline.
+    """A method against the baseline.
 
     Attributes:
       method: its label.
-      mean: the mean difference; None where there is none that is a number.
+      mean: the mean difference; None where it is not finite.
       low: lower end of its 95 % interval; None where there is none.
       high: upper end.
-      p: of the exact test after Holm; None likewise.
+      p: of the exact test after Holm; None where there is none.
     """
 
     method: str
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the test calls it sure."""
+        """Whether the test calls the difference sure."""
         return self.p is not None and self.p < SURE
 
 
@@ -37,10 +37,10 @@ class Forest(NamedTuple):
 
     Attributes:
       variant: as in the column.
-      title: the same in words.
-      baseline: what methods are compared with.
-      metric: that is compared.
-      rows: of the methods, in their order.
+      title: the variation in words.
+      baseline: the method that the others are compared with.
+      metric: of the scores.
+      rows: a difference per method, in their order.
     """
 
     variant: str
@@ -51,7 +51,7 @@ class Forest(NamedTuple):
 
     @property
     def numbers(self) -> list[float]:
-        """All that is drawn along the axis."""
+        """All numbers that are drawn along the axis."""
         ends = (end for row in self.rows for end in (row.mean, row.low, row.high))
         return [end for end in ends if end is not None]
 
@@ -63,25 +63,29 @@ def forests(compared: Sequence[Row], about: About) -> list[Forest]:
       compared: rows of `compare.csv`.
       about: what is shown.
     """
-    made = []
+    drawn = []
     for (variant,), group in by(others(compared), "variant").items():
         rows = {row["method"]: row for row in group}
-        metric = next((str(row["metric"]) for row in group if row["metric"]), "")
-        made.append(
-            Forest(
-                variant=variant or "",
-                title=about.words(variant or ""),
-                baseline=group[0]["baseline"],
-                metric=metric,
-                rows=[_difference(rows[name]) for name in about.ordered([*rows])],
-            )
+        metrics = (str(row["metric"]) for row in group if row["metric"])
+        forest = Forest(
+            variant=variant or "",
+            title=about.words(variant or ""),
+            baseline=group[0]["baseline"],
+            metric=next(metrics, ""),
+            rows=[_difference(rows[method]) for method in about.ordered([*rows])],
         )
-    return made
+        drawn.append(forest)
+    return drawn
 
 
 def _difference(row: Row) -> Difference:
-    numbers = (_finite(row[name]) for name in ("difference", "ci_low", "ci_high", "p_adjusted"))
-    return Difference(str(row["method"]), *numbers)
+    return Difference(
+        method=str(row["method"]),
+        mean=_finite(row["difference"]),
+        low=_finite(row["ci_low"]),
+        high=_finite(row["ci_high"]),
+        p=_finite(row["p_adjusted"]),
+    )
 
 
 def _finite(value: Any) -> float | None:

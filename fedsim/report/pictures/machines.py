@@ -1,19 +1,14 @@
-"""What the clients of one round do when, as page and figures draw it: from the rows of
-`machines.csv`.
-"""
+"""What the clients of one round do and when, from the rows of `machines.csv`."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-# of a bar: name, and the columns of its begin and its end
-PARTS = (("down", "begins", "trains"), ("train", "trains", "sends"), ("up", "sends", "ends"))
+# phases of a bar: name, and the columns of its begin and its end
+PHASES = (("down", "begins", "trains"), ("train", "trains", "sends"), ("up", "sends", "ends"))
 WORDS = {"down": "model down", "train": "training", "up": "message up"}
-LOST = {
-    "late": "late",
-    "over-selected": "not needed any more",
-    "left": "left",
-}  # whose messages do not count
+# outcomes of clients whose messages do not count
+LOST = {"late": "late", "over-selected": "not needed any more", "left": "left"}
 SHOWN = 8  # panels
 
 
@@ -21,31 +16,31 @@ class Bar(NamedTuple):
     """What a client does.
 
     Attributes:
-      place: row, from 0.
-      client: what it is called.
-      parts: name, begin and end in seconds of those parts that take time.
+      row: of the panel, from 0.
+      client: its name.
+      phases: name, begin and end in seconds of the phases that take time.
       end: in seconds.
       outcome: as in the table.
     """
 
-    place: int
+    row: int
     client: str
-    parts: list[tuple[str, float, float]]
+    phases: list[tuple[str, float, float]]
     end: float
     outcome: str
 
 
 class Panel(NamedTuple):
-    """One round, or the first flights, of methods that have them alike.
+    """One round, or the first flights, of methods for which they are the same.
 
     Attributes:
       names: of the methods.
-      about: how many count, in words.
+      about: how many messages count, in words.
       bars: of all clients.
       rows: how many there are.
       steps: seconds at which the server steps.
-      flights: whether clients start one after another.
-      seconds: to the end of it.
+      flights: whether clients of a row follow one another.
+      seconds: to the end of the panel.
     """
 
     names: list[str]
@@ -58,60 +53,66 @@ class Panel(NamedTuple):
 
 
 def panels(table: pd.DataFrame, names: list[str]) -> list[Panel]:
-    """Of the first seed and the first variation, methods in their order; those that are alike
-    together.
+    """A panel per method, of the first seed and variation; one for methods that are alike.
 
     Args:
       table: the columns of `machines.csv`.
-      names: of the methods, in the order of the result.
+      names: methods in the order of the result.
     """
+    by_method = _first_rounds(table)
+    rank = lambda method: names.index(method) if method in names else len(names)
+
+    alike: dict[str, list[str]] = {}  # methods by their rows
+    for method in sorted(by_method, key=rank):
+        alike.setdefault(by_method[method].to_csv(index=False), []).append(method)
+    shown = [*alike.values()][:SHOWN]
+    return [_panel(methods, by_method[methods[0]]) for methods in shown]
+
+
+def _first_rounds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The rows of the first seed and variation by method."""
     if "variant" in table:
-        table = pd.DataFrame(
-            table[table["variant"].fillna("") == str(table["variant"].fillna("").iloc[0])]
-        )
+        variants = table["variant"].fillna("")
+        table = pd.DataFrame(table[variants == str(variants.iloc[0])])
     table = pd.DataFrame(table[table["seed"] == table["seed"].iloc[0]])
-    alike: dict[str, list[str]] = {}
-    parts = {
-        str(name): part.drop(columns="method") for name, part in table.groupby("method", sort=False)
-    }
-    for name in sorted(parts, key=lambda name: names.index(name) if name in names else len(names)):
-        alike.setdefault(parts[name].to_csv(index=False), []).append(name)
-    return [_panel(same, parts[same[0]]) for same in alike.values()][:SHOWN]
+    methods = table.groupby("method", sort=False)
+    return {str(method): rows.drop(columns="method") for method, rows in methods}
 
 
-def _panel(names: list[str], part: pd.DataFrame) -> Panel:
-    columns = ("place", "client", "outcome", "begins", "trains", "sends", "ends")
-    bars = []
-    for place, client, outcome, *times in zip(
-        *(part[name].tolist() for name in columns), strict=True
-    ):
-        at: dict[str, float] = dict(zip(columns[3:], times, strict=True))
-        spans = [(name, at[begin], at[end]) for name, begin, end in PARTS if at[end] > at[begin]]
-        bars.append(Bar(int(place), str(client), spans, at["ends"], str(outcome)))
-    steps = sorted({float(value) for value in part["closes"].dropna()})
-    flights = "in flight" in set(part["outcome"]) or len(steps) > 1
-    last = max([*(bar.end for bar in bars), *steps], default=0.0)
+def _panel(methods: list[str], rows: pd.DataFrame) -> Panel:
+    bars = [_bar(row) for row in rows.to_dict("records")]
+    steps = sorted({float(seconds) for seconds in rows["closes"].dropna()})
+    flights = len(steps) > 1 or "in flight" in set(rows["outcome"])
     return Panel(
-        names,
-        _about(bars, steps, flights),
-        bars,
-        1 + max(bar.place for bar in bars),
-        steps,
-        flights,
-        last,
+        names=methods,
+        about=_about(bars, steps, flights),
+        bars=bars,
+        rows=1 + max(bar.row for bar in bars),
+        steps=steps,
+        flights=flights,
+        seconds=max([*(bar.end for bar in bars), *steps], default=0.0),
     )
 
 
+def _bar(row: dict[Any, Any]) -> Bar:
+    phases = []
+    for name, begin, end in PHASES:
+        if row[end] > row[begin]:
+            phases.append((name, row[begin], row[end]))
+    return Bar(int(row["place"]), str(row["client"]), phases, row["ends"], str(row["outcome"]))
+
+
 def _about(bars: list[Bar], steps: list[float], flights: bool) -> str:
-    """What became of everybody, in words."""
+    """What became of all clients, in words."""
     if flights:
         arrived = sum(bar.outcome != "in flight" for bar in bars)
         return f"the server steps {len(steps)} times for {arrived} messages"
-    counts = {
-        name: sum(bar.outcome == name for bar in bars)
-        for name in ("partial", "late", "over-selected", "left")
-    }
-    words = {**LOST, "partial": "with fewer steps"}
-    counted = sum(bar.outcome in ("joined", "partial") for bar in bars)
-    more = [f"{count} {words[name]}" for name, count in counts.items() if count]
-    return ", ".join([f"{counted} of {len(bars)} count", *more])
+
+    outcomes = [bar.outcome for bar in bars]
+    counted = outcomes.count("joined") + outcomes.count("partial")
+    parts = [f"{counted} of {len(bars)} count"]
+    for outcome, words in {"partial": "with fewer steps", **LOST}.items():
+        count = outcomes.count(outcome)
+        if count:
+            parts.append(f"{count} {words}")
+    return ", ".join(parts)
