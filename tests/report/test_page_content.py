@@ -139,13 +139,8 @@ def test_the_first_screen_is_a_sentence_and_a_picture(text):
     first = first_screen(text)
     lead = plain(re.search(r'<p class="lead">(.*?)</p>', first, re.S)[1])
     assert lead.startswith(
-<<<<<<< HEAD
         "good has the best mean in both variations: "
         "with 20 % malicious, it leads with test accuracy 0.907, against 0.1"
-=======
-        "good has the best mean in both variations: with 20 % malicious, "
-        "it leads with test accuracy 0.907 against 0.1"
->>>>>>> p-report
     )
     assert lead.endswith(
         "with 0 % malicious, it leads with 0.958, against 0.915 for base, but not significantly."
