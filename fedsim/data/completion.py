@@ -8,7 +8,7 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays, checked, vocabulary_of
 from fedsim.sources.mapped import chunks, in_file
 
-ROWS = 1 << 16  # completed at a time
+ROWS = 1 << 16  # that are completed at a time
 MAX_NAMED = 20  # blank features that an error names
 WIDE = 1000  # times the range of the narrowest feature: a range beyond that deserves a remark
 
@@ -173,8 +173,10 @@ def statistics_of(
         factor[j] = 0.0 if constant or not deviation else 1 / deviation
 
     if blank:
-        named = [feature_name(j, names) for j in blank[:MAX_NAMED]]
-        raise DataError(*(f"{name}: blank in all training samples; leave it out" for name in named))
+        blank_names = [feature_name(j, names) for j in blank[:MAX_NAMED]]
+        raise DataError(
+            *(f"{name}: blank in all training samples; leave it out" for name in blank_names)
+        )
     return Statistics(fill, centre, factor)
 
 

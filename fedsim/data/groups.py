@@ -7,7 +7,7 @@ import numpy as np
 from annotated_types import Ge, MinLen
 
 from fedsim.compose import partition
-from fedsim.data.label_skew import dealt_in_groups
+from fedsim.data.label_skew import assign_in_groups
 from fedsim.data.partition import Assign, Pool, column_of, require_minimum
 from fedsim.data.splits import by_label
 from fedsim.errors import PartitionError
@@ -43,7 +43,7 @@ def domains(column: Annotated[str, MinLen(1)], values: Annotated[int, Ge(1)] = 1
 
     def assign(pool, clients, rng):
         domain, _ = numbered(column_of(pool.columns, column))
-        return dealt_in_groups(domain, clients, values, rng, "values")
+        return assign_in_groups(domain, clients, values, rng, "values")
 
     return assign
 
@@ -90,7 +90,7 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
             )
         if not cache or cache[0] is not pool.x:
             cache[:] = [pool.x, _domains(pool, clusters)]
-        return dealt_in_groups(cache[1], clients, 1, rng, "clusters")
+        return assign_in_groups(cache[1], clients, 1, rng, "clusters")
 
     return assign
 

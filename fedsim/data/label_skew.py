@@ -153,12 +153,12 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
 
     def assign(pool, clients, rng):
         require_classes(pool, "pathological")
-        return dealt_in_groups(pool.y, clients, classes, rng)
+        return assign_in_groups(pool.y, clients, classes, rng)
 
     return assign
 
 
-def dealt_in_groups(
+def assign_in_groups(
     group: np.ndarray, clients: int, each: int, rng: np.random.Generator, unit: str = "classes"
 ) -> Parts:
     """Give every client the same number of random groups.
@@ -251,15 +251,15 @@ def _swapped(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     N, k = sets.shape
     half = N // 2
     for _ in range(SWAPS):
-        one, other = rng.permutation(N)[: 2 * half].reshape(2, half)
+        first, second = rng.permutation(N)[: 2 * half].reshape(2, half)
         i, j = rng.integers(0, k, (2, half))
-        given = sets[one, i]
-        taken = sets[other, j]
-        has_taken = (sets[one] == taken[:, None]).any(1)
-        has_given = (sets[other] == given[:, None]).any(1)
+        given = sets[first, i]
+        taken = sets[second, j]
+        has_taken = (sets[first] == taken[:, None]).any(1)
+        has_given = (sets[second] == given[:, None]).any(1)
         swaps = ~(has_taken | has_given)
-        sets[one[swaps], i[swaps]] = taken[swaps]
-        sets[other[swaps], j[swaps]] = given[swaps]
+        sets[first[swaps], i[swaps]] = taken[swaps]
+        sets[second[swaps], j[swaps]] = given[swaps]
     return sets
 
 

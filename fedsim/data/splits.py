@@ -148,10 +148,11 @@ def prepare(
     owners = _owners(arrays)
     owner = owners.owner
     held_out = None
+    held_out_rows = None
     if test_clients and owner is not None:
         present = np.bincount(owner, minlength=len(owners.ids)) > 0
         held_out = drawn_clients(present, test_clients, seed)
-    held_out_rows = None if held_out is None or owner is None else held_out[owner]
+        held_out_rows = held_out[owner]
     sizes = SplitSizes(test, validation, server)
     rows = _split(arrays, classes, sizes, seed, held_out_rows)
 
@@ -163,23 +164,15 @@ def prepare(
         train = np.sort(np.concatenate([rows.train, rows.test]))
         rows = rows._replace(train=train, test=train[:0])
 
-    def samples_of(selected: np.ndarray) -> Samples:
-        return Samples(arrays.x[selected], arrays.y[selected])
-
-    if len(rows.test):
-        test_set = samples_of(rows.test)
-    else:
-        assert arrays.x_test is not None and arrays.y_test is not None
-        test_set = Samples(arrays.x_test, arrays.y_test)
     are_numbers = owners.ids == list(range(len(owners.ids)))
     client_names = None if are_numbers else tuple(owners.ids)
     sets = Sets(
         train=Samples(arrays.x, arrays.y),
         owner=owner,
         owners=len(owners.ids),
-        test=test_set,
-        validation=samples_of(rows.validation),
-        server=samples_of(rows.server),
+        test=_test_set(arrays, rows.test),
+        validation=_samples_of(arrays, rows.validation),
+        server=_samples_of(arrays, rows.server),
         names=Names(labels, client_names, features),
         scale=float(arrays.scale),
         vocabulary=int(arrays.vocabulary),
@@ -188,11 +181,32 @@ def prepare(
         owner_test=owners.owner_test,
         held_out=held_out,
     )
-    if len(rows.train) < len(arrays.y):  # training rows are copied only if some were set apart
-        train = Samples(take_rows(arrays.x, rows.train), arrays.y[rows.train])
-        owner = None if owner is None else owner[rows.train]
-        sets = sets._replace(train=train, rows=rows.train, owner=owner)
+    if len(rows.train) < len(arrays.y):
+        sets = _restricted(sets, rows.train)
     return sets, classes
+
+
+def _samples_of(arrays: Arrays, rows: np.ndarray) -> Samples:
+    """Return the samples in some rows."""
+    return Samples(arrays.x[rows], arrays.y[rows])
+
+
+def _test_set(arrays: Arrays, rows: np.ndarray) -> Samples:
+    """Return the rows that were drawn to test on, or else the test set that the samples bring."""
+    if len(rows):
+        return _samples_of(arrays, rows)
+    assert arrays.x_test is not None and arrays.y_test is not None
+    return Samples(arrays.x_test, arrays.y_test)
+
+
+def _restricted(sets: Sets, rows: np.ndarray) -> Sets:
+    """Keep only some of the training rows; features in memory are copied."""
+    x, y = sets.train
+    return sets._replace(
+        train=Samples(take_rows(x, rows), y[rows]),
+        rows=rows,
+        owner=None if sets.owner is None else sets.owner[rows],
+    )
 
 
 def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:

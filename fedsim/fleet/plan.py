@@ -97,7 +97,7 @@ class UncountedClients(NamedTuple):
 
 
 class Participants(NamedTuple):
-    """Clients whose messages count in a round; the columns of `RoundPlan` that differ by server."""
+    """Clients whose messages count in a round; columns of `RoundPlan` of the same names `[K]`."""
 
     ids: np.ndarray
     count: np.ndarray
@@ -169,8 +169,7 @@ class Plan:
         self.eligible = np.flatnonzero(self.present)
 
         self.malicious = adversary.mask(federation.N, seed, 1)
-        self._malicious_round = 1
-        self._malicious_in_round = self.malicious
+        self._latest_mask = (1, self.malicious)  # a round, and the malicious clients in it
 
         # A batch that is larger than any client would only be padded.
         self.unclipped_local = local
@@ -216,8 +215,8 @@ class Plan:
 
         Both are 0 where they are unknown.
         """
-        some_are_missing = self.machines.fleet.selective
-        if self.cohort.share is None or self.timetable.asynchronous or some_are_missing:
+        may_be_missing = self.machines.fleet.selective
+        if self.cohort.share is None or self.timetable.asynchronous or may_be_missing:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
         return float(share.sum()), float(share @ self.population.samples)
@@ -234,11 +233,11 @@ class Plan:
         if not self.adversary.redrawn:
             return self.malicious
 
-        # Every block of a round asks, so the mask of the last round is stored.
-        if self._malicious_round != round:
-            self._malicious_round = round
-            self._malicious_in_round = self.adversary.mask(len(self.sizes), self.seed, round)
-        return self._malicious_in_round
+        latest_round, mask = self._latest_mask
+        if latest_round != round:  # every block of a round asks
+            mask = self.adversary.mask(len(self.sizes), self.seed, round)
+            self._latest_mask = (round, mask)
+        return mask
 
     def begin(self) -> State:
         """Return the state before round 1; empty where no round depends on the ones before it."""
@@ -352,6 +351,7 @@ class Plan:
         """Return the plan of a round in which the messages of these clients count."""
         samples = self.sizes[clients.ids]
         steps = clients.steps
+        lr_sum = lr * steps if self.local.rate is None else self._rate_sums[steps]
         return RoundPlan(
             round=r,
             ids=clients.ids,
@@ -360,7 +360,7 @@ class Plan:
             weight=np.where(steps > 0, samples, 0),
             steps=steps,
             lr=lr,
-            lr_sum=lr * steps if self.local.rate is None else self._rate_sums[steps],
+            lr_sum=lr_sum,
             seconds=seconds,
             start=clients.start,
             draw=clients.draw,

@@ -42,9 +42,13 @@ class Planner:
         if self.plan.pure:
             return self.plan.round(r)[0]
         if r not in self.ahead:
-            before = self.state if r == self.completed + 1 else self.ahead[r - 1][1]
+            if r == self.completed + 1:
+                before = self.state
+            else:
+                _, before = self.ahead[r - 1]
             self.ahead[r] = self.plan.round(r, before, self.feedback)
-        return self.ahead[r][0]
+        work, _ = self.ahead[r]
+        return work
 
     def complete(self, work: RoundPlan, feedback: Mapping[str, np.ndarray]) -> None:
         """Record that a round is over.

@@ -248,9 +248,9 @@ def listed(
       DataError: if the file is not such a table; names the file and the lines.
     """
     if (rounds is None) == (path is None):
-        found = "neither" if path is None else "both"
+        given = "neither" if path is None else "both"
         raise ValueError(
-            f"clients are listed in rounds or in the file at path, found {found}; write one of them"
+            f"clients are listed in rounds or in the file at path, found {given}; write one of them"
         )
     lists: Any = rounds_of(path, sha256) if rounds is None else rounds
     listed_ids = [np.asarray(ids) for ids in lists]

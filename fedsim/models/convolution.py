@@ -26,12 +26,12 @@ class Side(NamedTuple):
     Attributes:
       before: zeros in front of the first pixel.
       behind: zeros behind the last pixel that a kernel needs.
-      places: positions of the kernel.
+      positions: positions of the kernel.
     """
 
     before: int
     behind: int
-    places: int
+    positions: int
 
 
 def network(init: Callable, body: Callable) -> Model:
@@ -96,8 +96,8 @@ def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
     """
     k, _, C, out = W.shape
     before = side_of(x.shape[1], k, 1, padding).before
-    places = x.shape[1] + 2 * before - k + 1
-    m = rows_at_once(k, places)
+    positions = x.shape[1] + 2 * before - k + 1
+    m = rows_at_once(k, positions)
     if m and stride == 1 and out <= k * C:
         return short_convolution(x, W, m, before)
 
@@ -119,16 +119,16 @@ def side_of(pixels: int, k: int, stride: int, padding: Padding) -> Side:
       padding: as for `plain_convolution`.
 
     >>> side_of(8, 3, 2, "SAME"), side_of(8, 3, 2, 1)
-    (Side(before=0, behind=1, places=4), Side(before=1, behind=0, places=4))
+    (Side(before=0, behind=1, positions=4), Side(before=1, behind=0, positions=4))
     """
     if padding == "SAME":
-        places = -(-pixels // stride)  # rounded up
-        before = max((places - 1) * stride + k - pixels, 0) // 2
+        positions = -(-pixels // stride)  # rounded up
+        before = max((positions - 1) * stride + k - pixels, 0) // 2
     else:
         before = 0 if padding == "VALID" else padding
-        places = (pixels + 2 * before - k) // stride + 1
-    reached = (places - 1) * stride + k
-    return Side(before, max(reached - before - pixels, 0), places)
+        positions = (pixels + 2 * before - k) // stride + 1
+    reached = (positions - 1) * stride + k
+    return Side(before, max(reached - before - pixels, 0), positions)
 
 
 def _shifts(x, k: int, axis: int, stride: int, padding: Padding) -> list:
@@ -138,7 +138,7 @@ def _shifts(x, k: int, axis: int, stride: int, padding: Padding) -> list:
         zeros = [(0, 0)] * x.ndim
         zeros[axis] = (side.before, side.behind)
         x = jnp.pad(x, zeros)
-    length = (side.places - 1) * stride + 1
+    length = (side.positions - 1) * stride + 1
     return [lax.slice_in_dim(x, tap, tap + length, stride, axis) for tap in range(k)]
 
 

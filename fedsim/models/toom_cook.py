@@ -28,7 +28,7 @@ from jax import lax
 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # and infinity
 KERNELS = (3, 5, 7)  # rows of a kernel
-MAX_PLACES = 4  # positions that share products: m
+MAX_POSITIONS = 4  # positions that share products: m
 
 
 class Short(NamedTuple):
@@ -73,7 +73,7 @@ def short(m: int, k: int) -> Short:
     return Short(powers(m).T, G / scale, D * scale)
 
 
-def rows_at_once(k: int, places: int) -> int | None:
+def rows_at_once(k: int, positions: int) -> int | None:
     """Return how many of these positions should share products; None: a plain sum is as good.
 
     It is the number with the fewest products.
@@ -82,11 +82,11 @@ def rows_at_once(k: int, places: int) -> int | None:
         return None
 
     def products(m: int) -> int:
-        return (m + k - 1) * -(-places // m)
+        return (m + k - 1) * -(-positions // m)
 
-    most = min(MAX_PLACES, len(POINTS) + 2 - k)  # powers of more points would cost accuracy
+    most = min(MAX_POSITIONS, len(POINTS) + 2 - k)  # powers of more points would cost accuracy
     best = min(range(2, most + 1), key=products)
-    return best if products(best) <= 0.75 * k * places else None
+    return best if products(best) <= 0.75 * k * positions else None
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -117,8 +117,8 @@ def _forward(x, W, m: int, before: int):
     products = jnp.einsum("pko,pkn->pon", kernels, columns)
     products = products.reshape(n, out, -1, width, B)  # [n, out, T, W, B]
 
-    places = _sums(short(m, k).A, products, axis=2)  # [out, T, m, W, B]
-    y = places.reshape(out, -1, width, B)[:, :height]
+    positions = _sums(short(m, k).A, products, axis=2)  # [out, T, m, W, B]
+    y = positions.reshape(out, -1, width, B)[:, :height]
     return y, (x, W, kernels)
 
 

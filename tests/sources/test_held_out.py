@@ -174,7 +174,7 @@ def test_test_rows_that_have_clients_are_their_own_and_all_of_them_the_global_se
 
 
 def test_ids_of_the_test_rows_stand_beside_those_of_the_others():
-    with pytest.raises(DataError, match="give client, whose the others are, as well"):
+    with pytest.raises(DataError, match="client_test names the clients of the test samples"):
         federations(TESTED._replace(client=None))
     with pytest.raises(DataError, match="client_test: ids of int64, those of client are <U3"):
         federations(TESTED._replace(client_test=np.arange(30)))
