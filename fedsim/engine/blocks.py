@@ -1,29 +1,36 @@
-"""The host's half of a round, block by block: the next block is laid out while the device trains
-this one.
+"""The host's half of a round, block by block.
+
+The next block is laid out while the device trains this one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.engine.layout import Layout, compacted, lay_out
-from fedsim.engine.pack import Capacity, Packer, Width
+from fedsim.engine.program import Program
 from fedsim.engine.slots import RunCohort
 from fedsim.fleet import Planner
 
 
-class Block(NamedTuple):
-    """Slots `first … first + block` of a round of every run, ready to be handed over."""
+class BlockKey(NamedTuple):
+    """Which block of which round of which runs."""
 
     round: int
-    first: int
-    playing: tuple[bool, ...]
-    parts: list[RunCohort | None]
-    layout: Layout  # without the places of client memory
-    # (x, y) that each reader trains on, where there are such
+    first: int  # first slot in each cohort
+    playing: tuple[bool, ...]  # which runs take part
+    probe: bool  # whether it belongs to the pass at the global model
+
+
+class Block(NamedTuple):
+    """Slots `first … first + block` of a round of every run, ready for the device."""
+
+    key: BlockKey
+    parts: list[RunCohort | None]  # the share of every run
+    layout: Layout  # without the rows of client memory
+    # (x, y) of every reader; empty where the device holds all samples
     samples: list[tuple[np.ndarray, np.ndarray]]
-    probe: bool  # of the pass at the global model
     versions: int  # start models of every run in the bank
 
     @property
@@ -37,99 +44,119 @@ class Blocks:
 
     Args:
       planners: of the runs, over the same samples.
-      width: lanes and block.
-      room: static shapes.
-      dtype: of the floats handed over.
-      pack: which lane each client lands on.
-      readers: lanes that are handed samples of their own with every block; none where the device
-        holds all.
-      probes: whether a round has a pass at the global model before training.
+      program: which trains them.
+      readers: lanes that read the same samples, where these are cut for each block; empty where
+        the device holds all samples.
     """
 
-    def __init__(
-        self,
-        planners: Sequence[Planner],
-        width: Width,
-        room: Capacity,
-        dtype: np.dtype,
-        pack: Packer,
-        readers: Sequence[slice],
-        probes: bool,
-    ):
-        self.planners, self.width, self.room, self.dtype, self.pack = (
-            planners,
-            width,
-            room,
-            dtype,
-            pack,
-        )
-        self.readers, self.probes = readers, probes
+    def __init__(self, planners: Sequence[Planner], program: Program, readers: Sequence[slice]):
+        self.planners = planners
+        self.program = program
+        self.readers = readers
         self.next: Block | None = None
 
-    def get(self, r: int, first: int, playing: tuple[bool, ...], probe: bool = False) -> Block:
-        """A block of a round of the runs that are playing, as it was prepared if it is the next
-        one.
-        """
-        block, self.next = self.next, None
-        if block is not None and (block.round, block.first, block.playing, block.probe) == (
-            r,
-            first,
-            playing,
-            probe,
-        ):
+    def first_of(self, round: int, playing: tuple[bool, ...]) -> Block:
+        """Return the first block of a round, of its first pass."""
+        return self.get(self._first_key(round, playing))
+
+    def get(self, key: BlockKey) -> Block:
+        """Return a block, which may have been prepared."""
+        block = self.next
+        self.next = None
+        if block is not None and block.key == key:
             return block
-        return self._made(r, first, playing, probe)
+        return self._make(key)
+
+    def pass_from(self, block: Block) -> Iterator[Block]:
+        """Yield a block, and those that follow it in the same pass of a round."""
+        yield block
+        key = self._following_key(block)
+        while key is not None:
+            block = self.get(key)
+            yield block
+            key = self._following_key(block)
 
     def prepare(self, block: Block) -> None:
-        """Make the one after `block`, where all that it depends on is known."""
-        first = block.first + self.width.block
-        if first < block.longest:
-            self.next = self._made(block.round, first, block.playing, block.probe, block.parts)
-        elif block.probe:
-            self.next = self._made(block.round, 0, block.playing, False)
-        elif block.round < max(planner.plan.rounds for planner in self.planners) and self._ready(
-            block
-        ):
-            self.next = self._made(block.round + 1, 0, block.playing, self.probes)
+        """Make the block after this one, if everything that it depends on is known."""
+        key = self._following_key(block)
+        if key is not None:
+            self.next = self._make(key, block.parts)
+        elif block.key.probe:  # the training follows
+            self.next = self._make(training_key(block.key))
+        elif self._can_draw_after(block):
+            self.next = self._make(self._first_key(block.key.round + 1, block.key.playing))
 
-    def following(self, block: Block) -> Block | None:
-        """The next block of the same pass of a round; None behind the last."""
-        first = block.first + self.width.block
-        return (
-            self.get(block.round, first, block.playing, block.probe)
-            if first < block.longest
-            else None
-        )
+    def _first_key(self, round: int, playing: tuple[bool, ...]) -> BlockKey:
+        """Return the key of the first block of a round."""
+        return BlockKey(round, 0, playing, probe=self.program.probe is not None)
 
-    def _ready(self, block: Block) -> bool:
-        """Whether the next round of all runs that play can be drawn."""
-        playing = zip(self.planners, block.playing, strict=True)
-        return all(planner.ready(block.round + 1) for planner, plays in playing if plays)
+    def _following_key(self, block: Block) -> BlockKey | None:
+        """Return the key of the next block of the same pass; None after the last."""
+        first = block.key.first + self.program.width.block
+        if first >= block.longest:
+            return None
+        return block.key._replace(first=first)
 
-    def _made(
-        self,
-        r: int,
-        first: int,
-        playing: tuple[bool, ...],
-        probe: bool,
-        parts: list[RunCohort | None] | None = None,
-    ) -> Block:
+    def _can_draw_after(self, block: Block) -> bool:
+        """Whether the next round of all runs that take part can be drawn."""
+        number = block.key.round + 1
+        if number > max(planner.plan.rounds for planner in self.planners):
+            return False
+        playing = zip(self.planners, block.key.playing, strict=True)
+        return all(planner.ready(number) for planner, plays in playing if plays)
+
+    def _make(self, key: BlockKey, parts: list[RunCohort | None] | None = None) -> Block:
+        """Lay out a block.
+
+        Args:
+          key: which one.
+          parts: the share of every run, where it has been drawn.
+        """
+        program = self.program
         if parts is None:
-            planners = zip(self.planners, playing, strict=True)
-            parts = [
-                RunCohort(planner.plan, planner.round(r), probe) if plays else None
-                for planner, plays in planners
-            ]
-        versions = max(
-            [self.room.versions, *(len(part.versions) for part in parts if part is not None)]
+            parts = self._draw(key)
+
+        # A round's clients may start from more models than any round before.
+        versions = program.room.versions
+        for part in parts:
+            if part is not None:
+                versions = max(versions, len(part.versions))
+        room = program.room._replace(versions=versions)
+        if key.probe:
+            room = room._replace(steps=room.passes)
+
+        layout = lay_out(
+            parts,
+            first=key.first,
+            width=program.width,
+            room=room,
+            dtype=program.dtype,
+            pack=program.pack,
         )
-        room = self.room._replace(steps=self.room.passes) if probe else self.room
-        layout = lay_out(parts, first, self.width, room, self.dtype, self.pack, versions)
         samples = []
         if self.readers:
-            f = self.planners[0].plan.federation
+            train = self.planners[0].plan.federation.train
             index, samples = compacted(
-                layout.queues.index, f.train.x, f.train.y, self.room.samples, self.readers
+                layout.queues.index,
+                x=train.x,
+                y=train.y,
+                samples=room.samples,
+                readers=self.readers,
             )
             layout = layout._replace(queues=layout.queues._replace(index=index))
-        return Block(r, first, playing, parts, layout, samples, probe, versions)
+        return Block(key, parts, layout, samples, versions)
+
+    def _draw(self, key: BlockKey) -> list[RunCohort | None]:
+        """Return the share of every run in a round; None for runs that do not take part."""
+        parts = []
+        for planner, plays in zip(self.planners, key.playing, strict=True):
+            part = None
+            if plays:
+                part = RunCohort(planner.plan, planner.round(key.round), key.probe)
+            parts.append(part)
+        return parts
+
+
+def training_key(key: BlockKey) -> BlockKey:
+    """Return the key of the round's first block after the pass at the global model."""
+    return key._replace(first=0, probe=False)

@@ -133,7 +133,7 @@ def test_one_compilation_over_all_rounds():
             compiled.append(
                 [
                     f._cache_size()
-                    for f in (p.mesh.train, p.server.reduction.adding, p.server.close, p.evaluate)
+                    for f in (p.mesh.train, p.server.reduction.adding, p.server.update, p.evaluate)
                 ]
             )
 
@@ -202,7 +202,7 @@ def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(n
             p.server.memories.gather,
             p.server.probing.add,
             p.server.reduction.adding,
-            p.server.close,
+            p.server.update,
         )
         if row.values["round"]:
             sizes.append([f._cache_size() for f in parts])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.diagnosis import close_sums, measured
+from fedsim.engine.diagnosis import add_updates, diagnose
 
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {
@@ -26,8 +26,8 @@ def diagnosed(*blocks, runs=1):
     """Blocks of (rows, weights), one after another."""
     sums = None
     for rows, weight in blocks:
-        sums = measured(sums, jax.tree.map(jnp.asarray, rows), jnp.asarray(weight), runs=runs)
-    return np.array(close_sums(sums))
+        sums = add_updates(sums, jax.tree.map(jnp.asarray, rows), jnp.asarray(weight), runs=runs)
+    return np.array(diagnose(sums))
 
 
 def stack(K=7, seed=0):

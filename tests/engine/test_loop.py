@@ -228,7 +228,11 @@ def test_groups_of_any_size_compile_once(monkeypatch):
         sizes.append(
             [
                 f._cache_size()
-                for f in (program.mesh.train, program.server.reduction.adding, program.server.close)
+                for f in (
+                    program.mesh.train,
+                    program.server.reduction.adding,
+                    program.server.update,
+                )
             ]
         )
 

@@ -74,7 +74,7 @@ def test_too_few_for_the_rule_is_skipped_and_never_diverged():
 FIVE = [0, 1, 2, 3, 4]
 KRUM = {"server": [{"kind": "krum", "f": 1}]}  # needs five messages
 NOBODY = "no client reported in any round; change cohort, fleet or schedule so that some do"
-TOO_FEW = "the rule needs at least 5 usable updates, and no round had so many; change the rule, or who reports"
+TOO_FEW = "the rule needs at least 5 usable updates, and no round had that many; change the rule, or who reports"
 NOT_RUN = {
     "all leave": ({"fleet": {"dropout": 1.0}}, NOBODY),
     "nobody can be reached": ({"fleet": {"availability": {"kind": "bernoulli", "rate": 0.0}}}, NOBODY),
