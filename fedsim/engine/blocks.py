@@ -43,10 +43,10 @@ class Blocks:
     """The blocks of all rounds of runs that are trained side by side.
 
     Args:
-      planners: of the runs, over the same samples.
-      program: which trains them.
-      readers: lanes that read the same samples, where these are cut for each block; empty where
-        the device holds all samples.
+      planners: the runs' planners, over the same samples.
+      program: the program that trains them.
+      readers: groups of lanes whose samples are cut for each block; empty where the device holds
+        all samples.
     """
 
     def __init__(self, planners: Sequence[Planner], program: Program, readers: Sequence[slice]):
@@ -109,7 +109,7 @@ class Blocks:
         """Lay out a block.
 
         Args:
-          key: which one.
+          key: the block's key.
           parts: the share of every run, where it has been drawn.
         """
         program = self.program

@@ -109,7 +109,7 @@ class Distances:
     Args:
       pipeline: the run's pipeline.
       task: model and loss.
-      deviations: of stacks behind its wire.
+      deviations: the program that measures stacks behind its wire.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, deviations: Deviations):
@@ -139,8 +139,8 @@ class Distances:
           received: its messages, summed or gathered.
           reduced: what the rule made of gathered messages; for a sum, the rule is applied again.
           honest: the sum of the honest rows, where messages are summed.
-          slots: of the last block.
-          start: of the round.
+          slots: the slots of the last block.
+          start: the round's start.
         """
         if isinstance(received, Sum):
             return {"honest_distance": self.of_sum(received, honest, slots, start)}
@@ -178,9 +178,9 @@ def deviation_of(aggregate: Tree, mean: Tree, arrived: Updates, context: Context
 
     Args:
       aggregate: what the rule made of the stack.
-      mean: of the honest rows.
+      mean: the mean of the honest rows.
       arrived: the stack.
-      context: of the rule.
+      context: the rule's context.
     """
     honest = known_rows(arrived, context, "cohort")
     malicious = arrived.arrived & context.malicious

@@ -50,9 +50,9 @@ def add_updates(
     One run at a time: the bits are the same whichever runs train side by side.
 
     Args:
-      sums: over the blocks before; None: this is the first.
+      sums: the sums over the blocks before; None: this is the first.
       delta: updates, run after run `[runs · block, ...]`.
-      weight: of the same rows `[runs · block]`.
+      weight: the weights of the same rows `[runs · block]`.
       runs: how many runs train side by side.
 
     Returns:

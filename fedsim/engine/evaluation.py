@@ -112,10 +112,10 @@ def scores(
 
     Args:
       evaluate: the program.
-      threads: how many.
+      threads: number of threads.
       shared: the variables that are evaluated.
-      stacks: of batches.
-      wait: for the results before more stacks are taken, so that few are held at a time.
+      stacks: stacks of batches.
+      wait: wait for the results before taking more stacks, so that few are held at a time.
     """
     stacks = iter(stacks)
     results = []
@@ -143,7 +143,7 @@ def held_out_on_device(
     Args:
       stacks: as `held_out` returns them.
       federation: whose samples they are.
-      threads: as in `held_out`.
+      threads: threads that evaluate side by side.
     """
     arrays = tuple(itertools.chain(*federation.scored.values()))
     device = str(jax.config.values["jax_default_device"])
@@ -163,7 +163,7 @@ def held_out(
 
     Args:
       federation: the samples.
-      threads: that evaluate side by side.
+      threads: threads that evaluate side by side.
 
     Returns:
       By name of the set, its stacks of batches and its rows; and the rows of a batch.
@@ -199,7 +199,7 @@ def even_batch(rows: int, largest: int) -> int:
     """Return the rows of a batch, at most `largest`, so that batches are about equally full.
 
     Args:
-      rows: of all batches together.
+      rows: rows of all batches together.
       largest: rows of a batch, at most.
     """
     batches = max(-(-rows // largest), 1)

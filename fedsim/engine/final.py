@@ -68,7 +68,7 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
     any, also those that the others train on. Where labels move, they are those of the last round.
 
     Args:
-      run: which has ended.
+      run: a run that has ended.
       chosen: mask of the clients to score `[N]`.
 
     Returns:

@@ -44,7 +44,7 @@ class Held(NamedTuple):
     Attributes:
       parts: bytes by purpose; `tables` at the end, when those of training are free again.
       message: bytes of what one client sends.
-      shapes: of what the programs take, by name.
+      shapes: shapes of what the programs take, by name.
     """
 
     parts: dict[str, int]
@@ -67,9 +67,9 @@ def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dic
     """Return bytes by purpose that any run holds; `footprint` counts much more.
 
     Args:
-      model_bytes: of the parameters.
+      model_bytes: bytes of the parameters.
       width: lanes and block.
-      plan: of a seed, none of whose rounds has been planned.
+      plan: a seed's plan, none of whose rounds has been planned.
       K: nominal clients of a round.
       seeds: number of runs, whose start models are all made.
     """
@@ -93,7 +93,7 @@ def footprint(
 
     Args:
       program: the run's program.
-      plan: of a seed.
+      plan: a seed's plan.
       shared: shapes of the variables at the start of the run.
       kept: what may stay on the device.
       rows: evaluated rounds of all runs.
@@ -171,7 +171,7 @@ def _round_shapes(
 
     Args:
       program: the run's program.
-      plan: of a seed.
+      plan: a seed's plan.
       server: shapes of the server.
       own: the server's own training.
       kept: what may stay on the device.
@@ -268,7 +268,7 @@ class ProbePass(NamedTuple):
     Attributes:
       held: bytes that it holds.
       message: bytes of one client's message.
-      shapes: of its queues, slots, lanes and rows.
+      shapes: shapes of its queues, slots, lanes and rows.
     """
 
     held: int = 0
@@ -359,7 +359,7 @@ def coding_bytes(codec: Codec, sent: Any) -> int:
     """Return the bytes of the largest value when a tree is encoded and decoded.
 
     Args:
-      codec: of the message.
+      codec: the message's codec.
       sent: shapes of the tree.
     """
     leaves = jax.tree.leaves(sent)
@@ -380,8 +380,8 @@ def widest(program: Any, *shapes: Any) -> int:
     """Return the bytes of the largest value that a program makes, from a trace of it.
 
     Args:
-      program: to trace.
-      *shapes: of its arguments.
+      program: the program to trace.
+      *shapes: shapes of its arguments.
     """
     traced = jax.make_jaxpr(program)(*shapes)
     return max((tree.nbytes(variable.aval) for variable in _variables(traced.jaxpr)), default=0)

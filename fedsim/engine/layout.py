@@ -51,9 +51,9 @@ def lay_out(
       parts: the share of every run.
       first: first slot in each cohort.
       width: lanes and block.
-      room: static shapes; what does not fit is larger.
-      dtype: of the floats.
-      pack: which lane each client lands on.
+      room: static shapes, which grow where the block does not fit.
+      dtype: dtype of the floats.
+      pack: decides which lane each client lands on.
     """
     shards = room.shards
     slots = slots_of(parts, first, width.block, dtype, room.versions)
@@ -83,9 +83,9 @@ def _queues(
     """Return what every lane does in every step.
 
     Args:
-      packed: queue of slots of every lane.
+      packed: every lane's queue of slots.
       parts: the share of every run.
-      slots: of all runs.
+      slots: the slots of all runs.
       width: lanes and block.
       room: static shapes.
     """
@@ -165,7 +165,7 @@ def compacted(
     """Cut one block's samples from data that would not fit on the device.
 
     Args:
-      index: of the block's queues; it counts rows of x.
+      index: the index of the block's queues, rows of x.
       x: all training features, in memory or mapped from a file.
       y: their labels.
       samples: rows to reserve; more if a reader needs them.

@@ -54,8 +54,9 @@ def events(
     """Yield evaluated rounds as they come, and the moments for a commit.
 
     Args:
-      runs: over the same training samples; they may have been interrupted after different rounds.
-      program: which trains them: their own, or that of `banked`.
+      runs: runs over the same training samples, which may have been interrupted after different
+        rounds.
+      program: the program that trains them: their own, or that of `banked`.
       rest: round -> whether to yield a `CommitPoint` after it; called after every round.
       calls: device calls per block (None: as many as take about a second each); changes no bit.
       samples: bytes of training samples that fit; if there are more, each block's samples are
@@ -95,7 +96,7 @@ class Loop:
 
     Args:
       runs: as in `events`.
-      program: which trains them.
+      program: the program that trains them.
       calls: device calls per block.
       samples: bytes of training samples that fit.
     """
@@ -223,9 +224,9 @@ def banked(
     """Group the runs that are best trained side by side.
 
     Args:
-      programs: of the runs.
-      plans: of the runs.
-      model_bytes: of one of their models.
+      programs: the runs' programs.
+      plans: the runs' plans.
+      model_bytes: bytes of one of their models.
 
     Returns:
       (first, one beyond the last) of each group, and the program that trains all groups.

@@ -17,9 +17,9 @@ def measure(
 
     Args:
       round: what all steps read.
-      states: of every run.
-      trained: the block.
-      sums: over the updates of the blocks before; None: this is the first.
+      states: the state of every run.
+      trained: the trained block.
+      sums: the sums over the updates of the blocks before; None: this is the first.
 
     Returns:
       The states, with the sums of their honest rows; and the sums over all updates.

@@ -73,8 +73,8 @@ class Memories:
         """Return the memory with new rows for the clients whose message arrived.
 
         Args:
-          memory: before the round.
-          slots: of the clients.
+          memory: the memory before the round.
+          slots: the clients' slots.
           rows: their new rows `[rows, ...]`.
           arrived: whose message arrived `[rows]`.
         """

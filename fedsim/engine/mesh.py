@@ -57,8 +57,8 @@ class Mesh:
 
     Args:
       lanes: the program.
-      devices: to train on; None: the default device.
-      shards: of all processes; on one device, threads that submit the program.
+      devices: devices to train on; None: the default device.
+      shards: number of shards in all processes; on one device, threads that submit the program.
 
     Attributes:
       local_shards: the shards of this process.
@@ -93,7 +93,7 @@ class Mesh:
         """Return the lanes that read the same samples, where samples are cut for each block.
 
         Args:
-          lanes: of a shard.
+          lanes: number of lanes of a shard.
         """
         if self.devices is None:
             return [slice(None)]
@@ -115,9 +115,9 @@ class Mesh:
         Args:
           bank: start models.
           memory: the clients' rows, by slot.
-          layout: of the block.
+          layout: the block's layout.
           data: samples (x, y) of every shard.
-          keys: of all runs, and the round.
+          keys: root keys of all runs, and the round.
         """
         memories = self._memories(memory, layout)
         roots, round = keys
@@ -148,8 +148,8 @@ class Mesh:
         """Return buffers for the lanes and rows of a block.
 
         Args:
-          previous: those of the block before, which are reused if they fit.
-          inputs: of every shard.
+          previous: the buffers of the block before, which are reused if they fit.
+          inputs: the inputs of every shard.
           seats: rows that a shard writes.
         """
         if previous is not None and previous.rows[0].loss.shape[0] == seats:
@@ -237,7 +237,7 @@ class DeviceRows:
         """Return the rows of all devices by slot, on the first device of every process.
 
         Args:
-          rows: those of this process's devices.
+          rows: rows of this process's devices.
           seats: `Slots.seat` on each of them.
         """
         seat = jax.make_array_from_single_device_arrays(seats[0].shape, self.replicated, seats)

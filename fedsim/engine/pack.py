@@ -50,7 +50,7 @@ def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
     """Pack slots by longest processing time, each on the least loaded lane (ties to the lowest).
 
     Args:
-      steps: of every slot; slots without steps are not packed.
+      steps: steps of every slot; slots without steps are not packed.
       lanes: number of lanes.
 
     Returns:
@@ -84,9 +84,9 @@ def capacity(
     recompile); no bit changes.
 
     Args:
-      banks: plans of the runs that are trained side by side, for each group of runs.
+      banks: for each group of runs that train side by side, their plans.
       width: lanes and block.
-      pack: which lane each client lands on.
+      pack: decides which lane each client lands on.
       shards: groups of lanes.
       apart: whether a shard holds only the samples of the clients that it trains.
     """

@@ -28,7 +28,7 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     one at a time, those of CALL_BYTES of rows in a call.
 
     Args:
-      run: which has ended.
+      run: a run that has ended.
       chosen: mask of the clients to score `[N]`.
 
     Returns:
@@ -106,7 +106,7 @@ def scorer(personal: Callable, scoring: Scoring) -> Jitted:
 
     Args:
       personal: (shared variables, row of memory) -> the client's variables.
-      scoring: of a batch.
+      scoring: scores a batch.
 
     Returns:
       (shared, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`.

@@ -178,8 +178,8 @@ class Pipeline:
 
         Args:
           updates: the rows as the clients sent them.
-          state: of all links.
-          contexts: of the round.
+          state: states of all links.
+          contexts: the round's contexts.
           phase: whose randomness the wire uses.
         """
         context = contexts(phase)
@@ -199,8 +199,8 @@ class Pipeline:
 
         Args:
           updates: the rows as the clients sent them.
-          state: of all links.
-          contexts: of the round.
+          state: states of all links.
+          contexts: the round's contexts.
         """
         arrived, wire_state, info, nonfinite = self.arrive(updates, state, contexts)
         kept, stages_state, stages_info = self.stages.apply(
@@ -226,10 +226,10 @@ class Pipeline:
         Args:
           apply_rule: the rule on the round's rows or on their sum, (state, context) -> (aggregate,
             state, info).
-          state: of all links, at the round's start.
-          row_state: of wire and stages, behind the rows.
+          state: states of all links at the round's start.
+          row_state: states of wire and stages behind the rows.
           info: what wire and stages report, summed over the rows of the round.
-          contexts: of the round.
+          contexts: the round's contexts.
         """
         reduced, rule_state, rule_info = apply_rule(state["rule"], contexts(Phase.RULE))
         aggregate, steps_state, steps_info = self.steps.apply(

@@ -38,9 +38,9 @@ class Probing:
     """Sums the messages of the pass at the global model, and sends their mean.
 
     Args:
-      pipeline: which the messages pass.
+      pipeline: the pipeline that the messages pass.
       task: model and loss.
-      rows: of the largest cohort, in full blocks.
+      rows: rows of the largest cohort, in full blocks.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, rows: int):
@@ -60,8 +60,8 @@ class Probing:
 
         Args:
           total: the sum over the blocks before; None: this is the first.
-          messages: of the block.
-          start: of the round.
+          messages: the block's messages.
+          start: the round's start.
           first: the block's first slot in the cohort.
         """
         slots = messages.slots

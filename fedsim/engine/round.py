@@ -1,10 +1,11 @@
 """One round in five steps: plan, train, send, aggregate, save.
 
-The round is that of one run, or of several that train side by side. The cohorts of all runs train
-together, from a bank with the start models of every run. All other steps work on each run's own
+It is a round of one run, or of several that train side by side. The cohorts of all runs train
+together, from a bank with the start models of every run. The other steps work on each run's own
 rows of the stack, by the programs that the run would use alone.
 
-Nothing here waits for the device, except between the calls into which a long training is cut.
+The steps dispatch programs and do not wait for the device, except between the calls into which a
+long training is cut, and where client memory is in a file.
 """
 
 import jax
@@ -37,25 +38,27 @@ from fedsim.types import Flown, Shared
 
 
 def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
-    """Give a round of runs that train side by side to the device.
+    """Dispatch one round of runs that train side by side.
 
     Args:
       round: what the steps read.
 
     Returns:
-      The round of every run, None for a run that takes no part; and the workspace of the next
+      The round of every run, None for a run that takes no part; and the workspace for the next
       round.
     """
     program = round.program
     first, states = plan(round)
 
-    # Only some rules and methods ask for these.
+    # Some rules ask for an update of the server's own, some methods and rules for a pass of the
+    # clients at the global model.
     states, workspace = train_servers(round, states)
     if program.probe is not None:
         first, states, workspace = probe(round, first, states, workspace)
 
+    # The cohorts train block by block; a block's messages are sent before the next one trains.
     lane_steps = 0
-    sums = None
+    sums = None  # over the updates, where they are measured
     for block in round.blocks.pass_from(first):
         trained = train(round, program.mesh, block, states, workspace.training)
         states = send(states, trained)
@@ -75,20 +78,20 @@ def plan(round: Round) -> tuple[Block, list[RoundState]]:
     block = round.blocks.first_of(round.number, round.playing)
     states = []
     for run, part in zip(round.runs, block.parts, strict=True):
-        states.append(_started(run, part, round.number))
+        states.append(_start_round(run, part, round.number))
     return block, states
 
 
 def probe(
     round: Round, first: Block, states: list[RoundState], workspace: Workspace
 ) -> tuple[Block, list[RoundState], Workspace]:
-    """Pass over the clients' samples at the global model, before step 2 and like it.
+    """Pass over the clients' samples at the global model, before they train, by step 2 as well.
 
     Args:
       round: what the steps read.
       first: the first block of the pass.
-      states: of every run.
-      workspace: of the round.
+      states: the state of every run.
+      workspace: the round's workspace.
 
     Returns:
       The first block of the training; the states, with the mean of the pass where the method reads
@@ -113,46 +116,53 @@ def train(
     Args:
       round: what the steps read.
       mesh: the lanes, those of the training or of the pass at the global model.
-      block: to train.
-      states: of every run.
-      buffers: of an earlier block, whose memory is reused.
+      block: the block to train.
+      states: the state of every run.
+      buffers: buffers of an earlier block, whose memory is reused.
     """
-    slots, slots_by_run = _loaded_slots(round, block, states)
-    if block.key.probe:  # the pass reads no memory
+    slots, slots_by_run = _slots_with_memory(round, block, states)
+
+    # What the clients remember; the pass at the global model does not read it.
+    if block.key.probe:
         client_memory = ()
         stage_memory = [{}] * len(states)
     else:
         client_memory, stage_memory = _gathered_memory(states, slots_by_run)
 
-    # The bank: start models of the first run, of the second, ...
+    # The bank: the start models of the first run, of the second, ...
     bank = []
     for state in states:
         bank += _start_models(state, block.versions)
 
+    # The training samples are on the device for the whole run, or come with their block.
+    data = round.data
+    if data is None:
+        data = mesh.put_samples(block.samples)
+
     layout = block.layout._replace(slots=slots)
-    data = mesh.put_samples(block.samples) if round.data is None else round.data
     roots = tuple(state.start.root for state in states)
     inputs = mesh.inputs(
         tuple(bank), client_memory, layout=layout, data=data, keys=(roots, block.key.round)
     )
-
     buffers = mesh.buffers(buffers, inputs, layout.seats)
     buffers = train_block(mesh, inputs, buffers, layout.steps, round.pieces)
-    round.blocks.prepare(block)  # the host lays out the next block while the device trains this one
-    stack, buffers = mesh.collect(buffers, inputs)
 
-    rows = [stack] if len(states) == 1 else _split(stack, len(states))
+    # The host lays out the next block while the device trains this one.
+    round.blocks.prepare(block)
+
+    # [runs · block, ...] -> [block, ...] for every run
+    stack, buffers = mesh.collect(buffers, inputs)
+    rows_by_run = [stack] if len(states) == 1 else _split(stack, len(states))
     messages = []
-    for sent, planned, remembered in zip(rows, slots_by_run, stage_memory, strict=True):
-        messages.append(Messages(sent, planned, remembered))
+    for rows, of_run, remembered in zip(rows_by_run, slots_by_run, stage_memory, strict=True):
+        messages.append(Messages(rows, of_run, remembered))
     return TrainedBlock(block, slots, stack, messages, buffers)
 
 
 def send(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
     """Step 3: a block's messages pass the wire, and are added to what the server received.
 
-    Where the rule must see all rows together, they are gathered, and pass the wire when all are
-    there.
+    Where the rule must see all rows together, messages are gathered, and pass the wire in step 4.
     """
     first = trained.block.key.first
     calls = []
@@ -175,15 +185,17 @@ def save(
     sums: UpdateSums | None,
     lane_steps: int,
 ) -> list[DispatchedRound | None]:
-    """Step 5: save client memory; the numbers of the round are on their way to the host.
+    """Step 5: save client memory, and return the round's results, which the host reads later.
 
     Args:
-      states: of every run.
-      updates: of every run; None for a run that takes no part.
-      sums: over all updates, where they are measured.
-      lane_steps: of the training.
+      states: the state of every run.
+      updates: the update of every run; None for a run that takes no part.
+      sums: sums over all updates, where they are measured.
+      lane_steps: lane steps of the training.
     """
     diagnosis = None if sums is None else diagnose(sums)
+
+    # A run's share of the lane steps is its share of the local steps.
     steps = sum(state.steps for state in states)
     lane_steps_per_step = lane_steps / max(steps, 1)
 
@@ -216,7 +228,7 @@ def save(
     return dispatched
 
 
-def _started(run: RunState, part: RunCohort | None, number: int) -> RoundState:
+def _start_round(run: RunState, part: RunCohort | None, number: int) -> RoundState:
     """Start a run's round: load the memory of its clients, and broadcast the model."""
     ids = np.zeros(0, int)
     cohort = None
@@ -266,10 +278,10 @@ def _flown(run: RunState, part: RunCohort) -> Flown | None:
     return Flown(params, run.samples.dtype.type(share))
 
 
-def _loaded_slots(
+def _slots_with_memory(
     round: Round, block: Block, states: list[RoundState]
 ) -> tuple[Slots, list[Slots]]:
-    """Return the slots of a block with their rows of memory: of all runs, and of each."""
+    """Return a block's slots with the memory rows of their clients: of all runs, and of each."""
     first = block.key.first
     size = round.program.width.block
     memory_rows = [state.memory_rows[first : first + size] for state in states]
@@ -278,21 +290,21 @@ def _loaded_slots(
 
 
 def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
-    """Return a block's rows of memory: those of the methods of all runs, those of stages by run."""
+    """Return what a block's clients remember: for the method of all runs, for stages by run."""
     of_methods = []
     of_stages = []
     for state, of_run in zip(states, slots, strict=True):
         run = state.run
-        rows = run.programs.memories.gather(state.memory, run.initial, of_run, run.root)
-        of_methods.append(rows.pop(CLIENT))
-        of_stages.append(rows)
+        by_owner = run.programs.memories.gather(state.memory, run.initial, of_run, run.root)
+        of_methods.append(by_owner.pop(CLIENT))
+        of_stages.append(by_owner)
     if len(states) == 1:
         return of_methods[0], of_stages
     return _concatenated(of_methods), of_stages
 
 
 def _start_models(state: RoundState, count: int) -> list[Shared]:
-    """Return the models that a run's clients train from, by version; the last one fills up."""
+    """Return the models that a run's clients train from, by version; the last one is repeated."""
     versions = state.run.versions
     if state.cohort is None or versions is None:
         return [state.broadcast.shared] * count

@@ -85,7 +85,7 @@ class Run:
       rounds: the last round.
       every: rounds between two evaluations.
       policy: when to end early.
-      folder: for client memory that does not fit on the device; None: a temporary folder.
+      folder: folder for client memory that does not fit on the device; None: a temporary one.
       resident: bytes of client memory that fit.
 
     Attributes:
@@ -96,12 +96,12 @@ class Run:
       reason: why it ended, where it is not done.
       first: digest of the server after round 1.
       empty: rounds in a row in which clients reported, but no update could be used.
-      trained: updates so far of clients that trained.
-      usable: those of them that the rule could use.
-      aggregated: those of them that a round aggregated; the others were too few for the rule.
+      trained: updates so far, of clients that trained.
+      usable: trained updates that the rule could use.
+      aggregated: usable updates that a round aggregated; the others were too few for the rule.
       totals: columns that count from the start of the run.
       since: counts since the last evaluated round.
-      open_since: those of a longer run, which would not have evaluated this run's last round.
+      open_since: the counts of a longer run, which would not have evaluated this run's last round.
       joined: rounds in which each client took part `[N]`.
       sent: bytes that each client sent `[N]`.
       late: rounds in which each client was late `[N]`.
@@ -207,7 +207,7 @@ class Run:
         """Return what the run brings to a round.
 
         Args:
-          server: at the start of the round; it may be ahead of what the host has read.
+          server: the server at the start of the round; it may be ahead of what the host has read.
           plays: whether the run takes part.
         """
         return RunState(
@@ -230,7 +230,7 @@ class Run:
         """Start the clock, and yield the row of round 0 if the run has not begun.
 
         Args:
-          share: of the process's time that this run counts.
+          share: share of the process's time that this run counts.
         """
         self.started = (time.perf_counter(), compile_seconds())
         self.share = share
@@ -433,8 +433,8 @@ class Run:
         """Give the evaluation of a server to the device; the scores may still be being computed.
 
         Args:
-          server: to evaluate.
-          together: by all threads together, or by this one alone.
+          server: the server to evaluate.
+          together: use all threads together, instead of this one alone.
         """
         return {
             name: self.scores(server, stacks, together=together)

@@ -26,7 +26,7 @@ class Sender:
 
     Args:
       pipeline: the run's pipeline.
-      codec: which encodes the parameters; None: they are sent as they are.
+      codec: encodes the parameters; None: they are sent as they are.
     """
 
     def __init__(self, pipeline: Pipeline, codec: Codec | None = None):

@@ -44,11 +44,11 @@ class Server:
     Args:
       pipeline: links between the clients of a method and the optimisers.
       task: model and loss.
-      broadcast: codec of the parameters that are sent out; None: they are sent as they are.
-      memories: of the client method alone, shared with other servers; None: they are made here.
-      deviations: of another pipeline with the same wire; None: they are made here.
-      block: rows of a block.
-      blocks: blocks of the largest cohort.
+      broadcast: encodes the parameters that are sent out; None: they are sent as they are.
+      memories: memories of the client method alone, shared between servers; None: made here.
+      deviations: deviations of another pipeline with the same wire; None: made here.
+      block: number of rows in a block.
+      blocks: number of blocks of the largest cohort.
 
     Attributes:
       memories: what the client method and stages remember of every client.
@@ -78,8 +78,10 @@ class Server:
         self.pipeline = pipeline
         self.task = task
         self.client = client
-        self.optimiser = server_step()
         self.sender = Sender(pipeline, broadcast)
+
+        # Without optimisers, the aggregate is the step; `with_optimiser` adds them.
+        self.optimiser = server_step()
 
         # Where stages remember clients too, the memory of the method alone is not enough.
         if memories is None or pipeline.remembering:
@@ -140,13 +142,14 @@ class Server:
     ) -> ServerUpdate:
         """Return the next server: the rule's aggregate, and the optimisers' step on it.
 
-        In a skipped round, parameters, statistics and the server's state do not change.
+        In a skipped round, parameters, statistics and the server's state do not change; `aux` may
+        (see `sections.aux_after`).
 
         Args:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
-          memory: of the clients.
-          slots: of the last block.
-          start: of the round.
+          memory: the clients' memory.
+          slots: the slots of the last block.
+          start: the round's start.
         """
         shared = start.server.shared
         aggregated = self.reduction.aggregate(received, memory, slots, start)
@@ -158,18 +161,19 @@ class Server:
         )
         new_state = {**aggregated.state, "optimiser": optimiser_state}
 
-        # Too few messages, or too many for the rule: everything stays as it was.
+        # With too few messages, or too many for the rule, the round is skipped.
         skipped = self.pipeline.skips(aggregated.counts.usable)
         params, state = tree.select(
             skipped, (old, start.server.state), (tree.add(old, step), new_state)
         )
 
         # The sections that the rule does not touch.
-        aux = self._aux_after(aggregated, skipped, start)
+        aux = self._next_aux(aggregated, skipped, start)
         stats = sections.stats_after(aggregated.sections, shared["stats"], skipped)
         if start.flown is not None:
             stats = _mixed(shared["stats"], stats, start.flown)
 
+        # What the host reads later.
         report = RoundReport(
             reported=aggregated.counts.reported,
             nonfinite=aggregated.counts.nonfinite,
@@ -185,7 +189,7 @@ class Server:
         server = ServerState({"params": params, "stats": stats, "aux": aux}, state)
         return ServerUpdate(server, aggregated.memory, report, aggregated.reduced)
 
-    def _aux_after(
+    def _next_aux(
         self, aggregated: Aggregated, skipped: Bool[Array, ""], start: RoundStart
     ) -> dict[str, Tree]:
         """Return the entries of `aux` after the round."""
@@ -196,8 +200,8 @@ class Server:
         if not reducers:
             return aux
 
-        # The method's own reducers also see the aggregate, and the learning rates of an average
-        # client.
+        # The method's own reducers also see the rule's aggregate, and the pace: the mean over the
+        # clients of the sum of their learning rates.
         pace = tree.divide(sums.lr_sum[0], sums.arrived)
         before = {name: aux[name] for name in reducers}
         after = {

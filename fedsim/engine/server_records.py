@@ -160,7 +160,7 @@ def train_stats(messages: Messages, drops_nonfinite: bool) -> TrainStats:
     """Return the losses of a block's clients; 0 for a client whose message will be dropped.
 
     Args:
-      messages: of the block.
+      messages: the block's messages.
       drops_nonfinite: whether messages that are not finite are dropped.
     """
     rows = messages.rows

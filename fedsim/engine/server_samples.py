@@ -53,7 +53,7 @@ def server_loss(task: Task, shared: Shared, samples: ServerSamples) -> ServerLos
     Args:
       task: model and loss.
       shared: the shared variables, which give leaves that the parameters lack, and statistics.
-      samples: the server's.
+      samples: the server's samples.
     """
     return Partial(partial(_mean_loss, task), shared, samples)
 
@@ -71,7 +71,7 @@ def _mean_loss(
     Args:
       task: model and loss.
       shared: the shared variables.
-      samples: the server's.
+      samples: the server's samples.
       params: the parameters that are scored.
       batch: samples to draw with replacement; None: all samples.
       key: draws them.
@@ -111,7 +111,7 @@ class ServerTraining:
     Args:
       mesh: a lane of plain `sgd`.
       plan: the run's plan.
-      dtype: of the floats.
+      dtype: dtype of the floats.
       root: the run's root key.
 
     Attributes:

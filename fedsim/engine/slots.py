@@ -67,7 +67,7 @@ def slots_of(
       parts: the share of every run.
       first: first slot in each cohort.
       block: slots of each run.
-      dtype: of the floats.
+      dtype: dtype of the floats.
       versions: start models of every run in the bank.
     """
     planned = {}
@@ -95,7 +95,7 @@ def _planned_slots(
       part: the run's share of the round.
       first: first slot in the cohort.
       block: slots at most.
-      dtype: of the floats.
+      dtype: dtype of the floats.
       first_model: index of the run's first start model in the bank.
     """
     plan = part.plan
@@ -139,8 +139,8 @@ def with_memory_rows(slots: Slots, memory_rows: Sequence[np.ndarray], block: int
     """Return the table with the rows of memory of every run's clients.
 
     Args:
-      slots: of all runs.
-      memory_rows: of each run's clients in this block.
+      slots: the slots of all runs.
+      memory_rows: rows of each run's clients in this block.
       block: slots of each run.
     """
     column = np.zeros_like(slots.memory_row)

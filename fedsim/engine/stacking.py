@@ -30,7 +30,7 @@ class Gathering:
     """Gathers the messages of a round: one program, whichever rule they are gathered for.
 
     Args:
-      rows: of the largest cohort, in full blocks.
+      rows: rows of the largest cohort, in full blocks.
       drops_nonfinite: whether messages that are not finite will be dropped.
     """
 
@@ -53,8 +53,8 @@ class Gathering:
         """Add the messages of a block.
 
         Args:
-          gathered: those of the blocks before; None: this is the first.
-          messages: of the block.
+          gathered: the messages of the blocks before; None: this is the first.
+          messages: the block's messages.
           first: the block's first slot in the cohort.
 
         Returns:
@@ -77,10 +77,10 @@ class Stacking:
     """Makes one tree of a cohort's messages where some link must see all of them at once.
 
     Args:
-      pipeline: which the messages pass.
+      pipeline: the pipeline that the messages pass.
       task: model and loss.
-      memories: of the clients.
-      rows: of the largest cohort, in full blocks.
+      memories: the clients' memories.
+      rows: rows of the largest cohort, in full blocks.
 
     Attributes:
       adding: the program behind `add`.
@@ -119,9 +119,9 @@ class Stacking:
 
         Args:
           gathered: the messages.
-          memory: of the clients, before the round.
-          slots: of the last block; those of all clients are with the messages.
-          start: of the round.
+          memory: the clients' memory before the round.
+          slots: not used: the slots of all clients are with the messages.
+          start: the round's start.
         """
         del slots
         pipeline = self.pipeline

@@ -97,7 +97,7 @@ class OnDisk:
       initial: variables at the start of the run.
       capacity: rows of the largest cohort.
       N: all clients.
-      folder: of the file.
+      folder: folder of the file.
     """
 
     def __init__(self, memories: Memories, initial: Shared, capacity: int, N: int, folder: Path):

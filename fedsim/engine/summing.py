@@ -44,10 +44,10 @@ class Summing:
     """Makes one tree of a cohort's messages where no link must see all of them at once.
 
     Args:
-      pipeline: which the messages pass; its rule has a `fold`.
+      pipeline: the pipeline that the messages pass; its rule has a `fold`.
       task: model and loss.
-      memories: of the clients.
-      rows: of the largest cohort, in full blocks.
+      memories: the clients' memories.
+      rows: rows of the largest cohort, in full blocks.
 
     Attributes:
       adding: the program behind `add`.
@@ -95,9 +95,9 @@ class Summing:
 
         Args:
           total: the sum over the blocks before; None: this is the first.
-          memory: of the clients.
-          messages: of the block.
-          start: of the round.
+          memory: the clients' memory.
+          messages: the block's messages.
+          start: the round's start.
           first: the block's first slot in the cohort.
 
         Returns:
@@ -138,9 +138,9 @@ class Summing:
 
         Args:
           total: the sum.
-          memory: of the clients, after the round.
-          slots: of the last block.
-          start: of the round.
+          memory: the clients' memory after the round.
+          slots: the slots of the last block.
+          start: the round's start.
         """
         state = start.server.state
         contexts = contexts_of(self.pipeline, self.task, start, slots)

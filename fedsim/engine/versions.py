@@ -43,7 +43,7 @@ class Versions:
         """Resume from what `arrays` returned.
 
         Args:
-          arrays: those of the checkpoint.
+          arrays: the checkpoint's arrays.
           version: the newest version.
           shared: its variables.
           needed: versions that clients still train from.
