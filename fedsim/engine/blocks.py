@@ -27,7 +27,7 @@ class Block(NamedTuple):
     """Slots `first … first + block` of a round of every run, ready for the device."""
 
     key: BlockKey
-    parts: list[RunCohort | None]  # the share of every run
+    cohorts: list[RunCohort | None]  # of every run; None: it takes no part
     layout: Layout  # without the rows of client memory
     # (x, y) of every reader; empty where the device holds all samples
     samples: list[tuple[np.ndarray, np.ndarray]]
@@ -36,7 +36,8 @@ class Block(NamedTuple):
     @property
     def longest(self) -> int:
         """Clients of the largest cohort."""
-        return max((len(part.cohort.ids) for part in self.parts if part is not None), default=0)
+        playing = [run_cohort for run_cohort in self.cohorts if run_cohort is not None]
+        return max((len(run_cohort.cohort.ids) for run_cohort in playing), default=0)
 
 
 class Blocks:
@@ -80,7 +81,7 @@ class Blocks:
         """Make the block after this one, if everything that it depends on is known."""
         key = self._following_key(block)
         if key is not None:
-            self.next = self._make(key, block.parts)
+            self.next = self._make(key, block.cohorts)
         elif block.key.probe:  # the training follows
             self.next = self._make(training_key(block.key))
         elif self._can_draw_after(block):
@@ -105,31 +106,31 @@ class Blocks:
         playing = zip(self.planners, block.key.playing, strict=True)
         return all(planner.ready(number) for planner, plays in playing if plays)
 
-    def _make(self, key: BlockKey, parts: list[RunCohort | None] | None = None) -> Block:
+    def _make(self, key: BlockKey, cohorts: list[RunCohort | None] | None = None) -> Block:
         """Lay out a block.
 
         Args:
           key: the block's key.
-          parts: the share of every run, where it has been drawn.
+          cohorts: the cohort of every run, where they have been drawn.
         """
         program = self.program
-        if parts is None:
-            parts = self._draw(key)
+        if cohorts is None:
+            cohorts = self._draw(key)
 
         # A round's clients may start from more models than any round before.
         versions = program.room.versions
-        for part in parts:
-            if part is not None:
-                versions = max(versions, len(part.versions))
-        room = program.room._replace(versions=versions)
+        for run_cohort in cohorts:
+            if run_cohort is not None:
+                versions = max(versions, len(run_cohort.versions))
+        capacity = program.room._replace(versions=versions)
         if key.probe:
-            room = room._replace(steps=room.passes)
+            capacity = capacity._replace(steps=capacity.passes)
 
         layout = lay_out(
-            parts,
+            cohorts,
             first=key.first,
             width=program.width,
-            room=room,
+            capacity=capacity,
             dtype=program.dtype,
             pack=program.pack,
         )
@@ -140,21 +141,21 @@ class Blocks:
                 layout.queues.index,
                 x=train.x,
                 y=train.y,
-                samples=room.samples,
+                samples=capacity.samples,
                 readers=self.readers,
             )
             layout = layout._replace(queues=layout.queues._replace(index=index))
-        return Block(key, parts, layout, samples, versions)
+        return Block(key, cohorts, layout, samples, versions)
 
     def _draw(self, key: BlockKey) -> list[RunCohort | None]:
-        """Return the share of every run in a round; None for runs that do not take part."""
-        parts = []
+        """Return the cohort of every run; None for runs that take no part."""
+        cohorts = []
         for planner, plays in zip(self.planners, key.playing, strict=True):
-            part = None
+            run_cohort = None
             if plays:
-                part = RunCohort(planner.plan, planner.round(key.round), key.probe)
-            parts.append(part)
-        return parts
+                run_cohort = RunCohort(planner.plan, planner.round(key.round), key.probe)
+            cohorts.append(run_cohort)
+        return cohorts
 
 
 def training_key(key: BlockKey) -> BlockKey:

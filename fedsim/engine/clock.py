@@ -23,7 +23,7 @@ class Spans:
 
     def __init__(self) -> None:
         self.total = 0.0
-        self.known: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
+        self.recent: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
         self.lock = threading.Lock()
 
     def add(self, begin: float, end: float) -> None:
@@ -33,13 +33,13 @@ class Spans:
             total = self.total
 
             # Merge the spans that overlap with this one.
-            while self.known and self.known[-1][1] > begin:
-                first, last = self.known.pop()
+            while self.recent and self.recent[-1][1] > begin:
+                first, last = self.recent.pop()
                 total -= last - first
                 begin = min(begin, first)
                 end = max(end, last)
 
-            self.known.append((begin, end))
+            self.recent.append((begin, end))
             self.total = total + end - begin
 
 

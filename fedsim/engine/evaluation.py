@@ -223,8 +223,8 @@ def gathered(results: Scores, n: int) -> dict[str, np.ndarray]:
     """Return the scores of n rows as float64 `[n]`, without those of the filling."""
     scores = {}
     for name in results[0] if results else ():
-        parts = [np.asarray(part[name], np.float64).ravel() for part in results]
-        scores[name] = np.concatenate(parts)[:n]
+        by_stack = [np.asarray(stack[name], np.float64).ravel() for stack in results]
+        scores[name] = np.concatenate(by_stack)[:n]
     return scores
 
 

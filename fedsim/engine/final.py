@@ -89,11 +89,13 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
         owner = owner[is_chosen]
         sets, rows = _selected(sets, rows[is_chosen])
 
-    parts = []
+    by_set = []
     for x, y in sets:
         stacks = in_batches(x, y, run.batch, STACK_BATCHES)
-        parts.append(gathered(run.scores(run.server, stacks, wait=True), len(x)))
-    of_rows = {name: np.concatenate([part[name] for part in parts])[rows] for name in parts[0]}
+        by_set.append(gathered(run.scores(run.server, stacks, wait=True), len(x)))
+    of_rows = {}
+    for name in by_set[0]:
+        of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
     return client_means(f, of_rows, owner, labels)
 

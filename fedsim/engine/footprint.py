@@ -20,7 +20,7 @@ from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Width
 from fedsim.engine.program import Program
 from fedsim.engine.server_records import Messages, RoundStart, ServerState
-from fedsim.engine.server_samples import ALONE, room_of, server_samples
+from fedsim.engine.server_samples import ALONE, capacity_of, server_samples
 from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
 from fedsim.types import Codec, Flown, Shared
@@ -106,9 +106,9 @@ def footprint(
     codec = program.server.pipeline.codec
 
     server = jax.eval_shape(program.server.init, shared, Shape((f.N,), np.bool_))
-    own = own_training(program, plan, server.shared)
+    reference = reference_training(program, plan, server.shared)
     probe = probe_pass(program, plan, server.shared)
-    shapes = _round_shapes(program, plan, server, own, kept)
+    shapes = _round_shapes(program, plan, server, reference.update, kept)
     start = shapes.start
 
     seat_rows = stacked(shapes.row, room.seats)
@@ -116,12 +116,11 @@ def footprint(
     stack = tree.nbytes(shapes.messages.rows) if shards > 1 else 0
     work_on_lanes = 2 * shards * lanes * activations
     versions = plan.held - 1 + 2 * (room.versions - 1)
+    samples = tree.nbytes((shapes.data, start.server_samples))
     parts = {
-        "samples": tree.nbytes((shapes.data, start.server_samples))
-        + _scored_bytes(f)
-        + own.samples,
+        "samples": samples + _scored_bytes(f) + reference.samples,
         "client_memory": tree.nbytes(shapes.store) + 2 * tree.nbytes(shapes.loaded),
-        "lanes": on_lanes + lanes * shards * LANE_BYTES + probe.held + own.held,
+        "lanes": on_lanes + lanes * shards * LANE_BYTES + probe.held + reference.held,
         # The plan's, those of the layouts of this block and of the next, and the device's.
         "batches": 4 * shards * tree.nbytes(shapes.queues),
         "stack": stack + tree.nbytes(shapes.received),
@@ -165,7 +164,7 @@ class RoundShapes(NamedTuple):
 
 
 def _round_shapes(
-    program: Program, plan: Plan, server: ServerState, own: "OwnTraining", kept: Kept
+    program: Program, plan: Plan, server: ServerState, reference: Any, kept: Kept
 ) -> RoundShapes:
     """Return the shapes of a round.
 
@@ -173,12 +172,12 @@ def _round_shapes(
       program: the run's program.
       plan: a seed's plan.
       server: shapes of the server.
-      own: the server's own training.
+      reference: shapes of the server's own update; None: there is none.
       kept: what may stay on the device.
     """
     room = program.room
     memories = program.server.memories
-    start = _start_shapes(program, plan, server, own.reference)
+    start = _start_shapes(program, plan, server, reference)
     queues, slots = laid_out(program.width, room, program.dtype, plan)
 
     # Client memory: of all members on the device if it fits, else of one cohort.
@@ -296,32 +295,32 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     )
 
 
-class OwnTraining(NamedTuple):
+class ReferenceTraining(NamedTuple):
     """The server's own training.
 
     Attributes:
       samples: bytes of the server's samples.
       held: bytes that the training holds besides.
-      reference: shapes of the server's own update.
+      update: shapes of the server's own update.
     """
 
     samples: int = 0
     held: int = 0
-    reference: Any = None
+    update: Any = None
 
 
-def own_training(program: Program, plan: Plan, shared: Shared) -> OwnTraining:
+def reference_training(program: Program, plan: Plan, shared: Shared) -> ReferenceTraining:
     """Return what the server's own training takes, where there is one."""
     if program.own is None:
-        return OwnTraining()
-    own = plan.of_server()
-    queues, slots = laid_out(ALONE, room_of(own), program.dtype, own)
+        return ReferenceTraining()
+    server_plan = plan.of_server()
+    queues, slots = laid_out(ALONE, capacity_of(server_plan), program.dtype, server_plan)
     lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), queues, slots)
-    reference = row.message.delta
-    return OwnTraining(
-        samples=tree.nbytes((own.federation.train.x, own.federation.train.y)),
-        held=tree.nbytes((lane, row, reference)),
-        reference=reference,
+    update = row.message.delta
+    return ReferenceTraining(
+        samples=tree.nbytes((server_plan.federation.train.x, server_plan.federation.train.y)),
+        held=tree.nbytes((lane, row, update)),
+        update=update,
     )
 
 

@@ -15,7 +15,7 @@ class Jitted(Protocol[P, R_co]):
     """A compiled function that takes the arguments of the function it was made from."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Run it; the results may still be being computed."""
+        """Run it; the device may still be computing the results."""
         ...
 
     def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:

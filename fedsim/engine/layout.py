@@ -36,10 +36,10 @@ class Layout(NamedTuple):
 
 
 def lay_out(
-    parts: Sequence[RunCohort | None],
+    cohorts: Sequence[RunCohort | None],
     first: int,
     width: Width,
-    room: Capacity,
+    capacity: Capacity,
     dtype: np.dtype,
     pack: Packer = longest_first,
 ) -> Layout:
@@ -48,51 +48,53 @@ def lay_out(
     `Slots.memory_row` is still zero: memory is loaded later.
 
     Args:
-      parts: the share of every run.
+      cohorts: the cohort of every run; None: it takes no part.
       first: first slot in each cohort.
       width: lanes and block.
-      room: static shapes, which grow where the block does not fit.
+      capacity: static shapes, which grow where the block does not fit.
       dtype: dtype of the floats.
       pack: decides which lane each client lands on.
     """
-    shards = room.shards
-    slots = slots_of(parts, first, width.block, dtype, room.versions)
-    steps = np.asarray(slots.work.steps)
+    shards = capacity.shards
+    slots = slots_of(cohorts, first, width.block, dtype, capacity.versions)
+    steps = np.asarray(slots.work.steps)  # [slots]
 
+    # Which lane trains which clients, in which order; and on which samples, step by step.
     packed = pack(steps, width.lanes * shards)
     total = makespan(packed, steps)
-    room = room._replace(steps=max(room.steps, roomy(total)))
-    queues = _queues(packed, parts, slots, width, room)
+    capacity = capacity._replace(steps=max(capacity.steps, roomy(total)))
+    queues = _queues(packed, cohorts, slots, width, capacity)
 
+    # A shard writes the rows of its clients to seats; one shard alone writes by slot.
     if shards == 1:
-        seats = room.seats
+        seats = capacity.seats
         seat = np.arange(len(steps), dtype=np.int32)
     else:
-        seats = max(room.seats, roomy(crowd(packed, shards)))
+        seats = max(capacity.seats, roomy(crowd(packed, shards)))
         seat = _seats(packed, shards, seats, len(steps))
     return Layout(queues=queues, slots=slots._replace(seat=seat), seats=seats, steps=total)
 
 
 def _queues(
     packed: list[list[int]],
-    parts: Sequence[RunCohort | None],
+    cohorts: Sequence[RunCohort | None],
     slots: Slots,
     width: Width,
-    room: Capacity,
+    capacity: Capacity,
 ) -> Queues:
     """Return what every lane does in every step.
 
     Args:
       packed: every lane's queue of slots.
-      parts: the share of every run.
+      cohorts: the cohort of every run; None: it takes no part.
       slots: the slots of all runs.
       width: lanes and block.
-      room: static shapes.
+      capacity: static shapes.
     """
-    T = room.steps
-    lanes = width.lanes * room.shards
+    T = capacity.steps
+    lanes = width.lanes * capacity.shards
     idle = len(slots.weight)
-    index = np.zeros((T, lanes, room.batch), np.int32)
+    index = np.zeros((T, lanes, capacity.batch), np.int32)
     valid = np.zeros((T, lanes), np.int32)
     slot = np.full((T + 1, lanes), idle, np.int32)
 
@@ -101,19 +103,20 @@ def _queues(
     steps = np.asarray(slots.work.steps).tolist()
     draws = slots.draw.tolist()
 
-    known: dict[tuple, Batches] = {}  # runs that are compared have many batches in common
+    # Runs that are compared have many batches in common.
+    batches: dict[tuple, Batches] = {}
     for number, queue in enumerate(packed):
         # Neighbouring queues belong to different shards.
-        shard = number % room.shards
-        lane = shard * width.lanes + number // room.shards
+        shard = number % capacity.shards
+        lane = shard * width.lanes + number // capacity.shards
         begin = 0
         for k in queue:
-            part = parts[k // width.block]
-            assert part is not None
-            job = (*part.plan.order, draws[k], ids[k])
-            if job not in known:
-                known[job] = part.batches(draws[k], ids[k])
-            rows, counts = known[job]
+            run_cohort = cohorts[k // width.block]
+            assert run_cohort is not None
+            job = (*run_cohort.plan.order, draws[k], ids[k])
+            if job not in batches:
+                batches[job] = run_cohort.batches(draws[k], ids[k])
+            rows, counts = batches[job]
 
             planned = steps[k]  # with partial work fewer than there are batches
             end = begin + planned
@@ -124,16 +127,16 @@ def _queues(
     return Queues(index=index, valid=valid, slot=slot, until=ends_from(slot))
 
 
-def laid_out(width: Width, room: Capacity, dtype: np.dtype, plan: Plan) -> tuple[Queues, Slots]:
-    """Return the shapes of what one shard reads of any `lay_out` within `room`."""
+def laid_out(width: Width, capacity: Capacity, dtype: np.dtype, plan: Plan) -> tuple[Queues, Slots]:
+    """Return the shapes of what one shard reads of any `lay_out` within `capacity`."""
     shape = jax.ShapeDtypeStruct
     queues = Queues(
-        index=shape((room.steps, width.lanes, room.batch), np.int32),
-        valid=shape((room.steps, width.lanes), np.int32),
-        slot=shape((room.steps + 1, width.lanes), np.int32),
-        until=shape((room.steps,), np.int32),
+        index=shape((capacity.steps, width.lanes, capacity.batch), np.int32),
+        valid=shape((capacity.steps, width.lanes), np.int32),
+        slot=shape((capacity.steps + 1, width.lanes), np.int32),
+        until=shape((capacity.steps,), np.int32),
     )
-    return queues, shapes_of_slots(room.runs * width.block, dtype, plan)
+    return queues, shapes_of_slots(capacity.runs * width.block, dtype, plan)
 
 
 def shard_of(queues: Queues, shard: int, shards: int) -> Queues:
@@ -175,15 +178,15 @@ def compacted(
       The index over the cut samples, and (x, y) for every reader.
     """
     compact = index.copy()
-    parts = []
+    samples_of_readers = []
     for lanes in readers:
         used, position = np.unique(compact[:, lanes], return_inverse=True)
         compact[:, lanes] = position.reshape(compact[:, lanes].shape)
 
         rows = np.zeros(max(samples, roomy(len(used))), np.int64)
         rows[: len(used)] = used
-        parts.append((x[rows], y[rows]))
-    return compact, parts
+        samples_of_readers.append((x[rows], y[rows]))
+    return compact, samples_of_readers
 
 
 def _seats(queues: list[list[int]], shards: int, R: int, slots: int) -> np.ndarray:

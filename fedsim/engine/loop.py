@@ -77,6 +77,8 @@ def events(
             continue
         pending.append(current)
 
+        # Quick rounds may run ahead, but not past a commit, nor where the next round depends on
+        # what this one reports.
         resting = rest(number)
         slow = time.perf_counter() - began > CALL_SECONDS / 2
         ahead = 0 if resting or slow or loop.must_wait(number) else AHEAD
@@ -92,7 +94,7 @@ def events(
 
 
 class Loop:
-    """Runs side by side, and their rounds up to the last one that was given to the device.
+    """Runs side by side, and their rounds up to the last one that was dispatched.
 
     Args:
       runs: as in `events`.
@@ -105,12 +107,12 @@ class Loop:
         self.runs = runs
         self.program = program
 
-        # The program is made for a number of runs. Other slots hold a run that takes no part, so
-        # that no shape changes.
-        unused = program.room.runs - len(runs)
-        self.slots = [*runs, *[runs[0]] * unused]
+        # The program is made for a number of runs. If there are fewer, a run that takes no part
+        # fills up, so that no shape changes.
+        missing = program.room.runs - len(runs)
+        self.filled_runs = [*runs, *[runs[0]] * missing]
 
-        # Training samples are on the device if they fit; else each reader gets those of a block.
+        # Training samples are on the device if they fit; else those of a block come with it.
         train = runs[0].plan.federation.train
         self.data = None
         readers = []
@@ -118,7 +120,7 @@ class Loop:
             self.data = program.mesh.replicate((np.asarray(train.x), train.y))
         else:
             readers = program.mesh.readers(program.width.lanes)
-        self.blocks = Blocks([run.planner for run in self.slots], program, readers)
+        self.blocks = Blocks([run.planner for run in self.filled_runs], program, readers)
 
         # The server and the round of each run, ahead of what the host has read.
         self.servers = [run.server for run in runs]
@@ -134,7 +136,7 @@ class Loop:
         return range(min(self.reached) + 1, last + 1)
 
     def dispatch(self, number: int) -> list[Pending]:
-        """Give a round to the device, and its evaluation, for all runs that take part in it."""
+        """Dispatch a round, and its evaluation, for all runs that take part in it."""
         states = self._states(number)
         if not any(state.plays for state in states):
             return []
@@ -155,11 +157,11 @@ class Loop:
             if of_run is not None:
                 self.servers[i] = of_run.server
                 self.reached[i] = number
-                pending.append(Pending(self.slots[i], of_run, tests=None))
+                pending.append(Pending(self.filled_runs[i], of_run, tests=None))
         return _with_evaluations(pending)
 
     def must_wait(self, number: int) -> bool:
-        """Return whether the host must read a round before it can give the next one."""
+        """Return whether the host must read a round before it can dispatch the next one."""
         for run in self.runs:
             may_end = run.empty or run.policy.nonfinite or run.policy.impossible
             if may_end or not run.planner.ready(number + 1):
@@ -172,13 +174,13 @@ class Loop:
         for run, server, reached in zip(self.runs, self.servers, self.reached, strict=True):
             plays = run.status == "running" and reached == number - 1
             states.append(run.state(server, plays))
-        for run in self.slots[len(self.runs) :]:
+        for run in self.filled_runs[len(self.runs) :]:
             states.append(run.state(run.server, plays=False))
         return states
 
 
 def _with_evaluations(pending: list[Pending]) -> list[Pending]:
-    """Give the evaluations of a round to the device, where it has any.
+    """Dispatch the evaluations of a round, where it has any.
 
     Several runs are evaluated by one thread each, a single one by all threads together.
     """

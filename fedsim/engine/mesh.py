@@ -90,7 +90,7 @@ class Mesh:
         return [shard.put(values) for shard in self.local_shards]
 
     def readers(self, lanes: int) -> list[slice]:
-        """Return the lanes that read the same samples, where samples are cut for each block.
+        """Return the groups of lanes whose samples are cut for each block.
 
         Args:
           lanes: number of lanes of a shard.
@@ -197,9 +197,9 @@ class Mesh:
         stack = _joined(buffers.stack, rows, seats[0])
         return stack, buffers._replace(stack=stack)
 
-    def _put_each(self, parts: list) -> list:
-        """Return one part for every shard, as the shard reads it."""
-        return [shard.put(part) for shard, part in zip(self.local_shards, parts, strict=True)]
+    def _put_each(self, values: list) -> list:
+        """Return a value for every shard, as the shard reads it."""
+        return [shard.put(value) for shard, value in zip(self.local_shards, values, strict=True)]
 
 
 def mesh(lanes: Lanes, devices: tuple | None = None, shards: int = 1) -> Mesh:
@@ -244,11 +244,11 @@ class DeviceRows:
         stack = self.gather(jax.tree.map(self._over_devices, *rows), seat)
         return jax.tree.map(lambda leaf: leaf.addressable_data(0), stack)
 
-    def _over_devices(self, *parts: jax.Array) -> jax.Array:
-        """Return the parts of this process as its share of one array over all devices."""
-        seats = parts[0].shape[0]
-        shape = (len(self.devices) * seats, *parts[0].shape[1:])
-        return jax.make_array_from_single_device_arrays(shape, self.sharded, list(parts))
+    def _over_devices(self, *leaves: jax.Array) -> jax.Array:
+        """Return a leaf of each device of this process as its share of one array over all."""
+        seats = leaves[0].shape[0]
+        shape = (len(self.devices) * seats, *leaves[0].shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, self.sharded, list(leaves))
 
 
 _device_rows = functools.lru_cache(8)(DeviceRows)

@@ -62,18 +62,18 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
 
     score = scorer(client.personal, Scoring(task.apply, task.loss, task.classes > 0))
     shared = run.program.server.sender.shown(run.server)
-    parts = []
+    by_call = []
     for begin in range(0, len(ids), batches):
         # The last call repeats the last batch: calls of one shape are compiled once.
         called = np.minimum(np.arange(begin, begin + batches), len(ids) - 1)
         x = _taken(f.train.x, f.test.x, index[called])
         y = _taken(y_now, f.test.y, index[called])
         memory = remembered(run, ids[called])[CLIENT]
-        parts.append(jax.tree.map(np.asarray, score(shared, memory, x, y)))
+        by_call.append(jax.tree.map(np.asarray, score(shared, memory, x, y)))
 
     scores = {}
-    for name in parts[0]:
-        by_batch = np.concatenate([part[name] for part in parts])  # [batches, E]
+    for name in by_call[0]:
+        by_batch = np.concatenate([of_call[name] for of_call in by_call])  # [batches, E]
         scores[name] = by_batch[batch, column].astype(float)
     labels = labels_of(_taken(y_now, f.test.y, rows))
     return client_means(f, scores, owner, labels)

@@ -203,7 +203,7 @@ class Pipeline:
           contexts: the round's contexts.
         """
         arrived, wire_state, info, nonfinite = self.arrive(updates, state, contexts)
-        kept, stages_state, stages_info = self.stages.apply(
+        staged, stages_state, stages_info = self.stages.apply(
             arrived, state["stages"], contexts(Phase.SERVER)
         )
 
@@ -211,7 +211,7 @@ class Pipeline:
         first = len(self.wire_names)
         info = {**info, **{first + index: reports for index, reports in stages_info.items()}}
         row_state = {"wire": wire_state, "stages": stages_state}
-        return ProcessedRows(arrived, kept, nonfinite, row_state, info)
+        return ProcessedRows(arrived, staged, nonfinite, row_state, info)
 
     def reduce(
         self,
@@ -291,8 +291,8 @@ class Pipeline:
         """Return what stages and rule would make of a stack, for attacks that know them."""
         memory = {**fresh_rows(self.remembering, context), **dict(context.server["memory"])}
         updates = updates._replace(memory=memory)
-        kept, _, _ = self.stages.apply(updates, context.server["stages"], context)
-        return self.rule.apply(kept, context.server["rule"], context)[0]
+        staged, _, _ = self.stages.apply(updates, context.server["stages"], context)
+        return self.rule.apply(staged, context.server["rule"], context)[0]
 
     def _state_after(self, state: State, info: Info) -> State:
         """Return the states of wire and stages after the round."""

@@ -52,7 +52,7 @@ class RunState(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Buffers of an earlier block or round, whose memory is reused; their contents are dead."""
+    """Buffers of an earlier block or round, to be reused; their contents no longer matter."""
 
     training: Buffers | None = None
     probe: Buffers | None = None  # of the pass at the global model
@@ -124,7 +124,7 @@ class TrainedBlock(NamedTuple):
 
 
 class DispatchedRound(NamedTuple):
-    """A run's round that was given to the device; its numbers may still be being computed."""
+    """A run's round that was dispatched; the device may still be computing its numbers."""
 
     cohort: RoundPlan
     server: ServerState
@@ -132,9 +132,11 @@ class DispatchedRound(NamedTuple):
     stats: tuple[TrainStats, ...]  # by block
     steps: int  # lane steps that trained a client of this run
     lane_steps: int  # this run's share of all lane steps
-    sent: tuple[Array, ...]  # bytes by slot: of the messages, and of a pass at the global model
-    sent_loss: int  # bytes that every client sends besides: its loss at the global model
-    received: Array | int | None  # bytes that every client receives; None: those of the variables
+    sent_bytes: tuple[
+        Array, ...
+    ]  # by slot: of the messages, of those of a pass at the global model
+    loss_bytes: int  # that every client sends besides, of its loss at the global model
+    received_bytes: Array | int | None  # by every client; None: those of the variables
     diagnosis: Diagnosis | None = None  # of all runs side by side
     index: int = 0  # of this run among them
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block

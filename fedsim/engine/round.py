@@ -77,8 +77,8 @@ def plan(round: Round) -> tuple[Block, list[RoundState]]:
     """Step 1, on the host: lay out the first block on lanes, and load the memory of all clients."""
     block = round.blocks.first_of(round.number, round.playing)
     states = []
-    for run, part in zip(round.runs, block.parts, strict=True):
-        states.append(_start_round(run, part, round.number))
+    for run, run_cohort in zip(round.runs, block.cohorts, strict=True):
+        states.append(_start_round(run, run_cohort, round.number))
     return block, states
 
 
@@ -217,9 +217,9 @@ def save(
                 stats=state.stats,
                 steps=state.steps,
                 lane_steps=int(np.rint(lane_steps_per_step * state.steps)),
-                sent=_sent_bytes(state, update),
-                sent_loss=_loss_bytes(state),
-                received=state.broadcast.bytes,
+                sent_bytes=_sent_bytes(state, update),
+                loss_bytes=_loss_bytes(state),
+                received_bytes=state.broadcast.bytes,
                 diagnosis=diagnosis,
                 index=index,
                 feedback=state.feedback,
@@ -228,17 +228,17 @@ def save(
     return dispatched
 
 
-def _start_round(run: RunState, part: RunCohort | None, number: int) -> RoundState:
+def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> RoundState:
     """Start a run's round: load the memory of its clients, and broadcast the model."""
     ids = np.zeros(0, int)
     cohort = None
     flown = None
     server = run.server
     broadcast = Broadcast(server.shared)
-    if part is not None:
-        cohort = part.cohort
+    if run_cohort is not None:
+        cohort = run_cohort.cohort
         ids = cohort.ids
-        flown = _flown(run, part)
+        flown = _flown(run, run_cohort)
         server, broadcast = run.programs.sender.broadcast(server, run.root, number)
     memory, memory_rows = run.store.load(ids)
 
@@ -262,12 +262,12 @@ def _start_round(run: RunState, part: RunCohort | None, number: int) -> RoundSta
     )
 
 
-def _flown(run: RunState, part: RunCohort) -> Flown | None:
+def _flown(run: RunState, run_cohort: RunCohort) -> Flown | None:
     """Return what the only client of a round trained from, where the schedule mixes models."""
-    mixing = part.plan.timetable.mixing
+    mixing = run_cohort.plan.timetable.mixing
     if mixing is None or run.versions is None:
         return None
-    cohort = part.cohort
+    cohort = run_cohort.cohort
     if len(cohort.ids):
         version = cohort.start[0]
         share = mixing(cohort.age[0])

@@ -260,7 +260,7 @@ class Run:
         """Count a round when the device has finished it, and yield its row if it is evaluated.
 
         Args:
-          round: as it was given to the device.
+          round: as it was dispatched.
           tests: scores of its evaluation; None: it is not evaluated, unless the run ends with it.
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
@@ -302,8 +302,8 @@ class Run:
     def _count_sent(self, round: DispatchedRound) -> None:
         """Count the bytes that the clients of a round sent, lost messages included."""
         ids = round.cohort.ids
-        sent = np.full(len(ids), round.sent_loss, np.int64)
-        for by_slot in round.sent:
+        sent = np.full(len(ids), round.loss_bytes, np.int64)
+        for by_slot in round.sent_bytes:
             sent += np.asarray(by_slot, np.int64)[: len(ids)]
         self.totals["bytes_up"] += int(sent.sum())
         np.add.at(self.joined, ids, 1)
@@ -317,7 +317,7 @@ class Run:
         """
         cohort = round.cohort
         others = cohort.others
-        size = None if round.received is None else int(round.received)
+        size = None if round.received_bytes is None else int(round.received_bytes)
         if others is None:
             received = self.downlink.deliver(cohort.ids, size)
             self.totals["bytes_down"] += int(received.sum())
@@ -430,7 +430,7 @@ class Run:
         return round % self.every == 0 or round == self.rounds
 
     def evaluate(self, server: ServerState, together: bool = True) -> dict[str, Scores]:
-        """Give the evaluation of a server to the device; the scores may still be being computed.
+        """Dispatch the evaluation of a server; the device may still be computing the scores.
 
         Args:
           server: the server to evaluate.

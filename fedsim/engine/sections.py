@@ -39,7 +39,7 @@ def zero(updates: Updates, client: Client) -> SectionSums:
 
 def add_rows(
     sums: SectionSums,
-    kept: Updates,
+    staged: Updates,
     arrived: Updates,
     weights: Float[Array, " K"],
     lr_sum: Float[Array, " K"],
@@ -48,16 +48,16 @@ def add_rows(
 
     Args:
       sums: the sums over the rows before.
-      kept: the rows behind the server's stages; their `stats` count by `weights`.
+      staged: the rows behind the server's stages; their `stats` count by `weights`.
       arrived: the rows before these stages; `aux` counts all of them.
       weights: the rule's weights.
       lr_sum: for each row, the sum of its learning rates.
     """
-    present = arrived.arrived.astype(kept.samples.dtype)
+    present = arrived.arrived.astype(staged.samples.dtype)
     lr_sums = (lr_sum,) if sums.lr_sum else ()
 
     stats, weight = tree.fold(
-        (sums.stats, sums.weight), (kept.stats, jnp.ones_like(weights)), weights
+        (sums.stats, sums.weight), (staged.stats, jnp.ones_like(weights)), weights
     )
     aux, count, lr_total = tree.fold(
         (sums.aux, sums.arrived, sums.lr_sum), (arrived.aux, present, lr_sums), present

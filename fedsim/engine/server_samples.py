@@ -124,7 +124,7 @@ class ServerTraining:
         self.plan = plan.of_server()
         self.dtype = dtype
         self.steps = int(self.plan.steps[0])
-        self.room = room_of(self.plan)
+        self.capacity = capacity_of(self.plan)
         self.root = round_key(root, 0, Phase.REFERENCE)
         train = self.plan.federation.train
         self.data = mesh.replicate((train.x, train.y))
@@ -132,14 +132,14 @@ class ServerTraining:
     def inputs(self, sent: Shared, round: int) -> list[LaneInputs]:
         """Return what the lane reads in a round, from the variables that were sent."""
         cohort, _ = self.plan.round(round)
-        part = RunCohort(self.plan, cohort)
-        layout = lay_out([part], 0, width=ALONE, room=self.room, dtype=self.dtype)
+        cohorts = [RunCohort(self.plan, cohort)]
+        layout = lay_out(cohorts, 0, width=ALONE, capacity=self.capacity, dtype=self.dtype)
         bank = ({"params": sent["params"], "stats": sent["stats"], "aux": {}},)
         keys = ((self.root,), round)
         return self.mesh.inputs(bank, memory=(), layout=layout, data=self.data, keys=keys)
 
 
-def room_of(plan: Plan) -> Capacity:
+def capacity_of(plan: Plan) -> Capacity:
     """Return the shapes of a single client's training, whose steps are the same in every round."""
     return Capacity(
         blocks=1,

@@ -33,7 +33,7 @@ class Slots(NamedTuple):
 
 
 class RunCohort(NamedTuple):
-    """A run's share of a round of several runs; a run that has ended has none."""
+    """The cohort of one of the runs that train side by side; a run that has ended has none."""
 
     plan: Plan
     cohort: RoundPlan
@@ -57,26 +57,28 @@ class RunCohort(NamedTuple):
 
 
 def slots_of(
-    parts: Sequence[RunCohort | None], first: int, block: int, dtype: np.dtype, versions: int
+    cohorts: Sequence[RunCohort | None], first: int, block: int, dtype: np.dtype, versions: int
 ) -> Slots:
     """Return the slots `first … first + block` of a round of every run.
 
     Seats are filled in when the block is packed on lanes, memory rows when memory is loaded.
 
     Args:
-      parts: the share of every run.
+      cohorts: the cohort of every run; None: it takes no part.
       first: first slot in each cohort.
       block: slots of each run.
       dtype: dtype of the floats.
       versions: start models of every run in the bank.
     """
     planned = {}
-    for run, part in enumerate(parts):
-        if part is not None:
-            planned[run] = _planned_slots(part, first, block, dtype, first_model=run * versions)
+    for run, run_cohort in enumerate(cohorts):
+        if run_cohort is not None:
+            planned[run] = _planned_slots(
+                run_cohort, first, block, dtype, first_model=run * versions
+            )
 
     def empty(column: np.ndarray) -> np.ndarray:
-        return np.zeros((len(parts) * block, *column.shape[1:]), column.dtype)
+        return np.zeros((len(cohorts) * block, *column.shape[1:]), column.dtype)
 
     slots = jax.tree.map(empty, next(iter(planned.values())))
     for run, rows in planned.items():
@@ -87,19 +89,19 @@ def slots_of(
 
 
 def _planned_slots(
-    part: RunCohort, first: int, block: int, dtype: np.dtype, first_model: int
+    run_cohort: RunCohort, first: int, block: int, dtype: np.dtype, first_model: int
 ) -> Slots:
     """Return the slots of ONE run, as many as its cohort has left.
 
     Args:
-      part: the run's share of the round.
+      run_cohort: the run's cohort.
       first: first slot in the cohort.
       block: slots at most.
       dtype: dtype of the floats.
       first_model: index of the run's first start model in the bank.
     """
-    plan = part.plan
-    jobs = part.jobs
+    plan = run_cohort.plan
+    jobs = run_cohort.jobs
     rows = slice(first, first + block)
     ids = jobs.ids[rows]
     K = len(ids)
@@ -126,7 +128,7 @@ def _planned_slots(
         weight=floats(jobs.weight[rows]),
         count=floats(jobs.count[rows]),
         share=floats(share),
-        start=integers(first_model + np.searchsorted(part.versions, jobs.start[rows])),
+        start=integers(first_model + np.searchsorted(run_cohort.versions, jobs.start[rows])),
         draw=integers(jobs.draw[rows]),
         age=integers(jobs.age[rows]),
         shift=integers(np.full((K, int(plan.moves)), jobs.shift)),

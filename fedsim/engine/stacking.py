@@ -129,7 +129,7 @@ class Stacking:
         contexts = contexts_of(pipeline, self.task, start, slots)
         processed, output = pipeline.over(sent_updates(gathered), start.server.state, contexts)
         arrived = processed.arrived
-        kept = processed.kept
+        staged = processed.kept
         counts = count_rows(processed, slots)
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
@@ -139,14 +139,14 @@ class Stacking:
         alive = is_finite(start.server.shared["params"])
         rows = {CLIENT: gathered.rows.message.memory, **of_stages}
 
-        no_rows = sections.zero(kept, pipeline.client)
-        weights = pipeline.rule.weights(kept)
+        no_rows = sections.zero(staged, pipeline.client)
+        weights = pipeline.rule.weights(staged)
         return Aggregated(
             reduced=output.reduced,
             aggregate=output.aggregate,
             state=output.state,
             sections=sections.add_rows(
-                no_rows, kept, arrived, weights=weights, lr_sum=slots.work.lr_sum
+                no_rows, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
             ),
             counts=counts,
             memory=self.memories.save(memory, slots, rows, arrived.arrived & alive),

@@ -125,8 +125,8 @@ class OnDisk:
         rows = row_bytes(jax.tree.map(lambda leaf: np.asarray(leaf)[:K], memory.rows))
         is_new = self.file.offset[ids] < 0
         changed = (rows != self.loaded[:K]).any(axis=1) | is_new
-        written = np.asarray(memory.seen)[:K] & changed
-        self.file.append(ids[written], rows[written])
+        saved = np.asarray(memory.seen)[:K] & changed
+        self.file.append(ids[saved], rows[saved])
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
         """Return what a checkpoint stores, as `Resident.arrays`."""

@@ -70,10 +70,13 @@ class Summing:
         process = lambda updates: self.pipeline.process(updates, state, contexts)
         processed = jax.eval_shape(process, updates)
         no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.kept)
+        rule = self.fold.zero(no_rows)
+        section_sums = sections.zero(updates, self.pipeline.client)
+        nobody = jnp.zeros((), jnp.int32)
         return Sum(
-            rule=self.fold.zero(no_rows),
-            sections=sections.zero(updates, self.pipeline.client),
-            counts=Counts(*[jnp.zeros((), jnp.int32)] * 3),
+            rule=rule,
+            sections=section_sums,
+            counts=Counts(usable=nobody, nonfinite=nobody, reported=nobody),
             info=no_reports(processed.info),
             bytes=jnp.zeros(self.rows, jnp.int32),
         )
@@ -110,7 +113,7 @@ class Summing:
         contexts = contexts_of(pipeline, self.task, start, slots)
         processed = pipeline.process(sent_updates(messages), start.server.state, contexts)
         arrived = processed.arrived
-        kept = processed.kept
+        staged = processed.kept
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
         # changes any more.
@@ -121,11 +124,11 @@ class Summing:
         alive = is_finite(start.server.shared["params"])
         memory = self.memories.save(memory, slots, rows, arrived.arrived & alive)
 
-        weights = pipeline.rule.weights(kept)
+        weights = pipeline.rule.weights(staged)
         total = Sum(
-            rule=self.fold.add(so_far.rule, kept, contexts(Phase.RULE)),
+            rule=self.fold.add(so_far.rule, staged, contexts(Phase.RULE)),
             sections=sections.add_rows(
-                so_far.sections, kept, arrived, weights=weights, lr_sum=slots.work.lr_sum
+                so_far.sections, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
             ),
             counts=jax.tree.map(jnp.add, so_far.counts, count_rows(processed, slots)),
             info=add_reports(so_far.info, processed.info),

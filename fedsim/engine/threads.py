@@ -57,7 +57,7 @@ def in_threads(program: Callable[..., R], calls: Sequence[tuple]) -> list[R]:
     The first thread is the caller's; when it has compiled the program, the others find it compiled.
 
     Returns:
-      The results in the order of the calls; they may still be being computed.
+      The results in the order of the calls; the device may still be computing them.
     """
     own_call, *other_calls = calls
     own_result = []
