@@ -161,7 +161,7 @@ def test_lane_efficiency_on_lognormal_sizes():
 
 @pytest.mark.long
 def test_client_optimizer_starts_afresh_each_round():
-    """Rounds of one step are the same with and without momentum: a buffer that leaked would show."""
+    """Rounds of one step are the same with and without momentum, whose buffer must not leak."""
     data = ragged()
     plain = {"lr": 0.3, "batch": "full", "steps": 1}
     momentum = {**plain, "optimizer": {"kind": "sgd", "momentum": 0.9}}
