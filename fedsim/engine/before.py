@@ -26,7 +26,9 @@ def train_servers(round: Round, states: list[RoundState]) -> tuple[list[RoundSta
             mesh = training.mesh
             inputs = training.inputs(state.broadcast.shared, round.number)
             buffers = mesh.buffers(buffers, inputs, seats=1)
-            buffers = train_block(mesh, inputs, buffers, training.steps, round.server_pieces)
+            buffers = train_block(
+                mesh, inputs, buffers, steps=training.steps, pieces=round.server_pieces
+            )
             reference = _first_row(buffers.rows[0].message.delta)
             state = state._replace(start=state.start._replace(reference=reference))
         trained.append(state)

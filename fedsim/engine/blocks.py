@@ -145,7 +145,13 @@ class Blocks:
                 readers=self.readers,
             )
             layout = layout._replace(queues=layout.queues._replace(index=index))
-        return Block(key, cohorts, layout, samples, versions)
+        return Block(
+            key=key,
+            cohorts=cohorts,
+            layout=layout,
+            samples=samples,
+            versions=versions,
+        )
 
     def _draw(self, key: BlockKey) -> list[RunCohort | None]:
         """Return the cohort of every run; None for runs that take no part."""

@@ -58,7 +58,7 @@ class Deviation(NamedTuple):
     """How far the aggregate of a stack lies from the stack's honest rows."""
 
     distance: Float[Array, ""]  # from their mean, as parameters
-    off: Float[Array, ""]  # from their mean, as messages
+    message_distance: Float[Array, ""]  # from their mean, as messages
     spread: Float[Array, ""]  # 1/|H| Σ ‖x_i − mean_H‖²
     honest: Int[Array, ""]  # rows
     malicious: Int[Array, ""]  # rows
@@ -76,18 +76,18 @@ class Deviations:
         self.pipeline = pipeline
         self.task = task
 
-    def of(self, gathered: Messages, reduced: Tree, start: RoundStart) -> Deviation:
+    def measure(self, gathered: Messages, reduced: Tree, start: RoundStart) -> Deviation:
         """Return how far what a rule made of the messages lies from the honest ones."""
         server = start.server
         state = server.state
         if not self.pipeline.aims:  # the wire does not read the states of other links
             state = {"wire": state["wire"]}
         start = start._replace(server=ServerState(server.shared, state))
-        return self.measured(gathered, reduced, start)
+        return self.deviation(gathered, reduced, start)
 
     @jitted
-    def measured(self, gathered: Messages, reduced: Tree, start: RoundStart) -> Deviation:
-        """Return `of`, with only those states of the server that it needs."""
+    def deviation(self, gathered: Messages, reduced: Tree, start: RoundStart) -> Deviation:
+        """Return `measure`, with only those states of the server that it needs."""
         pipeline = self.pipeline
         server = start.server
         contexts = contexts_of(pipeline, self.task, start, gathered.slots)
@@ -125,7 +125,7 @@ class Distances:
         arrived = self.pipeline.arrive(updates, start.server.state, contexts).updates
         return add_honest(total, arrived, contexts(Phase.RULE))
 
-    def of(
+    def report(
         self,
         received: Sum | Messages,
         reduced: Tree | None,
@@ -143,16 +143,16 @@ class Distances:
           start: the round's start.
         """
         if isinstance(received, Sum):
-            return {"honest_distance": self.of_sum(received, honest, slots, start)}
+            return {"honest_distance": self.honest_distance(received, honest, slots, start)}
 
-        deviation = self.deviations.of(received, reduced, start)
+        deviation = self.deviations.measure(received, reduced, start)
         info = {"honest_distance": deviation.distance}
         if self.pipeline.bound is not None:
             info["kappa_ratio"] = self.kappa_ratio(deviation)
         return info
 
     @jitted
-    def of_sum(
+    def honest_distance(
         self, total: Sum, honest: HonestSum | None, slots: Slots, start: RoundStart
     ) -> Float[Array, ""]:
         """Return `honest_distance` where messages are summed."""
@@ -185,13 +185,13 @@ def deviation_of(aggregate: Tree, mean: Tree, arrived: Updates, context: Context
     honest = known_rows(arrived, context, "cohort")
     malicious = arrived.arrived & context.malicious
     distances = tree.norms(arrived.delta, mean)  # [K]
-    off = tree.norm(tree.subtract(aggregate, mean))
+    message_distance = tree.norm(tree.subtract(aggregate, mean))
 
     squares = jnp.where(honest, distances * distances, 0)
     spread = jnp.sum(squares) / jnp.sum(honest)
     return Deviation(
-        distance=off,
-        off=off,
+        distance=message_distance,
+        message_distance=message_distance,
         spread=spread,
         honest=jnp.sum(honest),
         malicious=jnp.sum(malicious),
@@ -203,4 +203,6 @@ def ratio_to_bound(deviation: Deviation, bound: Bound) -> Float[Array, ""]:
     rows = deviation.honest + deviation.malicious
     spread = deviation.spread
     largest = spread * bound(rows, deviation.malicious).astype(spread.dtype)
-    return jnp.where(largest > 0, deviation.off * deviation.off / largest, jnp.nan)
+    is_bounded = largest > 0
+    square = deviation.message_distance * deviation.message_distance
+    return jnp.where(is_bounded, square / largest, jnp.nan)

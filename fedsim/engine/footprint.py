@@ -108,7 +108,7 @@ def footprint(
     server = jax.eval_shape(program.server.init, shared, Shape((f.N,), np.bool_))
     reference = reference_training(program, plan, server.shared)
     probe = probe_pass(program, plan, server.shared)
-    shapes = _round_shapes(program, plan, server, reference.update, kept)
+    shapes = _round_shapes(program, plan, server, reference=reference.update, kept=kept)
     start = shapes.start
 
     seat_rows = stacked(shapes.row, room.seats)
@@ -191,7 +191,7 @@ def _round_shapes(
     if program.mesh.shards > 1:
         memory = stacked(tree_row(memory), room.seats)
 
-    lane, row = of_lanes(program.mesh, server.shared, memory, queues, slots)
+    lane, row = of_lanes(program.mesh, server.shared, memory, queues=queues, slots=slots)
     stack = stacked(row, room.runs * program.width.block)
     messages = Messages(stack, slots, stage_memory)
     return RoundShapes(
@@ -282,7 +282,7 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
         return ProbePass()
     room = program.room._replace(steps=program.room.passes)
     queues, slots = laid_out(program.width, room, program.dtype, plan)
-    lane, row = of_lanes(mesh, shared, (), queues, slots)
+    lane, row = of_lanes(mesh, shared, memory=(), queues=queues, slots=slots)
     rows = stacked(row, room.seats)
 
     message = message_bytes(row, program.server.pipeline.codec)
@@ -315,7 +315,8 @@ def reference_training(program: Program, plan: Plan, shared: Shared) -> Referenc
         return ReferenceTraining()
     server_plan = plan.of_server()
     queues, slots = laid_out(ALONE, capacity_of(server_plan), program.dtype, server_plan)
-    lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), queues, slots)
+    sent = {**shared, "aux": {}}
+    lane, row = of_lanes(program.own, sent, memory=(), queues=queues, slots=slots)
     update = row.message.delta
     return ReferenceTraining(
         samples=tree.nbytes((server_plan.federation.train.x, server_plan.federation.train.y)),

@@ -146,7 +146,7 @@ class Lanes:
         clients = _Clients(models, inputs.memory, inputs.slots, origin)
 
         def lane_step(t, lane: Lane) -> Lane:
-            return self._step_lanes(inputs, models, noises, t, lane)
+            return self._step_lanes(inputs, models, noises, t=t, lane=lane)
 
         def stretch(state):
             """Steps that only train, up to one where a client ends.
@@ -156,8 +156,9 @@ class Lanes:
             t, lane, rows = state
             stop = jnp.minimum(queues.until[t], t1)
             lane = lax.fori_loop(t, stop, lane_step, lane)
-            return stop, *self._write(clients, queues, stop - 1, lane, rows)
+            return stop, *self._write(clients, queues, t=stop - 1, lane=lane, rows=rows)
 
+        # A block begins with the first client of every lane.
         first_clients = lambda lane: self._restart(clients, queues.slot[0])
         lane = lax.cond(t0 == 0, first_clients, lambda lane: lane, lane)
         t0 = jnp.asarray(t0, jnp.int32)
@@ -174,7 +175,7 @@ class Lanes:
         shared, model_axis = models(slots, slot)
         work = tree.take(slots.work, slot)
         noise, noise_axis = noises(slots, slot)
-        rows = BatchRows(queues.index[t], queues.valid[t], slots.shift[slot])
+        rows = BatchRows(queues.index[t], queues.valid[t], slots.shift[slot])  # [L, ...]
         step = jax.vmap(self._step, in_axes=(model_axis, 0, 0, 0, None, noise_axis))
         return step(shared, lane, work, rows, inputs.data, noise)
 
@@ -189,14 +190,15 @@ class Lanes:
         # A client has one slot in a block, so it ends where the lane's slot changes.
         ends = slot != next_slot
 
+        # The messages of all lanes, of which only those that end are written.
         shared, model_axis = clients.models(slots, slot)
-        seat = slots.seat[slot] - clients.origin
+        seat = slots.seat[slot] - clients.origin  # [L] rows of this shard
         finish = jax.vmap(self._finish, in_axes=(model_axis, 0, 0, 0))
         messages = finish(
             shared, lane, tree.take(clients.memory, seat), tree.take(slots.work, slot)
         )
 
-        # An index beyond the last row writes nothing.
+        # A seat beyond the last row writes nothing.
         beyond = rows.loss.shape[0]
         rows = tree.put(rows, jnp.where(ends, seat, beyond), messages)
         restarted = self._restart(clients, next_slot)
@@ -249,17 +251,22 @@ class Lanes:
     ) -> Lane:
         """Do one local step of ONE client: the batch, the gradient, the step."""
         task = self.task
+
+        def key_of_step(key):
+            key = jax.random.fold_in(key, work.id)
+            return jax.random.fold_in(key, lane.step)
+
+        # The batch: [n, ...] -> [B, ...]
         x, y = (part[rows.index] for part in data)
-        mask = jnp.arange(rows.index.shape[0]) < rows.valid
-        noise = jax.tree.map(
-            lambda key: jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step), keys
-        )
+        mask = jnp.arange(rows.index.shape[0]) < rows.valid  # [B]
+        noise = jax.tree.map(key_of_step, keys)
         if rows.shift.size:  # labels move from round to round
             y = (y + rows.shift[0]) % task.classes
         if task.augment is not None:
             x = task.augment(noise.augment, x)
-        batch = Batch(x, y, mask, noise.client, lane.step)
+        batch = Batch(x=x, y=y, mask=mask, key=noise.client, step=lane.step)
 
+        # The gradient and the step.
         work = work._replace(lr=task.rate(work.lr, lane.step))
         variables = lane.variables
         (loss, stats), g = self.client.gradient(task, variables, batch, lane.local, shared, work)

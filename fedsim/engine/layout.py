@@ -56,14 +56,14 @@ def lay_out(
       pack: decides which lane each client lands on.
     """
     shards = capacity.shards
-    slots = slots_of(cohorts, first, width.block, dtype, capacity.versions)
+    slots = slots_of(cohorts, first, block=width.block, dtype=dtype, versions=capacity.versions)
     steps = np.asarray(slots.work.steps)  # [slots]
 
     # Which lane trains which clients, in which order; and on which samples, step by step.
     packed = pack(steps, width.lanes * shards)
     total = makespan(packed, steps)
     capacity = capacity._replace(steps=max(capacity.steps, roomy(total)))
-    queues = _queues(packed, cohorts, slots, width, capacity)
+    queues = _queues(packed, cohorts, slots, width=width, capacity=capacity)
 
     # A shard writes the rows of its clients to seats; one shard alone writes by slot.
     if shards == 1:

@@ -40,7 +40,7 @@ def with_deviations(
 ) -> list[ServerUpdate | None]:
     """Add to the reports how far the aggregates lie from the honest clients."""
     calls = list(zip(states, updates, strict=True))
-    programs = [state.run.programs.distances.of for state in states]
+    programs = [state.run.programs.distances.report for state in states]
     return run_in_threads(_with_deviation, calls, programs)
 
 
@@ -58,7 +58,7 @@ def _with_deviation(state: RoundState, update: ServerUpdate | None) -> ServerUpd
         return None
     assert state.received is not None
     assert state.slots is not None
-    deviation = state.run.programs.distances.of(
+    deviation = state.run.programs.distances.report(
         received=state.received,
         reduced=update.reduced,
         honest=state.honest,

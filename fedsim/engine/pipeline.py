@@ -211,7 +211,13 @@ class Pipeline:
         first = len(self.wire_names)
         info = {**info, **{first + index: reports for index, reports in stages_info.items()}}
         row_state = {"wire": wire_state, "stages": stages_state}
-        return ProcessedRows(arrived, staged, nonfinite, row_state, info)
+        return ProcessedRows(
+            arrived=arrived,
+            kept=staged,
+            nonfinite=nonfinite,
+            state=row_state,
+            info=info,
+        )
 
     def reduce(
         self,
@@ -250,7 +256,8 @@ class Pipeline:
         rows = self.process(updates, state, contexts)
         apply_rule = lambda state, context: self.rule.apply(rows.kept, state, context)
         info = add_reports(no_reports(rows.info), rows.info)
-        return rows, self.reduce(apply_rule, state, rows.state, info, contexts)
+        output = self.reduce(apply_rule, state, row_state=rows.state, info=info, contexts=contexts)
+        return rows, output
 
     def skips(self, usable: Int[Array, ""]) -> Bool[Array, ""]:
         """Return whether a round with `usable` rows for the rule changes nothing."""

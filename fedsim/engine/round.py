@@ -60,7 +60,7 @@ def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
     lane_steps = 0
     sums = None  # over the updates, where they are measured
     for block in round.blocks.pass_from(first):
-        trained = train(round, program.mesh, block, states, workspace.training)
+        trained = train(round, program.mesh, block, states, buffers=workspace.training)
         states = send(states, trained)
         if program.diagnoses:
             states, sums = measure(round, states, trained, sums)
@@ -100,7 +100,7 @@ def probe(
     mesh = round.program.probe
     assert mesh is not None
     for block in round.blocks.pass_from(first):
-        trained = train(round, mesh, block, states, workspace.probe)
+        trained = train(round, mesh, block, states, buffers=workspace.probe)
         states = add_probe(states, trained)
         workspace = workspace._replace(probe=trained.buffers)
 
@@ -145,7 +145,7 @@ def train(
         tuple(bank), client_memory, layout=layout, data=data, keys=(roots, block.key.round)
     )
     buffers = mesh.buffers(buffers, inputs, layout.seats)
-    buffers = train_block(mesh, inputs, buffers, layout.steps, round.pieces)
+    buffers = train_block(mesh, inputs, buffers, steps=layout.steps, pieces=round.pieces)
 
     # The host lays out the next block while the device trains this one.
     round.blocks.prepare(block)
@@ -156,7 +156,7 @@ def train(
     messages = []
     for rows, of_run, remembered in zip(rows_by_run, slots_by_run, stage_memory, strict=True):
         messages.append(Messages(rows, of_run, remembered))
-    return TrainedBlock(block, slots, stack, messages, buffers)
+    return TrainedBlock(block=block, slots=slots, stack=stack, messages=messages, buffers=buffers)
 
 
 def send(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:

@@ -452,7 +452,7 @@ class Run:
         program = self.program
         threads = program.evaluators if together else 1
         shown = program.server.sender.shown(server)
-        return scores(program.evaluate, threads, shown, stacks, wait)
+        return scores(program.evaluate, threads, shown, stacks=stacks, wait=wait)
 
     def _row(self, tests: dict[str, Scores]) -> Row:
         """Return the row of a round, and count from zero again."""
@@ -463,7 +463,7 @@ class Run:
         timing = self._timing()
         self.open_since = self.since if extra else Counters()
         self.since = Counters()
-        return Row(values, timing, self.server, self.status, extra)
+        return Row(values, timing, self.server, status=self.status, extra=extra)
 
     def _check_losses(self, values: dict[str, Any]) -> None:
         """A loss that is not finite, or has no square, means that the run has diverged."""
