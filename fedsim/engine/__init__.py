@@ -1,1 +1,4 @@
-"""The engine: jobs on lanes, the round, the run. It knows jobs and a bank of start models, and no method by name."""
+"""The engine: training on lanes, the round, and the run.
+
+It knows planned work and a bank of start models, but no method by name.
+"""

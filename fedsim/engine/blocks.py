@@ -1,135 +1,169 @@
-"""The host's half of a round, block by block: the next block is laid out while the device trains
-this one.
+"""The host's half of a round, block by block.
+
+The next block is laid out while the device trains this one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.engine.layout import Layout, compacted, lay_out
-from fedsim.engine.pack import Capacity, Packer, Width
+from fedsim.engine.program import Program
 from fedsim.engine.slots import RunCohort
 from fedsim.fleet import Planner
 
 
-class Block(NamedTuple):
-    """Slots `first … first + block` of a round of every run, ready to be handed over."""
+class BlockKey(NamedTuple):
+    """Which block of which round of which runs."""
 
     round: int
-    first: int
-    playing: tuple[bool, ...]
-    parts: list[RunCohort | None]
-    layout: Layout  # without the places of client memory
-    # (x, y) that each reader trains on, where there are such
+    first: int  # first slot in each cohort
+    playing: tuple[bool, ...]  # which runs take part
+    probe: bool  # whether it belongs to the pass at the global model
+
+
+class Block(NamedTuple):
+    """Slots `first … first + block` of a round of every run, ready for the device."""
+
+    key: BlockKey
+    cohorts: list[RunCohort | None]  # of every run; None: it takes no part
+    layout: Layout  # without the rows of client memory
+    # (x, y) of every reader; empty where the device holds all samples
     samples: list[tuple[np.ndarray, np.ndarray]]
-    probe: bool  # of the pass at the global model
     versions: int  # start models of every run in the bank
 
     @property
     def longest(self) -> int:
         """Clients of the largest cohort."""
-        return max((len(part.cohort.ids) for part in self.parts if part is not None), default=0)
+        playing = [run_cohort for run_cohort in self.cohorts if run_cohort is not None]
+        return max((len(run_cohort.cohort.ids) for run_cohort in playing), default=0)
 
 
 class Blocks:
     """The blocks of all rounds of runs that are trained side by side.
 
     Args:
-      planners: of the runs, over the same samples.
-      width: lanes and block.
-      room: static shapes.
-      dtype: of the floats handed over.
-      pack: which lane each client lands on.
-      readers: lanes that are handed samples of their own with every block; none where the device
-        holds all.
-      probes: whether a round has a pass at the global model before training.
+      planners: the runs' planners, over the same samples.
+      program: the program that trains them.
+      readers: groups of lanes whose samples are cut for each block; empty where the device holds
+        all samples.
     """
 
-    def __init__(
-        self,
-        planners: Sequence[Planner],
-        width: Width,
-        room: Capacity,
-        dtype: np.dtype,
-        pack: Packer,
-        readers: Sequence[slice],
-        probes: bool,
-    ):
-        self.planners, self.width, self.room, self.dtype, self.pack = (
-            planners,
-            width,
-            room,
-            dtype,
-            pack,
-        )
-        self.readers, self.probes = readers, probes
+    def __init__(self, planners: Sequence[Planner], program: Program, readers: Sequence[slice]):
+        self.planners = planners
+        self.program = program
+        self.readers = readers
         self.next: Block | None = None
 
-    def get(self, r: int, first: int, playing: tuple[bool, ...], probe: bool = False) -> Block:
-        """A block of a round of the runs that are playing, as it was prepared if it is the next
-        one.
-        """
-        block, self.next = self.next, None
-        if block is not None and (block.round, block.first, block.playing, block.probe) == (
-            r,
-            first,
-            playing,
-            probe,
-        ):
+    def first_of(self, round: int, playing: tuple[bool, ...]) -> Block:
+        """Return the first block of a round, of its first pass."""
+        return self.get(self._first_key(round, playing))
+
+    def get(self, key: BlockKey) -> Block:
+        """Return a block, which may have been prepared."""
+        block = self.next
+        self.next = None
+        if block is not None and block.key == key:
             return block
-        return self._made(r, first, playing, probe)
+        return self._make(key)
+
+    def pass_from(self, block: Block) -> Iterator[Block]:
+        """Yield a block, and those that follow it in the same pass of a round."""
+        yield block
+        key = self._following_key(block)
+        while key is not None:
+            block = self.get(key)
+            yield block
+            key = self._following_key(block)
 
     def prepare(self, block: Block) -> None:
-        """Make the one after `block`, where all that it depends on is known."""
-        first = block.first + self.width.block
-        if first < block.longest:
-            self.next = self._made(block.round, first, block.playing, block.probe, block.parts)
-        elif block.probe:
-            self.next = self._made(block.round, 0, block.playing, False)
-        elif block.round < max(planner.plan.rounds for planner in self.planners) and self._ready(
-            block
-        ):
-            self.next = self._made(block.round + 1, 0, block.playing, self.probes)
+        """Make the block after this one, if everything that it depends on is known."""
+        key = self._following_key(block)
+        if key is not None:
+            self.next = self._make(key, block.cohorts)
+        elif block.key.probe:  # the training follows
+            self.next = self._make(training_key(block.key))
+        elif self._can_draw_after(block):
+            self.next = self._make(self._first_key(block.key.round + 1, block.key.playing))
 
-    def following(self, block: Block) -> Block | None:
-        """The next block of the same pass of a round; None behind the last."""
-        first = block.first + self.width.block
-        return (
-            self.get(block.round, first, block.playing, block.probe)
-            if first < block.longest
-            else None
+    def _first_key(self, round: int, playing: tuple[bool, ...]) -> BlockKey:
+        """Return the key of the first block of a round."""
+        return BlockKey(round, 0, playing, probe=self.program.probe is not None)
+
+    def _following_key(self, block: Block) -> BlockKey | None:
+        """Return the key of the next block of the same pass; None after the last."""
+        first = block.key.first + self.program.width.block
+        if first >= block.longest:
+            return None
+        return block.key._replace(first=first)
+
+    def _can_draw_after(self, block: Block) -> bool:
+        """Whether the next round of all runs that take part can be drawn."""
+        number = block.key.round + 1
+        if number > max(planner.plan.rounds for planner in self.planners):
+            return False
+        playing = zip(self.planners, block.key.playing, strict=True)
+        return all(planner.ready(number) for planner, plays in playing if plays)
+
+    def _make(self, key: BlockKey, cohorts: list[RunCohort | None] | None = None) -> Block:
+        """Lay out a block.
+
+        Args:
+          key: the block's key.
+          cohorts: the cohort of every run, where they have been drawn.
+        """
+        program = self.program
+        if cohorts is None:
+            cohorts = self._draw(key)
+
+        # A round's clients may start from more models than any round before.
+        versions = program.room.versions
+        for run_cohort in cohorts:
+            if run_cohort is not None:
+                versions = max(versions, len(run_cohort.versions))
+        capacity = program.room._replace(versions=versions)
+        if key.probe:
+            capacity = capacity._replace(steps=capacity.passes)
+
+        layout = lay_out(
+            cohorts,
+            first=key.first,
+            width=program.width,
+            capacity=capacity,
+            dtype=program.dtype,
+            pack=program.pack,
         )
-
-    def _ready(self, block: Block) -> bool:
-        """Whether the next round of all runs that play can be drawn."""
-        playing = zip(self.planners, block.playing, strict=True)
-        return all(planner.ready(block.round + 1) for planner, plays in playing if plays)
-
-    def _made(
-        self,
-        r: int,
-        first: int,
-        playing: tuple[bool, ...],
-        probe: bool,
-        parts: list[RunCohort | None] | None = None,
-    ) -> Block:
-        if parts is None:
-            planners = zip(self.planners, playing, strict=True)
-            parts = [
-                RunCohort(planner.plan, planner.round(r), probe) if plays else None
-                for planner, plays in planners
-            ]
-        versions = max(
-            [self.room.versions, *(len(part.versions) for part in parts if part is not None)]
-        )
-        room = self.room._replace(steps=self.room.passes) if probe else self.room
-        layout = lay_out(parts, first, self.width, room, self.dtype, self.pack, versions)
         samples = []
         if self.readers:
-            f = self.planners[0].plan.federation
+            train = self.planners[0].plan.federation.train
             index, samples = compacted(
-                layout.queues.index, f.train.x, f.train.y, self.room.samples, self.readers
+                layout.queues.index,
+                x=train.x,
+                y=train.y,
+                samples=capacity.samples,
+                readers=self.readers,
             )
             layout = layout._replace(queues=layout.queues._replace(index=index))
-        return Block(r, first, playing, parts, layout, samples, probe, versions)
+        return Block(
+            key=key,
+            cohorts=cohorts,
+            layout=layout,
+            samples=samples,
+            versions=versions,
+        )
+
+    def _draw(self, key: BlockKey) -> list[RunCohort | None]:
+        """Return the cohort of every run; None for runs that take no part."""
+        cohorts = []
+        for planner, plays in zip(self.planners, key.playing, strict=True):
+            run_cohort = None
+            if plays:
+                run_cohort = RunCohort(planner.plan, planner.round(key.round), key.probe)
+            cohorts.append(run_cohort)
+        return cohorts
+
+
+def training_key(key: BlockKey) -> BlockKey:
+    """Return the key of the round's first block after the pass at the global model."""
+    return key._replace(first=0, probe=False)

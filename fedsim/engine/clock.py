@@ -7,33 +7,45 @@ from collections import deque
 
 import jax
 
-# Only stretches that end at about the same time can overlap, so older ones may be forgotten: a process that trains
-# for weeks would otherwise keep two numbers for every program that it ever compiled.
+# Only spans that end at about the same time can overlap, so older ones are dropped. Otherwise a
+# process that trains for weeks would keep two numbers for every program that it ever compiled.
 REMEMBERED = 1_000
 
 
 class Spans:
-    """Stretches of time, of which what lies in several counts once: threads compile side by side, and a trace in a trace."""
+    """Spans of time whose overlaps count once.
+
+    Threads compile side by side, and a trace may contain other traces.
+
+    Attributes:
+      total: seconds that the spans cover.
+    """
 
     def __init__(self) -> None:
         self.total = 0.0
-        self.known: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
+        self.recent: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
         self.lock = threading.Lock()
 
     def add(self, begin: float, end: float) -> None:
-        """A stretch that has just ended."""
+        """Add a span that has just ended."""
         with self.lock:
-            total = self.total  # whoever reads it meanwhile never finds it smaller than before
-            while self.known and self.known[-1][1] > begin:
-                first, last = self.known.pop()
-                total, begin, end = total - (last - first), min(begin, first), max(end, last)
-            self.known.append((begin, end))
+            # Written once at the end: another thread that reads it meanwhile never sees it shrink.
+            total = self.total
+
+            # Merge the spans that overlap with this one.
+            while self.recent and self.recent[-1][1] > begin:
+                first, last = self.recent.pop()
+                total -= last - first
+                begin = min(begin, first)
+                end = max(end, last)
+
+            self.recent.append((begin, end))
             self.total = total + end - begin
 
 
 @functools.cache
-def _spent() -> Spans:
-    """Of this process, kept by a listener that is registered once."""
+def _compile_spans() -> Spans:
+    """Return the spans of this process, filled by a listener that is registered once."""
     spans = Spans()
 
     def listen(event: str, duration_secs: float, **_: str | int) -> None:
@@ -46,5 +58,5 @@ def _spent() -> Spans:
 
 
 def compile_seconds() -> float:
-    """Seconds in which this process has compiled since the first call (0 then)."""
-    return _spent().total
+    """Return the seconds that this process has compiled since the first call (which returns 0)."""
+    return _compile_spans().total

@@ -1,15 +1,13 @@
-"""How far the aggregate of a round lies from the mean of its honest clients, on request
-(`evaluate.diagnostics`).
+"""How far a round's aggregate lies from the mean of its honest clients (`evaluate.diagnostics`).
 
-Over the honest clients H of a round whose messages reached the rule's side of the wire and are
-finite:
+Over the honest clients H of a round whose messages arrived behind the wire and are finite:
 
     honest_distance = ‖F − mean_H‖
     kappa_ratio     = ‖F − mean_H‖² / (κ · 1/|H| Σ_{i∈H} ‖x_i − mean_H‖²)
 
-with F what the rule made of the round, before any step on it, and κ the bound of
-`fedsim.rules.bounds`: a ratio above 1 contradicts it. NaN where nothing is known, and where the
-bound is 0 and leaves no room for rounding.
+F is what the rule made of the round, before any step on it. κ is the bound of
+`fedsim.rules.bounds`: a ratio above 1 contradicts it. The ratio is NaN where no bound is known, and
+where the bound is 0 and leaves no margin for rounding.
 """
 
 from typing import NamedTuple
@@ -21,7 +19,13 @@ from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase
 from fedsim.engine.pipeline import Pipeline
-from fedsim.engine.serving import Messages, RoundStart, ServerState, contexts_of, received
+from fedsim.engine.server_records import (
+    Messages,
+    RoundStart,
+    ServerState,
+    contexts_of,
+    sent_updates,
+)
 from fedsim.engine.slots import Slots
 from fedsim.engine.summing import Sum
 from fedsim.stages.knowledge import known_rows
@@ -37,128 +41,168 @@ class HonestSum(NamedTuple):
 
 
 def add_honest(total: HonestSum | None, arrived: Updates, context: Context) -> HonestSum:
-    """With the rows of a block, one after another."""
-    w = known_rows(arrived, context, "cohort").astype(arrived.samples.dtype)
-    so_far = total or HonestSum(tree.zero_row(arrived.delta), jnp.zeros_like(w[0]))
-    return HonestSum(*tree.fold(tuple(so_far), (arrived.delta, jnp.ones_like(w)), w))
+    """Add the honest rows of a block, one after another."""
+    weights = known_rows(arrived, context, "cohort").astype(arrived.samples.dtype)
+    if total is None:
+        total = HonestSum(tree.zero_row(arrived.delta), jnp.zeros_like(weights[0]))
+    rows = (arrived.delta, jnp.ones_like(weights))
+    return HonestSum(*tree.fold(tuple(total), rows, weights))
 
 
 def mean_of(total: HonestSum) -> Tree:
-    """NaN where nobody honest arrived."""
+    """Return the mean of the honest rows; NaN where none arrived."""
     return tree.over(total.delta, total.count)
 
 
 class Deviation(NamedTuple):
-    """Of an aggregate of rows that stand together."""
+    """How far the aggregate of a stack lies from the stack's honest rows."""
 
-    distance: Float[Array, ""]  # from the mean of the honest rows, as parameters
-    off: Float[Array, ""]  # likewise, as messages
+    distance: Float[Array, ""]  # from their mean, as parameters
+    message_distance: Float[Array, ""]  # from their mean, as messages
     spread: Float[Array, ""]  # 1/|H| Σ ‖x_i − mean_H‖²
     honest: Int[Array, ""]  # rows
-    malicious: Int[Array, ""]
+    malicious: Int[Array, ""]  # rows
 
 
 class Deviations:
-    """The program that measures rows that stand together: one for all rules behind the same wire.
+    """The program that measures a stack: one for all rules behind the same wire.
 
     Args:
-      pipeline: whose wire it is; the rule behind it counts only where a link of the wire asks for
-        it.
-      task: of the run.
+      pipeline: whose wire it is; its rule counts only where a link of the wire asks for it.
+      task: model and loss.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task):
-        self.pipeline, self.task = pipeline, task
+        self.pipeline = pipeline
+        self.task = task
 
-    def of(self, total: Messages, row: Tree, at: RoundStart) -> Deviation:
-        """How far `row`, what a rule made of the messages, lies from the honest ones."""
-        server = at.server
-        state = server.state if self.pipeline.aims else {"wire": server.state["wire"]}
-        return self.measured(total, row, at._replace(server=ServerState(server.shared, state)))
+    def measure(self, gathered: Messages, reduced: Tree, start: RoundStart) -> Deviation:
+        """Return how far what a rule made of the messages lies from the honest ones."""
+        server = start.server
+        state = server.state
+        if not self.pipeline.aims:  # the wire does not read the states of other links
+            state = {"wire": state["wire"]}
+        start = start._replace(server=ServerState(server.shared, state))
+        return self.deviation(gathered, reduced, start)
 
     @jitted
-    def measured(self, total: Messages, row: Tree, at: RoundStart) -> Deviation:
-        """`of`, given what it needs of the server."""
-        pipeline, server = self.pipeline, at.server
-        contexts = contexts_of(pipeline, self.task, at, total.slots)
-        arrived = pipeline.arrive(received(total), server.state, contexts)[0]
+    def deviation(self, gathered: Messages, reduced: Tree, start: RoundStart) -> Deviation:
+        """Return `measure`, with only those states of the server that it needs."""
+        pipeline = self.pipeline
+        server = start.server
+        contexts = contexts_of(pipeline, self.task, start, gathered.slots)
+        arrived = pipeline.arrive(sent_updates(gathered), server.state, contexts).updates
         context = contexts(Phase.RULE)
         mean = mean_of(add_honest(None, arrived, context))
-        decoded = lambda message: pipeline.decoded(message, server.shared)
-        distance = tree.norm(tree.subtract(decoded(row), decoded(mean)))
-        return deviation_of(row, mean, arrived, context)._replace(distance=distance)
+
+        aggregate = pipeline.decoded(reduced, server.shared)
+        honest = pipeline.decoded(mean, server.shared)
+        distance = tree.norm(tree.subtract(aggregate, honest))
+        return deviation_of(reduced, mean, arrived, context)._replace(distance=distance)
 
 
 class Distances:
-    """How far the aggregate of a run's rounds lies from their honest clients: programs of their
-    own, which change no bit.
+    """How far the aggregates of a run lie from its honest clients.
+
+    The programs are separate from the training and change no bit of it.
 
     Args:
-      pipeline: of the run.
-      task: likewise.
-      deviations: of rows that stand together behind its wire.
+      pipeline: the run's pipeline.
+      task: model and loss.
+      deviations: the program that measures stacks behind its wire.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, deviations: Deviations):
-        self.pipeline, self.task, self.deviations = pipeline, task, deviations
+        self.pipeline = pipeline
+        self.task = task
+        self.deviations = deviations
 
     @jitted
-    def add(self, total: HonestSum | None, messages: Messages, at: RoundStart) -> HonestSum:
-        """With the honest rows of a block that is summed and forgotten."""
-        contexts = contexts_of(self.pipeline, self.task, at, messages.slots)
-        arrived = self.pipeline.arrive(received(messages), at.server.state, contexts)[0]
+    def add(self, total: HonestSum | None, messages: Messages, start: RoundStart) -> HonestSum:
+        """Add the honest rows of a block that is summed and forgotten."""
+        contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
+        updates = sent_updates(messages)
+        arrived = self.pipeline.arrive(updates, start.server.state, contexts).updates
         return add_honest(total, arrived, contexts(Phase.RULE))
 
-    def of(
+    def report(
         self,
-        total: Sum | Messages,
-        row: Tree | None,
+        received: Sum | Messages,
+        reduced: Tree | None,
         honest: HonestSum | None,
         slots: Slots,
-        at: RoundStart,
+        start: RoundStart,
     ) -> Info:
-        """What is reported of a round.
+        """Return what is reported of a round.
 
         Args:
-          total: its messages, summed or gathered.
-          row: what the rule made of gathered ones; a sum is divided once more.
+          received: its messages, summed or gathered.
+          reduced: what the rule made of gathered messages; for a sum, the rule is applied again.
           honest: the sum of the honest rows, where messages are summed.
-          slots: of the last block.
-          at: the round.
+          slots: the slots of the last block.
+          start: the round's start.
         """
-        if isinstance(total, Sum):
-            return {"honest_distance": self.of_sum(total, honest, slots, at)}
-        deviation = self.deviations.of(total, row, at)
-        ratio = {} if self.pipeline.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
-        return {"honest_distance": deviation.distance, **ratio}
+        if isinstance(received, Sum):
+            return {"honest_distance": self.honest_distance(received, honest, slots, start)}
+
+        deviation = self.deviations.measure(received, reduced, start)
+        info = {"honest_distance": deviation.distance}
+        if self.pipeline.bound is not None:
+            info["kappa_ratio"] = self.kappa_ratio(deviation)
+        return info
 
     @jitted
-    def of_sum(self, total: Sum, honest: HonestSum | None, slots: Slots, at: RoundStart) -> Array:
-        """`honest_distance` where messages are summed."""
-        pipeline, server = self.pipeline, at.server
-        assert pipeline.rule.fold is not None and honest is not None
-        context = contexts_of(pipeline, self.task, at, slots)(Phase.RULE)
-        aggregate = pipeline.rule.fold.finish(total.rule, server.state["rule"], context)[0]
-        decoded = lambda message: pipeline.decoded(message, server.shared)
-        return tree.norm(tree.subtract(decoded(aggregate), decoded(mean_of(honest))))
+    def honest_distance(
+        self, total: Sum, honest: HonestSum | None, slots: Slots, start: RoundStart
+    ) -> Float[Array, ""]:
+        """Return `honest_distance` where messages are summed."""
+        pipeline = self.pipeline
+        server = start.server
+        assert pipeline.rule.fold is not None
+        assert honest is not None
+        context = contexts_of(pipeline, self.task, start, slots)(Phase.RULE)
+        reduced = pipeline.rule.fold.finish(total.rule, server.state["rule"], context)[0]
+        aggregate = pipeline.decoded(reduced, server.shared)
+        mean = pipeline.decoded(mean_of(honest), server.shared)
+        return tree.norm(tree.subtract(aggregate, mean))
 
     @jitted
-    def kappa_ratio(self, deviation: Deviation) -> Array:
-        """Of the published bound, where there is one."""
+    def kappa_ratio(self, deviation: Deviation) -> Float[Array, ""]:
+        """Return the ratio to the published bound."""
         assert self.pipeline.bound is not None
         return ratio_to_bound(deviation, self.pipeline.bound)
 
 
 def deviation_of(aggregate: Tree, mean: Tree, arrived: Updates, context: Context) -> Deviation:
-    """Of messages that stand together, of whose honest ones `mean` is the mean."""
-    honest, malicious = known_rows(arrived, context, "cohort"), arrived.arrived & context.malicious
-    away, off = tree.norms(arrived.delta, mean), tree.norm(tree.subtract(aggregate, mean))
-    spread = jnp.sum(jnp.where(honest, away * away, 0)) / jnp.sum(honest)
-    return Deviation(off, off, spread, jnp.sum(honest), jnp.sum(malicious))
+    """Return how far an aggregate lies from the honest rows of a stack.
+
+    Args:
+      aggregate: what the rule made of the stack.
+      mean: the mean of the honest rows.
+      arrived: the stack.
+      context: the rule's context.
+    """
+    honest = known_rows(arrived, context, "cohort")
+    malicious = arrived.arrived & context.malicious
+    distances = tree.norms(arrived.delta, mean)  # [K]
+    message_distance = tree.norm(tree.subtract(aggregate, mean))
+
+    squares = jnp.where(honest, distances * distances, 0)
+    spread = jnp.sum(squares) / jnp.sum(honest)
+    return Deviation(
+        distance=message_distance,
+        message_distance=message_distance,
+        spread=spread,
+        honest=jnp.sum(honest),
+        malicious=jnp.sum(malicious),
+    )
 
 
 def ratio_to_bound(deviation: Deviation, bound: Bound) -> Float[Array, ""]:
-    """`kappa_ratio`."""
-    _, off, spread, honest, malicious = deviation
-    most = spread * bound(honest + malicious, malicious).astype(spread.dtype)
-    return jnp.where(most > 0, off * off / most, jnp.nan)
+    """Return `kappa_ratio`."""
+    rows = deviation.honest + deviation.malicious
+    spread = deviation.spread
+    largest = spread * bound(rows, deviation.malicious).astype(spread.dtype)
+    is_bounded = largest > 0
+    square = deviation.message_distance * deviation.message_distance
+    return jnp.where(is_bounded, square / largest, jnp.nan)

@@ -1,15 +1,14 @@
-"""What the stack of updates says about the clients, on request: how far they move, how far apart,
-and in which directions.
+"""What the updates say about the clients: how far they move, how far apart, in which directions.
 
-Over the K clients of a round whose updates are finite, as they left their training (before wire and
-attacks):
+It is measured on request. Over the K clients of a round whose updates are finite, as the training
+left them (before wire and attacks):
 
     update_norm = 1/K Σ ‖Δ_k‖
     drift       = √(1/K Σ ‖Δ_k − mean Δ‖²)
     cosine      = mean over pairs of cos(Δ_j, Δ_k)
 
-The pairs need no pass over pairs: Σ_jk u_j·u_k = ‖Σ_k u_k‖² with u_k = Δ_k / ‖Δ_k‖. Programs of
-their own, so that asking changes no bit of the training.
+No pass over pairs is needed: Σ_jk u_j·u_k = ‖Σ_k u_k‖² with u_k = Δ_k / ‖Δ_k‖. The programs are
+separate from the training, so that asking changes no bit of it.
 """
 
 import functools
@@ -24,8 +23,8 @@ from fedsim import tree
 from fedsim.tree import Tree
 
 
-class Sums(NamedTuple):
-    """Sums over the clients of a round, of every run `[runs]`."""
+class UpdateSums(NamedTuple):
+    """Sums over the clients of a round, for every run `[runs]`."""
 
     count: Float[Array, ""]
     norm: Float[Array, ""]  # Σ ‖Δ‖
@@ -35,7 +34,7 @@ class Sums(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """What a round's updates say, of every run `[runs]`; NaN where fewer than two arrived."""
+    """What a round's updates say, for every run `[runs]`; NaN where fewer than two arrived."""
 
     update_norm: Float[Array, ""]
     drift: Float[Array, ""]
@@ -43,60 +42,84 @@ class Diagnosis(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames="runs")
-def measured(sums: Sums | None, delta: Tree, weight: Float[Array, " slots"], runs: int) -> Sums:
-    """With the rows of a block of runs side by side, stacked `[runs · block]`, one after another ->
-    sums `[runs]`.
+def add_updates(
+    sums: UpdateSums | None, delta: Tree, weight: Float[Array, " slots"], runs: int
+) -> UpdateSums:
+    """Add the updates of a block, row by row; rows of weight 0 do not count.
 
-    Rows of weight 0 do not count. A run at a time: the same bits whoever trains beside.
+    One run at a time: the bits are the same whichever runs train side by side.
 
     Args:
-      sums: over the blocks before; None: this is the first.
-      delta: updates.
-      weight: of the same rows.
-      runs: how many.
+      sums: the sums over the blocks before; None: this is the first.
+      delta: updates, run after run `[runs · block, ...]`.
+      weight: the weights of the same rows `[runs · block]`.
+      runs: how many runs train side by side.
+
+    Returns:
+      The sums `[runs]`.
     """
-    apart = lambda leaf: leaf.reshape(runs, -1, *leaf.shape[1:])
-    sums = jax.vmap(_no_rows)(jax.tree.map(apart, delta)) if sums is None else sums
-    return lax.map(lambda run: _with_rows(*run), (sums, *jax.tree.map(apart, (delta, weight))))
+
+    def by_run(leaf):  # [runs · block, ...] -> [runs, block, ...]
+        return leaf.reshape(runs, -1, *leaf.shape[1:])
+
+    if sums is None:
+        sums = jax.vmap(_zero)(jax.tree.map(by_run, delta))
+    blocks = jax.tree.map(by_run, (delta, weight))
+    return lax.map(lambda run: _add_block(*run), (sums, *blocks))
 
 
 @jax.jit
-def close_sums(sums: Sums) -> Diagnosis:
-    """The means over clients and pairs, of every run `[runs]`."""
+def diagnose(sums: UpdateSums) -> Diagnosis:
+    """Return the means over clients and pairs, for every run `[runs]`."""
     runs = len(sums.count)
-    least_two = lambda leaf: jnp.concatenate([leaf, leaf]) if runs == 1 else leaf
-    # a loop over one would be written out, with other bits
-    means = lax.map(_means, jax.tree.map(least_two, sums))
+
+    # The compiler unrolls a loop over a single run, which changes its bits: compute it twice.
+    if runs == 1:
+        sums = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), sums)
+
+    means = lax.map(_means, sums)
     return jax.tree.map(lambda leaf: leaf[:runs], means)
 
 
-def _no_rows(delta: Tree) -> Sums:
-    """Of no client yet, for updates stacked as `delta`."""
+def _zero(delta: Tree) -> UpdateSums:
+    """Sums over no rows, for updates stacked like `delta`."""
     row = tree.zero_row(delta)
-    nothing = jnp.zeros((), jax.tree.leaves(row)[0].dtype)
-    return Sums(nothing, nothing, nothing, row, row)
+    zero = jnp.zeros((), jax.tree.leaves(row)[0].dtype)
+    return UpdateSums(count=zero, norm=zero, square=zero, total=row, units=row)
 
 
-def _with_rows(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
-    """With the rows of a block of ONE run."""
-    lengths = lax.map(tree.norm, delta)  # a row at a time: the same bits in a block of any size
-    present = ((weight > 0) & tree.finite_rows(delta, weight.shape[0])).astype(lengths.dtype)
-    scalars = (jnp.ones_like(lengths), lengths, lengths * lengths)
+def _add_block(sums: UpdateSums, delta: Tree, weight: Float[Array, " block"]) -> UpdateSums:
+    """Add the rows of a block of ONE run."""
+    # One row at a time: the same bits in a block of any size.
+    norms = lax.map(tree.norm, delta)  # [block]
+    present = (weight > 0) & tree.finite_rows(delta, weight.shape[0])
+    present = present.astype(norms.dtype)
+
+    scalars = (jnp.ones_like(norms), norms, norms * norms)
     count, norm, square = tree.fold((sums.count, sums.norm, sums.square), scalars, present)
-    directed = jnp.where((present > 0) & (lengths > 0), 1 / jnp.where(lengths > 0, lengths, 1), 0)
-    return Sums(
-        count,
-        norm,
-        square,
-        tree.fold(sums.total, delta, present),
-        tree.fold(sums.units, delta, directed),
+
+    moved = (present > 0) & (norms > 0)
+    unit_weights = jnp.where(moved, 1 / jnp.where(norms > 0, norms, 1), 0)
+    return UpdateSums(
+        count=count,
+        norm=norm,
+        square=square,
+        total=tree.fold(sums.total, delta, present),
+        units=tree.fold(sums.units, delta, unit_weights),
     )
 
 
-def _means(sums: Sums) -> Diagnosis:
+def _means(sums: UpdateSums) -> Diagnosis:
+    """The diagnosis of ONE run."""
     K = sums.count
-    mean = tree.norm(tree.divide(sums.total, K))
-    drift = jnp.sqrt(jnp.maximum(sums.square / K - mean * mean, 0))
-    length = tree.norm(sums.units)
-    cosine = (length * length - K) / (K * (K - 1))
-    return Diagnosis(sums.norm / K, drift, jnp.where(K > 1, cosine, jnp.nan))
+    mean_norm = tree.norm(tree.divide(sums.total, K))
+    variance = sums.square / K - mean_norm * mean_norm
+    drift = jnp.sqrt(jnp.maximum(variance, 0))
+
+    units_norm = tree.norm(sums.units)
+    cosine = (units_norm * units_norm - K) / (K * (K - 1))
+    return Diagnosis(
+        update_norm=sums.norm / K,
+        drift=drift,
+        cosine=jnp.where(K > 1, cosine, jnp.nan),
+    )

@@ -1,4 +1,4 @@
-"""Bytes that clients get, exactly."""
+"""Exact counts of the bytes that clients receive."""
 
 import numpy as np
 from jaxtyping import Int
@@ -8,61 +8,86 @@ from fedsim.disk.checkpoint import fitted
 from fedsim.engine.shared_leaves import sent, travelling
 from fedsim.types import Client, Codec, Shared
 
+NEVER = -1  # `last` of a client that has received nothing yet
+
 
 class Downlink:
-    """Counts what every client got.
+    """Counts the bytes that every client receives.
 
-    A codec that sends differences needs every message since a client's last one. A client that missed some gets them all,
-    or the model itself where that is less; so does one that comes for the first time.
+    With a codec that sends differences, a client needs every message since its last one. A client
+    that missed some receives all of them, or the model itself where that is smaller. So does a
+    client that takes part for the first time.
 
     Args:
       clients: N.
-      whole: bytes of all variables that are sent to a client, without a codec.
+      whole: bytes of all variables sent to a client, without a codec.
       model: bytes of the parameters among them.
       recursive: whether messages build on those before.
 
     Attributes:
-      received: bytes that each client got so far `[N]`.
+      received: bytes that each client has received `[N]`.
     """
 
     def __init__(self, clients: int, whole: int, model: int, recursive: bool = False):
-        self.whole, self.model, self.recursive = whole, model, recursive
+        self.whole = whole
+        self.model = model
+        self.recursive = recursive
         self.received = np.zeros(clients, np.int64)
         self.sent = np.zeros((), np.int64)  # bytes of all messages so far
-        self.last = np.full(
-            clients, -1, np.int64
-        )  # `sent` when a client got its last one; -1: it never came
+        self.last = np.full(clients, NEVER, np.int64)  # `sent` at a client's last message
 
     def deliver(self, ids: Int[np.ndarray, " K"], size: int | None) -> Int[np.ndarray, " K"]:
-        """The clients of a round get the variables, in `size` bytes (None: they are sent as they are) -> bytes of each."""
-        bytes_ = np.full(len(ids), self.whole if size is None else size, np.int64)
+        """Count what the clients of a round receive.
+
+        Args:
+          ids: the clients `[K]`.
+          size: bytes of the encoded variables; None: they are sent without a codec.
+
+        Returns:
+          Bytes that each of them receives `[K]`.
+        """
+        message = self.whole if size is None else size
+        bytes_ = np.full(len(ids), message, np.int64)
         if self.recursive and size is not None:
-            self.sent = self.sent + (size - (self.whole - self.model))
-            missed = np.where(
-                self.last[ids] < 0, self.model, np.minimum(self.sent - self.last[ids], self.model)
-            )
-            bytes_ = self.whole - self.model + missed
+            rest = self.whole - self.model  # the variables that the codec does not encode
+            self.sent = self.sent + (size - rest)
+            bytes_ = rest + self._missed(ids)
             self.last[ids] = self.sent
         np.add.at(self.received, ids, bytes_)
         return bytes_
 
+    def _missed(self, ids: np.ndarray) -> np.ndarray:
+        """Bytes of the messages since each client's last one `[K]`, at most those of the model."""
+        last = self.last[ids]
+        since_last = np.minimum(self.sent - last, self.model)
+        return np.where(last == NEVER, self.model, since_last)
+
     def arrays(self) -> dict[str, np.ndarray]:
-        """What a commit keeps."""
-        kept = {"received": self.received}
-        return kept | ({"sent_down": self.sent, "last_down": self.last} if self.recursive else {})
+        """Return what a checkpoint stores."""
+        arrays = {"received": self.received}
+        if self.recursive:
+            arrays["sent_down"] = self.sent
+            arrays["last_down"] = self.last
+        return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go on from what a commit kept."""
+        """Resume from what `arrays` returned."""
         self.received = fitted("received", arrays, self.received).copy()
         if self.recursive:
-            self.sent, self.last = (
-                fitted("sent_down", arrays, self.sent).copy(),
-                fitted("last_down", arrays, self.last).copy(),
-            )
+            self.sent = fitted("sent_down", arrays, self.sent).copy()
+            self.last = fitted("last_down", arrays, self.last).copy()
 
 
 def downlink(client: Client, codec: Codec | None, shared: Shared, clients: int) -> Downlink:
-    """The count for a method and the codec of its broadcast; `shared` may be shapes."""
+    """Return the counter for a client method and the codec of its broadcast.
+
+    Args:
+      client: the method.
+      codec: the broadcast's codec; None: the variables are sent as they are.
+      shared: the shared variables, or their shapes.
+      clients: N.
+    """
     whole = tree.payload_bytes(sent(client, shared))
     model = tree.payload_bytes(travelling(client, shared["params"]))
-    return Downlink(clients, whole, model, codec is not None and codec.recursive)
+    recursive = codec is not None and codec.recursive
+    return Downlink(clients, whole, model, recursive)

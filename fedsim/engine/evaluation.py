@@ -1,9 +1,9 @@
-"""Evaluation: one batched forward over samples that stay on the device, by several threads side by side."""
+"""Evaluation: one batched forward pass over samples that stay on the device, by several threads."""
 
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,16 +19,20 @@ from fedsim.machine import platform
 from fedsim.sources.arrays import per_token
 from fedsim.types import Shared
 
-BATCH_BYTES = 200_000  # of the samples in an evaluation batch on a CPU: caches hold the model and its columns beside
-WIDE = 4096  # rows of an evaluation batch, at most
-SEQUENCES = 16  # of an evaluation batch, at least: each passes the whole model
-SEQUENCE_BYTES = 1 << 28  # of an evaluation batch of sequences on an accelerator
+# Limits of an evaluation batch.
+BATCH_BYTES = 200_000  # of samples on a CPU, so that caches also hold the model and its columns
+WIDE = 4096  # rows at most
+SEQUENCES = 16  # sequences at least: each passes the whole model
+SEQUENCE_BYTES = 1 << 28  # of sequences on an accelerator
 
-Scores = list[
-    dict[str, Array]
-]  # of stacks of batches, `[n, E]` each: `loss`, and what `measured` adds
-Stack = tuple[np.ndarray, np.ndarray]  # x [n, E, ...], y [n, E]
+Scores = list[dict[str, Array]]
+"""Scores of stacks of batches, `[n, E]` each: `loss`, and what `row_metrics` adds."""
+
+Stack = tuple[np.ndarray, np.ndarray]
+"""x `[n, E, ...]` and y `[n, E]`."""
+
 Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
+"""(shared, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`."""
 
 
 class Forward(Protocol):
@@ -37,47 +41,57 @@ class Forward(Protocol):
     def __call__(
         self, variables: Any, x: Any, *, mask: Any, key: Any, train: bool
     ) -> tuple[Array, Any]:
-        """-> (outputs, stats)."""
+        """Return the outputs and the statistics."""
         ...
 
 
-def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool) -> Evaluate:
-    """A model's `apply` and a loss per row -> compiled `(shared, x [n, E, ...], y [n, E]) -> {"loss": [n, E], ...}`.
+class Scoring(NamedTuple):
+    """How the rows of a batch are scored: by a plain forward pass, without a gradient."""
 
-    One plain forward per batch, no gradient; what `measured` says of a row stands beside its loss. Where tokens have the
-    labels, a row's scores are sums over them.
+    forward: Forward
+    loss: Callable[[Array, Array], Array]  # (outputs, y) -> a loss per row, or per token
+    labelled: bool  # whether y are labels; else targets
+
+    def score(self, variables: Any, x: Array, y: Array) -> dict[str, Array]:
+        """Return the scores of a batch's rows `[E]`: the loss, and what `row_metrics` adds.
+
+        Where tokens have the labels, a row's scores are sums over them.
+        """
+        outputs, _ = self.forward(
+            variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False
+        )
+        losses = per_label(self.loss(outputs, y), y)
+        if per_token(y):
+            has_label = counted(jnp.ones(len(y), bool), y)
+            losses = jnp.sum(jnp.where(has_label, losses, 0), axis=1)
+        return {"loss": losses, **row_metrics(outputs, y, self.labelled)}
+
+
+def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool) -> Evaluate:
+    """Return the compiled evaluation of a model on stacks of batches.
+
+    Args:
+      forward: the model's `apply`.
+      loss: (outputs, y) -> a loss per row, or per token.
+      labelled: whether y are labels; else targets.
+
+    Returns:
+      (shared, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`, as `Scoring.score`.
     """
+    scoring = Scoring(forward, loss, labelled)
 
     def evaluate(shared, x, y):
-        return lax.map(lambda pair: scored(forward, loss, labelled, shared, *pair), (x, y))
+        return lax.map(lambda batch: scoring.score(shared, *batch), (x, y))
 
     return jit_for_threads(evaluate)
 
 
-def scored(
-    forward: Forward,
-    loss: Callable[[Array, Array], Array],
-    labelled: bool,
-    variables: Any,
-    x: Array,
-    y: Array,
-) -> dict[str, Array]:
-    """A batch of `evaluator` -> scores of its rows, `[E]` each."""
-    outputs, _ = forward(
-        variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False
-    )
-    each = per_label(loss(outputs, y), y)
-    if per_token(y):
-        each = jnp.sum(jnp.where(counted(jnp.ones(len(y), bool), y), each, 0), axis=1)
-    return {"loss": each, **measured(outputs, y, labelled)}
+def row_metrics(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
+    """Return what a row shows besides its loss `[E]`.
 
-
-def measured(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
-    """What a row shows beside its loss, `[E]` each.
-
-    With labels, whether the largest output is the row's (`hit`), or for how many of its tokens; with targets, sums over
-    their numbers of squared and absolute differences (`squares`, `distance`), or nothing where a loss of the user's own
-    takes other outputs.
+    With labels: `hit`, whether the largest output is the row's label, or for how many of its
+    tokens. With targets: `squares` and `distance`, the sums over a row's numbers of squared and
+    absolute differences; nothing where a user's loss takes outputs of another size.
     """
     if labelled:
         hit = outputs.argmax(-1) == y
@@ -94,37 +108,46 @@ def measured(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
 def scores(
     evaluate: Evaluate, threads: int, shared: Shared, stacks: Iterable[Stack], wait: bool = False
 ) -> Scores:
-    """Scores of stacks of batches, the threads side by side.
+    """Return the scores of stacks of batches, which the threads evaluate side by side.
 
     Args:
       evaluate: the program.
-      threads: how many.
+      threads: number of threads.
       shared: the variables that are evaluated.
-      stacks: of batches.
-      wait: for the results before more stacks are taken, so that few are held at a time.
+      stacks: stacks of batches.
+      wait: wait for the results before taking more stacks, so that few are held at a time.
     """
-    stacks, results = iter(stacks), []
-    while calls := [(shared, *stack) for stack in itertools.islice(stacks, threads)]:
-        results += in_threads(evaluate, calls)
+    stacks = iter(stacks)
+    results = []
+    while group := list(itertools.islice(stacks, threads)):
+        results += in_threads(evaluate, [(shared, x, y) for x, y in group])
         if wait:
             jax.block_until_ready(results)
     return results
 
 
 class HeldOut(dict[str, list[Stack]]):
-    """Samples that nobody trains on, by name, on the device for as long as some run asks for them."""
+    """Samples that nobody trains on, by name, on the device as long as a run refers to them."""
 
-    arrays: tuple = ()  # whose ids are the key
+    arrays: tuple = ()  # the host's arrays, whose ids are the key
 
 
 _on_device: weakref.WeakValueDictionary[tuple, HeldOut] = weakref.WeakValueDictionary()
 
 
-def lent(stacks: dict[str, list[Stack]], federation: Federation, threads: int) -> HeldOut:
-    """What `held_out` gives, on the device once for all runs over the same arrays: many train side by side."""
-    f = federation
-    arrays = tuple(itertools.chain(*f.scored.values()))
-    key = (*map(id, arrays), threads, str(jax.config.values["jax_default_device"]))
+def held_out_on_device(
+    stacks: dict[str, list[Stack]], federation: Federation, threads: int
+) -> HeldOut:
+    """Return the stacks of `held_out` on the device, once for all runs over the same arrays.
+
+    Args:
+      stacks: as `held_out` returns them.
+      federation: whose samples they are.
+      threads: threads that evaluate side by side.
+    """
+    arrays = tuple(itertools.chain(*federation.scored.values()))
+    device = str(jax.config.values["jax_default_device"])
+    key = (*map(id, arrays), threads, device)
     held = _on_device.get(key)
     if held is None:
         held = HeldOut(jax.device_put(stacks))
@@ -136,36 +159,60 @@ def lent(stacks: dict[str, list[Stack]], federation: Federation, threads: int) -
 def held_out(
     federation: Federation, threads: int
 ) -> tuple[dict[str, list[Stack]], dict[str, int], int]:
-    """The samples that nobody trains on, as the threads evaluate them -> (stacks of batches, rows, rows of a batch)."""
+    """Return the samples that nobody trains on, as the threads evaluate them.
+
+    Args:
+      federation: the samples.
+      threads: threads that evaluate side by side.
+
+    Returns:
+      By name of the set, its stacks of batches and its rows; and the rows of a batch.
+    """
     f = federation
-    E = even(len(f.test.x) or len(f.train.x), rows_of(f))
-    sets = {name: pair for name, pair in f.scored.items() if len(pair[0])}
-    stacks = {
-        name: list(in_batches(x, y, E, -(-len(x) // (E * threads))))
-        for name, (x, y) in sets.items()
-    }
-    return stacks, {name: len(x) for name, (x, _) in sets.items()}, E
+    E = even_batch(len(f.test.x) or len(f.train.x), largest_batch(f))
+    stacks = {}
+    rows = {}
+    for name, (x, y) in f.scored.items():
+        if len(x):
+            batches = -(-len(x) // (E * threads))
+            stacks[name] = list(in_batches(x, y, E, batches))
+            rows[name] = len(x)
+    return stacks, rows, E
 
 
-def rows_of(f: Federation) -> int:
-    """Rows of an evaluation batch, at most. Of a sequence, not the tokens count, but what a model makes of each of them."""
-    size = (
-        max(f.train.x.dtype.itemsize, 4) * int(np.prod(f.train.x.shape[1:])) * max(f.vocabulary, 1)
-    )
-    if platform() != "cpu":
-        return max(min(SEQUENCE_BYTES // size, WIDE), SEQUENCES) if f.vocabulary else WIDE
-    return max(min(BATCH_BYTES // size, WIDE), SEQUENCES if f.vocabulary else 1)
+def largest_batch(f: Federation) -> int:
+    """Return the rows of an evaluation batch, at most.
+
+    What a model makes of each token takes memory, not the token: a sequence counts its vocabulary.
+    """
+    numbers = int(np.prod(f.train.x.shape[1:])) * max(f.vocabulary, 1)
+    size = max(f.train.x.dtype.itemsize, 4) * numbers
+    least = SEQUENCES if f.vocabulary else 1
+    if platform() == "cpu":
+        return max(min(BATCH_BYTES // size, WIDE), least)
+    if f.vocabulary:
+        return max(min(SEQUENCE_BYTES // size, WIDE), least)
+    return WIDE
 
 
-def even(rows: int, most: int) -> int:
-    """Rows of a batch, at most `most`, so that batches of `rows` rows are about equally full."""
-    return -(-rows // max(-(-rows // most), 1))
+def even_batch(rows: int, largest: int) -> int:
+    """Return the rows of a batch, at most `largest`, so that batches are about equally full.
+
+    Args:
+      rows: rows of all batches together.
+      largest: rows of a batch, at most.
+    """
+    batches = max(-(-rows // largest), 1)
+    return -(-rows // batches)
 
 
 def in_batches(
     x: np.ndarray, y: np.ndarray, E: int, n: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Stacks of n batches of E rows, the last one filled up with row 0: one shape, one compilation."""
+    """Yield stacks of n batches of E rows.
+
+    The last one is filled up with row 0: stacks of one shape are compiled once.
+    """
     for first in range(0, len(x), n * E):
         index = np.arange(first, first + n * E)
         index = np.where(index < len(x), index, 0).reshape(n, E)
@@ -173,41 +220,55 @@ def in_batches(
 
 
 def gathered(results: Scores, n: int) -> dict[str, np.ndarray]:
-    """Scores of the rows of stacks of batches as float64 `[n]`, the filling cut off."""
-    names = results[0] if results else ()
-    return {
-        name: np.concatenate([np.asarray(part[name], np.float64).ravel() for part in results])[:n]
-        for name in names
-    }
+    """Return the scores of n rows as float64 `[n]`, without those of the filling."""
+    scores = {}
+    for name in results[0] if results else ():
+        by_stack = [np.asarray(stack[name], np.float64).ravel() for stack in results]
+        scores[name] = np.concatenate(by_stack)[:n]
+    return scores
 
 
 def labels_of(y: np.ndarray) -> np.ndarray:
-    """How many labels each row has `[n]`: one, or one for each of its tokens that has one."""
-    return np.sum(y >= 0, axis=1) if per_token(y) else np.ones(len(y), np.int64)
+    """Return the number of labels of each row `[n]`: one, or one for each labelled token."""
+    if per_token(y):
+        return np.sum(y >= 0, axis=1)
+    return np.ones(len(y), np.int64)
 
 
 def metrics(rows: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float | None]:
-    """The means of a set from the scores of its rows: `loss`, and `accuracy`, or `r2` and `mae`.
+    """Return the means of a set: `loss`, and `accuracy`, or `r2` and `mae`.
 
     Means are over rows, or over the tokens that have a label.
 
-    R² = 1 − Σ‖o − y‖² / Σ‖y − ȳ‖² with the mean ȳ of this set; several targets count together, each by its variance. It is
-    None where all targets are alike. MAE is the mean of |o − y| over rows and targets.
+    R² = 1 − Σ‖o − y‖² / Σ‖y − ȳ‖² with the mean ȳ of this set; several targets count together, each
+    by its variance. It is None where all targets are alike. MAE is the mean of |o − y| over rows
+    and targets.
 
     Args:
-      rows: as `gathered` gives them, `[n]` each.
+      rows: scores as `gathered` returns them, `[n]` each.
       y: labels `[n]`, those of tokens `[n, T]`, or targets `[n, ...]`.
     """
-    total = lambda values: np.cumsum(values, axis=0)[-1]  # one order of summation everywhere
     labels = int(labels_of(y).sum())
-    values: dict[str, float | None] = {"loss": float(total(rows["loss"]) / labels)}
+    values: dict[str, float | None] = {"loss": float(_total(rows["loss"]) / labels)}
     if "hit" in rows:
         values["accuracy"] = float(rows["hit"].sum() / labels)
     if "squares" in rows:
         targets = np.asarray(y, np.float64).reshape(len(y), -1)
-        alike = bool((targets == targets[0]).all())
-        with np.errstate(over="ignore", invalid="ignore"):
-            spread = total(np.sum((targets - total(targets) / len(y)) ** 2, axis=1))
-            values["r2"] = None if alike else float(1 - total(rows["squares"]) / spread)
-        values["mae"] = float(total(rows["distance"]) / targets.size)
+        values["r2"] = _r2(rows["squares"], targets)
+        values["mae"] = float(_total(rows["distance"]) / targets.size)
     return values
+
+
+def _r2(squares: np.ndarray, targets: np.ndarray) -> float | None:
+    """Return R² from every row's squared differences `[n]` and its targets `[n, d]`."""
+    if (targets == targets[0]).all():
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _total(targets) / len(targets)
+        spread = _total(np.sum((targets - mean) ** 2, axis=1))
+        return float(1 - _total(squares) / spread)
+
+
+def _total(values: np.ndarray) -> np.ndarray:
+    """Return the sum over rows, added in the same order on every machine."""
+    return np.cumsum(values, axis=0)[-1]

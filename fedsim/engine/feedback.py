@@ -1,6 +1,8 @@
-"""What a cohort asks about the clients of a block: computed on the device where somebody asks, a few numbers a client.
+"""What a cohort asks about the clients of a block: a few numbers for each client.
 
-Programs of their own, which change no bit of the training; a row at a time, so that a row's bits do not depend on the block.
+They are computed on the device, and only where a cohort asks for them. The programs are separate
+from the training and change no bit of it. They work on one row at a time, so that the bits of a row
+do not depend on its block.
 """
 
 import functools
@@ -15,23 +17,32 @@ from fedsim import tree
 from fedsim.fleet.selection import SKETCH
 from fedsim.tree import Tree
 
+GOLDEN_RATIO = 0x9E3779B9  # 2³² / φ: spreads consecutive numbers
+
 
 def sketch(update: Tree) -> Float[Array, " SKETCH"]:
-    """A row of a count sketch: sums of coordinates with random signs; E[s(x)·s(y)] = x·y.
+    """Return a row of a count sketch: sums of coordinates with random signs; E[s(x)·s(y)] = x·y.
 
-    Run r of SKETCH coordinates gets its signs, and is turned by a number of places, as a hash of r and of the place says; the
-    hash is the same for all clients, rounds and methods.
+    The update is cut into segments of SKETCH coordinates. A hash of a coordinate's position gives
+    its sign, and a hash of the segment's number rotates the segment. The hash is the same for all
+    clients, rounds and methods.
     """
-    leaves = [
-        leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)).ravel()
-        for leaf in jax.tree.leaves(update)
-    ]
+    leaves = []
+    for leaf in jax.tree.leaves(update):
+        wide = jnp.promote_types(leaf.dtype, jnp.float32)
+        leaves.append(leaf.astype(wide).ravel())
     flat = jnp.concatenate(leaves)
-    runs = jnp.pad(flat, (0, -len(flat) % SKETCH)).reshape(-1, SKETCH)
-    number = jnp.arange(runs.size, dtype=jnp.uint32).reshape(runs.shape)
-    turned = (number + _hash(number[:, :1] // SKETCH ^ jnp.uint32(0x9E3779B9))) % SKETCH
-    signs = 1 - 2 * (_hash(number) >> 31).astype(runs.dtype)
-    return jnp.sum(jnp.take_along_axis(runs * signs, turned.astype(jnp.int32), 1), 0)
+
+    # [D] -> [segments, SKETCH], the last one filled up with zeros
+    segments = jnp.pad(flat, (0, -len(flat) % SKETCH)).reshape(-1, SKETCH)
+    position = jnp.arange(segments.size, dtype=jnp.uint32).reshape(segments.shape)
+    segment = position[:, :1] // SKETCH
+
+    rotation = _hash(segment ^ jnp.uint32(GOLDEN_RATIO))
+    source = (position + rotation) % SKETCH
+    signs = 1 - 2 * (_hash(position) >> 31).astype(segments.dtype)
+    rotated = jnp.take_along_axis(segments * signs, source.astype(jnp.int32), 1)
+    return jnp.sum(rotated, 0)
 
 
 def _hash(x: Array) -> Array:
@@ -46,10 +57,17 @@ MEASURES: dict[str, Callable[[Tree], Array]] = {"norm": tree.norm, "sketch": ske
 
 @functools.partial(jax.jit, static_argnames="asked")
 def observed(delta: Tree, asked: tuple[str, ...]) -> dict[str, Array]:
-    """What is asked of the rows of a block, as they left their training (before wire and attacks) `[block, ...]`."""
+    """Return what is asked about the rows of a block, `[block, ...]` each.
+
+    Args:
+      delta: the updates as the training left them, before wire and attacks `[block, ...]`.
+      asked: names of MEASURES.
+    """
     rows = jax.tree.leaves(delta)[0].shape[0]
-    twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), delta) if rows == 1 else delta
-    each = lax.map(
-        lambda row: {name: MEASURES[name](row) for name in asked}, twice
-    )  # a loop over one is written out
-    return jax.tree.map(lambda leaf: leaf[:rows], each)
+
+    # The compiler unrolls a loop over a single row, which changes its bits: measure it twice.
+    if rows == 1:
+        delta = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), delta)
+
+    measures = lax.map(lambda row: {name: MEASURES[name](row) for name in asked}, delta)
+    return jax.tree.map(lambda leaf: leaf[:rows], measures)

@@ -1,4 +1,4 @@
-"""A run that has ended: how its model does on every client, and what server and clients remember."""
+"""A run that has ended: its model's scores on every client, and what is remembered."""
 
 from typing import Any
 
@@ -14,120 +14,179 @@ from fedsim.engine.run import Run
 from fedsim.fleet.streams import Stream, generator
 from fedsim.tree import Tree
 
-MOST = 10_000  # clients of whom all are scored unless it is said otherwise
-SLAB = 16  # batches that are handed over at a time: the samples may be more than fit
+MAX_SCORED = 10_000  # clients that are scored under `evaluate.clients: auto`
+STACK_BATCHES = 16  # batches that go to the device at a time: all samples may not fit
 
-
-NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}  # of what is shown of every client
+# Scores of a row that are reported for every client, and their names there.
+NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
 
 
 def scored_rows(f: Federation) -> tuple[np.ndarray, np.ndarray]:
-    """The samples that clients are scored on -> (rows of `x` followed by `x_test`, the client of each)."""
-    rows, owner = f.test_holders.indices, f.test_holders.owner
-    if f.held_out[owner].all():
-        rows, owner = (
-            np.concatenate([f.holders.indices, rows]),
-            np.concatenate([f.holders.owner, owner]),
-        )
+    """Return the samples that clients are scored on.
+
+    Returns:
+      Rows of `x` followed by `x_test`, and the client of each.
+    """
+    rows = f.test_holders.indices
+    owner = f.test_holders.owner
+    if f.held_out[owner].all():  # no client that trains has test samples
+        rows = np.concatenate([f.holders.indices, rows])
+        owner = np.concatenate([f.holders.owner, owner])
     return rows, owner
 
 
 def scored_clients(federation: Federation, seed: int, wanted: int | str) -> np.ndarray:
-    """Mask `[N]` of the clients that a final model is scored on: those that have `scored_rows`, or so many drawn of them.
+    """Return the clients that a final model is scored on, as a mask `[N]`.
+
+    They are those with `scored_rows`, or some drawn from them.
 
     Args:
       federation: the clients.
-      seed: of the run.
-      wanted: as `evaluate.clients`.
+      seed: the run's seed.
+      wanted: as `evaluate.clients`: `all`, `auto`, or how many.
     """
-    able = np.unique(scored_rows(federation)[1])
-    count = len(able) if wanted == "all" else MOST if wanted == "auto" else int(wanted)
+    _, owner = scored_rows(federation)
+    scored = np.unique(owner)
+    if wanted == "all":
+        count = len(scored)
+    elif wanted == "auto":
+        count = MAX_SCORED
+    else:
+        count = int(wanted)
+    if count < len(scored):
+        scored = generator(seed, Stream.SCORED).choice(scored, count, replace=False)
+
     mask = np.zeros(federation.N, bool)
-    mask[
-        able
-        if count >= len(able)
-        else generator(seed, Stream.SCORED).choice(able, count, replace=False)
-    ] = True
+    mask[scored] = True
     return mask
 
 
 def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """How the shared model does on clients' own samples -> (means by name, number of labels), `[N]` each.
+    """Score the shared model on the clients' own samples.
 
-    The samples are those that clients keep for testing, or, where only clients that never train have such, the ones that
-    the others train on. The means are `loss`, and `accuracy` or `mae`, over their labels, which are those of the last round
-    where they move; those of clients that are not chosen (mask `[N]`) are none.
+    The samples are those that clients keep for testing or, where only clients that never train have
+    any, also those that the others train on. Where labels move, they are those of the last round.
+
+    Args:
+      run: a run that has ended.
+      chosen: mask of the clients to score `[N]`.
+
+    Returns:
+      Means over labels by name `[N]`: `loss`, and `accuracy` or `mae`; and the number of labels
+      `[N]`. Clients that are not chosen have none.
     """
     if not chosen.any():
         return {}, np.zeros(len(chosen), np.int64)
+
     f = run.plan.federation
     rows, owner = scored_rows(f)
-    sets = [(f.train.x, f.labels_in(run.round)), (f.test.x, f.test.y)][
-        : 1 + bool((rows >= len(f.train.x)).any())
-    ]
-    if not chosen[owner].all():
-        rows, owner = rows[chosen[owner]], owner[chosen[owner]]
-        needed, rows = np.unique(rows, return_inverse=True)
-        of_x = needed[needed < len(f.train.x)]
-        indices = (of_x, needed[len(of_x) :] - len(f.train.x))
-        sets = [
-            (x[index], y[index]) for (x, y), index in zip(sets, indices, strict=False) if len(index)
-        ]
-    parts = [
-        gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x))
-        for x, y in sets
-    ]
-    of_rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    sets = [(f.train.x, f.labels_in(run.round))]
+    if (rows >= len(f.train.x)).any():
+        sets.append((f.test.x, f.test.y))
+
+    is_chosen = chosen[owner]
+    if not is_chosen.all():
+        owner = owner[is_chosen]
+        sets, rows = _selected(sets, rows[is_chosen])
+
+    by_set = []
+    for x, y in sets:
+        stacks = in_batches(x, y, run.batch, STACK_BATCHES)
+        by_set.append(gathered(run.scores(run.server, stacks, wait=True), len(x)))
+    of_rows = {}
+    for name in by_set[0]:
+        of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
-    return client_means(f, {name: values[rows] for name, values in of_rows.items()}, owner, labels)
+    return client_means(f, of_rows, owner, labels)
+
+
+def _selected(
+    sets: list[tuple[np.ndarray, np.ndarray]], rows: np.ndarray
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """Return the sets with only the samples that are needed, and the position of each row in them.
+
+    Args:
+      sets: (x, y), counted one after another.
+      rows: rows of the sets.
+    """
+    needed, position = np.unique(rows, return_inverse=True)
+    selected = []
+    first = 0
+    for x, y in sets:
+        in_set = (needed >= first) & (needed < first + len(x))
+        index = needed[in_set] - first
+        if len(index):
+            selected.append((x[index], y[index]))
+        first += len(x)
+    return selected, position
 
 
 def client_means(
     f: Federation, of_rows: dict[str, np.ndarray], owner: np.ndarray, labels: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Scores of rows, their owners and numbers of labels -> (means by name, number of labels), `[N]` each."""
+    """Return the means of every client.
+
+    Args:
+      f: the clients.
+      of_rows: scores of rows by name `[n]`.
+      owner: the client of each row `[n]`.
+      labels: number of labels of each row `[n]`.
+
+    Returns:
+      Means by name `[N]`, and the number of labels `[N]`.
+    """
     counts = np.bincount(owner, labels, f.N).astype(np.int64)
     if "distance" in of_rows:
-        of_rows["distance"] /= max(f.train.y[0].size, 1)  # a mean over targets too
+        targets = max(f.train.y[0].size, 1)
+        of_rows["distance"] /= targets  # a mean over targets too
+
+    means = {}
     with np.errstate(invalid="ignore"):
-        means = {
-            NAMES[name]: np.bincount(owner, v, f.N) / counts
-            for name, v in of_rows.items()
-            if name in NAMES
-        }
+        for name, values in of_rows.items():
+            if name in NAMES:
+                means[NAMES[name]] = np.bincount(owner, values, f.N) / counts
     return means, counts
 
 
 def remembered(run: Run, ids: np.ndarray) -> Tree:
-    """Rows of memory of these clients `[len(ids), ...]`, by owner; one that never took part has the row it would start with."""
+    """Return the memory of clients by owner, rows `[len(ids), ...]`.
+
+    A client that never took part has the row that it would start with.
+    """
     seen, rows = run.store.rows(ids)
-    return tree.select(
-        jnp.asarray(seen), rows, run.program.server.memories.fresh(run.start, run.key, ids)
-    )
+    fresh = run.program.server.memories.fresh(run.initial, run.key, ids)
+    return tree.select(jnp.asarray(seen), rows, fresh)
 
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:
-    """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
+    """Return what server and clients remember, by name, as NumPy arrays.
+
+    Rows of clients are `[N, ...]`, in the order of ids.
+    """
     server = run.server
     rows = remembered(run, np.arange(run.plan.federation.N, dtype=np.int32))
     client = rows.pop(CLIENT) or {}
-    if set(client) == {
-        "method",
-        "optimizer",
-    }:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
+
+    # `optimizer_state: carry` puts the optimizer's memory next to the method's.
+    if set(client) == {"method", "optimizer"}:
         client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
     client |= rows
+
     fields = {**server.shared["aux"], **_fields(server.state)}
     return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 
 
 def _fields(state: Any) -> dict[str, Any]:
-    """The named fields of all named tuples inside a state (optax names its states so)."""
+    """Return the fields of all named tuples inside a state; optax names its states that way."""
     fields = {}
     if hasattr(state, "_fields"):
         for name, value in zip(state._fields, state, strict=True):
-            fields |= _fields(value) or {name.rstrip("_"): value}  # `lambda` is no name in Python
-    elif isinstance(state, dict | tuple | list):
-        for value in state.values() if isinstance(state, dict) else state:
+            # `lambda_` is `lambda`, which is a keyword of Python.
+            fields |= _fields(value) or {name.rstrip("_"): value}
+    elif isinstance(state, dict):
+        for value in state.values():
+            fields |= _fields(value)
+    elif isinstance(state, tuple | list):
+        for value in state:
             fields |= _fields(value)
     return {name: value for name, value in fields.items() if jax.tree.leaves(value)}

@@ -1,8 +1,7 @@
-"""What a run will hold in memory, counted from shapes: nothing is allocated, nothing is compiled,
-nothing is trained.
+"""The memory that a run will hold, counted from shapes.
 
-The build refuses by it what cannot fit, and `fedsim check` prints it, beside what the compiler says
-of its programs.
+Nothing is allocated, compiled or trained. The build refuses by these counts what cannot fit, and
+`fedsim check` prints them, next to what the compiler says about the run's programs.
 """
 
 from collections.abc import Iterator
@@ -14,26 +13,29 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.compose import most_bytes, shaped
+from fedsim.data import Federation
 from fedsim.engine.layout import Queues, laid_out
-from fedsim.engine.memory import CLIENT
+from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.own_samples import ALONE, own_samples, room_of
 from fedsim.engine.pack import Width
-from fedsim.engine.records import Program
-from fedsim.engine.serving import Messages, RoundStart
+from fedsim.engine.program import Program
+from fedsim.engine.server_records import Messages, RoundStart, ServerState
+from fedsim.engine.server_samples import ALONE, capacity_of, server_samples
 from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
-from fedsim.types import Codec, Flown
+from fedsim.types import Codec, Flown, Shared
 
 Shape = jax.ShapeDtypeStruct
-# of a client's rows in the tables at the end, as columns and as text (measured with a million)
+
+# Of a client's rows in the tables at the end, as columns and as text (measured with a million).
 TABLE_BYTES = 350
-# of an evaluated round in the log and in the tables (measured with a thousand: 1,630 at the most)
+# Of an evaluated round in the log and in the tables (measured with a thousand: 1,630 at most).
 ROW_BYTES = 2000
-# messages of a round from which on what a rule computes is traced and counted: distances of all
-# pairs
+# Of a lane's queue on the host.
+LANE_BYTES = 200
+# Messages of a round from which on the work of a rule is traced and counted: it may hold the
+# distances of all pairs.
 MANY = 1000
-LANE_BYTES = 200  # of a lane's queue on the host
 
 
 class Held(NamedTuple):
@@ -42,7 +44,7 @@ class Held(NamedTuple):
     Attributes:
       parts: bytes by purpose; `tables` at the end, when those of training are free again.
       message: bytes of what one client sends.
-      shapes: of what the programs take, by name.
+      shapes: shapes of what the programs take, by name.
     """
 
     parts: dict[str, int]
@@ -51,8 +53,10 @@ class Held(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Bytes that stay on the device: beyond them, samples are handed over block by block, and
-    memory lives in a file.
+    """Bytes that may stay on the device.
+
+    If there are more samples, those of each block are handed over with it. If there is more client
+    memory, it is in a file.
     """
 
     samples: float
@@ -60,21 +64,23 @@ class Kept(NamedTuple):
 
 
 def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dict[str, int]:
-    """Bytes by purpose that any run holds, before a round of it is planned: much less than
-    `footprint` counts.
+    """Return bytes by purpose that any run holds; `footprint` counts much more.
 
     Args:
-      model_bytes: of the parameters.
+      model_bytes: bytes of the parameters.
       width: lanes and block.
-      plan: of a seed.
+      plan: a seed's plan, none of whose rounds has been planned.
       K: nominal clients of a round.
-      seeds: runs, whose start models are all made.
+      seeds: number of runs, whose start models are all made.
     """
-    steps, B = int(plan.steps.max(initial=0)), plan.local.widest(plan.sizes)
+    steps = int(plan.steps.max(initial=0))
+    B = plan.local.widest(plan.sizes)
+    lane_models = width.lanes * 2 * model_bytes
+    block_models = width.block * model_bytes
     return {
         "start_models": seeds * model_bytes,
         "server": 3 * model_bytes,
-        "lanes": width.lanes * (2 * model_bytes + LANE_BYTES) + width.block * model_bytes,
+        "lanes": lane_models + width.lanes * LANE_BYTES + block_models,
         "batches": steps * (width.lanes * B * 4 + 8),
         "cohort": 64 * K,
     }
@@ -83,92 +89,185 @@ def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dic
 def footprint(
     program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, activations: int = 0
 ) -> Held:
-    """What a run holds besides what the process holds already.
+    """Return what a run holds besides what the process already holds.
 
     Args:
-      program: of the run.
-      plan: of a seed.
-      shared: shapes of the start variables.
-      kept: what stays on the device.
+      program: the run's program.
+      plan: a seed's plan.
+      shared: shapes of the variables at the start of the run.
+      kept: what may stay on the device.
       rows: evaluated rounds of all runs.
-      activations: bytes of the largest value in a pass through the model, of one client.
+      activations: bytes of the largest value in one client's pass through the model.
     """
-    f, room, width, programs = plan.federation, program.room, program.width, program.server
-    K, shards, memories = width.block, program.mesh.shards, program.server.memories
-    queues, slots = laid_out(width, room, program.dtype, plan)
-    samples = (
-        len(f.train.x) if f.train.x.nbytes + f.train.y.nbytes <= kept.samples else room.samples
-    )
-    data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
-    number: Any = Shape((), program.dtype)
-    expected = Shape((2,), program.dtype)
-    server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
-    about: tuple[Any, ...] = (
-        jax.eval_shape(jax.random.key, 0),
-        Shape((), np.int32),
-        number,
-        number,
-        expected,
-    )
-    at = RoundStart(server, *about)
-    if programs.scores:
-        at = at._replace(own=shapes_of(own_samples(f)))
-    if plan.timetable.mixing is not None:
-        at = at._replace(flown=Flown(programs.pipeline.travelling(server.shared), number))
-    store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
-    if tree.nbytes(store.rows) > kept.memory:
-        store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
-    lent = jax.eval_shape(memories.gather, store, server.shared, slots, at.root)
-    remembered = {name: rows for name, rows in lent.items() if name != CLIENT}
-    seated = lent[CLIENT] if shards == 1 else stacked(tree_row(lent[CLIENT]), room.seats)
-    lane, row = of_lanes(program.mesh, server.shared, seated, queues, slots)
-    own = own_training(program, plan, server.shared)
-    at = at._replace(reference=own.reference)
-    stack = stacked(row, room.runs * K)
-    messages = Messages(stack, slots, remembered)
-    total = jax.eval_shape(programs.reduction.zero, messages, at)
-    before = probe_pass(program, plan, server.shared)
-    held_out = [part for pair in f.scored.values() for part in pair]
-    many = not programs.pipeline.folds and room.blocks * K >= MANY
-    closing = widest(programs.close, total, store, slots, at) if many else 0
-    on_lanes = shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
+    f = plan.federation
+    room = program.room
+    lanes = program.width.lanes
+    shards = program.mesh.shards
+    codec = program.server.pipeline.codec
+
+    server = jax.eval_shape(program.server.init, shared, Shape((f.N,), np.bool_))
+    reference = reference_training(program, plan, server.shared)
+    probe = probe_pass(program, plan, server.shared)
+    shapes = _round_shapes(program, plan, server, reference=reference.update, kept=kept)
+    start = shapes.start
+
+    seat_rows = stacked(shapes.row, room.seats)
+    on_lanes = shards * (tree.nbytes(shapes.lane) + tree.nbytes(seat_rows))
+    stack = tree.nbytes(shapes.messages.rows) if shards > 1 else 0
+    work_on_lanes = 2 * shards * lanes * activations
+    versions = plan.held - 1 + 2 * (room.versions - 1)
+    samples = tree.nbytes((shapes.data, start.server_samples))
     parts = {
-        "samples": tree.nbytes((data, at.own))
-        + sum(part.nbytes for part in held_out)
-        + own.samples,
-        "client_memory": tree.nbytes(store) + 2 * tree.nbytes(lent),
-        "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held + own.held,
-        # the plan's, the lay-out of this block and of the next, the device's
-        "batches": 4 * shards * tree.nbytes(queues),
-        "stack": (tree.nbytes(stack) if shards > 1 else 0) + tree.nbytes(total),
-        "server": 3 * tree.nbytes(server)
-        + (plan.held - 1 + 2 * (room.versions - 1)) * tree.nbytes(server.shared),
-        "work": max(2 * shards * width.lanes * activations, closing),
+        "samples": samples + _scored_bytes(f) + reference.samples,
+        "client_memory": tree.nbytes(shapes.store) + 2 * tree.nbytes(shapes.loaded),
+        "lanes": on_lanes + lanes * shards * LANE_BYTES + probe.held + reference.held,
+        # The plan's, those of the layouts of this block and of the next, and the device's.
+        "batches": 4 * shards * tree.nbytes(shapes.queues),
+        "stack": stack + tree.nbytes(shapes.received),
+        "server": 3 * tree.nbytes(server) + versions * tree.nbytes(server.shared),
+        "work": max(work_on_lanes, _rule_work(program, shapes)),
         "rows": ROW_BYTES * rows,
-        "tables": TABLE_BYTES * f.N
-        + 16 * max(len(f.train.x), int(f.test_holders.indices.max(initial=0)) + 1),
+        "tables": TABLE_BYTES * f.N + 16 * _table_samples(f),
     }
-    shapes = {
-        "data": data,
-        "at": at,
+    if codec is not None:
+        parts["codec"] = lanes * coding_bytes(codec, shapes.row.message.delta)
+    by_name = {
+        "data": shapes.data,
+        "at": start,
         "server": server,
-        "store": store,
-        "queues": queues,
-        "slots": slots,
-        "lane": lane,
-        "seated": seated,
-        "rows": stacked(row, room.seats),
-        "messages": messages,
-        "total": total,
+        "store": shapes.store,
+        "queues": shapes.queues,
+        "slots": shapes.slots,
+        "lane": shapes.lane,
+        "seated": shapes.memory,
+        "rows": seat_rows,
+        "messages": shapes.messages,
+        "total": shapes.received,
     }
-    if programs.pipeline.codec is not None:
-        parts["codec"] = width.lanes * coding_bytes(programs.pipeline.codec, row.message.delta)
-    return Held(parts, message_bytes(row, programs.pipeline.codec) + before.message, shapes)
+    return Held(parts, message_bytes(shapes.row, codec) + probe.message, by_name)
+
+
+class RoundShapes(NamedTuple):
+    """Shapes of what the programs of a round take and return."""
+
+    start: RoundStart
+    data: tuple  # (x, y), the training samples on the device
+    queues: Queues  # of a shard
+    slots: Slots
+    store: Memory  # client memory on the device
+    loaded: dict[str, Any]  # its rows of a block, by owner
+    memory: Any  # those of the client method, by seat of a shard
+    lane: Any  # what a shard's lanes carry
+    row: Any  # one row of the stack
+    messages: Messages  # of a block
+    received: Any  # of a round, summed or gathered
+
+
+def _round_shapes(
+    program: Program, plan: Plan, server: ServerState, reference: Any, kept: Kept
+) -> RoundShapes:
+    """Return the shapes of a round.
+
+    Args:
+      program: the run's program.
+      plan: a seed's plan.
+      server: shapes of the server.
+      reference: shapes of the server's own update; None: there is none.
+      kept: what may stay on the device.
+    """
+    room = program.room
+    memories = program.server.memories
+    start = _start_shapes(program, plan, server, reference)
+    queues, slots = laid_out(program.width, room, program.dtype, plan)
+
+    # Client memory: of all members on the device if it fits, else of one cohort.
+    store = jax.eval_shape(lambda shared: memories.empty(shared, room.members), server.shared)
+    if tree.nbytes(store.rows) > kept.memory:
+        cohort = room.blocks * program.width.block
+        store = jax.eval_shape(lambda shared: memories.empty(shared, cohort), server.shared)
+    loaded = jax.eval_shape(memories.gather, store, server.shared, slots, start.root)
+    stage_memory = {name: rows for name, rows in loaded.items() if name != CLIENT}
+    memory = loaded[CLIENT]
+    if program.mesh.shards > 1:
+        memory = stacked(tree_row(memory), room.seats)
+
+    lane, row = of_lanes(program.mesh, server.shared, memory, queues=queues, slots=slots)
+    stack = stacked(row, room.runs * program.width.block)
+    messages = Messages(stack, slots, stage_memory)
+    return RoundShapes(
+        start=start,
+        data=_data_shapes(program, plan.federation, kept),
+        queues=queues,
+        slots=slots,
+        store=store,
+        loaded=loaded,
+        memory=memory,
+        lane=lane,
+        row=row,
+        messages=messages,
+        received=jax.eval_shape(program.server.reduction.zero, messages, start),
+    )
+
+
+def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: Any) -> RoundStart:
+    """Return the shapes of a round's start."""
+    number: Any = Shape((), program.dtype)
+    expected: Any = Shape((2,), program.dtype)
+    round_number: Any = Shape((), np.int32)
+
+    samples = None
+    if program.server.scores:
+        samples = shapes_of(server_samples(plan.federation))
+    flown = None
+    if plan.timetable.mixing is not None:
+        flown = Flown(program.server.pipeline.shared_params(server.shared), number)
+    return RoundStart(
+        server=server,
+        root=jax.eval_shape(jax.random.key, 0),
+        round=round_number,
+        clients=number,
+        samples=number,
+        expected=expected,
+        server_samples=samples,
+        reference=reference,
+        flown=flown,
+    )
+
+
+def _data_shapes(program: Program, f: Federation, kept: Kept) -> tuple:
+    """Return the shapes of the training samples on the device: all of them, or those of a block."""
+    samples = len(f.train.x)
+    if f.train.x.nbytes + f.train.y.nbytes > kept.samples:
+        samples = program.room.samples
+    return tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
+
+
+def _scored_bytes(f: Federation) -> int:
+    """Return the bytes of the samples that models are scored on."""
+    return sum(x.nbytes + y.nbytes for x, y in f.scored.values())
+
+
+def _table_samples(f: Federation) -> int:
+    """Return how many samples the tables at the end refer to."""
+    test_samples = int(f.test_holders.indices.max(initial=0)) + 1
+    return max(len(f.train.x), test_samples)
+
+
+def _rule_work(program: Program, shapes: RoundShapes) -> int:
+    """Return the bytes of the largest value that a rule makes of many messages; 0 for few."""
+    messages = program.room.blocks * program.width.block
+    if program.server.pipeline.folds or messages < MANY:
+        return 0
+    return widest(program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start)
 
 
 class ProbePass(NamedTuple):
-    """The pass at the global model: bytes that it holds, bytes of one client's message, and the shapes of its
-    program.
+    """The pass at the global model.
+
+    Attributes:
+      held: bytes that it holds.
+      message: bytes of one client's message.
+      shapes: shapes of its queues, slots, lanes and rows.
     """
 
     held: int = 0
@@ -177,84 +276,95 @@ class ProbePass(NamedTuple):
 
 
 def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
-    """What the pass at the global model takes, where a round has one."""
+    """Return what the pass at the global model takes, where a round has one."""
     mesh = program.probe
     if mesh is None:
         return ProbePass()
     room = program.room._replace(steps=program.room.passes)
     queues, slots = laid_out(program.width, room, program.dtype, plan)
-    lane, row = of_lanes(mesh, shared, (), queues, slots)
-    losses = program.server.asks_loss * tree.payload_bytes(row.loss)
-    held = mesh.shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
+    lane, row = of_lanes(mesh, shared, memory=(), queues=queues, slots=slots)
+    rows = stacked(row, room.seats)
+
+    message = message_bytes(row, program.server.pipeline.codec)
+    if program.server.asks_loss:
+        message += tree.payload_bytes(row.loss)
     return ProbePass(
-        held,
-        message_bytes(row, program.server.pipeline.codec) + losses,
-        (queues, slots, lane, stacked(row, room.seats)),
+        held=mesh.shards * (tree.nbytes(lane) + tree.nbytes(rows)),
+        message=message,
+        shapes=(queues, slots, lane, rows),
     )
 
 
-class OwnTraining(NamedTuple):
-    """The server's own training: bytes of its samples, bytes that it holds beside, and the shapes
-    of its update.
+class ReferenceTraining(NamedTuple):
+    """The server's own training.
+
+    Attributes:
+      samples: bytes of the server's samples.
+      held: bytes that the training holds besides.
+      update: shapes of the server's own update.
     """
 
     samples: int = 0
     held: int = 0
-    reference: Any = None
+    update: Any = None
 
 
-def own_training(program: Program, plan: Plan, shared: Any) -> OwnTraining:
-    """What the server's own training takes, where there is one."""
+def reference_training(program: Program, plan: Plan, shared: Shared) -> ReferenceTraining:
+    """Return what the server's own training takes, where there is one."""
     if program.own is None:
-        return OwnTraining()
-    own = plan.of_server()
-    queues, slots = laid_out(ALONE, room_of(own), program.dtype, own)
-    lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), queues, slots)
-    reference = row.message.delta
-    return OwnTraining(
-        tree.nbytes((own.federation.train.x, own.federation.train.y)),
-        tree.nbytes((lane, row, reference)),
-        reference,
+        return ReferenceTraining()
+    server_plan = plan.of_server()
+    queues, slots = laid_out(ALONE, capacity_of(server_plan), program.dtype, server_plan)
+    sent = {**shared, "aux": {}}
+    lane, row = of_lanes(program.own, sent, memory=(), queues=queues, slots=slots)
+    update = row.message.delta
+    return ReferenceTraining(
+        samples=tree.nbytes((server_plan.federation.train.x, server_plan.federation.train.y)),
+        held=tree.nbytes((lane, row, update)),
+        update=update,
     )
 
 
 def shapes_of(arrays: Any) -> Any:
-    """Shapes in place of arrays."""
+    """Return the shapes of arrays."""
     return jax.tree.map(lambda leaf: Shape(leaf.shape, leaf.dtype), arrays)
 
 
 def of_lanes(mesh: Mesh, shared: Any, memory: Any, queues: Queues, slots: Slots) -> tuple[Any, Any]:
-    """Shapes of what a shard's lanes carry, and of one row of what they write."""
+    """Return the shapes of what a shard's lanes carry, and of one row of what they write."""
     return mesh.lanes.shapes((shared,), memory, queues, slots)
 
 
 def stacked(row: Any, rows: int) -> Any:
-    """Shapes of so many rows of a shape."""
+    """Return the shapes of a stack from those of a row."""
     return jax.tree.map(lambda leaf: Shape((rows, *leaf.shape), leaf.dtype), row)
 
 
 def tree_row(stack: Any) -> Any:
-    """Shapes of one row of a stack."""
+    """Return the shapes of a row from those of a stack."""
     return jax.tree.map(lambda leaf: Shape(leaf.shape[1:], leaf.dtype), stack)
 
 
 def message_bytes(row: Any, codec: Codec | None) -> int:
-    """The most bytes of what one client sends, from the shapes of its row."""
+    """Return the most bytes of what one client sends, from the shapes of its row."""
     sent = row.message
-    params = (
-        most_bytes(codec, sent.delta)
-        if codec and jax.tree.leaves(sent.delta)
-        else tree.payload_bytes(sent.delta)
-    )
+    if codec is not None and jax.tree.leaves(sent.delta):
+        params = most_bytes(codec, sent.delta)
+    else:
+        params = tree.payload_bytes(sent.delta)
     return params + tree.payload_bytes((sent.stats, sent.aux))
 
 
 def coding_bytes(codec: Codec, sent: Any) -> int:
-    """Bytes of the largest value on the way from such a tree to what its receiver makes of it."""
+    """Return the bytes of the largest value when a tree is encoded and decoded.
+
+    Args:
+      codec: the message's codec.
+      sent: shapes of the tree.
+    """
     leaves = jax.tree.leaves(sent)
-    x = Shape(
-        (sum(leaf.size for leaf in leaves),), jnp.result_type(*(leaf.dtype for leaf in leaves))
-    )
+    numbers = sum(leaf.size for leaf in leaves)
+    x = Shape((numbers,), jnp.result_type(*(leaf.dtype for leaf in leaves)))
     codec = shaped(codec, sent)
 
     def received(x, memory, key):
@@ -262,22 +372,30 @@ def coding_bytes(codec: Codec, sent: Any) -> int:
         return codec.decode(payload, len(x)), memory
 
     memory = jax.eval_shape(codec.memory, x)
-    return widest(received, x, memory, jax.eval_shape(jax.random.key, 0))
+    key = jax.eval_shape(jax.random.key, 0)
+    return widest(received, x, memory, key)
 
 
 def widest(program: Any, *shapes: Any) -> int:
-    """Bytes of the largest value that a program makes on its way, from a trace of it."""
+    """Return the bytes of the largest value that a program makes, from a trace of it.
+
+    Args:
+      program: the program to trace.
+      *shapes: shapes of its arguments.
+    """
     traced = jax.make_jaxpr(program)(*shapes)
-    return max((tree.nbytes(variable.aval) for variable in _made(traced.jaxpr)), default=0)
+    return max((tree.nbytes(variable.aval) for variable in _variables(traced.jaxpr)), default=0)
 
 
-def _made(jaxpr: Any) -> Iterator[Any]:
-    """Every value that a traced program makes, those of the programs within it as well."""
+def _variables(jaxpr: Any) -> Iterator[Any]:
+    """Yield every value that a traced program makes, also in the programs within it."""
     for equation in jaxpr.eqns:
-        yield from (variable for variable in equation.outvars if hasattr(variable.aval, "shape"))
-        for inner in jax.tree.leaves(
-            list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")
-        ):
+        for variable in equation.outvars:
+            if hasattr(variable.aval, "shape"):
+                yield variable
+
+        parameters = list(equation.params.values())
+        for inner in jax.tree.leaves(parameters, is_leaf=lambda leaf: hasattr(leaf, "eqns")):
             inner = getattr(inner, "jaxpr", inner)
             if hasattr(inner, "eqns"):
-                yield from _made(inner)
+                yield from _variables(inner)

@@ -1,4 +1,7 @@
-"""Keys of device randomness: root → round → phase (→ stage → client → step), so that no stage disturbs another's noise."""
+"""Keys of device randomness: root → round → phase (→ stage → client → step).
+
+Every phase draws from its own stream, so that adding a stage changes no other stage's noise.
+"""
 
 from enum import IntEnum
 
@@ -6,27 +9,28 @@ import jax
 
 
 class Phase(IntEnum):
-    """Purposes; a number is never given to another purpose."""
+    """What a random number is for; a value is never used for another purpose."""
 
-    START = 1  # start model, instead of a round
+    START = 1  # the start model, in round 0
     CLIENT = 2
     SERVER = 3
     WIRE = 4
     RULE = 5
-    MEMORY = 6  # a client's row of memory, made at its first participation
+    MEMORY = 6  # a client's row of memory, made when the client first takes part
     PROBE = 7  # the wire of a round's pass at the global model
-    AUGMENT = 8  # what happens to the samples of a client's batches
+    AUGMENT = 8  # augmentation of the samples in a client's batches
     BROADCAST = 9  # what the server sends out
     AGGREGATE = 10
-    REFERENCE = 11  # root of the server's own training, instead of a round's
+    REFERENCE = 11  # root of the server's own training, in round 0
 
 
 def round_key(root, round, phase: Phase):
-    """The key of one phase of one round."""
-    return jax.random.fold_in(jax.random.fold_in(root, round), int(phase))
+    """Return the key of one phase of one round."""
+    key = jax.random.fold_in(root, round)
+    return jax.random.fold_in(key, int(phase))
 
 
 @jax.jit
 def start_key(root):
-    """The key of the start model: round 0 has no other."""
+    """Return the key of the start model; round 0 has no other."""
     return round_key(root, 0, Phase.START)

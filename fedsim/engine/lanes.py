@@ -1,9 +1,9 @@
-"""Lanes: the one local loop. What is vmapped is not clients but lanes, each with its queue of them.
+"""Lanes: the one local loop. It is vmapped over lanes, each with a queue of clients.
 
 Hooks are written for ONE client (`Client`); `jax.vmap` lifts them over the lanes with
-`in_axes=(None, 0, ...)`: shared things stay single, each lane has its own model. Where a client
-ends, its message is written to its row of the stack and its lane restarts with the next client.
-`lanes = cohort` is the plain vmap, `lanes = 1` the plain scan.
+`in_axes=(None, 0, ...)`: what is shared stays single, and each lane has its own model. Where a
+client ends, its message is written to its row of the stack, and its lane restarts with the next
+client. `lanes = cohort` is the plain vmap over clients, `lanes = 1` the plain scan.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,24 @@ from fedsim.tree import Tree
 from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 Bank = tuple[Shared, ...]
+"""Start models, W for every run that trains."""
+
 Keys = tuple[tuple[Key[Array, ""], ...], Int[Array, ""] | int]
-Models = Callable[[Slots, Int[Array, " L"]], tuple[Tree, int | None]]
+"""The root key of every run, and the round."""
+
+PerLane = Callable[[Slots, Int[Array, " L"]], tuple[Tree, int | None]]
+"""(slot table, slots on the lanes `[L]`) -> (a tree for the lanes, its `in_axes` in a vmap)."""
 
 
 class LaneInputs(NamedTuple):
-    """What the lanes of one shard read; slot k has row `slots.seat[k] - origin` of the memory."""
+    """What the lanes of one shard read."""
 
-    bank: Bank  # start models, W for every run that trains
-    memory: Tree  # the clients' rows, by seat
+    bank: Bank
+    memory: Tree  # the clients' rows; slot k has row `slots.seat[k] - origin`
     queues: Queues
     slots: Slots
     data: tuple[Array, Array]  # (x [n, ...], y [n, ...]), the training samples
-    keys: Keys  # the root key of every run, the round
+    keys: Keys
 
 
 class Lane(NamedTuple):
@@ -58,6 +63,14 @@ class Noise(NamedTuple):
     augment: Key[Array, ""] | None
 
 
+class BatchRows(NamedTuple):
+    """Which samples a lane trains on in a step."""
+
+    index: Int[Array, " B"]  # rows of the training samples
+    valid: Int[Array, ""]  # rows of the batch that count
+    shift: Int[Array, " S"]  # classes that labels have moved by; S = 0 unless they move
+
+
 class Rows(NamedTuple):
     """The stack `[block, ...]`: row k is what slot k sends, and its losses while it trained."""
 
@@ -66,9 +79,19 @@ class Rows(NamedTuple):
     seen: Float[Array, " block"]
 
 
+class _Clients(NamedTuple):
+    """Where the lanes of a shard find the clients of slots."""
+
+    models: PerLane
+    memory: Tree
+    slots: Slots
+    origin: Int[Array, ""] | int  # first seat of the shard
+
+
 class Lanes:
-    """The program of one block on one shard; pure. A round may be trained in any number of calls of
-    `train`.
+    """The program that trains one block on one shard; pure.
+
+    A block may be trained in any number of calls of `train`.
 
     Args:
       client: the hooks.
@@ -76,59 +99,54 @@ class Lanes:
     """
 
     def __init__(self, client: Client, task: Task):
-        self.client, self.task = client, task
+        self.client = client
+        self.task = task
 
     def shapes(self, bank: Bank, memory: Tree, queues: Queues, slots: Slots) -> tuple[Lane, Rows]:
-        """Shapes of what the lanes carry `[L]`, and of one row of the stack."""
-        return jax.eval_shape(self.both, bank, memory, queues, slots)
+        """Return the shapes of what the lanes carry `[L]`, and of one row of the stack."""
+        return jax.eval_shape(self.lanes_and_row, bank, memory, queues, slots)
 
-    @jitted  # never run: traced once for equal shapes
-    def both(self, bank: Bank, memory: Tree, queues: Queues, slots: Slots) -> tuple[Lane, Rows]:
-        """Lanes at their first step, and a row."""
-        shared, row, work = bank[0], tree.take(memory, 0), tree.take(slots.work, 0)
-        lanes = self._restart(_stacked(bank), memory, slots, queues.slot[0], 0)
+    @jitted  # never run, but traced once for equal shapes
+    def lanes_and_row(
+        self, bank: Bank, memory: Tree, queues: Queues, slots: Slots
+    ) -> tuple[Lane, Rows]:
+        """Return the lanes at their first step, and one row of the stack."""
+        shared = bank[0]
+        row = tree.take(memory, 0)
+        work = tree.take(slots.work, 0)
+        clients = _Clients(_per_lane(bank), memory, slots, origin=0)
+        lanes = self._restart(clients, queues.slot[0])
         return lanes, self._finish(shared, self._start(shared, row, work), row, work)
 
     def train(
         self,
-        lent: LaneInputs,
+        inputs: LaneInputs,
         lane: Lane,
         rows: Rows,
         t0: Int[Array, ""],
         t1: Int[Array, ""],
         origin: Int[Array, ""],
     ) -> tuple[Lane, Rows, Int[Array, ""]]:
-        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for). At t0 = 0 every lane
-        begins with its first client.
+        """Do the lane steps t0 to t1.
 
-        The shard's rows begin with seat `origin`.
+        Args:
+          inputs: what the lanes read.
+          lane: the lanes `[L]`; at t0 = 0 every lane begins with its first client.
+          rows: the stack, in which the shard writes the rows of its seats.
+          t0: first step.
+          t1: one beyond the last step.
+          origin: first seat of the shard.
+
+        Returns:
+          The lanes, the rows, and t1: a token to wait for.
         """
-        bank, memory, queues, slots, data, keys = lent
-        models, noises = _stacked(bank), self._noises(slots, keys, len(bank))
-        beyond = rows.loss.shape[0]  # the last row: not written
+        models = _per_lane(inputs.bank)
+        noises = self._noises(inputs.slots, inputs.keys, len(inputs.bank))
+        queues = inputs.queues
+        clients = _Clients(models, inputs.memory, inputs.slots, origin)
 
         def lane_step(t, lane: Lane) -> Lane:
-            slot = queues.slot[t]
-            shared, axis = models(slots, slot)
-            work = tree.take(slots.work, slot)
-            noise, noise_axis = noises(slots, slot)
-            step = jax.vmap(self._step, in_axes=(axis, 0, 0, 0, 0, 0, None, noise_axis))
-            return step(
-                shared, lane, work, queues.index[t], queues.valid[t], slots.shift[slot], data, noise
-            )
-
-        def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:
-            """After step t: the messages of lanes whose client ends there, and the next clients."""
-            slot, following = queues.slot[t], queues.slot[t + 1]
-            # a client stands in a block once: its job ends where the lane's slot changes
-            ends = slot != following
-            shared, axis = models(slots, slot)
-            seat = slots.seat[slot] - origin
-            finish = jax.vmap(self._finish, in_axes=(axis, 0, 0, 0))
-            messages = finish(shared, lane, tree.take(memory, seat), tree.take(slots.work, slot))
-            rows = tree.put(rows, jnp.where(ends, seat, beyond), messages)
-            restarted = self._restart(models, memory, slots, following, origin)
-            return tree.select(ends, restarted, lane), rows
+            return self._step_lanes(inputs, models, noises, t=t, lane=lane)
 
         def stretch(state):
             """Steps that only train, up to one where a client ends.
@@ -138,88 +156,143 @@ class Lanes:
             t, lane, rows = state
             stop = jnp.minimum(queues.until[t], t1)
             lane = lax.fori_loop(t, stop, lane_step, lane)
-            return stop, *write(stop - 1, lane, rows)
+            return stop, *self._write(clients, queues, t=stop - 1, lane=lane, rows=rows)
 
-        begin = lambda lane: self._restart(models, memory, slots, queues.slot[0], origin)
-        lane, t0 = lax.cond(t0 == 0, begin, lambda lane: lane, lane), jnp.asarray(t0, jnp.int32)
+        # A block begins with the first client of every lane.
+        first_clients = lambda lane: self._restart(clients, queues.slot[0])
+        lane = lax.cond(t0 == 0, first_clients, lambda lane: lane, lane)
+        t0 = jnp.asarray(t0, jnp.int32)
         t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (t0, lane, rows))
         return lane, rows, t
 
-    def _noises(self, slots: Slots, keys: Keys, models: int) -> Models:
-        """The keys of a slot: of its run and the round or, where a run has several start models, of
-        its draw.
+    def _step_lanes(
+        self, inputs: LaneInputs, models: PerLane, noises: PerLane, t: Int[Array, ""], lane: Lane
+    ) -> Lane:
+        """Do lane step t on all lanes."""
+        queues = inputs.queues
+        slots = inputs.slots
+        slot = queues.slot[t]  # [L]
+        shared, model_axis = models(slots, slot)
+        work = tree.take(slots.work, slot)
+        noise, noise_axis = noises(slots, slot)
+        rows = BatchRows(queues.index[t], queues.valid[t], slots.shift[slot])  # [L, ...]
+        step = jax.vmap(self._step, in_axes=(model_axis, 0, 0, 0, None, noise_axis))
+        return step(shared, lane, work, rows, inputs.data, noise)
+
+    def _write(
+        self, clients: _Clients, queues: Queues, t: Int[Array, ""], lane: Lane, rows: Rows
+    ) -> tuple[Lane, Rows]:
+        """After step t: write the messages of clients that end there, and start the next ones."""
+        slots = clients.slots
+        slot = queues.slot[t]  # [L]
+        next_slot = queues.slot[t + 1]  # [L]
+
+        # A client has one slot in a block, so it ends where the lane's slot changes.
+        ends = slot != next_slot
+
+        # The messages of all lanes, of which only those that end are written.
+        shared, model_axis = clients.models(slots, slot)
+        seat = slots.seat[slot] - clients.origin  # [L] rows of this shard
+        finish = jax.vmap(self._finish, in_axes=(model_axis, 0, 0, 0))
+        messages = finish(
+            shared, lane, tree.take(clients.memory, seat), tree.take(slots.work, slot)
+        )
+
+        # A seat beyond the last row writes nothing.
+        beyond = rows.loss.shape[0]
+        rows = tree.put(rows, jnp.where(ends, seat, beyond), messages)
+        restarted = self._restart(clients, next_slot)
+        return tree.select(ends, restarted, lane), rows
+
+    def _restart(self, clients: _Clients, slot: Int[Array, " L"]) -> Lane:
+        """Return the lanes with the clients of these slots at their first step."""
+        slots = clients.slots
+        shared, model_axis = clients.models(slots, slot)
+        rows = tree.take(clients.memory, slots.seat[slot] - clients.origin)
+        start = jax.vmap(self._start, in_axes=(model_axis, 0, 0))
+        return start(shared, rows, tree.take(slots.work, slot))
+
+    def _noises(self, slots: Slots, keys: Keys, models: int) -> PerLane:
+        """Return the keys of slots: those of their run and the round.
+
+        Where a run has several start models, a slot has the keys of its draw in place of the
+        round's.
         """
         roots, round = keys
         if models == len(roots):
-            return _stacked(tuple(self._noise(root, round) for root in roots))
-        root = jnp.stack(roots)[slots.start // (models // len(roots))]
+            return _per_lane(tuple(self._noise(root, round) for root in roots))
+
+        models_of_run = models // len(roots)
+        root = jnp.stack(roots)[slots.start // models_of_run]  # [slots]
         drawn = jax.vmap(self._noise)(root, slots.draw)
         return lambda slots, slot: (tree.take(drawn, slot), 0)
 
     def _noise(self, root: Key[Array, ""], round) -> Noise:
-        """The keys of a round; that of augmentation where there is one."""
-        augment = None if self.task.augment is None else round_key(root, round, Phase.AUGMENT)
+        """Return the keys of a round."""
+        augment = None
+        if self.task.augment is not None:
+            augment = round_key(root, round, Phase.AUGMENT)
         return Noise(round_key(root, round, Phase.CLIENT), augment)
 
-    def _restart(
-        self, models: Models, memory: Tree, slots: Slots, slot: Int[Array, " L"], origin
-    ) -> Lane:
-        """The lanes with the clients of these slots at their first step."""
-        shared, axis = models(slots, slot)
-        rows = tree.take(memory, slots.seat[slot] - origin)
-        return jax.vmap(self._start, in_axes=(axis, 0, 0))(
-            shared, rows, tree.take(slots.work, slot)
-        )
-
     def _start(self, shared: Shared, row: Tree, work: Work) -> Lane:
-        """ONE client at its first step."""
+        """Return ONE client at its first step."""
         zero = jnp.zeros_like(work.lr)
-        return Lane(
-            *self.client.start(self.task, shared, row, work), jnp.zeros((), jnp.int32), zero, zero
-        )
+        variables, local = self.client.start(self.task, shared, row, work)
+        return Lane(variables, local, step=jnp.zeros((), jnp.int32), loss=zero, seen=zero)
 
     def _step(
-        self, shared: Shared, lane: Lane, work: Work, index, valid, shift, data, keys: Noise
+        self,
+        shared: Shared,
+        lane: Lane,
+        work: Work,
+        rows: BatchRows,
+        data: tuple[Array, Array],
+        keys: Noise,
     ) -> Lane:
-        """One local step of ONE client: the batch, the gradient, the step."""
-        x, y = (part[index] for part in data)
-        mask = jnp.arange(index.shape[0]) < valid
-        noise = jax.tree.map(
-            lambda key: jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step), keys
-        )
-        if shift.size:  # labels move on from round to round
-            y = (y + shift[0]) % self.task.classes
-        if self.task.augment is not None:
-            x = self.task.augment(noise.augment, x)
-        batch = Batch(x, y, mask, noise.client, lane.step)
-        work = work._replace(lr=self.task.rate(work.lr, lane.step))
-        (loss, stats), g = self.client.gradient(
-            self.task, lane.variables, batch, lane.local, shared, work
-        )
-        params, local = self.client.step(
-            self.task, g, lane.variables["params"], lane.local, shared, work
-        )
-        n = (counted(mask, batch.y).sum() if per_token(batch.y) else valid).astype(lane.loss.dtype)
+        """Do one local step of ONE client: the batch, the gradient, the step."""
+        task = self.task
+
+        def key_of_step(key):
+            key = jax.random.fold_in(key, work.id)
+            return jax.random.fold_in(key, lane.step)
+
+        # The batch: [n, ...] -> [B, ...]
+        x, y = (part[rows.index] for part in data)
+        mask = jnp.arange(rows.index.shape[0]) < rows.valid  # [B]
+        noise = jax.tree.map(key_of_step, keys)
+        if rows.shift.size:  # labels move from round to round
+            y = (y + rows.shift[0]) % task.classes
+        if task.augment is not None:
+            x = task.augment(noise.augment, x)
+        batch = Batch(x=x, y=y, mask=mask, key=noise.client, step=lane.step)
+
+        # The gradient and the step.
+        work = work._replace(lr=task.rate(work.lr, lane.step))
+        variables = lane.variables
+        (loss, stats), g = self.client.gradient(task, variables, batch, lane.local, shared, work)
+        params, local = self.client.step(task, g, variables["params"], lane.local, shared, work)
+
+        # A loss counts once for every row, or for every labelled token.
+        n = counted(mask, batch.y).sum() if per_token(batch.y) else rows.valid
+        n = n.astype(lane.loss.dtype)
         return Lane(
-            {"params": params, "stats": stats},
-            local,
-            lane.step + 1,
-            lane.loss + loss * n,
-            lane.seen + n,
+            variables={"params": params, "stats": stats},
+            local=local,
+            step=lane.step + 1,
+            loss=lane.loss + loss * n,
+            seen=lane.seen + n,
         )
 
     def _finish(self, shared: Shared, lane: Lane, row: Tree, work: Work) -> Rows:
-        """What ONE client sends after its last step."""
+        """Return what ONE client sends after its last step."""
         message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
         message = message._replace(delta=travelling(self.client, message.delta))
         return Rows(message, lane.loss, lane.seen)
 
 
-def _stacked(bank: tuple[Tree, ...]) -> Models:
-    """What gives every lane its run's start model (or whatever else is banked), and their
-    `in_axes`: one for all lanes unless there are several runs.
-    """
+def _per_lane(bank: tuple[Tree, ...]) -> PerLane:
+    """Return what gives every lane its entry of a bank: a single one is shared by all lanes."""
     if len(bank) == 1:
         return lambda slots, slot: (bank[0], None)
-    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *bank)
-    return lambda slots, slot: (tree.take(models, slots.start[slot]), 0)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *bank)
+    return lambda slots, slot: (tree.take(stacked, slots.start[slot]), 0)

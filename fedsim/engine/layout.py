@@ -1,4 +1,4 @@
-"""A block of a cohort laid out on lanes: as the host hands it over, and as the device reads it."""
+"""A block of a cohort laid out on lanes: as the host makes it, and as the device reads it."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,16 +10,20 @@ from fedsim.engine.pack import Capacity, Packer, Width, crowd, longest_first, ma
 from fedsim.engine.slots import RunCohort, Slots, shapes_of_slots, slots_of
 from fedsim.fleet import Plan
 
+Batches = tuple[np.ndarray, np.ndarray]
+"""Rows of the training samples `[steps, B]`, and how many of each batch count `[steps]`."""
+
 
 class Queues(NamedTuple):
-    """What every lane does in every step: which slot it trains, on which samples. `S · L` lanes of
-    all shards, or `L` of one.
+    """What every lane does in every step: which slot it trains, on which samples.
+
+    The lanes are `S · L` of all shards, or `L` of one.
     """
 
     index: Any  # [T, S · L, B] rows of the training samples
     valid: Any  # [T, S · L] rows of a batch that count
-    slot: Any  # [T + 1, S · L] slot trained at step t, one beyond the last = idle
-    until: Any  # [T] one beyond the next step at which a client ends, from t on
+    slot: Any  # [T + 1, S · L] slot trained at step t; the number of slots: idle
+    until: Any  # [T] from step t on, one beyond the next step at which a client ends
 
 
 class Layout(NamedTuple):
@@ -32,109 +36,163 @@ class Layout(NamedTuple):
 
 
 def lay_out(
-    parts: Sequence[RunCohort | None],
+    cohorts: Sequence[RunCohort | None],
     first: int,
     width: Width,
-    room: Capacity,
+    capacity: Capacity,
     dtype: np.dtype,
     pack: Packer = longest_first,
-    versions: int = 1,
 ) -> Layout:
-    """The slots `first … first + block` of a round of every run on the lanes of all shards.
+    """Lay out the slots `first … first + block` of a round of every run on the lanes of all shards.
 
-    Where the clients' memory lies is not known yet: `placed` adds it. The bank holds `versions`
-    start models of every run.
+    `Slots.memory_row` is still zero: memory is loaded later.
+
+    Args:
+      cohorts: the cohort of every run; None: it takes no part.
+      first: first slot in each cohort.
+      width: lanes and block.
+      capacity: static shapes, which grow where the block does not fit.
+      dtype: dtype of the floats.
+      pack: decides which lane each client lands on.
     """
-    (lanes, block), shards = width, room.shards
-    slots = slots_of(parts, first, block, dtype, versions)
-    ids, draws, steps = np.asarray(slots.work.id), slots.draw, np.asarray(slots.work.steps)
-    queues = pack(steps, lanes * shards)
-    total = makespan(queues, steps)
-    T = max(room.steps, roomy(total))
-    R = room.seats if shards == 1 else max(room.seats, roomy(crowd(queues, shards)))
-    index = np.zeros((T, shards * lanes, room.batch), np.int32)
-    valid = np.zeros((T, shards * lanes), np.int32)
-    slot = np.full((T + 1, shards * lanes), len(steps), np.int32)
-    # batches: runs that are compared have many in common
-    known: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
-    for number, queue in enumerate(queues):
-        # neighbours in the queue are with different shards
-        lane = (number % shards) * lanes + number // shards
-        t = 0
+    shards = capacity.shards
+    slots = slots_of(cohorts, first, block=width.block, dtype=dtype, versions=capacity.versions)
+    steps = np.asarray(slots.work.steps)  # [slots]
+
+    # Which lane trains which clients, in which order; and on which samples, step by step.
+    packed = pack(steps, width.lanes * shards)
+    total = makespan(packed, steps)
+    capacity = capacity._replace(steps=max(capacity.steps, roomy(total)))
+    queues = _queues(packed, cohorts, slots, width=width, capacity=capacity)
+
+    # A shard writes the rows of its clients to seats; one shard alone writes by slot.
+    if shards == 1:
+        seats = capacity.seats
+        seat = np.arange(len(steps), dtype=np.int32)
+    else:
+        seats = max(capacity.seats, roomy(crowd(packed, shards)))
+        seat = _seats(packed, shards, seats, len(steps))
+    return Layout(queues=queues, slots=slots._replace(seat=seat), seats=seats, steps=total)
+
+
+def _queues(
+    packed: list[list[int]],
+    cohorts: Sequence[RunCohort | None],
+    slots: Slots,
+    width: Width,
+    capacity: Capacity,
+) -> Queues:
+    """Return what every lane does in every step.
+
+    Args:
+      packed: every lane's queue of slots.
+      cohorts: the cohort of every run; None: it takes no part.
+      slots: the slots of all runs.
+      width: lanes and block.
+      capacity: static shapes.
+    """
+    T = capacity.steps
+    lanes = width.lanes * capacity.shards
+    idle = len(slots.weight)
+    index = np.zeros((T, lanes, capacity.batch), np.int32)
+    valid = np.zeros((T, lanes), np.int32)
+    slot = np.full((T + 1, lanes), idle, np.int32)
+
+    # NumPy's scalars are slow: read the columns once.
+    ids = np.asarray(slots.work.id).tolist()
+    steps = np.asarray(slots.work.steps).tolist()
+    draws = slots.draw.tolist()
+
+    # Runs that are compared have many batches in common.
+    batches: dict[tuple, Batches] = {}
+    for number, queue in enumerate(packed):
+        # Neighbouring queues belong to different shards.
+        shard = number % capacity.shards
+        lane = shard * width.lanes + number // capacity.shards
+        begin = 0
         for k in queue:
-            part, client, draw = parts[k // block], int(ids[k]), int(draws[k])
-            assert part is not None
-            job = (*part.plan.order, draw, client)
-            rows, count = known.get(job) or known.setdefault(job, part.batches(draw, client))
-            planned = int(steps[k])  # of partial work fewer than there are batches
-            end = t + planned
-            index[t:end, lane, : rows.shape[1]] = rows[:planned]
-            valid[t:end, lane] = count[:planned]
-            slot[t:end, lane] = k
-            t = end
-    seat = (
-        np.arange(len(steps), dtype=np.int32)
-        if shards == 1
-        else _seats(queues, shards, R, len(steps))
-    )
-    return Layout(Queues(index, valid, slot, ends_from(slot)), slots._replace(seat=seat), R, total)
+            run_cohort = cohorts[k // width.block]
+            assert run_cohort is not None
+            job = (*run_cohort.plan.order, draws[k], ids[k])
+            if job not in batches:
+                batches[job] = run_cohort.batches(draws[k], ids[k])
+            rows, counts = batches[job]
+
+            planned = steps[k]  # with partial work fewer than there are batches
+            end = begin + planned
+            index[begin:end, lane, : rows.shape[1]] = rows[:planned]
+            valid[begin:end, lane] = counts[:planned]
+            slot[begin:end, lane] = k
+            begin = end
+    return Queues(index=index, valid=valid, slot=slot, until=ends_from(slot))
 
 
-def laid_out(width: Width, room: Capacity, dtype: np.dtype, plan: Plan) -> tuple[Queues, Slots]:
-    """The shapes of what one of the shards reads of any `lay_out` of such a plan that stays within
-    `room`.
-    """
+def laid_out(width: Width, capacity: Capacity, dtype: np.dtype, plan: Plan) -> tuple[Queues, Slots]:
+    """Return the shapes of what one shard reads of any `lay_out` within `capacity`."""
     shape = jax.ShapeDtypeStruct
     queues = Queues(
-        index=shape((room.steps, width.lanes, room.batch), np.int32),
-        valid=shape((room.steps, width.lanes), np.int32),
-        slot=shape((room.steps + 1, width.lanes), np.int32),
-        until=shape((room.steps,), np.int32),
+        index=shape((capacity.steps, width.lanes, capacity.batch), np.int32),
+        valid=shape((capacity.steps, width.lanes), np.int32),
+        slot=shape((capacity.steps + 1, width.lanes), np.int32),
+        until=shape((capacity.steps,), np.int32),
     )
-    return queues, shapes_of_slots(room.runs * width.block, dtype, plan)
+    return queues, shapes_of_slots(capacity.runs * width.block, dtype, plan)
 
 
 def shard_of(queues: Queues, shard: int, shards: int) -> Queues:
-    """The lanes of one shard."""
-    wide = queues.slot.shape[1] // shards
-    lanes = slice(shard * wide, (shard + 1) * wide)
+    """Return the lanes of one shard."""
+    width = queues.slot.shape[1] // shards
+    lanes = slice(shard * width, (shard + 1) * width)
     slot = queues.slot[:, lanes]
-    return Queues(queues.index[:, lanes], queues.valid[:, lanes], slot, ends_from(slot))
+    return Queues(
+        index=queues.index[:, lanes],
+        valid=queues.valid[:, lanes],
+        slot=slot,
+        until=ends_from(slot),
+    )
 
 
 def ends_from(slot: np.ndarray) -> np.ndarray:
-    """For every step: one behind the next step at which some lane's slot changes `[T]`."""
+    """Return `Queues.until` `[T]` for the slots of some lanes `[T + 1, lanes]`."""
     T = len(slot) - 1
-    ends = np.where((slot[:-1] != slot[1:]).any(1), np.arange(1, T + 1), T)
+    changes = (slot[:-1] != slot[1:]).any(axis=1)  # [T] whether a client ends with step t
+    ends = np.where(changes, np.arange(1, T + 1), T)
+
+    # The next end from t on: the minimum over the steps that follow.
     return np.minimum.accumulate(ends[::-1])[::-1].astype(np.int32)
 
 
 def compacted(
     index: np.ndarray, x: np.ndarray, y: np.ndarray, samples: int, readers: Sequence[slice]
 ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """The samples of one block alone, and the index over them: for data that would not fit on the
-    device.
+    """Cut one block's samples from data that would not fit on the device.
 
     Args:
-      index: of the block's queues; it counts rows of x.
+      index: the index of the block's queues, rows of x.
       x: all training features, in memory or mapped from a file.
       y: their labels.
-      samples: room for so many, more if they need it.
-      readers: lanes that read samples of their own; those of other processes are left as they are.
+      samples: rows to reserve; more if a reader needs them.
+      readers: lanes that read the same samples; lanes of other processes are left as they are.
+
+    Returns:
+      The index over the cut samples, and (x, y) for every reader.
     """
-    whole, parts = index.copy(), []
+    compact = index.copy()
+    samples_of_readers = []
     for lanes in readers:
-        used, own = np.unique(whole[:, lanes], return_inverse=True)
+        used, position = np.unique(compact[:, lanes], return_inverse=True)
+        compact[:, lanes] = position.reshape(compact[:, lanes].shape)
+
         rows = np.zeros(max(samples, roomy(len(used))), np.int64)
         rows[: len(used)] = used
-        whole[:, lanes] = own.reshape(whole[:, lanes].shape)
-        parts.append((x[rows], y[rows]))
-    return whole, parts
+        samples_of_readers.append((x[rows], y[rows]))
+    return compact, samples_of_readers
 
 
 def _seats(queues: list[list[int]], shards: int, R: int, slots: int) -> np.ndarray:
-    """Row of every slot in the stacks of all shards, one after another `[slots]`; S · R: it has
-    none.
+    """Return the row of every slot in the stacks of all shards, one after another `[slots]`.
+
+    A slot that is not trained has the seat S · R.
     """
     seat = np.full(slots, shards * R, np.int32)
     for shard in range(shards):

@@ -1,8 +1,9 @@
-"""Rounds one after another, of one run or of several side by side, a little ahead of what the host has read.
+"""The rounds of one run, or of several side by side, a little ahead of what the host has read.
 
-Runs of one program (seeds, learning rates) that train side by side share the lanes: where one would wait for its longest
-client, clients of the others fill the gap, and all cores have work however small the model. Each run keeps its own server,
-clock and rows, and none of its bits depends on the company.
+Runs of one program (seeds, learning rates) that train side by side share the lanes: where one would
+wait for its longest client, clients of the others fill the gap, and all cores have work however
+small the model is. Each run has its own server, clock and rows, and none of its bits depends on the
+other runs.
 """
 
 import math
@@ -19,23 +20,27 @@ from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import joined
-from fedsim.engine.records import Played, Program, Round, Space
-from fedsim.engine.round import play
+from fedsim.engine.program import Program
+from fedsim.engine.records import DispatchedRound, Round, RunState, Workspace
+from fedsim.engine.round import run_round
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.engine.threads import device_threads, run_in_threads
 from fedsim.fleet import Plan
 
-MOST = 16  # runs side by side: more fill no lane that these leave idle
-ROWS = 1 << 26  # bytes of the stack of all of them together
-BATCHES = 1 << 28  # bytes of the batches of all of them together, as the host lays them out
-AHEAD = 2  # quick rounds on their way: the host plans while the device works, and never runs away from it
+# Limits of the runs that train side by side.
+MOST = 16  # runs: more fill no lane that these leave idle
+STACK_BYTES = 1 << 26  # of the stack of all of them together
+BATCH_BYTES = 1 << 28  # of the batches of all of them together, as the host lays them out
+
+# Quick rounds on their way: the host plans while the device works, but not further ahead.
+AHEAD = 2
 
 
 class Pending(NamedTuple):
     """A run's round on its way to the device and back, with its evaluation where there is one."""
 
     run: Run
-    played: Played
+    round: DispatchedRound
     tests: dict[str, Scores] | None
 
 
@@ -46,141 +51,219 @@ def events(
     calls: int | None = None,
     samples: float = math.inf,
 ) -> Iterator[tuple[Run, Row] | CommitPoint]:
-    """Evaluated rounds as they come, and `CommitPoint` after every round for which `rest(round)` asks.
+    """Yield evaluated rounds as they come, and the moments for a commit.
 
     Args:
-      runs: over the same training samples; they may have been left after different rounds.
-      program: by which they train: their own, or that of `banked`.
-      rest: asked after every round.
-      calls: device calls per block (None: as long as a call takes about a second); changes no bit.
-      samples: bytes of training samples that fit; what does not is handed over block by block, and changes no bit.
+      runs: runs over the same training samples, which may have been interrupted after different
+        rounds.
+      program: the program that trains them: their own, or that of `banked`.
+      rest: round -> whether to yield a `CommitPoint` after it; called after every round.
+      calls: device calls per block (None: as many as take about a second each); changes no bit.
+      samples: bytes of training samples that fit; if there are more, each block's samples are
+        handed over with it, which changes no bit.
     """
     for run in runs:
-        yield from ((run, row) for row in run.begin(1 / len(runs)))
-    places = [
-        *runs,
-        *[runs[0]] * (program.room.runs - len(runs)),
-    ]  # the last ones stay empty, so that no shape changes
-    f = runs[0].plan.federation
-    resident = f.train.x.nbytes + f.train.y.nbytes <= samples
-    data = program.mesh.spread((np.asarray(f.train.x), f.train.y)) if resident else None
-    readers = [] if resident else program.mesh.readers(program.width.lanes)
-    planners = [run.planner for run in places]
-    blocks = Blocks(
-        planners,
-        program.width,
-        program.room,
-        program.dtype,
-        program.pack,
-        readers,
-        program.probe is not None,
-    )
-    servers, reached = [run.server for run in runs], [run.round for run in runs]
-    pieces, own_pieces, space, pending = (
-        Pieces(calls),
-        Pieces(calls),
-        Space(),
-        deque[list[Pending]](),
-    )
-    for r in range(min(reached) + 1, max(run.rounds for run in runs) + 1):
+        for row in run.begin(1 / len(runs)):
+            yield run, row
+
+    loop = Loop(runs, program, calls, samples)
+    pending = deque[list[Pending]]()
+    for number in loop.numbers():
         if not any(run.status == "running" for run in runs):
             return
-        plays = [
-            run.status == "running" and last == r - 1
-            for run, last in zip(runs, reached, strict=True)
-        ]
-        if not any(plays):
+        began = time.perf_counter()
+        current = loop.dispatch(number)
+        if not current:  # a resumed run has been through this round
             continue
-        begin = time.perf_counter()
-        states = [
-            run.state(server, now) for run, server, now in zip(runs, servers, plays, strict=True)
-        ]
-        states += [run.state(run.server, plays=False) for run in places[len(runs) :]]
-        results, space = play(Round(program, blocks, states, r, data, pieces, own_pieces, space))
-        current = _evaluated(
-            [
-                Pending(run, played, None)
-                for run, played in zip(places, results, strict=True)
-                if played
-            ]
-        )
-        for i, played in enumerate(results):
-            if played is not None:
-                servers[i], reached[i] = played.server, r
         pending.append(current)
-        resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
-        ends = any(
-            run.empty or run.policy.nonfinite or run.policy.impossible for run in runs
-        )  # perhaps, with this round
-        awaited = not all(
-            run.planner.ready(r + 1) for run in runs
-        )  # the next round depends on what this one reports
-        while len(pending) > (0 if resting or slow or ends or awaited else AHEAD):
-            yield from _settled(pending.popleft())
-        if resting and (left := [run for run, _, _ in current if run.status == "running"]):
-            yield CommitPoint(r, left)
+
+        # Quick rounds may run ahead, but not past a commit, nor where the next round depends on
+        # what this one reports.
+        resting = rest(number)
+        slow = time.perf_counter() - began > CALL_SECONDS / 2
+        ahead = 0 if resting or slow or loop.must_wait(number) else AHEAD
+        while len(pending) > ahead:
+            yield from _finished(pending.popleft())
+        if resting:
+            running = [run for run, _, _ in current if run.status == "running"]
+            if running:
+                yield CommitPoint(number, running)
+
     while pending:
-        yield from _settled(pending.popleft())
+        yield from _finished(pending.popleft())
 
 
-def _evaluated(current: list[Pending]) -> list[Pending]:
-    """With the evaluations on their way to the device, where the round is evaluated: of several runs each by one thread."""
-    due = [i for i, (run, played, _) in enumerate(current) if run.evaluates(played.cohort.round)]
-    calls = [(current[i].run, current[i].played.server, len(due) == 1) for i in due]
-    tests = run_in_threads(Run.evaluate, calls, [current[i].run.program.evaluate for i in due])
-    for i, results in zip(due, tests, strict=True):
-        current[i] = current[i]._replace(tests=results)
-    return current
+class Loop:
+    """Runs side by side, and their rounds up to the last one that was dispatched.
+
+    Args:
+      runs: as in `events`.
+      program: the program that trains them.
+      calls: device calls per block.
+      samples: bytes of training samples that fit.
+    """
+
+    def __init__(self, runs: Sequence[Run], program: Program, calls: int | None, samples: float):
+        self.runs = runs
+        self.program = program
+
+        # The program is made for a number of runs. If there are fewer, a run that takes no part
+        # fills up, so that no shape changes.
+        missing = program.room.runs - len(runs)
+        self.filled_runs = [*runs, *[runs[0]] * missing]
+
+        # Training samples are on the device if they fit; else those of a block come with it.
+        train = runs[0].plan.federation.train
+        self.data = None
+        readers = []
+        if train.x.nbytes + train.y.nbytes <= samples:
+            self.data = program.mesh.replicate((np.asarray(train.x), train.y))
+        else:
+            readers = program.mesh.readers(program.width.lanes)
+        self.blocks = Blocks([run.planner for run in self.filled_runs], program, readers)
+
+        # The server and the round of each run, ahead of what the host has read.
+        self.servers = [run.server for run in runs]
+        self.reached = [run.round for run in runs]
+
+        self.pieces = Pieces(calls)
+        self.server_pieces = Pieces(calls)
+        self.workspace = Workspace()
+
+    def numbers(self) -> range:
+        """Return the numbers of the rounds that are left."""
+        last = max(run.rounds for run in self.runs)
+        return range(min(self.reached) + 1, last + 1)
+
+    def dispatch(self, number: int) -> list[Pending]:
+        """Dispatch a round, and its evaluation, for all runs that take part in it."""
+        states = self._states(number)
+        if not any(state.plays for state in states):
+            return []
+        round = Round(
+            program=self.program,
+            blocks=self.blocks,
+            runs=states,
+            number=number,
+            data=self.data,
+            pieces=self.pieces,
+            server_pieces=self.server_pieces,
+            workspace=self.workspace,
+        )
+        dispatched, self.workspace = run_round(round)
+
+        pending = []
+        for i, of_run in enumerate(dispatched):
+            if of_run is not None:
+                self.servers[i] = of_run.server
+                self.reached[i] = number
+                pending.append(Pending(self.filled_runs[i], of_run, tests=None))
+        return _with_evaluations(pending)
+
+    def must_wait(self, number: int) -> bool:
+        """Return whether the host must read a round before it can dispatch the next one."""
+        for run in self.runs:
+            may_end = run.empty or run.policy.nonfinite or run.policy.impossible
+            if may_end or not run.planner.ready(number + 1):
+                return True
+        return False
+
+    def _states(self, number: int) -> list[RunState]:
+        """Return what all runs bring to a round."""
+        states = []
+        for run, server, reached in zip(self.runs, self.servers, self.reached, strict=True):
+            plays = run.status == "running" and reached == number - 1
+            states.append(run.state(server, plays))
+        for run in self.filled_runs[len(self.runs) :]:
+            states.append(run.state(run.server, plays=False))
+        return states
 
 
-def _settled(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
-    for run, played, tests in pending:
-        if (
-            run.status == "running"
-        ):  # else it ended in an earlier round, and this one never happened
-            yield from ((run, row) for row in run.settle(played, tests))
+def _with_evaluations(pending: list[Pending]) -> list[Pending]:
+    """Dispatch the evaluations of a round, where it has any.
+
+    Several runs are evaluated by one thread each, a single one by all threads together.
+    """
+    due = [i for i, (run, round, _) in enumerate(pending) if run.evaluates(round.cohort.round)]
+    calls = []
+    programs = []
+    for i in due:
+        run, round, _ = pending[i]
+        calls.append((run, round.server, len(due) == 1))
+        programs.append(run.program.evaluate)
+
+    evaluated = list(pending)
+    for i, tests in zip(due, run_in_threads(Run.evaluate, calls, programs), strict=True):
+        evaluated[i] = pending[i]._replace(tests=tests)
+    return evaluated
+
+
+def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
+    """Read a round of all runs, and yield its rows."""
+    for run, round, tests in pending:
+        if run.status != "running":  # it ended in an earlier round: this one does not count
+            continue
+        for row in run.finish_round(round, tests):
+            yield run, row
 
 
 def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
-    """Whether runs can train side by side: by one program, on the same samples."""
-    first, f = programs[0], plans[0].federation
-    same = all(
-        p.mesh is first.mesh and p.probe is first.probe and p.width == first.width for p in programs
-    )
-    return same and all(
-        plan.federation.train.x is f.train.x and plan.federation.train.y is f.train.y
-        for plan in plans
+    """Return whether runs can train side by side: by one program, on the same samples."""
+    first = programs[0]
+    train = plans[0].federation.train
+    for program in programs:
+        same_lanes = program.mesh is first.mesh and program.probe is first.probe
+        if not same_lanes or program.width != first.width:
+            return False
+    return all(
+        plan.federation.train.x is train.x and plan.federation.train.y is train.y for plan in plans
     )
 
 
 def banked(
     programs: Sequence[Program], plans: Sequence[Plan], model_bytes: int
 ) -> tuple[list[tuple[int, int]], Program]:
-    """Runs in groups that are best trained together -> (first, one beyond the last) of each group, and the program of all.
+    """Group the runs that are best trained side by side.
 
     Args:
-      programs: of the runs.
-      plans: of the runs.
-      model_bytes: of one of their models.
+      programs: the runs' programs.
+      plans: the runs' plans.
+      model_bytes: bytes of one of their models.
+
+    Returns:
+      (first, one beyond the last) of each group, and the program that trains all groups.
     """
-    program, width, K = programs[0], programs[0].width, programs[0].width.block
-    stack, batches = (
-        model_bytes * K * program.room.blocks,
-        4 * program.room.steps * width.lanes * program.room.batch,
-    )
-    most = min(MOST, ROWS // max(stack, 1), BATCHES // max(batches, 1), len(plans))
-    if most < 2 or joined() or program.solo or not alike(programs, plans):
+    program = programs[0]
+    largest = min(_most_runs(program, model_bytes), len(plans))
+    if largest < 2 or joined() or program.solo or not alike(programs, plans):
         return [(i, i + 1) for i in range(len(plans))], program
-    count = -(-len(plans) // most)
-    groups = list(pairwise(round(len(plans) * g / count) for g in range(count + 1)))
+
+    # Groups of about equal size.
+    count = -(-len(plans) // largest)
+    ends = [round(len(plans) * group / count) for group in range(count + 1)]
+    groups = list(pairwise(ends))
     runs = max(last - first for first, last in groups)
-    shards = min(device_threads(), -(-runs * K // width.lanes))
-    mesh, probe = program.mesh.by(shards), program.probe and program.probe.by(shards)
+
+    # Enough shards for the clients of all runs, in the shapes that they need.
+    width = program.width
+    shards = min(device_threads(), -(-runs * width.block // width.lanes))
+    mesh = program.mesh.with_shards(shards)
+    probe = program.probe
+    if probe is not None:
+        probe = probe.with_shards(shards)
     room = capacity(
-        [plans[begin:end] for begin, end in groups],
-        width,
-        program.pack,
-        mesh.shards,
-        mesh.devices is not None,
+        [plans[first:last] for first, last in groups],
+        width=width,
+        pack=program.pack,
+        shards=mesh.shards,
+        apart=mesh.devices is not None,
     )
     return groups, program._replace(mesh=mesh, probe=probe, room=room)
+
+
+def _most_runs(program: Program, model_bytes: int) -> int:
+    """Return how many runs may train side by side, by the memory that they take."""
+    room = program.room
+    stack = model_bytes * program.width.block * room.blocks
+    batches = 4 * room.steps * program.width.lanes * room.batch
+    return min(MOST, STACK_BYTES // max(stack, 1), BATCH_BYTES // max(batches, 1))

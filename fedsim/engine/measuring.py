@@ -1,44 +1,69 @@
-"""What is measured of a round on request (`evaluate.diagnostics`): by programs of their own, which
-change no bit of it.
+"""What is measured of a round on request (`evaluate.diagnostics`).
+
+The programs are separate from the training and change no bit of it.
 """
 
-from fedsim.engine.diagnosis import Sums, measured
-from fedsim.engine.records import Round, RoundWork, TrainedBlock
-from fedsim.engine.serving import Messages, Served
+from fedsim.engine.diagnosis import UpdateSums, add_updates
+from fedsim.engine.records import Round, RoundState, TrainedBlock
+from fedsim.engine.server_records import Messages, ServerUpdate
 from fedsim.engine.summing import Sum
 from fedsim.engine.threads import run_in_threads
 
 
 def measure(
-    round: Round, works: list[RoundWork], trained: TrainedBlock, sums: Sums | None
-) -> tuple[list[RoundWork], Sums]:
-    """What a block's updates say about the clients -> (works, with the sums of their honest rows;
-    sums over all updates).
+    round: Round, states: list[RoundState], trained: TrainedBlock, sums: UpdateSums | None
+) -> tuple[list[RoundState], UpdateSums]:
+    """Measure the updates of a block.
+
+    Args:
+      round: what all steps read.
+      states: the state of every run.
+      trained: the trained block.
+      sums: the sums over the updates of the blocks before; None: this is the first.
+
+    Returns:
+      The states, with the sums of their honest rows; and the sums over all updates.
     """
-    calls = [(*each, trained.block.first) for each in zip(works, trained.messages, strict=True)]
-    works = run_in_threads(_with_honest, calls, [work.run.programs.distances.add for work in works])
-    return works, measured(sums, trained.stack.message.delta, trained.slots.weight, runs=len(works))
+    first = trained.block.key.first
+    calls = []
+    for state, messages in zip(states, trained.messages, strict=True):
+        calls.append((state, messages, first))
+    programs = [state.run.programs.distances.add for state in states]
+    states = run_in_threads(_with_honest, calls, programs)
+
+    delta = trained.stack.message.delta
+    return states, add_updates(sums, delta, trained.slots.weight, runs=len(round.runs))
 
 
-def with_deviations(works: list[RoundWork], served: list[Served | None]) -> list[Served | None]:
-    """With how far the aggregates lie from the honest clients, among what the links report."""
-    programs = [work.run.programs.distances.of for work in works]
-    return run_in_threads(_with_deviation, list(zip(works, served, strict=True)), programs)
+def with_deviations(
+    states: list[RoundState], updates: list[ServerUpdate | None]
+) -> list[ServerUpdate | None]:
+    """Add to the reports how far the aggregates lie from the honest clients."""
+    calls = list(zip(states, updates, strict=True))
+    programs = [state.run.programs.distances.report for state in states]
+    return run_in_threads(_with_deviation, calls, programs)
 
 
-def _with_honest(work: RoundWork, messages: Messages, first: int) -> RoundWork:
-    """With the honest rows of a block, where it was summed and is forgotten."""
-    if not work.has(first) or not isinstance(work.total, Sum):
-        return work
-    return work._replace(honest=work.run.programs.distances.add(work.honest, messages, work.at))
+def _with_honest(state: RoundState, messages: Messages, first: int) -> RoundState:
+    """Add the honest rows of a block where the block is summed and forgotten."""
+    if not state.has_block(first) or not isinstance(state.received, Sum):
+        return state
+    honest = state.run.programs.distances.add(state.honest, messages, state.start)
+    return state._replace(honest=honest)
 
 
-def _with_deviation(work: RoundWork, served: Served | None) -> Served | None:
-    if served is None:
+def _with_deviation(state: RoundState, update: ServerUpdate | None) -> ServerUpdate | None:
+    """Add to a run's report how far its aggregate lies from its honest clients."""
+    if update is None:
         return None
-    assert work.total is not None and work.slots is not None
-    deviation = work.run.programs.distances.of(
-        work.total, served.row, work.honest, work.slots, work.at
+    assert state.received is not None
+    assert state.slots is not None
+    deviation = state.run.programs.distances.report(
+        received=state.received,
+        reduced=update.reduced,
+        honest=state.honest,
+        slots=state.slots,
+        start=state.start,
     )
-    outcome = served.outcome
-    return served._replace(outcome=outcome._replace(info={**outcome.info, **deviation}))
+    info = {**update.report.info, **deviation}
+    return update._replace(report=update.report._replace(info=info))

@@ -1,9 +1,8 @@
-"""Client memory: one stacked PyTree, gathered and scattered by place, kept only where the message
-arrived.
+"""Client memory: one stacked PyTree, whose rows change only where the client's message arrived.
 
-A run knows from its plans who ever takes part; those clients have a place `0 … M − 1`, the others
-need no storage. Every row starts as the shared variables of the run's start make it; it is made
-when its client first takes part.
+A run knows from its plans which clients ever take part. They have a row each; the others need no
+storage. A row begins as the shared variables of the run's start make it, when its client first
+takes part.
 """
 
 from collections.abc import Mapping
@@ -22,69 +21,77 @@ from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
 from fedsim.types import Client, RowStage, Shared, Stage
 
-CLIENT = "client"  # whose row is that of the client method
+CLIENT = "client"  # owner of the row that the client method remembers
 
 
 class Memory(NamedTuple):
-    """Rows by place, and which of them hold something."""
+    """Stored rows, and which of them hold something."""
 
     rows: Tree  # [M, ...]
-    seen: Bool[Array, " M"]
+    seen: Bool[Array, " M"]  # False: the client has not taken part yet
 
 
 class Memories:
-    """How memory is made, read and written; who remembers nothing costs nothing.
+    """How client memory is made, read and written; a method without memory costs nothing.
 
     A client's row is a dictionary by owner: `client` is what its method remembers, the others are
-    stages. In all methods, `start` are the shared variables of the run's start, and `root` the key
-    of all its randomness.
+    stages. In all methods, `initial` are the shared variables at the start of the run, and `root`
+    is the key of all its randomness.
 
     Args:
-      client: the method.
-      stages: those that remember something of every client, by name.
+      client: the client method.
+      stages: stages that remember something of every client, by name.
     """
 
     def __init__(self, client: Client, stages: Mapping[str, Stage | RowStage] | None = None):
-        self.client, self.stages = client, dict(stages or {})
+        self.client = client
+        self.stages = dict(stages or {})
 
     @jitted_with(static=(1,))
-    def empty(self, start: Shared, places: int) -> Memory:
-        """Room for the rows of so many clients, none of which has one yet."""
-        row = jax.eval_shape(self._row, start, jax.random.key(0), 0)
-        return Memory(
-            jax.tree.map(lambda leaf: jnp.zeros((places, *leaf.shape), leaf.dtype), row),
-            jnp.zeros(places, bool),
-        )
+    def empty(self, initial: Shared, capacity: int) -> Memory:
+        """Return a memory for `capacity` clients, none of which has taken part yet."""
+        row = jax.eval_shape(self._row, initial, jax.random.key(0), 0)
+        rows = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), row)
+        return Memory(rows, jnp.zeros(capacity, bool))
 
     @jitted
-    def fresh(self, start: Shared, root: Key[Array, ""], ids: Any) -> Tree:
-        """Rows as they start `[K, ...]`: the same whenever they are made."""
-        return jax.vmap(self._row, in_axes=(None, None, 0))(
-            start, round_key(root, 0, Phase.MEMORY), ids
-        )
+    def fresh(self, initial: Shared, root: Key[Array, ""], ids: Any) -> Tree:
+        """Return the first rows of clients `[K, ...]`: the same whenever they are made."""
+        key = round_key(root, 0, Phase.MEMORY)
+        return jax.vmap(self._row, in_axes=(None, None, 0))(initial, key, ids)
 
     @jitted
-    def gather(self, memory: Memory, start: Shared, slots: Slots, root: Key[Array, ""]) -> Tree:
-        """The rows of a block's clients `[block, ...]`."""
-        new = self.fresh(start, root, slots.work.id)
-        return tree.select(memory.seen[slots.place], tree.take(memory.rows, slots.place), new)
+    def gather(self, memory: Memory, initial: Shared, slots: Slots, root: Key[Array, ""]) -> Tree:
+        """Return the rows of a block's clients `[block, ...]`."""
+        fresh = self.fresh(initial, root, slots.work.id)
+        seen = memory.seen[slots.memory_row]
+        return tree.select(seen, tree.take(memory.rows, slots.memory_row), fresh)
 
-    def keep(
+    def save(
         self, memory: Memory, slots: Slots, rows: Tree, arrived: Bool[Array, " rows"]
     ) -> Memory:
-        """The memory with the rows `[rows, ...]` of those clients whose message arrived."""
+        """Return the memory with new rows for the clients whose message arrived.
+
+        Args:
+          memory: the memory before the round.
+          slots: the clients' slots.
+          rows: their new rows `[rows, ...]`.
+          arrived: whose message arrived `[rows]`.
+        """
         if not jax.tree.leaves(rows):
             return memory
-        # beyond the last row: not written
-        place = jnp.where(arrived, slots.place, memory.seen.shape[0])
+
+        # An index beyond the last row writes nothing.
+        target = jnp.where(arrived, slots.memory_row, memory.seen.shape[0])
         return Memory(
-            tree.put(memory.rows, place, rows), memory.seen.at[place].set(True, mode="drop")
+            rows=tree.put(memory.rows, target, rows),
+            seen=memory.seen.at[target].set(True, mode="drop"),
         )
 
-    def _row(self, start: Shared, key: Key[Array, ""], id: Int[Array, ""]) -> Tree:
-        """A new row of ONE client."""
+    def _row(self, initial: Shared, key: Key[Array, ""], id: Int[Array, ""]) -> Tree:
+        """Return the first row of ONE client."""
         key = jax.random.fold_in(key, id)
-        tags = {name: jax.random.fold_in(key, tag_of(name)) for name in self.stages}
-        params = travelling(self.client, start["params"])
-        rows = {name: stage.memory(params, tags[name]) for name, stage in self.stages.items()}
-        return {CLIENT: self.client.memory(start, key), **rows}
+        stage_keys = {name: jax.random.fold_in(key, tag_of(name)) for name in self.stages}
+        params = travelling(self.client, initial["params"])
+        rows = {name: stage.memory(params, stage_keys[name]) for name, stage in self.stages.items()}
+        return {CLIENT: self.client.memory(initial, key), **rows}

@@ -1,12 +1,13 @@
-"""Where lanes train: shards of the same width, side by side, so that how many there are changes no
-bit.
+"""Shards: groups of lanes of the same width that train side by side.
 
-On one device, a shard has a thread that hands the lanes' program over (a CPU runs what several
-threads hand over at once, each on a core of its own); on several devices, of one process or of
-many, a shard has a device. Every shard runs the same program, as it would run alone, and writes
-rows of its own; one take brings them into slot order (no arithmetic touches a row). All that
-follows happens on the first device; in a run of several processes, on the first device of each, so
-that all of them know the same.
+On one device, every shard has a thread that submits the lanes' program (a CPU runs what several
+threads submit at once, each on its own core). With several devices, of one process or of many,
+every shard has a device. Every shard runs the same program, as it would run alone, and writes its
+own rows; a gather brings them into slot order. No arithmetic touches a row, so that the number of
+shards changes no bit.
+
+Everything after the training happens on the first device; in a run of several processes, on the
+first device of each, so that all processes have the same results.
 """
 
 import functools
@@ -26,200 +27,257 @@ from fedsim.engine.layout import Layout, shard_of
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.tree import Tree
 
-ALL, SPLIT = PartitionSpec(), PartitionSpec("devices")
+REPLICATED = PartitionSpec()
+SHARDED = PartitionSpec("devices")
 
 
-class Place(NamedTuple):
-    """Where a shard trains."""
+class Shard(NamedTuple):
+    """A group of lanes on a device."""
 
-    number: int  # of all shards
-    device: Any = None  # left out: the default one
+    number: int  # among all shards
+    device: Any = None  # None: the default one
 
-    def bring(self, values: Any) -> Any:
-        """Values of the first device as this shard reads them."""
-        return values if self.device is None else jax.device_put(values, self.device)
+    def put(self, values: Any) -> Any:
+        """Return values of the first device as this shard reads them."""
+        if self.device is None:
+            return values
+        return jax.device_put(values, self.device)
 
 
 class Buffers(NamedTuple):
-    """What the shards of this process write on, an entry for each."""
+    """What the shards of this process write to, an entry for each."""
 
     lanes: list[Lane]
     rows: list[Rows]
-    stack: Rows | None = None  # the rows of all shards by slot, where one thread's are not all
+    stack: Rows | None = None  # the rows of all threads by slot, where there are several
 
 
 class Mesh:
-    """The lanes' program on what there is; lists have an entry for every shard of this process.
+    """The lanes' program on all shards; lists have an entry for every shard of this process.
 
     Args:
       lanes: the program.
-      devices: to train on; None: the default device.
-      shards: of all processes; threads that hand the program over, where there is one device.
+      devices: devices to train on; None: the default device.
+      shards: number of shards in all processes; on one device, threads that submit the program.
 
     Attributes:
-      train: the compiled `Lanes.train`, on the same buffers.
+      local_shards: the shards of this process.
+      train: the compiled `Lanes.train`, which reuses its buffers.
     """
 
     def __init__(self, lanes: Lanes, devices: tuple | None, shards: int):
-        self.lanes, self.devices, self.shards = lanes, devices, shards
-        process = jax.process_index() if devices else 0
-        every = [Place(n, device) for n, device in enumerate(devices or [None] * shards)]
-        self.places = [
-            place
-            for place in every
-            if place.device is None or place.device.process_index == process
-        ]
+        self.lanes = lanes
+        self.devices = devices
+        self.shards = shards
+        if devices is None:
+            self.local_shards = [Shard(number) for number in range(shards)]
+        else:
+            process = jax.process_index()
+            self.local_shards = [
+                Shard(number, device)
+                for number, device in enumerate(devices)
+                if device.process_index == process
+            ]
         self.train = jit_for_threads(lanes.train, donate=(1, 2))
 
-    def by(self, shards: int) -> "Mesh":
-        """The same by so many shards, where that is a choice."""
+    def with_shards(self, shards: int) -> "Mesh":
+        """Return the mesh with `shards` threads; several devices have a shard each in any case."""
         return mesh(self.lanes, self.devices, shards)
 
-    def spread(self, values: Any) -> list:
-        """Copies of what all lanes read."""
-        values = jax.device_put(values, self.places[0].device)
-        return [place.bring(values) for place in self.places]
+    def replicate(self, values: Any) -> list:
+        """Return copies of what all lanes read."""
+        values = jax.device_put(values, self.local_shards[0].device)
+        return [shard.put(values) for shard in self.local_shards]
 
     def readers(self, lanes: int) -> list[slice]:
-        """The lanes of each device of this process, so many for a shard: they are handed samples of
-        their own.
+        """Return the groups of lanes whose samples are cut for each block.
+
+        Args:
+          lanes: number of lanes of a shard.
         """
         if self.devices is None:
             return [slice(None)]
-        return [slice(place.number * lanes, (place.number + 1) * lanes) for place in self.places]
+        return [
+            slice(shard.number * lanes, (shard.number + 1) * lanes) for shard in self.local_shards
+        ]
 
-    def handed(self, samples: list) -> list:
-        """What each reader trains on, as the shards read it."""
-        return self.spread(samples[0]) if self.devices is None else self._apart(samples)
+    def put_samples(self, samples: list) -> list:
+        """Return the samples of every reader, as the shards read them."""
+        if self.devices is None:
+            return self.replicate(samples[0])
+        return self._put_each(samples)
 
-    def lend(
+    def inputs(
         self, bank: Bank, memory: Tree, layout: Layout, data: list, keys: Keys
     ) -> list[LaneInputs]:
-        """Start models, memory by slot, the layout, and the samples that each reads, as the shards
-        read them.
-        """
-        slots, shards = layout.slots, self.shards
-        if shards == 1 or not jax.tree.leaves(memory):
-            memories = [memory] * len(self.places)
-        else:
-            parts = _cut(_seated(memory, slots.seat, shards * layout.seats), shards)
-            memories = self._apart([parts[place.number] for place in self.places])
-        roots, r = keys
-        return [
-            LaneInputs(
-                bank=place.bring(bank),
-                memory=rows,
-                queues=place.bring(shard_of(layout.queues, place.number, shards)),
-                slots=place.bring(slots),
-                data=samples,
-                keys=(place.bring(roots), r),
-            )
-            for place, rows, samples in zip(self.places, memories, data, strict=True)
-        ]
+        """Return what the lanes of every shard read.
 
-    def empty(self, buffers: Buffers | None, lent: list[LaneInputs], seats: int) -> Buffers:
-        """Room for the lanes and rows of a block: that of the round before, where it fits."""
-        if buffers is not None and buffers.rows[0].loss.shape[0] == seats:
-            return buffers
-        first = lent[0]
+        Args:
+          bank: start models.
+          memory: the clients' rows, by slot.
+          layout: the block's layout.
+          data: samples (x, y) of every shard.
+          keys: root keys of all runs, and the round.
+        """
+        memories = self._memories(memory, layout)
+        roots, round = keys
+        inputs = []
+        for shard, rows, samples in zip(self.local_shards, memories, data, strict=True):
+            queues = shard_of(layout.queues, shard.number, self.shards)
+            inputs.append(
+                LaneInputs(
+                    bank=shard.put(bank),
+                    memory=rows,
+                    queues=shard.put(queues),
+                    slots=shard.put(layout.slots),
+                    data=samples,
+                    keys=(shard.put(roots), round),
+                )
+            )
+        return inputs
+
+    def _memories(self, memory: Tree, layout: Layout) -> list[Tree]:
+        """Return the clients' rows by seat, for every shard."""
+        if self.shards == 1 or not jax.tree.leaves(memory):
+            return [memory] * len(self.local_shards)
+        by_seat = _rows_by_seat(memory, layout.slots.seat, self.shards * layout.seats)
+        of_shards = _split(by_seat, self.shards)
+        return self._put_each([of_shards[shard.number] for shard in self.local_shards])
+
+    def buffers(self, previous: Buffers | None, inputs: list[LaneInputs], seats: int) -> Buffers:
+        """Return buffers for the lanes and rows of a block.
+
+        Args:
+          previous: the buffers of the block before, which are reused if they fit.
+          inputs: the inputs of every shard.
+          seats: rows that a shard writes.
+        """
+        if previous is not None and previous.rows[0].loss.shape[0] == seats:
+            return previous
+
+        first = inputs[0]
         lane, row = self.lanes.shapes(first.bank, first.memory, first.queues, first.slots)
-        rows = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct((seats, *leaf.shape), leaf.dtype), row
-        )
-        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), (lane, rows))
-        pairs = [jax.device_put(zeros, place.device) for place in self.places]
-        return Buffers([lanes for lanes, _ in pairs], [rows for _, rows in pairs])
+        lane_zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), lane)
+        row_zeros = jax.tree.map(lambda leaf: np.zeros((seats, *leaf.shape), leaf.dtype), row)
+
+        lanes = []
+        rows = []
+        for shard in self.local_shards:
+            shard_lanes, shard_rows = jax.device_put((lane_zeros, row_zeros), shard.device)
+            lanes.append(shard_lanes)
+            rows.append(shard_rows)
+        return Buffers(lanes, rows)
 
     def train_all(
-        self, lent: list[LaneInputs], buffers: Buffers, t0: int, t1: int
+        self, inputs: list[LaneInputs], buffers: Buffers, t0: int, t1: int
     ) -> tuple[Buffers, list[Array]]:
-        """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers,
-        tokens).
+        """Do the lane steps t0 to t1 of all shards, as `Lanes.train`.
+
+        Returns:
+          The buffers, which are reused, and a token of every shard to wait for.
         """
         seats = buffers.rows[0].loss.shape[0]
-        each = zip(self.places, lent, buffers.lanes, buffers.rows, strict=True)
-        calls = [
-            (read, lane, rows, np.int32(t0), np.int32(t1), np.int32(place.number * seats))
-            for place, read, lane, rows in each
-        ]
+        shards = zip(self.local_shards, inputs, buffers.lanes, buffers.rows, strict=True)
+        calls = []
+        for shard, read, lanes, rows in shards:
+            origin = np.int32(shard.number * seats)
+            calls.append((read, lanes, rows, np.int32(t0), np.int32(t1), origin))
+
         lanes, rows, tokens = zip(*in_threads(self.train, calls), strict=True)
         return Buffers(list(lanes), list(rows), buffers.stack), list(tokens)
 
-    def collect(self, buffers: Buffers, lent: list[LaneInputs]) -> tuple[Rows, Buffers]:
-        """The rows of all shards by slot -> (they, the buffers that hold them)."""
-        rows, seats = buffers.rows, [read.slots.seat for read in lent]
+    def collect(self, buffers: Buffers, inputs: list[LaneInputs]) -> tuple[Rows, Buffers]:
+        """Return the rows of all shards by slot, and the buffers that hold them."""
+        rows = buffers.rows
+        seats = [read.slots.seat for read in inputs]
         if self.devices is not None:
-            return _grid(self.devices).collect(rows, seats), buffers
+            return _device_rows(self.devices).collect(rows, seats), buffers
         if len(rows) == 1:
             return rows[0], buffers
         stack = _joined(buffers.stack, rows, seats[0])
         return stack, buffers._replace(stack=stack)
 
-    def _apart(self, parts: list) -> list:
-        return [place.bring(part) for place, part in zip(self.places, parts, strict=True)]
+    def _put_each(self, values: list) -> list:
+        """Return a value for every shard, as the shard reads it."""
+        return [shard.put(value) for shard, value in zip(self.local_shards, values, strict=True)]
 
 
 def mesh(lanes: Lanes, devices: tuple | None = None, shards: int = 1) -> Mesh:
-    """One `Mesh` for equal arguments: its programs are compiled once."""
-    several = devices if devices is not None and len(devices) > 1 else None
-    return _mesh(lanes, several, len(several) if several else shards)
+    """Return the `Mesh` of these arguments; the same one for equal arguments, compiled once."""
+    if devices is not None and len(devices) > 1:
+        return _mesh(lanes, devices, len(devices))
+    return _mesh(lanes, None, shards)
 
 
 _mesh = functools.lru_cache(64)(Mesh)
 
 
-class Grid:
-    """Several devices as one array of rows, of one process or of many."""
+class DeviceRows:
+    """The rows of several devices, of one process or of many, as one array."""
 
     def __init__(self, devices: Sequence[Any]):
         grid = jax.sharding.Mesh(np.array(devices), ("devices",))
         self.devices = devices
-        self.split, self.all = NamedSharding(grid, SPLIT), NamedSharding(grid, ALL)
-        self.mapped = jax.shard_map(
-            _gathered, mesh=grid, in_specs=(SPLIT, ALL), out_specs=ALL, check_vma=False
+        self.sharded = NamedSharding(grid, SHARDED)
+        self.replicated = NamedSharding(grid, REPLICATED)
+        self.rows_by_slot = jax.shard_map(
+            _gathered_by_slot,
+            mesh=grid,
+            in_specs=(SHARDED, REPLICATED),
+            out_specs=REPLICATED,
+            check_vma=False,
         )
 
     @jitted
     def gather(self, rows: Rows, seat: Array) -> Rows:
-        """Rows over all devices -> rows by slot, on each."""
-        return self.mapped(rows, seat)
+        """Return the rows over all devices by slot, on each device."""
+        return self.rows_by_slot(rows, seat)
 
     def collect(self, rows: list[Rows], seats: list[Array]) -> Rows:
-        """The rows of all devices by slot, on the first device of every process."""
-        seat = jax.make_array_from_single_device_arrays(seats[0].shape, self.all, seats)
-        whole = self.gather(jax.tree.map(self._whole, *rows), seat)
-        return jax.tree.map(lambda leaf: leaf.addressable_data(0), whole)
+        """Return the rows of all devices by slot, on the first device of every process.
 
-    def _whole(self, *parts: jax.Array) -> jax.Array:
-        """The parts of this process as its share of one array over all devices."""
-        shape = (len(self.devices) * parts[0].shape[0], *parts[0].shape[1:])
-        return jax.make_array_from_single_device_arrays(shape, self.split, list(parts))
+        Args:
+          rows: rows of this process's devices.
+          seats: `Slots.seat` on each of them.
+        """
+        seat = jax.make_array_from_single_device_arrays(seats[0].shape, self.replicated, seats)
+        stack = self.gather(jax.tree.map(self._over_devices, *rows), seat)
+        return jax.tree.map(lambda leaf: leaf.addressable_data(0), stack)
+
+    def _over_devices(self, *leaves: jax.Array) -> jax.Array:
+        """Return a leaf of each device of this process as its share of one array over all."""
+        seats = leaves[0].shape[0]
+        shape = (len(self.devices) * seats, *leaves[0].shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, self.sharded, list(leaves))
 
 
-_grid = functools.lru_cache(8)(Grid)
+_device_rows = functools.lru_cache(8)(DeviceRows)
 
 
-def _gathered(rows: Rows, seat: Array) -> Rows:
-    return tree.take(
-        jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, "devices", tiled=True), rows), seat
-    )
+def _gathered_by_slot(rows: Rows, seat: Array) -> Rows:
+    """Return the rows of all devices by slot; `rows` are those of this device."""
+    gather = lambda leaf: jax.lax.all_gather(leaf, "devices", tiled=True)
+    return tree.take(jax.tree.map(gather, rows), seat)
 
 
 @functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
 def _joined(stack: Rows | None, rows: list[Rows], seat: Array) -> Rows:
-    """Rows of all shards by slot, in the memory of a stack that nobody reads any more."""
+    """Return the rows of all shards by slot.
+
+    They are written to the memory of `stack`, the rows of an earlier block, which nobody reads any
+    more.
+    """
     return tree.take(tree.concatenate(rows), seat)
 
 
-_cut = jax.jit(tree.split, static_argnums=1)
+_split = jax.jit(tree.split, static_argnums=1)
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _seated(memory: Tree, seat: Array, seats: int) -> Tree:
-    """Rows by slot -> rows by seat."""
-    holder = (
-        jnp.zeros(seats, jnp.int32)
-        .at[seat]
-        .set(jnp.arange(len(seat), dtype=jnp.int32), mode="drop")
-    )
-    return tree.take(memory, holder)
+def _rows_by_seat(memory: Tree, seat: Array, seats: int) -> Tree:
+    """Return rows by slot `[slots, ...]` as rows by seat `[seats, ...]`."""
+    # Seats without a slot get the row of slot 0, which nobody reads there.
+    slot_of_seat = jnp.zeros(seats, jnp.int32)
+    slots = jnp.arange(len(seat), dtype=jnp.int32)
+    slot_of_seat = slot_of_seat.at[seat].set(slots, mode="drop")
+    return tree.take(memory, slot_of_seat)

@@ -1,4 +1,7 @@
-"""How every client's own model does on its own test samples, for client methods that have personal models."""
+"""How every client's personal model does on its own test samples.
+
+Only client methods with personal models have them.
+"""
 
 import functools
 from collections.abc import Callable
@@ -8,91 +11,121 @@ import jax
 import numpy as np
 from jax import lax
 
-from fedsim.engine.evaluation import Forward, labels_of, scored
+from fedsim.engine.evaluation import Scoring, labels_of
 from fedsim.engine.final import client_means, remembered
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
 
-ROOM = 1 << 26  # bytes of memory rows and samples that are handed over at a time
+CALL_BYTES = 1 << 26  # of memory rows and samples that go to the device at a time
 
 
 def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """How every client's own model does on the samples that it keeps for testing -> (means, labels) as `client_scores`.
+    """Score every client's personal model on the samples that the client keeps for testing.
 
-    A client that never took part has the model of its first row of memory. No means for a method without personal models,
-    where no client keeps samples, and for clients that are not chosen (mask `[N]`). The models are made one after another,
-    those of ROOM bytes of rows in a call.
+    A client that never took part has the model of its first row of memory. The models are computed
+    one at a time, those of CALL_BYTES of rows in a call.
+
+    Args:
+      run: a run that has ended.
+      chosen: mask of the clients to score `[N]`.
+
+    Returns:
+      Means and numbers of labels, as `client_scores`. There are no means for a method without
+      personal models, where no client keeps samples, and for clients that are not chosen.
     """
-    f, client, task = run.plan.federation, run.program.server.client, run.program.task
+    f = run.plan.federation
+    client = run.program.server.client
+    task = run.program.task
     tested = np.flatnonzero(chosen[f.test_holders.owner])
     if client.personal is None or not len(tested):
         return {}, np.zeros(f.N, np.int64)
+
+    # The test samples, sorted by client.
     order = tested[np.argsort(f.test_holders.owner[tested], kind="stable")]
-    rows, owner = f.test_holders.indices[order], f.test_holders.owner[order]
-    batch, place = by_client(owner, run.batch)
-    first = np.flatnonzero(place == 0)  # of each batch
-    ids, E = owner[first].astype(np.int32), int(place.max()) + 1
-    index = np.repeat(rows[first][:, None], E, axis=1)  # places that are left are filled up
-    index[batch, place] = rows
+    rows = f.test_holders.indices[order]
+    owner = f.test_holders.owner[order]
+
+    # Batches hold the samples of one client each; a shorter one is filled up with its first sample.
+    batch, column = by_client(owner, run.batch)
+    first = np.flatnonzero(column == 0)  # of each batch
+    ids = owner[first].astype(np.int32)  # [batches]
+    E = int(column.max()) + 1
+    index = np.repeat(rows[first][:, None], E, axis=1)  # [batches, E]
+    index[batch, column] = rows
+
     y_now = f.labels_in(run.round)
-    per_batch = run.row_bytes() + E * (f.train.x[:1].nbytes + f.train.y[:1].nbytes)
-    width = int(np.clip(ROOM // per_batch, 1, len(ids)))
-    score = scorer(client.personal, task.apply, task.loss, task.classes > 0)
+    sample_bytes = f.train.x[:1].nbytes + f.train.y[:1].nbytes
+    batch_bytes = run.row_bytes() + E * sample_bytes
+    batches = int(np.clip(CALL_BYTES // batch_bytes, 1, len(ids)))  # in a call
+
+    score = scorer(client.personal, Scoring(task.apply, task.loss, task.classes > 0))
     shared = run.program.server.sender.shown(run.server)
-    parts = []
-    for start in range(0, len(ids), width):
-        some = np.minimum(
-            np.arange(start, start + width), len(ids) - 1
-        )  # one shape, one compilation
-        x, y = _taken(f.train.x, f.test.x, index[some]), _taken(y_now, f.test.y, index[some])
-        parts.append(
-            jax.tree.map(np.asarray, score(shared, remembered(run, ids[some])[CLIENT], x, y))
-        )
-    scores = {
-        name: np.concatenate([part[name] for part in parts])[batch, place].astype(float)
-        for name in parts[0]
-    }
-    return client_means(f, scores, owner, labels_of(_taken(y_now, f.test.y, rows)))
+    by_call = []
+    for begin in range(0, len(ids), batches):
+        # The last call repeats the last batch: calls of one shape are compiled once.
+        called = np.minimum(np.arange(begin, begin + batches), len(ids) - 1)
+        x = _taken(f.train.x, f.test.x, index[called])
+        y = _taken(y_now, f.test.y, index[called])
+        memory = remembered(run, ids[called])[CLIENT]
+        by_call.append(jax.tree.map(np.asarray, score(shared, memory, x, y)))
+
+    scores = {}
+    for name in by_call[0]:
+        by_batch = np.concatenate([of_call[name] for of_call in by_call])  # [batches, E]
+        scores[name] = by_batch[batch, column].astype(float)
+    labels = labels_of(_taken(y_now, f.test.y, rows))
+    return client_means(f, scores, owner, labels)
 
 
-def by_client(owner: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Samples put into batches that hold those of one client each -> (batch, place in it) of every sample.
+def by_client(owner: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Put samples into batches that hold those of one client each.
+
+    A batch holds no more than the mean client has, so that batches are at least about half full.
 
     Args:
-      owner: of every sample, sorted `[n]`.
-      most: samples of a batch; it holds no more than the mean client has, so that batches are about half full at least.
+      owner: the client of every sample, sorted `[n]`.
+      largest: samples of a batch, at most.
+
+    Returns:
+      The batch of every sample, and its column there.
     """
     clients, begin, count = np.unique(owner, return_index=True, return_counts=True)
-    E = min(-(-len(owner) // len(clients)), most)
-    batches = -(-count // E)
-    within = np.arange(len(owner)) - np.repeat(
-        begin, count
-    )  # number of the sample among its client's
-    before = np.repeat(np.cumsum(batches) - batches, count)  # batches of the clients before it
-    return before + within // E, within % E
+    E = min(-(-len(owner) // len(clients)), largest)
+    batches = -(-count // E)  # of every client
+
+    within_client = np.arange(len(owner)) - np.repeat(begin, count)
+    batches_before = np.repeat(np.cumsum(batches) - batches, count)
+    return batches_before + within_client // E, within_client % E
 
 
 @functools.lru_cache(16)
-def scorer(personal: Callable, apply: Forward, loss: Callable, labelled: bool) -> Jitted:
-    """Compiled `(shared, rows [n, ...], x [n, E, ...], y [n, E]) -> {"loss": [n, E], ...}`: the model of each row of memory
-    on its own batch, one after another.
+def scorer(personal: Callable, scoring: Scoring) -> Jitted:
+    """Return the compiled scoring of the model of each row of memory on its own batch.
+
+    Args:
+      personal: (shared variables, row of memory) -> the client's variables.
+      scoring: scores a batch.
+
+    Returns:
+      (shared, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`.
     """
 
     def score(shared: Any, rows: Any, x: Any, y: Any) -> Any:
-        return lax.map(
-            lambda one: scored(apply, loss, labelled, personal(shared, one[0]), *one[1:]),
-            (rows, x, y),
-        )
+        def of_batch(batch):
+            row, x, y = batch
+            return scoring.score(personal(shared, row), x, y)
+
+        return lax.map(of_batch, (rows, x, y))
 
     return jit_for_threads(score)
 
 
-def _taken(own: np.ndarray, test: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Rows of the training arrays and, behind them, of the test arrays."""
-    taken = own[np.minimum(index, len(own) - 1)]
-    beyond = index >= len(own)
-    if beyond.any():
-        taken[beyond] = test[index[beyond] - len(own)]
+def _taken(train: np.ndarray, test: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return rows of the training array, followed by those of the test array."""
+    taken = train[np.minimum(index, len(train) - 1)]
+    in_test = index >= len(train)
+    if in_test.any():
+        taken[in_test] = test[index[in_test] - len(train)]
     return taken

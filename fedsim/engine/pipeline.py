@@ -1,4 +1,4 @@
-"""What the messages of a cohort go through: wire, filter, stages, rule, steps behind it."""
+"""What a cohort's messages pass through: wire, filter, stages, rule, and the steps after it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -41,56 +41,66 @@ from fedsim.types import (
 )
 
 State = dict[str, Tree]
-"""Of `wire`, `stages`, `rule` and `steps`."""
+"""States of `wire`, `stages`, `rule` and `steps`."""
 
 Contexts = Callable[[Phase], Context]
-"""What links may know beside the rows, in each phase of a round."""
+"""Phase of a round -> what links may know besides the rows."""
 
-# columns of their own: the last link that reports them
+# Reports that also fill a column without a link's name; the last link that reports one counts.
 COMMON = ("malicious_kept", "attack_success")
 
 
-class Travelled(NamedTuple):
+class WireOutput(NamedTuple):
+    """What arrives behind the wire, without the rows that are not finite."""
+
+    updates: Updates
+    state: Tree  # of the wire
+    info: Info  # what its links report, by their position
+    nonfinite: Bool[Array, " rows"]  # rows that were not finite
+
+
+class ProcessedRows(NamedTuple):
     """Rows behind the wire, and behind the server's stages."""
 
-    arrived: Updates
-    kept: Updates
-    bad: Bool[Array, " rows"]  # those that were not finite
+    arrived: Updates  # behind the wire
+    kept: Updates  # behind the stages
+    nonfinite: Bool[Array, " rows"]  # rows that were not finite
     state: State  # of wire and stages
-    info: Info  # what they report, by their place
+    info: Info  # what their links report, by their position
 
 
-class Reduced(NamedTuple):
+class RuleOutput(NamedTuple):
     """What becomes of a round's rows."""
 
-    row: Tree  # what the rule made of them
-    aggregate: Tree  # behind the steps that follow it
+    reduced: Tree  # what the rule returned; behind a linear codec still a payload
+    aggregate: Tree  # behind the steps that follow the rule
     state: State  # of all links
     info: Info  # what they report, as `krum/malicious_kept`
 
 
 class Pipeline:
-    """The links of a run between its clients and its optimisers, in their order; pure.
+    """The links of a run between its clients and its optimisers, in order; pure.
 
     Args:
-      wire: what happens to messages on their way.
-      stages: what the server does with the stack before the rule.
+      wire: links that messages pass on their way.
+      stages: links that change the server's stack before the rule.
       rule: the reducing rule.
-      steps: what happens to the aggregate before the optimisers.
+      steps: links that change the aggregate before the optimisers.
       client: the client method, which says what travels.
       drop: give weight 0 to a row that is not finite.
       width: rows that a row-wise stage works on at a time; None: all.
 
     Attributes:
-      wire_names: of the links of the wire, where they report; likewise `stage_names`, `rule_name`
+      wire_names: names under which the wire's links report; likewise `stage_names`, `rule_name`
         and `step_names`.
       remembering: links that remember a row of every client, by name.
-      of_memory: the name of the one before the rule, which is the server's; None: it remembers
-        nothing.
-      codec: of the wire.
+      of_memory: name of the link whose memory belongs to the rule; None: the rule remembers no
+        clients.
+      codec: the wire's codec.
+      decoder: decodes what the rule makes of a linear codec's payloads.
       least: clients that must report.
       folds: whether no link must see all rows.
-      bound: of stages and rule together, where one is published.
+      bound: the published bound of stages and rule together, where there is one.
     """
 
     def __init__(
@@ -106,184 +116,241 @@ class Pipeline:
     ):
         self.rule = rule
         self.client = client
-        self.drop = drop
+        self.drops_nonfinite = drop
 
-        travels = as_stages(wire, self._defence)
+        wire_stages = as_stages(wire, self._defence)
         stages = with_before(stages, rule)
-        links = [*travels, *stages]
+        links = [*wire_stages, *stages]
 
-        # Every link reports under its name; a kind that stands twice is numbered.
+        # Every link reports under its name; a kind that occurs twice is numbered.
         names = labels([*links, rule, *steps])
+        link_names = names[: len(links)]
         self.wire_names = names[: len(wire)]
         self.stage_names = names[len(wire) : len(links)]
         self.rule_name = names[len(links)]
-        self.wire = line(travels, width, self.wire_names)
+        self.step_names = names[len(links) + 1 :]
+        self.wire = line(wire_stages, width, self.wire_names)
         self.stages = line(stages, width, self.stage_names)
         self.aims = any(isinstance(link, Aim) for link in wire)
 
-        # What arrives of a linear codec is decoded once, behind the rule.
+        # Payloads of a linear codec are summed by the rule and decoded once, after it.
         self.codec = next((link for link in wire if isinstance(link, Codec)), None)
-        linear = [self.codec] if self.codec and self.codec.linear else []
-        self.decoder = decoding(linear[0]) if linear else None
-        self.steps = aggregate_line([*map(decoding_step, linear), *steps])
-        self.step_names = [*(codec.name for codec in linear), *names[len(links) + 1 :]]
+        self.decoder = None
+        if self.codec is not None and self.codec.linear:
+            self.decoder = decoding(self.codec)
+            steps = [decoding_step(self.codec), *steps]
+            self.step_names = [self.codec.name, *self.step_names]
+        self.steps = aggregate_line(steps)
 
-        owners = zip(names, links, strict=False)
-        self.remembering = {name: link for name, link in owners if link.memory is not forgetful}
-        self.of_memory = (
-            names[len(links) - 1] if rule.before and rule.before.memory is not forgetful else None
-        )
+        self.remembering = {}
+        for name, link in zip(link_names, links, strict=True):
+            if link.memory is not forgetful:
+                self.remembering[name] = link
 
+        # The rule's own stage is the last link before it.
+        self.of_memory = None
+        if rule.before is not None and rule.before.memory is not forgetful:
+            self.of_memory = link_names[-1]
+
+        # The rule's memory must not change in a skipped round. Whether a round with clients is
+        # skipped is known only when all rows are there.
         self.least = max(self.wire.least, self.stages.least, rule.least)
-        # What the rule remembers waits for all rows where a round that has some may be skipped.
-        together = self.of_memory is not None and (self.least > 1 or rule.most is not None)
-        self.folds = (
-            rule.fold is not None
-            and not together
-            and all(isinstance(link, RowStage) for link in links)
-        )
+        may_be_skipped = self.least > 1 or rule.most is not None
+        memory_waits = self.of_memory is not None and may_be_skipped
+        row_wise = all(isinstance(link, RowStage) for link in links)
+        self.folds = rule.fold is not None and row_wise and not memory_waits
+
         self.bound = None if self.codec else _bound(stages, rule)
 
-    def travelling(self, shared: Shared) -> Tree:
-        """The parameters that the client method shares."""
+    def shared_params(self, shared: Shared) -> Tree:
+        """Return the parameters that the client method shares."""
         return travelling(self.client, shared["params"])
 
     def init(self, params: Tree, present: Any) -> State:
-        """The states of all links."""
+        """Return the states of all links at the start of a run."""
         links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
         return {name: link.init(params, present) for name, link in links.items()}
 
     def arrive(
         self, updates: Updates, state: State, contexts: Contexts, phase: Phase = Phase.WIRE
-    ) -> tuple[Updates, Tree, Info, Array]:
-        """The wire and the filter behind it -> (updates, the wire's state and reports, which rows
-        were not finite).
+    ) -> WireOutput:
+        """Apply the wire, and the filter behind it for rows that are not finite.
+
+        Args:
+          updates: the rows as the clients sent them.
+          state: states of all links.
+          contexts: the round's contexts.
+          phase: whose randomness the wire uses.
         """
         context = contexts(phase)
         if self.aims:
             attacked = {"stages": state["stages"], "rule": state["rule"], "memory": updates.memory}
             context = context._replace(server=attacked)
-        updates, wire, reports = self.wire.apply(updates, state["wire"], context)
+        updates, wire_state, info = self.wire.apply(updates, state["wire"], context)
+
         sent = (updates.delta, updates.stats, updates.aux)
-        bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
-        return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), wire, reports, bad
+        nonfinite = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
+        dropped = nonfinite & self.drops_nonfinite
+        updates = updates._replace(arrived=updates.arrived & ~dropped)
+        return WireOutput(updates, wire_state, info, nonfinite)
 
-    def through(self, updates: Updates, state: State, contexts: Contexts) -> Travelled:
-        """Wire, filter and the server's stages before the rule; `state` is that of all links."""
-        arrived, wire, of_wire, bad = self.arrive(updates, state, contexts)
-        kept, stages, reports = self.stages.apply(arrived, state["stages"], contexts(Phase.SERVER))
-        of_stages = {len(self.wire_names) + place: more for place, more in reports.items()}
-        return Travelled(
-            arrived, kept, bad, {"wire": wire, "stages": stages}, {**of_wire, **of_stages}
-        )
-
-    def reduced(
-        self,
-        reduce: Callable[[Tree, Context], Result],
-        state: State,
-        moved: State,
-        reports: Info,
-        contexts: Contexts,
-    ) -> Reduced:
-        """The end of a round: the rule, and the steps on what it returns.
+    def process(self, updates: Updates, state: State, contexts: Contexts) -> ProcessedRows:
+        """Apply the wire, the filter, and the server's stages before the rule.
 
         Args:
-          reduce: the rule on the round's rows or on their sum, (state, context) -> (aggregate,
-            state, info).
-          state: of all links, at the round's start.
-          moved: of wire and stages, behind the rows.
-          reports: of wire and stages, as sums over the rows of the round.
-          contexts: of the round.
+          updates: the rows as the clients sent them.
+          state: states of all links.
+          contexts: the round's contexts.
         """
-        row, rule, of_rule = reduce(state["rule"], contexts(Phase.RULE))
-        aggregate, steps, of_steps = self.steps.apply(
-            row, state["steps"], contexts(Phase.AGGREGATE)
+        arrived, wire_state, info, nonfinite = self.arrive(updates, state, contexts)
+        staged, stages_state, stages_info = self.stages.apply(
+            arrived, state["stages"], contexts(Phase.SERVER)
         )
-        state = {**state, **self._after(moved, reports), "rule": rule, "steps": steps}
-        return Reduced(row, aggregate, state, self._reports(reports, of_rule, of_steps))
 
-    def over(self, updates: Updates, state: State, contexts: Contexts) -> tuple[Travelled, Reduced]:
-        """All messages of a round: what arrives of them, and what becomes of that."""
-        travelled = self.through(updates, state, contexts)
-        reduce = lambda state, context: self.rule.apply(travelled.kept, state, context)
-        reports = add_reports(no_reports(travelled.info), travelled.info)
-        return travelled, self.reduced(reduce, state, travelled.state, reports, contexts)
+        # Positions count through wire and stages.
+        first = len(self.wire_names)
+        info = {**info, **{first + index: reports for index, reports in stages_info.items()}}
+        row_state = {"wire": wire_state, "stages": stages_state}
+        return ProcessedRows(
+            arrived=arrived,
+            kept=staged,
+            nonfinite=nonfinite,
+            state=row_state,
+            info=info,
+        )
+
+    def reduce(
+        self,
+        apply_rule: Callable[[Tree, Context], Result],
+        state: State,
+        row_state: State,
+        info: Info,
+        contexts: Contexts,
+    ) -> RuleOutput:
+        """Apply the rule, and the steps on what it returns.
+
+        Args:
+          apply_rule: the rule on the round's rows or on their sum, (state, context) -> (aggregate,
+            state, info).
+          state: states of all links at the round's start.
+          row_state: states of wire and stages behind the rows.
+          info: what wire and stages report, summed over the rows of the round.
+          contexts: the round's contexts.
+        """
+        reduced, rule_state, rule_info = apply_rule(state["rule"], contexts(Phase.RULE))
+        aggregate, steps_state, steps_info = self.steps.apply(
+            reduced, state["steps"], contexts(Phase.AGGREGATE)
+        )
+        state = {
+            **state,
+            **self._state_after(row_state, info),
+            "rule": rule_state,
+            "steps": steps_state,
+        }
+        return RuleOutput(reduced, aggregate, state, self._reports(info, rule_info, steps_info))
+
+    def over(
+        self, updates: Updates, state: State, contexts: Contexts
+    ) -> tuple[ProcessedRows, RuleOutput]:
+        """Apply all links to all messages of a round."""
+        rows = self.process(updates, state, contexts)
+        apply_rule = lambda state, context: self.rule.apply(rows.kept, state, context)
+        info = add_reports(no_reports(rows.info), rows.info)
+        output = self.reduce(apply_rule, state, row_state=rows.state, info=info, contexts=contexts)
+        return rows, output
 
     def skips(self, usable: Int[Array, ""]) -> Bool[Array, ""]:
-        """Whether a round with so many rows for the rule changes nothing."""
-        skipped, most = usable < self.least, self.rule.most
-        return skipped if most is None else skipped | (usable > most)
+        """Return whether a round with `usable` rows for the rule changes nothing."""
+        skipped = usable < self.least
+        if self.rule.most is None:
+            return skipped
+        return skipped | (usable > self.rule.most)
 
-    def rows_to_keep(
-        self, travelled: Travelled, before: Tree, skipped: Array | bool = False
+    def memory_after(
+        self, rows: ProcessedRows, before: Tree, skipped: Array | bool = False
     ) -> dict[str, Tree]:
-        """What stages remember of the clients from now on; the rule's own memory changes where the
-        rule takes the row.
+        """Return what stages remember of the clients after the round.
+
+        The rule's own memory changes only for rows that the rule uses.
 
         Args:
-          travelled: the rows.
+          rows: the round's rows.
           before: what stages remembered before the round.
-          skipped: whether the round is.
+          skipped: whether the round is skipped.
         """
-        kept, name = travelled.kept, self.of_memory
-        rows = dict(kept.memory)
+        memory = dict(rows.kept.memory)
+        name = self.of_memory
         if name is not None:
-            rows[name] = tree.select(kept.arrived & ~jnp.asarray(skipped), rows[name], before[name])
-        return rows
+            used = rows.kept.arrived & ~jnp.asarray(skipped)
+            memory[name] = tree.select(used, memory[name], before[name])
+        return memory
 
     def decoded(self, aggregate: Tree, shared: Shared) -> Tree:
-        """A sum of messages, where the codec is linear from a sum of payloads; no memory of the
-        server's has a part in it.
+        """Decode a sum of payloads where the codec is linear; return any other sum as it is.
+
+        What a server remembers of earlier rounds has no part in it.
         """
         if self.decoder is None:
             return aggregate
-        return self.decoder(aggregate, self.travelling(shared))
+        return self.decoder(aggregate, self.shared_params(shared))
 
     def _defence(self, updates: Updates, context: Context) -> Tree:
-        """What stages and rule of the round would make of a stack: for attacks that know them."""
-        rows = {**fresh_rows(self.remembering, context), **dict(context.server["memory"])}
-        kept, _, _ = self.stages.apply(
-            updates._replace(memory=rows), context.server["stages"], context
-        )
-        return self.rule.apply(kept, context.server["rule"], context)[0]
+        """Return what stages and rule would make of a stack, for attacks that know them."""
+        memory = {**fresh_rows(self.remembering, context), **dict(context.server["memory"])}
+        updates = updates._replace(memory=memory)
+        staged, _, _ = self.stages.apply(updates, context.server["stages"], context)
+        return self.rule.apply(staged, context.server["rule"], context)[0]
 
-    def _after(self, state: State, info: Info) -> State:
-        """The states of wire and stages when the round is over."""
-        assert self.wire.after is not None and self.stages.after is not None
+    def _state_after(self, state: State, info: Info) -> State:
+        """Return the states of wire and stages after the round."""
+        assert self.wire.after is not None
+        assert self.stages.after is not None
+
         first = len(self.wire_names)
-        wire = {place: more for place, more in info.items() if place < first}
-        stages = {place - first: more for place, more in info.items() if place >= first}
+        wire_info = {}
+        stages_info = {}
+        for index, reports in info.items():
+            if index < first:
+                wire_info[index] = reports
+            else:
+                stages_info[index - first] = reports
         return {
-            "wire": self.wire.after(state["wire"], wire),
-            "stages": self.stages.after(state["stages"], stages),
+            "wire": self.wire.after(state["wire"], wire_info),
+            "stages": self.stages.after(state["stages"], stages_info),
         }
 
-    def _reports(self, info: Info, rule: Info, steps: Info) -> Info:
-        """What links report, as `krum/malicious_kept`; the last of those that say so is
-        `malicious_kept` alone.
-        """
-        before = [*self.wire_names, *self.stage_names]
-        reports = [(before[place], settled(more)) for place, more in info.items()]
-        reports.append((self.rule_name, rule))
-        reports += [(self.step_names[place], more) for place, more in steps.items()]
-        common = {
-            name: value for _, more in reports for name, value in more.items() if name in COMMON
-        }
-        return {
-            f"{label}/{name}": value for label, more in reports for name, value in more.items()
-        } | common
+    def _reports(self, info: Info, rule_info: Info, steps_info: Info) -> Info:
+        """Name what links report, as `krum/malicious_kept`, and add the COMMON columns."""
+        names = [*self.wire_names, *self.stage_names]
+        reports = [(names[index], settled(values)) for index, values in info.items()]
+        reports.append((self.rule_name, rule_info))
+        reports += [(self.step_names[index], values) for index, values in steps_info.items()]
+
+        by_link = {}
+        common = {}
+        for label, values in reports:
+            for name, value in values.items():
+                by_link[f"{label}/{name}"] = value
+                if name in COMMON:
+                    common[name] = value
+        return by_link | common
 
 
 def _bound(stages: Sequence[Stage | RowStage], rule: Rule) -> Bound | None:
-    """The published bound of stages and the rule behind them."""
+    """Return the published bound of the stages and the rule behind them; None: there is none."""
     bound = rule.bound
     for stage in reversed(stages):
         widen = stage.bound if isinstance(stage, Stage) else None
-        bound = None if bound is None or widen is None else widen(bound)
+        if bound is None or widen is None:
+            return None
+        bound = widen(bound)
     return bound
 
 
-def uncounted(skipped: Array, reports: Info) -> Info:
-    """What links report of a round, nothing of which counts where it was skipped."""
-    whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)
-    return {name: jnp.where(skipped & whole(value), 0, value) for name, value in reports.items()}
+def without_counts(skipped: Array, info: Info) -> Info:
+    """Return what links report, with every count 0 where the round was skipped."""
+    reports = {}
+    for name, value in info.items():
+        is_count = jnp.issubdtype(value.dtype, jnp.integer)
+        reports[name] = jnp.where(skipped & is_count, 0, value)
+    return reports

@@ -1,5 +1,7 @@
-"""The programs of the pass at the global model: one more message of every client, before it trains, whose mean is
-sent out with the model.
+"""The programs of the pass at the global model.
+
+Every client sends one more message before it trains. The mean of these messages is sent out with
+the model.
 """
 
 from typing import NamedTuple
@@ -11,14 +13,14 @@ from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase
 from fedsim.engine.pipeline import Pipeline
-from fedsim.engine.sending import Sent
-from fedsim.engine.serving import (
+from fedsim.engine.sending import Broadcast
+from fedsim.engine.server_records import (
     Messages,
     RoundStart,
     ServerState,
     contexts_of,
-    placed_bytes,
-    received,
+    sent_updates,
+    with_bytes,
 )
 from fedsim.tree import Tree
 from fedsim.types import Shared, Task, reported
@@ -29,53 +31,68 @@ class ProbeSum(NamedTuple):
 
     delta: Tree
     arrived: Float[Array, ""]
-    bytes: Int[Array, " rows"]  # by slot
+    bytes: Int[Array, " rows"]  # of every slot's message
 
 
 class Probing:
-    """Adds up the messages of the pass at the global model, and sends their mean out.
+    """Sums the messages of the pass at the global model, and sends their mean.
 
     Args:
-      pipeline: of the messages.
-      task: of the run.
-      rows: of the largest cohort, in whole blocks.
+      pipeline: the pipeline that the messages pass.
+      task: model and loss.
+      rows: rows of the largest cohort, in full blocks.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, rows: int):
-        self.pipeline, self.task, self.rows = pipeline, task, rows
+        self.pipeline = pipeline
+        self.task = task
+        self.rows = rows
 
     @jitted
     def add(
         self,
         total: ProbeSum | None,
         messages: Messages,
-        at: RoundStart,
+        start: RoundStart,
         first: Int[Array, ""] | int,
     ) -> ProbeSum:
-        """With those of the slots from `first` on: they travel like those of the training, and
-        count alike.
+        """Add the messages of a block; they pass the wire like those of the training.
+
+        Args:
+          total: the sum over the blocks before; None: this is the first.
+          messages: the block's messages.
+          start: the round's start.
+          first: the block's first slot in the cohort.
         """
-        slots, pipeline = messages.slots, self.pipeline
-        contexts = contexts_of(pipeline, self.task, at, slots)
-        arrived = pipeline.arrive(received(messages), at.server.state, contexts, Phase.PROBE)[0]
+        slots = messages.slots
+        contexts = contexts_of(self.pipeline, self.task, start, slots)
+        arrived = self.pipeline.arrive(
+            sent_updates(messages), start.server.state, contexts, Phase.PROBE
+        ).updates
         zero = jnp.zeros_like(arrived.samples[0])
-        w = reported(arrived)
-        so_far = total or ProbeSum(
-            tree.zero_row(arrived.delta), zero, jnp.zeros(self.rows, jnp.int32)
-        )
+        weights = reported(arrived)
+        if total is None:
+            total = ProbeSum(
+                delta=tree.zero_row(arrived.delta),
+                arrived=zero,
+                bytes=jnp.zeros(self.rows, jnp.int32),
+            )
+
         delta, count = tree.fold(
-            (so_far.delta, so_far.arrived), (arrived.delta, jnp.ones_like(w)), w
+            (total.delta, total.arrived), (arrived.delta, jnp.ones_like(weights)), weights
         )
-        return ProbeSum(delta, count, placed_bytes(so_far.bytes, arrived, slots, first))
+        return ProbeSum(delta, count, with_bytes(total.bytes, arrived, slots, first))
 
     @jitted
-    def send(self, total: ProbeSum, server: ServerState, sent: Sent) -> tuple[ServerState, Sent]:
-        """The server, and what was sent, with the mean of the pass."""
-        mean = self.pipeline.decoded(tree.divide(total.delta, total.arrived), server.shared)
+    def send(
+        self, total: ProbeSum, server: ServerState, broadcast: Broadcast
+    ) -> tuple[ServerState, Broadcast]:
+        """Return the server and its broadcast with the mean of the pass in `aux`."""
+        mean = tree.divide(total.delta, total.arrived)
+        mean = self.pipeline.decoded(mean, server.shared)
 
         def with_mean(shared: Shared) -> Shared:
             return {**shared, "aux": {**shared["aux"], "probe": mean}}
 
-        return server._replace(shared=with_mean(server.shared)), sent._replace(
-            shared=with_mean(sent.shared)
-        )
+        server = server._replace(shared=with_mean(server.shared))
+        return server, broadcast._replace(shared=with_mean(broadcast.shared))

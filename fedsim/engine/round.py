@@ -1,238 +1,368 @@
-"""One round in five steps: plan, train, wire, serve, keep. Of one run, or of several side by side.
+"""One round in five steps: plan, train, send, aggregate, save.
 
-All cohorts train as one, from a bank with a start model for every run. What follows is done for
-each run apart, on its own rows of the stack, by the programs that it would run alone. Nothing here
-waits for the device, but for the calls that cut a long training into pieces.
+It is a round of one run, or of several that train side by side. The cohorts of all runs train
+together, from a bank with the start models of every run. The other steps work on each run's own
+rows of the stack, by the programs that the run would use alone.
+
+The steps dispatch programs and do not wait for the device, except between the calls into which a
+long training is cut, and where client memory is in a file.
 """
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.engine.before import probe, refer
-from fedsim.engine.blocks import Block
-from fedsim.engine.diagnosis import Sums, close_sums
+from fedsim.engine.before import add_probe, train_servers, with_probe_mean
+from fedsim.engine.blocks import Block, training_key
+from fedsim.engine.diagnosis import UpdateSums, diagnose
 from fedsim.engine.feedback import observed
 from fedsim.engine.measuring import measure, with_deviations
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.pieces import train_block
-from fedsim.engine.records import Played, Round, RoundWork, RunState, Space, TrainedBlock
-from fedsim.engine.sending import Sent
-from fedsim.engine.serving import Messages, RoundStart, Served
-from fedsim.engine.slots import RunCohort, Slots, of_runs, placed
+from fedsim.engine.records import (
+    DispatchedRound,
+    Round,
+    RoundState,
+    RunState,
+    TrainedBlock,
+    Workspace,
+)
+from fedsim.engine.sending import Broadcast
+from fedsim.engine.server_records import Messages, RoundStart, ServerUpdate
+from fedsim.engine.slots import RunCohort, Slots, by_run, with_memory_rows
 from fedsim.engine.threads import run_in_threads
 from fedsim.tree import Tree
 from fedsim.types import Flown, Shared
 
 
-def play(round: Round) -> tuple[list[Played | None], Space]:
-    """A round of runs side by side -> (what every run did, None where it took no part; the space).
+def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
+    """Dispatch one round of runs that train side by side.
 
-    The space is that of lanes and stacks, for the next round.
+    Args:
+      round: what the steps read.
+
+    Returns:
+      The round of every run, None for a run that takes no part; and the workspace for the next
+      round.
     """
-    block: Block | None
     program = round.program
+    first, states = plan(round)
 
-    # What only some rounds have: the server's own training, and a pass of the clients at the global model.
-    block, works = plan(round)
-    works, space = refer(round, works)
+    # Some rules ask for an update of the server's own, some methods and rules for a pass of the
+    # clients at the global model.
+    states, workspace = train_servers(round, states)
     if program.probe is not None:
-        block, works, space = probe(round, train, block, works, space)
+        first, states, workspace = probe(round, first, states, workspace)
 
-    lane_steps, sums = 0, None
-    while block is not None:
-        trained = train(round, program.mesh, block, works, space.training)
-        works = wire(works, trained)
+    # The cohorts train block by block; a block's messages are sent before the next one trains.
+    lane_steps = 0
+    sums = None  # over the updates, where they are measured
+    for block in round.blocks.pass_from(first):
+        trained = train(round, program.mesh, block, states, buffers=workspace.training)
+        states = send(states, trained)
         if program.diagnoses:
-            works, sums = measure(round, works, trained, sums)
-        space = space._replace(training=trained.buffers)
+            states, sums = measure(round, states, trained, sums)
+        workspace = workspace._replace(training=trained.buffers)
         lane_steps += block.layout.steps * program.width.lanes * program.mesh.shards
-        block = round.blocks.following(block)
 
-    served = serve(works)
+    updates = aggregate(states)
     if program.diagnoses:
-        served = with_deviations(works, served)
-    return keep(works, served, sums, lane_steps), space
+        updates = with_deviations(states, updates)
+    return save(states, updates, sums, lane_steps), workspace
 
 
-def plan(round: Round) -> tuple[Block, list[RoundWork]]:
-    """Step 1, on the host: the first block laid out on lanes, and memory lent for all clients."""
-    block = round.blocks.get(round.number, 0, round.playing, round.program.probe is not None)
-    each = zip(round.runs, block.parts, strict=True)
-    return block, [_begun(round.number, run, part) for run, part in each]
+def plan(round: Round) -> tuple[Block, list[RoundState]]:
+    """Step 1, on the host: lay out the first block on lanes, and load the memory of all clients."""
+    block = round.blocks.first_of(round.number, round.playing)
+    states = []
+    for run, run_cohort in zip(round.runs, block.cohorts, strict=True):
+        states.append(_start_round(run, run_cohort, round.number))
+    return block, states
+
+
+def probe(
+    round: Round, first: Block, states: list[RoundState], workspace: Workspace
+) -> tuple[Block, list[RoundState], Workspace]:
+    """Pass over the clients' samples at the global model, before they train, by step 2 as well.
+
+    Args:
+      round: what the steps read.
+      first: the first block of the pass.
+      states: the state of every run.
+      workspace: the round's workspace.
+
+    Returns:
+      The first block of the training; the states, with the mean of the pass where the method reads
+      it; and the workspace.
+    """
+    mesh = round.program.probe
+    assert mesh is not None
+    for block in round.blocks.pass_from(first):
+        trained = train(round, mesh, block, states, buffers=workspace.probe)
+        states = add_probe(states, trained)
+        workspace = workspace._replace(probe=trained.buffers)
+
+    states = [with_probe_mean(state) for state in states]
+    return round.blocks.get(training_key(first.key)), states, workspace
 
 
 def train(
-    round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffers: Buffers | None
+    round: Round, mesh: Mesh, block: Block, states: list[RoundState], buffers: Buffers | None
 ) -> TrainedBlock:
-    """Step 2, on the device: the clients of a block on its lanes, those of all runs side by side.
+    """Step 2, on the device: train the clients of a block on its lanes, those of all runs together.
 
     Args:
-      round: what all steps read.
-      mesh: the lanes, of the training or of the pass at the global model.
-      block: the next one.
-      works: of every run.
-      buffers: those of the block before.
+      round: what the steps read.
+      mesh: the lanes, those of the training or of the pass at the global model.
+      block: the block to train.
+      states: the state of every run.
+      buffers: buffers of an earlier block, whose memory is reused.
     """
-    runs, size = len(works), round.program.width.block
-    places = [work.places[block.first : block.first + size] for work in works]
-    slots = placed(block.layout.slots, places, size)
-    by_run = of_runs(slots, runs)
-    memory, remembered = ((), [{}] * runs) if block.probe else _remembered(works, by_run)
+    slots, slots_by_run = _slots_with_memory(round, block, states)
+
+    # What the clients remember; the pass at the global model does not read it.
+    if block.key.probe:
+        client_memory = ()
+        stage_memory = [{}] * len(states)
+    else:
+        client_memory, stage_memory = _gathered_memory(states, slots_by_run)
+
+    # The bank: the start models of the first run, of the second, ...
+    bank = []
+    for state in states:
+        bank += _start_models(state, block.versions)
+
+    # The training samples are on the device for the whole run, or come with their block.
+    data = round.data
+    if data is None:
+        data = mesh.put_samples(block.samples)
 
     layout = block.layout._replace(slots=slots)
-    bank = tuple(model for work in works for model in _start_models(work, block.versions))
-    data = mesh.handed(block.samples) if round.data is None else round.data
-    roots = tuple(work.at.root for work in works)
-    lent = mesh.lend(bank, memory, layout, data, (roots, block.round))
-
-    buffers = mesh.empty(buffers, lent, layout.seats)
-    buffers = train_block(mesh, lent, buffers, layout.steps, round.pieces)
-    round.blocks.prepare(block)  # while the device works
-    stack, buffers = mesh.collect(buffers, lent)
-    rows = [stack] if runs == 1 else _split(stack, runs)
-    return TrainedBlock(block, slots, stack, list(map(Messages, rows, by_run, remembered)), buffers)
-
-
-def wire(works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
-    """Step 3: a block's messages travel, and are added to what the server has.
-
-    Where rows must be seen together, they travel when all are there.
-    """
-    calls = [(*each, trained.block.first) for each in zip(works, trained.messages, strict=True)]
-    return run_in_threads(_added, calls, [work.run.programs.reduction.adding for work in works])
-
-
-def serve(works: list[RoundWork]) -> list[Served | None]:
-    """Step 4: the rule and the optimisers make the next server of every run."""
-    return run_in_threads(
-        _served, [(work,) for work in works], [work.run.programs.close for work in works]
+    roots = tuple(state.start.root for state in states)
+    inputs = mesh.inputs(
+        tuple(bank), client_memory, layout=layout, data=data, keys=(roots, block.key.round)
     )
+    buffers = mesh.buffers(buffers, inputs, layout.seats)
+    buffers = train_block(mesh, inputs, buffers, steps=layout.steps, pieces=round.pieces)
+
+    # The host lays out the next block while the device trains this one.
+    round.blocks.prepare(block)
+
+    # [runs · block, ...] -> [block, ...] for every run
+    stack, buffers = mesh.collect(buffers, inputs)
+    rows_by_run = [stack] if len(states) == 1 else _split(stack, len(states))
+    messages = []
+    for rows, of_run, remembered in zip(rows_by_run, slots_by_run, stage_memory, strict=True):
+        messages.append(Messages(rows, of_run, remembered))
+    return TrainedBlock(block=block, slots=slots, stack=stack, messages=messages, buffers=buffers)
 
 
-def keep(
-    works: list[RoundWork], served: list[Served | None], sums: Sums | None, lane_steps: int
-) -> list[Played | None]:
-    """Step 5: client memory goes back to its store; what happened is on its way to the host."""
-    per_step, played = lane_steps / max(sum(work.steps for work in works), 1), []
-    diagnosis = None if sums is None else close_sums(sums)
-    for place, (work, result) in enumerate(zip(works, served, strict=True)):
-        if work.cohort is None or result is None:
-            played.append(None)
+def send(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
+    """Step 3: a block's messages pass the wire, and are added to what the server received.
+
+    Where the rule must see all rows together, messages are gathered, and pass the wire in step 4.
+    """
+    first = trained.block.key.first
+    calls = []
+    for state, messages in zip(states, trained.messages, strict=True):
+        calls.append((state, messages, first))
+    programs = [state.run.programs.reduction.adding for state in states]
+    return run_in_threads(_with_messages, calls, programs)
+
+
+def aggregate(states: list[RoundState]) -> list[ServerUpdate | None]:
+    """Step 4: the rule and the optimisers make the next server of every run."""
+    calls = [(state,) for state in states]
+    programs = [state.run.programs.update for state in states]
+    return run_in_threads(_server_update, calls, programs)
+
+
+def save(
+    states: list[RoundState],
+    updates: list[ServerUpdate | None],
+    sums: UpdateSums | None,
+    lane_steps: int,
+) -> list[DispatchedRound | None]:
+    """Step 5: save client memory, and return the round's results, which the host reads later.
+
+    Args:
+      states: the state of every run.
+      updates: the update of every run; None for a run that takes no part.
+      sums: sums over all updates, where they are measured.
+      lane_steps: lane steps of the training.
+    """
+    diagnosis = None if sums is None else diagnose(sums)
+
+    # A run's share of the lane steps is its share of the local steps.
+    steps = sum(state.steps for state in states)
+    lane_steps_per_step = lane_steps / max(steps, 1)
+
+    dispatched = []
+    for index, (state, update) in enumerate(zip(states, updates, strict=True)):
+        if state.cohort is None or update is None:
+            dispatched.append(None)
             continue
-        work.run.store.keep(work.cohort.ids, result.memory)
-        if work.run.versions is not None:
-            work.run.versions.keep(work.cohort.round, result.server.shared)
-        played.append(
-            Played(
-                cohort=work.cohort,
-                server=result.server,
-                outcome=result.outcome,
-                stats=work.stats,
-                steps=work.steps,
-                lane_steps=int(np.rint(per_step * work.steps)),
-                sent=(result.outcome.bytes, *_probe_bytes(work)),
-                extra=_loss_bytes(work),
-                got=work.sent.bytes,
+
+        run = state.run
+        run.store.save(state.cohort.ids, update.memory)
+        if run.versions is not None:
+            run.versions.add(state.cohort.round, update.server.shared)
+        dispatched.append(
+            DispatchedRound(
+                cohort=state.cohort,
+                server=update.server,
+                report=update.report,
+                stats=state.stats,
+                steps=state.steps,
+                lane_steps=int(np.rint(lane_steps_per_step * state.steps)),
+                sent_bytes=_sent_bytes(state, update),
+                loss_bytes=_loss_bytes(state),
+                received_bytes=state.broadcast.bytes,
                 diagnosis=diagnosis,
-                place=place,
-                feedback=work.feedback,
+                index=index,
+                feedback=state.feedback,
             )
         )
-    return played
+    return dispatched
 
 
-def _begun(number: int, run: RunState, part: RunCohort | None) -> RoundWork:
-    """A run's work at the start of a round: memory is lent, the model is on its way to clients."""
-    cohort = None if part is None else part.cohort
-    memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
-    server, sent = run.server, Sent(run.server.shared)
-    if cohort is not None:
-        server, sent = run.programs.sender.sent(server, run.root, number)
-    at = RoundStart(
+def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> RoundState:
+    """Start a run's round: load the memory of its clients, and broadcast the model."""
+    ids = np.zeros(0, int)
+    cohort = None
+    flown = None
+    server = run.server
+    broadcast = Broadcast(server.shared)
+    if run_cohort is not None:
+        cohort = run_cohort.cohort
+        ids = cohort.ids
+        flown = _flown(run, run_cohort)
+        server, broadcast = run.programs.sender.broadcast(server, run.root, number)
+    memory, memory_rows = run.store.load(ids)
+
+    start = RoundStart(
         server=server,
         root=run.root,
         round=number,
         clients=run.clients,
         samples=run.samples,
         expected=run.expected,
-        own=run.own,
-        flown=None if part is None else _flown(run, part),
+        server_samples=run.server_samples,
+        flown=flown,
     )
-    return RoundWork(run=run, at=at, sent=sent, cohort=cohort, memory=memory, places=places)
+    return RoundState(
+        run=run,
+        start=start,
+        broadcast=broadcast,
+        cohort=cohort,
+        memory=memory,
+        memory_rows=memory_rows,
+    )
 
 
-def _start_models(work: RoundWork, room: int) -> list[Shared]:
-    """What a run's clients train from, by version; the last one fills the room that is left."""
-    versions = work.run.versions
-    if work.cohort is None or versions is None:
-        return [work.sent.shared] * room
-    started = np.unique(work.cohort.start).tolist() or [work.cohort.round - 1]
-    models = [versions.models[v] for v in started]
-    return [*models, *models[-1:] * (room - len(models))]
-
-
-def _remembered(works: list[RoundWork], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
-    """Rows of memory of a block: those of the method for all runs together, of stages by run."""
-    rows = [
-        work.run.programs.memories.gather(work.memory, work.run.start, own, work.run.root)
-        for work, own in zip(works, slots, strict=True)
-    ]
-    trained = [row.pop(CLIENT) for row in rows]
-    return trained[0] if len(rows) == 1 else _concatenated(trained), rows
-
-
-def _flown(run: RunState, part: RunCohort) -> Flown | None:
-    """What the only client of a round trained from, where the schedule mixes models."""
-    mixing, cohort = part.plan.timetable.mixing, part.cohort
+def _flown(run: RunState, run_cohort: RunCohort) -> Flown | None:
+    """Return what the only client of a round trained from, where the schedule mixes models."""
+    mixing = run_cohort.plan.timetable.mixing
     if mixing is None or run.versions is None:
         return None
-    version, share = cohort.round - 1, 0.0  # of a round without a client
+    cohort = run_cohort.cohort
     if len(cohort.ids):
-        version, share = cohort.start[0], mixing(cohort.age[0])
-    params = run.programs.pipeline.travelling(run.versions.models[version])
+        version = cohort.start[0]
+        share = mixing(cohort.age[0])
+    else:  # a round without a client
+        version = cohort.round - 1
+        share = 0.0
+    params = run.programs.pipeline.shared_params(run.versions.models[version])
     return Flown(params, run.samples.dtype.type(share))
 
 
-def _added(work: RoundWork, messages: Messages, first: int) -> RoundWork:
-    """With the messages of the slots from `first` on, where a run's cohort has such slots."""
-    if not work.has(first):
-        return work
-    asks, slots, reduction = work.run.asks, messages.slots, work.run.programs.reduction
-    feedback = (*work.feedback, observed(messages.rows.message.delta, asks)) if asks else ()
-    if work.probed is not None:
-        messages = messages._replace(loss=work.probed.losses[first // len(slots.weight)])
-    total, memory, stats = reduction.add(work.total, work.memory, messages, work.at, first)
-    return work._replace(
-        total=total,
+def _slots_with_memory(
+    round: Round, block: Block, states: list[RoundState]
+) -> tuple[Slots, list[Slots]]:
+    """Return a block's slots with the memory rows of their clients: of all runs, and of each."""
+    first = block.key.first
+    size = round.program.width.block
+    memory_rows = [state.memory_rows[first : first + size] for state in states]
+    slots = with_memory_rows(block.layout.slots, memory_rows, size)
+    return slots, by_run(slots, len(states))
+
+
+def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
+    """Return what a block's clients remember: for the method of all runs, for stages by run."""
+    of_methods = []
+    of_stages = []
+    for state, of_run in zip(states, slots, strict=True):
+        run = state.run
+        by_owner = run.programs.memories.gather(state.memory, run.initial, of_run, run.root)
+        of_methods.append(by_owner.pop(CLIENT))
+        of_stages.append(by_owner)
+    if len(states) == 1:
+        return of_methods[0], of_stages
+    return _concatenated(of_methods), of_stages
+
+
+def _start_models(state: RoundState, count: int) -> list[Shared]:
+    """Return the models that a run's clients train from, by version; the last one is repeated."""
+    versions = state.run.versions
+    if state.cohort is None or versions is None:
+        return [state.broadcast.shared] * count
+    started = np.unique(state.cohort.start).tolist()
+    if not started:  # a round without a client
+        started = [state.cohort.round - 1]
+    models = [versions.models[version] for version in started]
+    return models + models[-1:] * (count - len(models))
+
+
+def _with_messages(state: RoundState, messages: Messages, first: int) -> RoundState:
+    """Add a block's messages of ONE run, if its cohort has such a block."""
+    if not state.has_block(first):
+        return state
+    run = state.run
+
+    feedback = state.feedback
+    if run.measures:
+        feedback = (*feedback, observed(messages.rows.message.delta, run.measures))
+    if state.probe is not None:
+        block = first // len(messages.slots.weight)
+        messages = messages._replace(loss=state.probe.losses[block])
+
+    received, memory, stats = run.programs.reduction.add(
+        state.received, state.memory, messages, state.start, first
+    )
+    return state._replace(
+        received=received,
         memory=memory,
-        slots=slots,
-        stats=(*work.stats, stats),
+        slots=messages.slots,
+        stats=(*state.stats, stats),
         feedback=feedback,
     )
 
 
-def _served(work: RoundWork) -> Served | None:
-    """The next server of a run that takes part."""
-    if work.cohort is None:
+def _server_update(state: RoundState) -> ServerUpdate | None:
+    """Return the next server of ONE run; None if it takes no part."""
+    if state.cohort is None:
         return None
-    assert work.total is not None and work.slots is not None
-    return work.run.programs.close(work.total, work.memory, work.slots, work.at)
+    assert state.received is not None
+    assert state.slots is not None
+    return state.run.programs.update(state.received, state.memory, state.slots, state.start)
 
 
-def _loss_bytes(work: RoundWork) -> int:
-    """What the loss at the global model adds to a message, where clients send it."""
-    if not work.run.programs.asks_loss:
+def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:
+    """Return the bytes by slot of the messages, and of those of a pass at the global model."""
+    if state.probe is None or state.probe.total is None:
+        return (update.report.bytes,)
+    return (update.report.bytes, state.probe.total.bytes)
+
+
+def _loss_bytes(state: RoundState) -> int:
+    """Return the bytes of a client's loss at the global model, where clients send it."""
+    if not state.run.programs.asks_loss:
         return 0
-    return tree.payload_bytes(jax.ShapeDtypeStruct((), work.stats[0].loss.dtype))
+    loss = state.stats[0].loss
+    return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype))
 
 
-def _probe_bytes(work: RoundWork) -> tuple:
-    """Bytes by slot of the messages of a pass at the global model, where there were some."""
-    if work.probed is None or work.probed.total is None:
-        return ()
-    return (work.probed.total.bytes,)
-
-
-_concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_argnums=1)
+_concatenated = jax.jit(tree.concatenate)
+_split = jax.jit(tree.split, static_argnums=1)

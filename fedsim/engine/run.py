@@ -1,4 +1,4 @@
-"""The run: what one seed of one method holds, what it counts, and the rows that come of its rounds."""
+"""The run: what one seed of one method holds and counts, and the rows that its rounds give."""
 
 import math
 import shutil
@@ -11,95 +11,102 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
-from fedsim.engine.diagnosis import Diagnosis
+from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
-from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
+from fedsim.engine.evaluation import (
+    Scores,
+    Stack,
+    gathered,
+    held_out,
+    held_out_on_device,
+    metrics,
+    scores,
+)
 from fedsim.engine.feedback import MEASURES
-from fedsim.engine.own_samples import ServerTraining, own_samples
-from fedsim.engine.records import Played, Program, RunState
-from fedsim.engine.serving import ServerState
+from fedsim.engine.program import Program
+from fedsim.engine.records import DispatchedRound, RunState
+from fedsim.engine.server_records import RoundReport, ServerState
+from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner, RoundPlan
 
-EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run
+EMPTY_ROUNDS = 10  # a run ends when in this many rounds in a row no update could be used
 
-
-WASTED = (
-    "clients_late",
-    "clients_left",
-    "steps_wasted",
-    "bytes_wasted",
-)  # columns where a fleet leaves clients out
+# Columns where a fleet leaves clients out.
+WASTED = ("clients_late", "clients_left", "steps_wasted", "bytes_wasted")
 
 
 class Row(NamedTuple):
-    """An evaluated round: its line of `rounds.csv`, its line of `timing.csv`, and the server after it."""
+    """An evaluated round: its lines of `rounds.csv` and `timing.csv`, and the server after it."""
 
     values: dict[str, Any]
     timing: dict[str, float]
-    server: ServerState  # after it
+    server: ServerState  # after the round
     status: str  # running | done | not_run | diverged | stopped
     extra: bool = False  # the last round, which a longer run would not have evaluated
 
 
 class CommitPoint(NamedTuple):
-    """Nothing is on its way to or from the device: the moment for a commit."""
+    """No round is on its way to or from the device: the moment for a commit."""
 
     round: int
-    runs: "list[Run]"  # that go on after it
+    runs: "list[Run]"  # that continue after it
 
 
 class Policy(NamedTuple):
-    """When a run ends before its last round."""
+    """When a run ends before its last round, and when it counts as not run."""
 
-    nonfinite: bool = False  # at the first message that is not finite
-    impossible: bool = False  # at the first round that too few clients survive
-    aggregates: bool = True  # by design: at its end one without an aggregated round has not run
+    nonfinite: bool = False  # end at the first message that is not finite
+    impossible: bool = False  # end at the first round that too few clients survive
+    aggregates: bool = True  # at its end, a run without an aggregated round has not run
 
 
 DEFAULT = Policy()
-COMPLETED = ("done", "not_run")  # ends after the last round, from which more rounds go on
+COMPLETED = ("done", "not_run")  # a run that ended so can be prolonged
 
-# from one process to the next
+# Attributes of a run that a checkpoint stores as they are.
 CARRIED = ("round", "status", "reason", "first", "empty", "trained", "usable", "aggregated")
 
 
-class Counters(NamedTuple):
-    """What happened since the last evaluated round."""
-
-    sampled: int = 0
-    reported: int = 0
-    nonfinite: int = 0
-    skipped: int = 0
-    loss: float = 0.0  # Σ batch loss · valid rows, one slot after another
-    seen: float = 0.0  # Σ valid rows
-    useful: int = 0
-    lane_steps: int = 0
-    diagnosed: int = 0  # rounds whose updates were measured
-    update_norm: float = 0.0  # Σ over these rounds
-    drift: float = 0.0
-    cosine: float = 0.0
-    info: dict[str, Any] = {}  # noqa: RUF012 (read only); what links reported: sums of integers, last floats
-
-
 class Run:
-    """One seed of one method, which can be left and taken up again after any round.
+    """One seed of one method, which can be interrupted and resumed after any round.
 
     Args:
-      program: the pure functions.
+      program: the compiled half.
       plan: the host's half.
-      shared: start variables.
-      key: root of all device randomness of the run.
+      shared: variables at the start of the run.
+      key: root key of all the run's device randomness.
       rounds: the last round.
-      every: evaluate every so many rounds.
+      every: rounds between two evaluations.
       policy: when to end early.
-      folder: where client memory goes that would not fit on the device (None: to a folder of its own).
+      folder: folder for client memory that does not fit on the device; None: a temporary one.
       resident: bytes of client memory that fit.
+
+    Attributes:
+      server: after the last round that is over.
+      initial: its variables at the start of the run, with which client memory begins.
+      round: the last round that is over; −1: the run has not begun.
+      status: running | done | not_run | diverged | stopped.
+      reason: why it ended, where it is not done.
+      first: digest of the server after round 1.
+      empty: rounds in a row in which clients reported, but no update could be used.
+      trained: updates so far, of clients that trained.
+      usable: trained updates that the rule could use.
+      aggregated: usable updates that a round aggregated; the others were too few for the rule.
+      totals: columns that count from the start of the run.
+      since: counts since the last evaluated round.
+      open_since: the counts of a longer run, which would not have evaluated this run's last round.
+      joined: rounds in which each client took part `[N]`.
+      sent: bytes that each client sent `[N]`.
+      late: rounds in which each client was late `[N]`.
+      left: rounds in which each client left `[N]`.
+      ages: messages by their age, of an asynchronous server.
     """
 
     def __init__(
@@ -114,268 +121,321 @@ class Run:
         folder: Path | None = None,
         resident: int = 0,
     ):
-        self.program, self.plan, self.planner, self.key = program, plan, Planner(plan), key
-        self.rounds, self.every, self.policy = rounds, every, policy
+        self.program = program
+        self.plan = plan
+        self.planner = Planner(plan)
+        self.key = key
+        self.rounds = rounds
+        self.every = every
+        self.policy = policy
+
+        # Samples that nobody trains on.
         f = plan.federation
         stacks, self.sizes, self.batch = held_out(f, program.evaluators)
-        self.held: dict[str, list[Stack]] = lent(stacks, f, program.evaluators)
+        self.held: dict[str, list[Stack]] = held_out_on_device(stacks, f, program.evaluators)
+
+        # The server, and the models that clients of an asynchronous one train from.
         self.server: ServerState = program.server.init(shared, plan.present)
-        self.start = (
-            self.server.shared
-        )  # clients' memory starts from it, whenever they first take part
-        self.versions = Versions(0, self.start) if plan.timetable.asynchronous else None
+        self.initial = self.server.shared
+        self.versions = Versions(0, self.initial) if plan.timetable.asynchronous else None
+
+        # What rules may know about the clients.
         dtype = program.dtype.type
         self.clients: Any = dtype(len(plan.eligible))
         self.samples: Any = dtype(plan.sizes.sum())
         self.expected: Any = np.array(plan.expected, dtype)
-        self.own = jax.device_put(own_samples(f)) if program.server.scores else None
-        self.training = (
-            None if program.own is None else ServerTraining(program.own, plan, program.dtype, key)
-        )
-        self.asks = tuple(name for name in plan.cohort.feedback if name in MEASURES)
+
+        # The server's own samples, where a rule asks for losses on them or for an update.
+        self.server_samples = None
+        if program.server.scores:
+            self.server_samples = jax.device_put(server_samples(f))
+        self.training = None
+        if program.own is not None:
+            self.training = ServerTraining(program.own, plan, program.dtype, key)
+
+        # Losses are measured anyhow; these take a program.
+        self.measures = tuple(name for name in plan.cohort.feedback if name in MEASURES)
+
         self.folder = folder
-        self.store = self._store(self.row_bytes() * program.room.members > resident)
-        self.round, self.status, self.reason, self.first = -1, "running", "", ""
-        self.empty, self.since, self.open_since = 0, Counters(), Counters()
-        self.trained, self.usable = (
-            0,
-            0,
-        )  # updates so far: of clients that trained, and those that the rule could use
-        self.aggregated = 0  # of the usable ones those that a round aggregated: the others were too few for the rule
-        self.downlink = downlink(program.server.client, program.server.sender.codec, shared, f.N)
+        fits = self.row_bytes() * program.room.members <= resident
+        self.store = self._make_store(on_disk=not fits)
+
+        self.round = -1
+        self.status = "running"
+        self.reason = ""
+        self.first = ""
+        self.empty = 0
+        self.trained = 0
+        self.usable = 0
+        self.aggregated = 0
+
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
-        self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
-        self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
-        self.late, self.left = (
-            np.zeros(f.N, np.int64),
-            np.zeros(f.N, np.int64),
-        )  # rounds in which it was, or did so
-        self.ages = np.zeros(1, np.int64)  # messages by their age, of an asynchronous server
-        self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
-        self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
+        self.since = Counters()
+        self.open_since = Counters()
+        self.downlink = downlink(program.server.client, program.server.sender.codec, shared, f.N)
+        self.joined = np.zeros(f.N, np.int64)
+        self.sent = np.zeros(f.N, np.int64)
+        self.late = np.zeros(f.N, np.int64)
+        self.left = np.zeros(f.N, np.int64)
+        self.ages = np.zeros(1, np.int64)
+
+        # Wall and compile seconds: of this process at the last row, of the processes before it.
+        self.last = (0.0, 0.0)
+        self.before = (0.0, 0.0)
 
     def row_bytes(self) -> int:
-        """Bytes that a client remembers."""
-        memory = jax.eval_shape(
-            lambda start: self.program.server.memories.empty(start, 1), self.start
-        )
+        """Return the bytes of a client's memory."""
+        memories = self.program.server.memories
+        memory = jax.eval_shape(lambda initial: memories.empty(initial, 1), self.initial)
         return tree.nbytes(memory.rows)
 
-    def _store(self, large: bool) -> Store:
-        memories, start, N = self.program.server.memories, self.start, self.plan.federation.N
-        if large:
-            if (
-                self.folder is None
-            ):  # nothing is to be written: a folder that goes when the run does
-                self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
-                weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-            return OnDisk(
-                memories, start, self.program.room.blocks * self.program.width.block, N, self.folder
-            )
-        return Resident(memories, start, self.plan.members, self.program.room.members, N)
+    def _make_store(self, on_disk: bool) -> Store:
+        """Return an empty store of the clients' memory."""
+        memories = self.program.server.memories
+        room = self.program.room
+        N = self.plan.federation.N
+        if not on_disk:
+            return Resident(memories, self.initial, self.plan.members, capacity=room.members, N=N)
+
+        if self.folder is None:  # a run that writes nothing: the folder is deleted with the run
+            self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        cohort = room.blocks * self.program.width.block
+        return OnDisk(memories, self.initial, capacity=cohort, N=N, folder=self.folder)
 
     def state(self, server: ServerState, plays: bool) -> RunState:
-        """What the run brings to a round; `server` may be ahead of what the host has read."""
+        """Return what the run brings to a round.
+
+        Args:
+          server: the server at the start of the round; it may be ahead of what the host has read.
+          plays: whether the run takes part.
+        """
         return RunState(
             server=server,
             programs=self.program.server,
-            start=self.start,
+            initial=self.initial,
             store=self.store,
             root=self.key,
             clients=self.clients,
             samples=self.samples,
             expected=self.expected,
             versions=self.versions,
-            own=self.own,
+            server_samples=self.server_samples,
             training=self.training,
-            asks=self.asks,
+            measures=self.measures,
             plays=plays,
         )
 
     def begin(self, share: float) -> Iterator[Row]:
-        """Start the clock, of which this run counts its share, and give the row of round 0 if nothing was played yet."""
-        self.started, self.share = (time.perf_counter(), compile_seconds()), share
+        """Start the clock, and yield the row of round 0 if the run has not begun.
+
+        Args:
+          share: share of the process's time that this run counts.
+        """
+        self.started = (time.perf_counter(), compile_seconds())
+        self.share = share
         if self.round < 0:
             self.round = 0
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server))
-        elif (
-            self.status == "running" and self.round == self.rounds
-        ):  # it was left there, on its way to more rounds
+        elif self.status == "running" and self.round == self.rounds:
+            # It was interrupted on its way to more rounds than it has now.
             self._end()
             yield self._row(self.evaluate(self.server))
 
     def close(self) -> bool:
-        """End a run that was left, on its way to more rounds, where it is to end by now and was evaluated -> whether it was."""
+        """End an interrupted run that now ends with its last round, if that was evaluated.
+
+        Returns:
+          Whether it has ended.
+        """
         if self.status != "running" or self.round != self.rounds or self.round % self.every:
             return False
         self._end()
         return True
 
-    def settle(self, played: Played, tests: dict[str, Scores] | None) -> Iterator[Row]:
-        """A round is over on the device as well: count it, judge it, and give its row where there is one."""
-        jax.block_until_ready(
-            (played.outcome, played.stats, tests, played.diagnosis, played.feedback)
-        )  # raises where reading would abort: device full
-        cohort, outcome = played.cohort, played.outcome
-        self.round, self.server = cohort.round, played.server
-        reported, usable = int(outcome.reported), int(outcome.usable)
-        self.trained, self.usable = self.trained + reported, self.usable + usable
-        self.aggregated += 0 if outcome.skipped else usable
-        if reported:  # else nobody was there, which says nothing
-            self.empty = 0 if usable else self.empty + 1
-        self.totals["virtual_seconds"] += cohort.seconds
-        sent = played.extra + np.sum(
-            [np.asarray(part, np.int64)[: len(cohort.ids)] for part in played.sent], axis=0
-        )
-        self.totals["bytes_up"] += int(sent.sum())  # lost messages included
-        missing = self._settle_others(cohort, None if played.got is None else int(played.got))
-        np.add.at(self.joined, cohort.ids, 1)
-        np.add.at(self.sent, cohort.ids, sent)
+    def finish_round(
+        self, round: DispatchedRound, tests: dict[str, Scores] | None
+    ) -> Iterator[Row]:
+        """Count a round when the device has finished it, and yield its row if it is evaluated.
+
+        Args:
+          round: as it was dispatched.
+          tests: scores of its evaluation; None: it is not evaluated, unless the run ends with it.
+        """
+        # Raises where reading would abort, as when the device's memory is exhausted.
+        results = (round.report, round.stats, tests, round.diagnosis, round.feedback)
+        jax.block_until_ready(results)
+
+        self.round = round.cohort.round
+        self.server = round.server
+        self._count_updates(round.report)
+        self.totals["virtual_seconds"] += round.cohort.seconds
+        self._count_sent(round)
+        wasted = self._count_received(round)
         if not self.plan.pure:
-            self._settle_plan(played)
-        s = self.since
-        self.since = s._replace(
-            sampled=s.sampled
-            + len(cohort.ids)
-            + (0 if cohort.others is None else len(cohort.others.ids)),
-            reported=s.reported + reported,
-            nonfinite=s.nonfinite + int(outcome.nonfinite),
-            skipped=s.skipped + int(outcome.skipped),
-            loss=_continued(s.loss, [block.loss for block in played.stats]),
-            seen=_continued(s.seen, [block.seen for block in played.stats]),
-            useful=s.useful + played.steps,
-            lane_steps=s.lane_steps + played.lane_steps,
-            info=_reported(s.info, outcome.info | self._malicious(cohort) | missing)
-            | self.plan.columns(cohort),
-            **_diagnosed(s, played),
-        )
+            self._advance_plan(round)
+
+        reports = {**round.report.info, **self._malicious_reports(round.cohort), **wasted}
+        columns = self.plan.columns(round.cohort)
+        self.since = add_round(self.since, round, reports, columns)
         if self.round == 1:
             self.first = digest(self.server)
-        self._judge(played)
-        if tests is not None or self.status != "running":
-            yield self._row(self.evaluate(self.server) if tests is None else tests)
 
-    def _settle_others(self, cohort: RoundPlan, got: int | None) -> dict[str, int]:
-        """Count what everybody that the round drew was sent, and what those did whose messages do not count."""
-        others, K = cohort.others, len(cohort.ids)
+        self._update_status(round.report)
+        if self.status != "running" and tests is None:
+            tests = self.evaluate(self.server)
+        if tests is not None:
+            yield self._row(tests)
+
+    def _count_updates(self, report: RoundReport) -> None:
+        """Count the updates of a round."""
+        reported = int(report.reported)
+        usable = int(report.usable)
+        self.trained += reported
+        self.usable += usable
+        if not report.skipped:
+            self.aggregated += usable
+        if reported:  # a round in which nobody reported says nothing
+            self.empty = 0 if usable else self.empty + 1
+
+    def _count_sent(self, round: DispatchedRound) -> None:
+        """Count the bytes that the clients of a round sent, lost messages included."""
+        ids = round.cohort.ids
+        sent = np.full(len(ids), round.loss_bytes, np.int64)
+        for by_slot in round.sent_bytes:
+            sent += np.asarray(by_slot, np.int64)[: len(ids)]
+        self.totals["bytes_up"] += int(sent.sum())
+        np.add.at(self.joined, ids, 1)
+        np.add.at(self.sent, ids, sent)
+
+    def _count_received(self, round: DispatchedRound) -> dict[str, int]:
+        """Count what everybody received whom the round drew, and the work of those who dropped out.
+
+        Returns:
+          The WASTED columns, where the fleet leaves clients out.
+        """
+        cohort = round.cohort
+        others = cohort.others
+        size = None if round.received_bytes is None else int(round.received_bytes)
         if others is None:
-            self.totals["bytes_down"] += int(self.downlink.deliver(cohort.ids, got).sum())
-            return {} if not self.plan.machines.fleet.selective else dict.fromkeys(WASTED, 0)
-        reached, senders = others.ids[others.reached], others.ids[others.sent]
-        down = self.downlink.deliver(np.concatenate([cohort.ids, reached]), got)
-        up = int(self.plan.cost.up)  # of each: what it would have sent is not known beyond its most
-        self.totals["bytes_down"] += int(down.sum())
-        self.totals["bytes_up"] += up * len(senders)
-        np.add.at(self.sent, senders, up)
+            received = self.downlink.deliver(cohort.ids, size)
+            self.totals["bytes_down"] += int(received.sum())
+            selective = self.plan.machines.fleet.selective
+            return dict.fromkeys(WASTED, 0) if selective else {}
+
+        reached = others.ids[others.reached]
+        received = self.downlink.deliver(np.concatenate([cohort.ids, reached]), size)
+        received_by_others = int(received[len(cohort.ids) :].sum())
+        self.totals["bytes_down"] += int(received.sum())
+
+        # The exact size of a message that does not count is unknown: take the largest one.
+        senders = others.ids[others.sent]
+        message = int(self.plan.cost.up)
+        sent_by_others = message * len(senders)
+        self.totals["bytes_up"] += sent_by_others
+        np.add.at(self.sent, senders, message)
         np.add.at(self.late, others.ids[others.late], 1)
         np.add.at(self.left, others.ids[others.left], 1)
-        counts = (
-            others.late.sum(),
-            others.left.sum(),
-            others.steps.sum(),
-            down[K:].sum() + up * len(senders),
-        )
-        return dict(zip(WASTED, map(int, counts), strict=True))
+        return {
+            "clients_late": int(others.late.sum()),
+            "clients_left": int(others.left.sum()),
+            "steps_wasted": int(others.steps.sum()),
+            "bytes_wasted": received_by_others + sent_by_others,
+        }
 
-    def _malicious(self, cohort: RoundPlan) -> dict[str, int]:
-        """How many of those that reported the attacker controls; nothing where it controls nobody."""
+    def _malicious_reports(self, cohort: RoundPlan) -> dict[str, int]:
+        """Return how many clients that reported are malicious; nothing in a run without them."""
         if not self.plan.malicious.any():
             return {}
-        controlled = self.plan.malicious_in(cohort.round)[cohort.ids]
-        return {"malicious_reported": int((controlled & (cohort.weight > 0)).sum())}
+        malicious = self.plan.malicious_in(cohort.round)[cohort.ids]
+        return {"malicious_reported": int((malicious & (cohort.weight > 0)).sum())}
 
-    def _settle_plan(self, played: Played) -> None:
-        """What later rounds of the plan depend on."""
-        cohort = played.cohort
-        whole = lambda parts: np.concatenate([np.asarray(part) for part in parts])[
-            : len(cohort.ids)
-        ]
-        feedback = {name: whole([block[name] for block in played.feedback]) for name in self.asks}
+    def _advance_plan(self, round: DispatchedRound) -> None:
+        """Tell the plan what its later rounds depend on."""
+        cohort = round.cohort
+
+        def of_cohort(blocks: list[Array]) -> np.ndarray:  # [block, ...] each -> [K, ...]
+            rows = np.concatenate([np.asarray(block) for block in blocks])
+            return rows[: len(cohort.ids)]
+
+        feedback = {}
+        for name in self.measures:
+            feedback[name] = of_cohort([block[name] for block in round.feedback])
         if "loss" in self.plan.cohort.needs:
-            loss, seen = (
-                whole([getattr(block, name) for block in played.stats]) for name in ("loss", "seen")
-            )
+            loss = of_cohort([block.loss for block in round.stats])
+            seen = of_cohort([block.seen for block in round.stats])
             with np.errstate(invalid="ignore", divide="ignore"):
                 feedback["loss"] = loss.astype(np.float64) / seen
         self.planner.complete(cohort, feedback)
+
         if self.versions is not None:
-            self.ages = _counted_on(self.ages, cohort.age[cohort.weight > 0])
+            self.ages = _add_occurrences(self.ages, cohort.age[cohort.weight > 0])
             self.versions.release(cohort.round, self.plan.flown(self.planner.state))
 
-    def _row(self, tests: dict[str, Scores]) -> Row:
-        """The row of a round; a loss in it that is not finite, or has no square, means that the run has diverged."""
-        values, most = self._values(tests), math.sqrt(np.finfo(self.program.dtype).max)
-        losses = {
-            name: value
-            for name, value in values.items()
-            if name.endswith("_loss") and value is not None
-        }
-        lost = [name for name, value in losses.items() if not abs(value) < most]
-        if lost and self.round > 0 and not self.reason:
-            beyond = f", more than {self.program.dtype} can square" * math.isfinite(values[lost[0]])
-            self.reason = f"round {self.round}: {lost[0]} is {values[lost[0]]:.4g}{beyond}"
-        if self.status == "done" and self.reason:
-            self.status = "diverged"
-        s, extra = self.since, self.status in COMPLETED and self.round % self.every > 0
-        self.since, self.open_since = Counters(), s if extra else Counters()
-        return Row(values, self._timing(s), self.server, self.status, extra)
-
-    def _judge(self, played: Played) -> None:
-        outcome, r = played.outcome, played.cohort.round
-        if not bool(outcome.finite):
-            self.status, self.reason = (
-                "diverged",
-                f"round {r}: the shared model is no longer finite",
-            )
+    def _update_status(self, report: RoundReport) -> None:
+        """End the run if the round that is over says so."""
+        nonfinite = int(report.nonfinite)
+        if not bool(report.finite):
+            self._end_early("diverged", "the shared model is no longer finite")
         elif self.empty >= EMPTY_ROUNDS:
             reason = f"{EMPTY_ROUNDS} rounds running, no client's update could be used"
-            self.status, self.reason = "diverged", f"round {r}: {reason}"
-        elif self.policy.nonfinite and int(outcome.nonfinite):
-            self.status, self.reason = (
-                "stopped",
-                f"round {r}: {int(outcome.nonfinite)} messages were not finite",
-            )
-        elif self.policy.impossible and bool(outcome.skipped):
-            reason = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
-            self.status, self.reason = (
-                "stopped",
-                f"round {r}: {reason}, the rule needs {self.program.server.pipeline.least}",
-            )
-        elif r == self.rounds:
+            self._end_early("diverged", reason)
+        elif self.policy.nonfinite and nonfinite:
+            self._end_early("stopped", f"{nonfinite} messages were not finite")
+        elif self.policy.impossible and bool(report.skipped):
+            usable = int(report.reported) - nonfinite
+            least = self.program.server.pipeline.least
+            self._end_early("stopped", f"{usable} usable messages, the rule needs {least}")
+        elif self.round == self.rounds:
             self._end()
 
+    def _end_early(self, status: str, reason: str) -> None:
+        """End the run before its last round."""
+        self.status = status
+        self.reason = f"round {self.round}: {reason}"
+
     def _end(self) -> None:
-        """The last round is over: done, unless there is a reason why its model is no result."""
-        idle = self.policy.aggregates and not self.aggregated
-        if not self.reason and idle and self.trained and not self.usable:
-            unusable = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
-            self.reason = f"round {self.round}: {unusable}"
+        """End the run after its last round: done, unless its model is not a result."""
+        not_aggregated = self.policy.aggregates and not self.aggregated
+        if not_aggregated and self.trained and not self.usable and not self.reason:
+            self.reason = (
+                f"round {self.round}: none of the {self.trained} updates of all rounds could be "
+                "used, and the model never moved"
+            )
         if self.reason:
             self.status = "diverged"
-        elif idle:
+        elif not_aggregated:
             self.status = "not_run"
             self.reason = f"no round was aggregated: {self._shortage()}"
         else:
             self.status = "done"
 
     def _shortage(self) -> str:
-        """Why no round of a run was aggregated, and what to do."""
+        """Return why no round of the run was aggregated, and what to do."""
         if not self.trained:
             return (
                 "no client reported in any round; change cohort, fleet or schedule so that some do"
             )
-        pipeline = self.program.server.pipeline
-        least, most = pipeline.least, pipeline.rule.most
+        least = self.program.server.pipeline.least
+        most = self.program.server.pipeline.rule.most
         needed = f"at least {least}" if most is None else f"{least} to {most}"
-        return f"the rule needs {needed} usable updates, and no round had so many; change the rule, or who reports"
+        return (
+            f"the rule needs {needed} usable updates, and no round had that many; change the rule, "
+            "or who reports"
+        )
 
-    def evaluates(self, r: int) -> bool:
-        """Whether a round has a row."""
-        return r % self.every == 0 or r == self.rounds
+    def evaluates(self, round: int) -> bool:
+        """Return whether a round has a row."""
+        return round % self.every == 0 or round == self.rounds
 
     def evaluate(self, server: ServerState, together: bool = True) -> dict[str, Scores]:
-        """Hand the samples held out to the device, by all threads together or by this one; who needs the numbers waits."""
+        """Dispatch the evaluation of a server; the device may still be computing the scores.
+
+        Args:
+          server: the server to evaluate.
+          together: use all threads together, instead of this one alone.
+        """
         return {
             name: self.scores(server, stacks, together=together)
             for name, stacks in self.held.items()
@@ -388,146 +448,161 @@ class Run:
         wait: bool = False,
         together: bool = True,
     ) -> Scores:
-        """Scores of stacks of batches, as `evaluation.scores`."""
+        """Return the scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
         threads = program.evaluators if together else 1
-        return scores(program.evaluate, threads, program.server.sender.shown(server), stacks, wait)
+        shown = program.server.sender.shown(server)
+        return scores(program.evaluate, threads, shown, stacks=stacks, wait=wait)
+
+    def _row(self, tests: dict[str, Scores]) -> Row:
+        """Return the row of a round, and count from zero again."""
+        values = self._values(tests)
+        self._check_losses(values)
+
+        extra = self.status in COMPLETED and self.round % self.every > 0
+        timing = self._timing()
+        self.open_since = self.since if extra else Counters()
+        self.since = Counters()
+        return Row(values, timing, self.server, status=self.status, extra=extra)
+
+    def _check_losses(self, values: dict[str, Any]) -> None:
+        """A loss that is not finite, or has no square, means that the run has diverged."""
+        largest = math.sqrt(np.finfo(self.program.dtype).max)
+        if self.round > 0 and not self.reason:
+            for name, value in values.items():
+                if name.endswith("_loss") and value is not None and not abs(value) < largest:
+                    self.reason = f"round {self.round}: {name} is {value:.4g}"
+                    if math.isfinite(value):
+                        self.reason += f", more than {self.program.dtype} can square"
+                    break
+        if self.status == "done" and self.reason:
+            self.status = "diverged"
 
     def _values(self, tests: dict[str, Scores]) -> dict[str, Any]:
-        s, r = self.since, self.round
+        """Return the line of `rounds.csv`."""
+        counters = self.since
         values = {
-            "round": r,
+            "round": self.round,
             **self.totals,
-            "clients_sampled": s.sampled,
-            "clients_reported": s.reported,
-            "n_nonfinite": s.nonfinite,
-            "skipped": s.skipped,
-            "train_loss": s.loss / s.seen if s.seen else None,
+            "clients_sampled": counters.sampled,
+            "clients_reported": counters.reported,
+            "n_nonfinite": counters.nonfinite,
+            "skipped": counters.skipped,
+            "train_loss": counters.train_loss,
         }
         if self.program.diagnoses:
-            values |= {
-                name: getattr(s, name) / s.diagnosed if s.diagnosed else None
-                for name in Diagnosis._fields
-            }
-        values |= s.info
+            values |= counters.diagnosis()
+        values |= counters.info
+
         for name, results in tests.items():
-            means = metrics(
-                gathered(results, self.sizes[name]), self.plan.federation.scored[name][1]
-            )
-            if name == "triggered":
+            _, y = self.plan.federation.scored[name]
+            means = metrics(gathered(results, self.sizes[name]), y)
+            if name == "triggered":  # samples with a backdoor's trigger
                 values["attack_success"] = means.get("accuracy")
             else:
                 values |= {f"{name}_{metric}": value for metric, value in means.items()}
         return values
 
-    def _timing(self, s: Counters) -> dict[str, float]:
-        wall, compiling = time.perf_counter() - self.started[0], compile_seconds() - self.started[1]
-        wall, compiling = self.share * wall, self.share * compiling
-        working = wall - self.last[0] - (compiling - self.last[1])
+    def _timing(self) -> dict[str, float]:
+        """Return the line of `timing.csv`, and remember the time for the next one."""
+        began, began_compiling = self.started
+        wall = self.share * (time.perf_counter() - began)
+        compiling = self.share * (compile_seconds() - began_compiling)
+
+        last_wall, last_compiling = self.last
+        working = wall - last_wall - (compiling - last_compiling)
         self.last = (wall, compiling)
+
+        wall_before, compiling_before = self.before
+        useful = self.since.useful
         return {
             "round": self.round,
-            "wall_seconds": self.before[0] + wall,
-            "compile_seconds": self.before[1] + compiling,
-            "steps_per_second": s.useful / working if working > 0 else 0.0,
-            "lane_efficiency": s.useful / s.lane_steps if s.lane_steps else 0.0,
+            "wall_seconds": wall_before + wall,
+            "compile_seconds": compiling_before + compiling,
+            "steps_per_second": useful / working if working > 0 else 0.0,
+            "lane_efficiency": self.since.lane_efficiency,
         }
 
     def release(self) -> None:
-        """Let go of the samples: what is asked of a run that has ended needs none, and there may be many such runs."""
-        self.held, self.own, self.training = {}, None, None
+        """Free the samples of a run that has ended; there may be many such runs."""
+        self.held = {}
+        self.server_samples = None
+        self.training = None
 
     def snapshot(self, portable: bool = False) -> Snapshot:
-        """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""
-        values = {
-            **{name: getattr(self, name) for name in CARRIED},
-            "totals": self.totals,
-            "since": self.since._asdict(),
-            "open_since": self.open_since._asdict(),
-            "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
-        }
-        arrays = {
-            **{name: getattr(self, name) for name in self._counted()},
-            **self.downlink.arrays(),
-            **self.store.arrays(portable),
-        }
+        """Return the state that the run resumes from, between two rounds or after the last.
+
+        Args:
+          portable: refer to no file.
+        """
+        values = {name: getattr(self, name) for name in CARRIED}
+        values["totals"] = self.totals
+        values["since"] = self.since._asdict()
+        values["open_since"] = self.open_since._asdict()
+        values["before"] = [
+            before + now for before, now in zip(self.before, self.last, strict=True)
+        ]
+
+        arrays = named("server", self.server)
+        for name in self._client_counters():
+            arrays[name] = getattr(self, name)
+        arrays |= self.downlink.arrays()
+        arrays |= self.store.arrays(portable)
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
+            needed = self.plan.flown(self.planner.state)
             arrays["ages"] = self.ages
-            arrays |= self.versions.arrays(
-                self.planner.completed, self.plan.flown(self.planner.state)
-            )
-        return Snapshot(values, {**named("server", self.server), **arrays})
+            arrays |= self.versions.arrays(self.planner.completed, needed)
+        return Snapshot(values, arrays)
 
-    def _counted(self) -> tuple[str, ...]:
-        """Counters of every client that a commit keeps."""
-        return ("joined", "sent", *(("late", "left") if self.plan.machines.fleet.selective else ()))
+    def _client_counters(self) -> tuple[str, ...]:
+        """Return the names of the counters by client that a checkpoint stores."""
+        if self.plan.machines.fleet.selective:
+            return ("joined", "sent", "late", "left")
+        return ("joined", "sent")
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot, perhaps of a run that ended earlier than this one is to.
+        """Resume from a snapshot, perhaps of a run that ended earlier than this one is to.
 
         Raises:
           CheckpointError: when it does not fit this run.
         """
         values, arrays = snapshot
         self.server = jax.device_put(fitted("server", arrays, self.server))
-        for name in self._counted():
+        for name in self._client_counters():
             setattr(self, name, fitted(name, arrays, getattr(self, name)).copy())
         self.downlink.restore(arrays)
         if "memory.file" in arrays and isinstance(self.store, Resident):
-            self.store = self._store(True)
+            self.store = self._make_store(on_disk=True)
         self.store.restore(arrays)
-        # Commits of 0.5.0 did not count the aggregated updates: those that the rule could use are the nearest.
+
+        # Checkpoints of 0.5.0 did not count the aggregated updates: the usable ones are the
+        # nearest number.
         values = {"aggregated": values["usable"], **values}
         for name in (*CARRIED, "totals"):
             setattr(self, name, values[name])
+
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
+            needed = self.plan.flown(self.planner.state)
             self.ages = np.array(arrays["ages"])
-            self.versions.restore(
-                arrays, self.round, self.server.shared, self.plan.flown(self.planner.state)
-            )
+            self.versions.restore(arrays, self.round, self.server.shared, needed)
+
         self.before = tuple(values["before"])
-        self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
+        self.since = Counters(**values["since"])
+        self.open_since = Counters(**values["open_since"])
+
+        # A run that had ended is prolonged.
         if self.status in COMPLETED and self.round < self.rounds:
-            self.since, self.status, self.reason = self.open_since, "running", ""
+            self.since = self.open_since
+            self.status = "running"
+            self.reason = ""
 
 
-def _diagnosed(s: Counters, played: Played) -> dict[str, float]:
-    """Rounds that were measured, and the sums over them; one with too few clients says nothing."""
-    diagnosis = {} if played.diagnosis is None else played.diagnosis._asdict()
-    values = {name: float(np.asarray(value)[played.place]) for name, value in diagnosis.items()}
-    if not values or not all(map(math.isfinite, values.values())):
-        return {}
-    return {
-        "diagnosed": s.diagnosed + 1,
-        **{name: getattr(s, name) + value for name, value in values.items()},
-    }
-
-
-def _reported(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """What links report in `rounds.csv`: integers are summed since the row before, floats are those of the row's round.
-
-    A float that is not a number says nothing of the round: None.
-    """
-    values = {name: np.asarray(value).item() for name, value in now.items()}
-    summed = {
-        name: before.get(name, 0) + v for name, v in values.items() if isinstance(v, int | bool)
-    }
-    return {name: summed.get(name, None if v != v else v) for name, v in values.items()}
-
-
-def _counted_on(counts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """How often each number occurs, with those counted before."""
-    more = np.bincount(numbers, minlength=len(counts))
-    more[: len(counts)] += counts
-    return more
-
-
-def _continued(total: float, parts: list) -> float:
-    """A float64 sum goes on, slot after slot."""
-    return float(
-        np.cumsum(np.concatenate([[total], *(np.asarray(part, np.float64) for part in parts)]))[-1]
-    )
+def _add_occurrences(counts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return how often each number occurs, with the occurrences counted before."""
+    occurrences = np.bincount(numbers, minlength=len(counts))
+    occurrences[: len(counts)] += counts
+    return occurrences

@@ -1,4 +1,7 @@
-"""The sections of the shared variables that the rule does not touch: `stats` and `aux`, summed beside it and closed with it."""
+"""The sections of the shared variables that the rule does not touch: `stats` and `aux`.
+
+They are summed with the messages, and move when the rule has made its aggregate.
+"""
 
 from typing import NamedTuple
 
@@ -7,87 +10,84 @@ from jaxtyping import Array, Bool, Float
 
 from fedsim import tree
 from fedsim.tree import Tree
-from fedsim.types import Client, Task, Updates
+from fedsim.types import Client, Reducer, Updates
 
 
-class Sections(NamedTuple):
-    """Sums over what arrived."""
+class SectionSums(NamedTuple):
+    """Sums over the messages of a round."""
 
     stats: Tree
     weight: Float[Array, ""]  # Σ of the rule's weights
     aux: dict[str, Tree]
     arrived: Float[Array, ""]  # messages
-    lr_sum: tuple = ()  # Σ over the messages of the learning rates of their steps, where the method asks
+    # Σ over the messages of the learning rates of their steps; only for methods with reducers
+    lr_sum: tuple = ()
 
 
-def own_reducers(client: Client) -> dict:
-    """Those of `aux` that a method brings along; they may ask for the learning rates."""
-    return {name: how for name, how in client.reduce.items() if callable(how)}
+def reducers_of(client: Client) -> dict[str, Reducer]:
+    """Return the method's own reducers of `aux`, which may ask for the learning rates."""
+    return {name: reduce for name, reduce in client.reduce.items() if callable(reduce)}
 
 
-def nothing(updates: Updates, client: Client) -> Sections:
-    """The sums before the first row."""
+def zero(updates: Updates, client: Client) -> SectionSums:
+    """Return the sums over no rows."""
     stats, aux = tree.zero_row((updates.stats, updates.aux))
-    zero = jnp.zeros_like(updates.samples[0])
-    return Sections(stats, zero, aux, zero, (zero,) if own_reducers(client) else ())
+    nothing = jnp.zeros_like(updates.samples[0])
+    lr_sum = (nothing,) if reducers_of(client) else ()
+    return SectionSums(stats=stats, weight=nothing, aux=aux, arrived=nothing, lr_sum=lr_sum)
 
 
-def more(
-    total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"], lr_sum: Array
-) -> Sections:
-    """More rows, `stats` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
-    present = arrived.arrived.astype(kept.samples.dtype)
-    paces = (lr_sum,) if total.lr_sum else ()
-    stats, weight = tree.fold((total.stats, total.weight), (kept.stats, jnp.ones_like(w)), w)
-    aux, count, pace = tree.fold(
-        (total.aux, total.arrived, total.lr_sum), (arrived.aux, present, paces), present
-    )
-    return Sections(stats, weight, aux, count, pace)
-
-
-def closed(
-    total: Sections,
-    old: Tree,
-    aggregate: Tree,
-    skipped: Bool[Array, ""],
-    client: Client,
-    task: Task,
-    N: Array,
-) -> dict[str, Tree]:
-    """Both sections after the round.
-
-    `aux` moves by what arrived also in a skipped round: the clients that sent it have moved their memory as well.
+def add_rows(
+    sums: SectionSums,
+    staged: Updates,
+    arrived: Updates,
+    weights: Float[Array, " K"],
+    lr_sum: Float[Array, " K"],
+) -> SectionSums:
+    """Add the rows of a block.
 
     Args:
-      total: of the round.
-      old: the shared variables that were sent.
-      aggregate: what the rule returned, before the optimisers behind it.
-      skipped: whether too little arrived for a step.
-      client: whose reducers they are.
-      task: of its own reducers.
+      sums: the sums over the rows before.
+      staged: the rows behind the server's stages; their `stats` count by `weights`.
+      arrived: the rows before these stages; `aux` counts all of them.
+      weights: the rule's weights.
+      lr_sum: for each row, the sum of its learning rates.
+    """
+    present = arrived.arrived.astype(staged.samples.dtype)
+    lr_sums = (lr_sum,) if sums.lr_sum else ()
+
+    stats, weight = tree.fold(
+        (sums.stats, sums.weight), (staged.stats, jnp.ones_like(weights)), weights
+    )
+    aux, count, lr_total = tree.fold(
+        (sums.aux, sums.arrived, sums.lr_sum), (arrived.aux, present, lr_sums), present
+    )
+    return SectionSums(stats=stats, weight=weight, aux=aux, arrived=count, lr_sum=lr_total)
+
+
+def aux_after(sums: SectionSums, aux: dict[str, Tree], client: Client, N: Array) -> dict[str, Tree]:
+    """Return `aux` moved by what the clients sent.
+
+    It moves in a skipped round as well, because the memory of those clients has moved too.
+
+    Args:
+      sums: the round's sums.
+      aux: the entries before the round.
+      client: the method, which says how each entry is reduced.
       N: clients that can take part.
     """
-    whole = {
-        "mean": lambda sum: tree.divide(sum, total.arrived),
-        "sum_over_N": lambda sum: tree.scale(sum, 1 / N),
-    }
-    sent = {
-        name: tree.add(old["aux"][name], whole[str(client.reduce[name])](sum))
-        for name, sum in total.aux.items()
-    }
-    aux = {**old["aux"], **sent}
-    if reducers := own_reducers(client):
-        pace = tree.divide(total.lr_sum[0], total.arrived)
-        reduced = {
-            name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()
-        }
-        aux |= tree.select(
-            skipped | (total.arrived == 0), {name: aux[name] for name in reduced}, reduced
-        )
-    silent = skipped | (
-        total.weight == 0
-    )  # a round that was not skipped, and in which nobody reported
-    return {
-        "stats": tree.select(silent, old["stats"], tree.divide(total.stats, total.weight)),
-        "aux": aux,
-    }
+    moved = {}
+    for name, total in sums.aux.items():
+        if client.reduce[name] == "mean":
+            step = tree.divide(total, sums.arrived)
+        else:  # "sum_over_N"
+            step = tree.scale(total, 1 / N)
+        moved[name] = tree.add(aux[name], step)
+    return {**aux, **moved}
+
+
+def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""]) -> Tree:
+    """Return the mean of the statistics; those before the round where nothing counts."""
+    # Nobody may report in a round that is not skipped.
+    unchanged = skipped | (sums.weight == 0)
+    return tree.select(unchanged, stats, tree.divide(sums.stats, sums.weight))

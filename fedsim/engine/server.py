@@ -1,10 +1,10 @@
-"""Steps 3 and 4 of a round, as programs: wire, filter, stages, rule, optimisers.
+"""The programs of a run's server: what it sends, how it aggregates, how it moves.
 
 A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block
-is added and forgotten (`Summing`); otherwise the messages are gathered, and the round is closed
-over the whole stack (`Stacking`). Behind either, the sections of the shared variables close
-together: `params` by the rule, `stats` by the weights that the rule used, `aux` by the reducer that
-the client method declared.
+is added and forgotten (`Summing`). Otherwise the messages are gathered, and the rule sees the full
+stack (`Stacking`). After either, all sections of the shared variables move together: `params` by
+the rule and the optimisers, `stats` by the weights that the rule used, `aux` by the reducers that
+the client method declares.
 """
 
 import copy
@@ -12,45 +12,54 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool
 
 from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
-from fedsim.engine.jitted import jitted, jitted_with
+from fedsim.engine.jitted import Jitted, jitted, jitted_with
 from fedsim.engine.memory import Memories, Memory
-from fedsim.engine.pipeline import Pipeline, uncounted
+from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.sending import Sender
-from fedsim.engine.serving import Outcome, RoundStart, Served, ServerState, is_finite
+from fedsim.engine.server_records import (
+    Aggregated,
+    RoundReport,
+    RoundStart,
+    ServerState,
+    ServerUpdate,
+    is_finite,
+)
 from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
-from fedsim.types import Codec, Shared, Task
+from fedsim.tree import Tree
+from fedsim.types import Codec, Flown, Shared, Task
 
 
 class Server:
-    """The programs of one pipeline and the optimisers behind it.
+    """The programs of one pipeline and of the optimisers behind it.
 
     Args:
       pipeline: links between the clients of a method and the optimisers.
-      task: of the reducers of the method's `aux`.
-      broadcast: by which the parameters are sent out; None: as they are.
-      memories: of the client method alone, where others use the same; left out: its own.
-      deviations: of another pipeline with the same wire; left out: of this one.
-      block: rows of a block.
-      blocks: blocks of the largest cohort.
+      task: model and loss.
+      broadcast: encodes the parameters that are sent out; None: they are sent as they are.
+      memories: memories of the client method alone, shared between servers; None: made here.
+      deviations: deviations of another pipeline with the same wire; None: made here.
+      block: number of rows in a block.
+      blocks: number of blocks of the largest cohort.
 
     Attributes:
       memories: what the client method and stages remember of every client.
-      sender: what the clients get.
+      sender: what the clients receive.
       reduction: how their messages become one tree.
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
       asks_loss: whether clients send their loss at the global model.
       probes: whether a round has a pass at the global model before training.
       refers: whether the rule asks for the server's own update.
-      scores: whether it asks for losses on the server's own samples.
+      scores: whether the rule asks for losses on the server's own samples.
     """
 
     def __init__(
@@ -64,88 +73,146 @@ class Server:
         block: int,
         blocks: int,
     ):
-        rule, client, rows = pipeline.rule, pipeline.client, blocks * block
-        own = Memories(client, pipeline.remembering)
+        rule = pipeline.rule
+        client = pipeline.client
         self.pipeline = pipeline
         self.task = task
         self.client = client
-        self.optimiser = server_step()
-        self.memories = memories if memories and not pipeline.remembering else own
         self.sender = Sender(pipeline, broadcast)
-        self.reduction = (Summing if pipeline.folds else Stacking)(
-            pipeline, task, self.memories, rows
-        )
+
+        # Without optimisers, the aggregate is the step; `with_optimiser` adds them.
+        self.optimiser = server_step()
+
+        # Where stages remember clients too, the memory of the method alone is not enough.
+        if memories is None or pipeline.remembering:
+            memories = Memories(client, pipeline.remembering)
+        self.memories = memories
+
+        rows = blocks * block
+        if pipeline.folds:
+            self.reduction = Summing(pipeline, task, memories, rows)
+        else:
+            self.reduction = Stacking(pipeline, task, memories, rows)
         self.probing = Probing(pipeline, task, rows)
-        shared_ones = deviations if deviations is not None and not pipeline.aims else None
-        self.distances = Distances(pipeline, task, shared_ones or Deviations(pipeline, task))
+
+        # A wire with an attack that knows the defence depends on this pipeline's stages and rule.
+        if deviations is None or pipeline.aims:
+            deviations = Deviations(pipeline, task)
+        self.distances = Distances(pipeline, task, deviations)
+
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
         self.refers = "reference" in rule.needs
         self.scores = "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
-        """The same with optimisers behind the rule: what comes before them is compiled once,
-        whichever they are.
-        """
+        """Return the server with other optimisers; they share all other compiled programs."""
         other = copy.copy(self)
-        for name in ("init", "close"):  # compiled for this server, where it was asked already
-            other.__dict__.pop(name, None)
         other.optimiser = optimiser
+
+        # Only these programs contain the optimiser: forget those that were compiled for `self`.
+        for program in ("init", "update"):
+            vars(other).pop(program, None)
         return other
+
+    @property
+    def close(self) -> Jitted:
+        """`update`, by the name that `fedsim.assemble` uses."""
+        return self.update
 
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
-        """A fresh server around the start variables; `present`: the clients that can take part."""
-        params = self.pipeline.travelling(shared)
-        state = {**self.pipeline.init(params, present), "optimiser": self.optimiser.init(params)}
-        return jax.tree.map(jnp.asarray, ServerState(shared, {**state, **self.sender.init(params)}))
-
-    @jitted_with(donate=(1,))
-    def close(self, total: Any, memory: Memory, slots: Slots, at: RoundStart) -> Served:
-        """The next server, of all sections together; the old one where too little arrived.
+        """Return a new server.
 
         Args:
-          total: the round's messages: a `Sum`, or `Messages` that were gathered.
-          memory: of the clients.
-          slots: of the last block.
-          at: the round.
+          shared: the variables at the start of the run.
+          present: mask of the clients that can take part `[N]`.
         """
-        server = at.server
-        closed = self.reduction.close(total, memory, slots, at)
+        params = self.pipeline.shared_params(shared)
+        state = {
+            **self.pipeline.init(params, present),
+            "optimiser": self.optimiser.init(params),
+            **self.sender.init(params),
+        }
+        return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
-        # The step of the optimisers, unless too little arrived.
-        old, state, counts = self.pipeline.travelling(server.shared), closed.state, closed.counts
-        step, state["optimiser"] = self.optimiser.apply(
-            closed.aggregate, server.state["optimiser"], old
+    @jitted_with(donate=(1,))
+    def update(
+        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
+    ) -> ServerUpdate:
+        """Return the next server: the rule's aggregate, and the optimisers' step on it.
+
+        In a skipped round, parameters, statistics and the server's state do not change; `aux` may
+        (see `sections.aux_after`).
+
+        Args:
+          received: the round's messages: a `Sum`, or `Messages` that were gathered.
+          memory: the clients' memory.
+          slots: the slots of the last block.
+          start: the round's start.
+        """
+        shared = start.server.shared
+        aggregated = self.reduction.aggregate(received, memory, slots, start)
+
+        # The optimisers turn the aggregate into a step on the parameters that travel.
+        old = self.pipeline.shared_params(shared)
+        step, optimiser_state = self.optimiser.apply(
+            aggregated.aggregate, start.server.state["optimiser"], old
         )
-        skipped = self.pipeline.skips(counts.usable)
-        params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
+        new_state = {**aggregated.state, "optimiser": optimiser_state}
+
+        # With too few messages, or too many for the rule, the round is skipped.
+        skipped = self.pipeline.skips(aggregated.counts.usable)
+        params, state = tree.select(
+            skipped, (old, start.server.state), (tree.add(old, step), new_state)
+        )
 
         # The sections that the rule does not touch.
-        rest = sections.closed(
-            closed.sections,
-            server.shared,
-            closed.aggregate,
-            skipped,
-            self.client,
-            self.task,
-            at.clients,
-        )
-        if at.flown is not None:  # the schedule mixes models: statistics like parameters
-            before = server.shared["stats"]
-            moved = tree.scale(tree.subtract(rest["stats"], before), at.flown.share)
-            rest["stats"] = tree.add(before, moved)
+        aux = self._next_aux(aggregated, skipped, start)
+        stats = sections.stats_after(aggregated.sections, shared["stats"], skipped)
+        if start.flown is not None:
+            stats = _mixed(shared["stats"], stats, start.flown)
 
-        outcome = Outcome(
-            reported=counts.reported,
-            nonfinite=counts.nonfinite,
-            usable=counts.usable,
+        # What the host reads later.
+        report = RoundReport(
+            reported=aggregated.counts.reported,
+            nonfinite=aggregated.counts.nonfinite,
+            usable=aggregated.counts.usable,
             skipped=skipped,
             finite=is_finite(params),
-            info=uncounted(skipped, closed.info),
-            bytes=closed.bytes,
+            info=without_counts(skipped, aggregated.info),
+            bytes=aggregated.bytes,
         )
-        whole = tree.filled(params, server.shared["params"])
-        return Served(
-            ServerState({"params": whole, **rest}, state), closed.memory, outcome, closed.row
-        )
+
+        # Parameters that do not travel keep their values.
+        params = tree.filled(params, shared["params"])
+        server = ServerState({"params": params, "stats": stats, "aux": aux}, state)
+        return ServerUpdate(server, aggregated.memory, report, aggregated.reduced)
+
+    def _next_aux(
+        self, aggregated: Aggregated, skipped: Bool[Array, ""], start: RoundStart
+    ) -> dict[str, Tree]:
+        """Return the entries of `aux` after the round."""
+        shared = start.server.shared
+        sums = aggregated.sections
+        aux = sections.aux_after(sums, shared["aux"], self.client, start.clients)
+        reducers = sections.reducers_of(self.client)
+        if not reducers:
+            return aux
+
+        # The method's own reducers also see the rule's aggregate, and the pace: the mean over the
+        # clients of the sum of their learning rates.
+        pace = tree.divide(sums.lr_sum[0], sums.arrived)
+        before = {name: aux[name] for name in reducers}
+        after = {
+            name: reduce(self.task, aux[name], shared, aggregated.aggregate, pace)
+            for name, reduce in reducers.items()
+        }
+        unchanged = skipped | (sums.arrived == 0)
+        return {**aux, **tree.select(unchanged, before, after)}
+
+
+def _mixed(before: Tree, stats: Tree, flown: Flown) -> Tree:
+    """Return the statistics moved towards a client's, where the schedule mixes models."""
+    moved = tree.scale(tree.subtract(stats, before), flown.share)
+    return tree.add(before, moved)

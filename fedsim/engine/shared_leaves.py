@@ -1,6 +1,7 @@
-"""Which leaves of the parameters travel: those that the client method shares, None in place of the others.
+"""The leaves of the parameters that travel: those that the client method shares.
 
-A method that says nothing shares all of them, and gets the trees that it gave.
+The other leaves are None. A method without `shares` shares all leaves, and its trees are returned
+as they are.
 """
 
 from fedsim import tree
@@ -9,10 +10,12 @@ from fedsim.types import Client, Shared
 
 
 def travelling(client: Client, params: Tree) -> Tree:
-    """The shared leaves of a tree like `params`, an update too."""
-    return params if client.shares is None else tree.part(params, client.shares(params))
+    """Return the shared leaves of a tree with the structure of `params`, such as an update."""
+    if client.shares is None:
+        return params
+    return tree.part(params, client.shares(params))
 
 
 def sent(client: Client, shared: Shared) -> Shared:
-    """The shared variables as they travel."""
+    """Return the shared variables with the leaves of the parameters that travel."""
     return {**shared, "params": travelling(client, shared["params"])}

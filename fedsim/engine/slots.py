@@ -1,4 +1,4 @@
-"""The slot table: what is planned of every client of a block, from the plan to the rule."""
+"""The slot table: what is planned for every client of a block, from the plan to the rule."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,37 +11,37 @@ from fedsim.types import Work
 
 
 class Slots(NamedTuple):
-    """A row for every slot of a block: NumPy on the host, the same columns inside a program.
+    """A row for every slot of a block: NumPy arrays on the host, traced arrays in a program.
 
-    Slots from i · block on are those of run i, where several are trained side by side. An empty
-    slot is all zeros. A column that a program does not read is not handed to the device with it.
+    With several runs side by side, the slots of run i begin at i · block. An empty slot is all
+    zeros. A program receives only the columns that it reads.
     """
 
     # what the client's hooks know: id, samples, steps, learning rates, labels, malicious
     work: Work
-    weight: Any  # n_k; 0 = nothing arrives
+    weight: Any  # n_k; 0: nothing arrives
     count: Any  # times drawn
-    share: Any  # times that a round has a message of the client, on average; 0: unknown
-    start: Any  # which start model of the bank
-    # of batches and noise, where start models are several of a run: else that of the round
+    share: Any  # messages of the client that a round has on average; 0: unknown
+    start: Any  # index of the start model in the bank
+    # draw whose batches and noise the client uses, where a run has several start models; else
+    # those of the round
     draw: Any
     age: Any  # steps that the server took since it sent the start model
-    shift: Any  # [slots, S] classes that labels have moved on by; S = 0 unless they move
-    place: Any  # row of the client's memory
-    # row that a shard writes: shard · R + its own number; = slot where there is one shard
-    seat: Any
+    shift: Any  # [slots, S] classes that labels have moved by; S = 0 unless they move
+    memory_row: Any  # row of the client's memory
+    seat: Any  # row that a shard writes: shard · R + its number there; the slot if one shard
 
 
 class RunCohort(NamedTuple):
-    """A run's part of a round of several; a run that has ended has none."""
+    """The cohort of one of the runs that train side by side; a run that has ended has none."""
 
     plan: Plan
     cohort: RoundPlan
-    probe: bool = False  # the pass at the global model, over all samples as they stand
+    probe: bool = False  # the pass at the global model, over all samples in stored order
 
     @property
     def jobs(self) -> RoundPlan:
-        """What is done in this pass."""
+        """The work of this pass."""
         return self.plan.probe_plan(self.cohort) if self.probe else self.cohort
 
     @property
@@ -50,40 +50,60 @@ class RunCohort(NamedTuple):
         return np.unique(self.cohort.start).tolist()
 
     def batches(self, draw: int, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """As `Plan.batches` gives them."""
-        return self.plan.single_pass(client) if self.probe else self.plan.batches(draw, client)
+        """Return a client's batches, as `Plan.batches` does."""
+        if self.probe:
+            return self.plan.single_pass(client)
+        return self.plan.batches(draw, client)
 
 
 def slots_of(
-    parts: Sequence[RunCohort | None], first: int, block: int, dtype: np.dtype, versions: int
+    cohorts: Sequence[RunCohort | None], first: int, block: int, dtype: np.dtype, versions: int
 ) -> Slots:
-    """The slots `first … first + block` of a round of every run.
+    """Return the slots `first … first + block` of a round of every run.
 
-    Seats are known when the block is packed on lanes, places when memory is lent.
+    Seats are filled in when the block is packed on lanes, memory rows when memory is loaded.
 
     Args:
-      parts: of the runs.
-      first: slot of each cohort.
+      cohorts: the cohort of every run; None: it takes no part.
+      first: first slot in each cohort.
       block: slots of each run.
-      dtype: of the floats.
+      dtype: dtype of the floats.
       versions: start models of every run in the bank.
     """
-    rows = {}
-    for run, part in enumerate(parts):
-        if part is not None:
-            rows[run] = _planned(part, first, block, dtype, run * versions)
-    empty = lambda column: np.zeros((len(parts) * block, *column.shape[1:]), column.dtype)
-    slots = jax.tree.map(empty, next(iter(rows.values())))
-    for run, planned in rows.items():
-        jax.tree.map(lambda whole, own, run=run: _write(whole, own, run * block), slots, planned)
+    planned = {}
+    for run, run_cohort in enumerate(cohorts):
+        if run_cohort is not None:
+            planned[run] = _planned_slots(
+                run_cohort, first, block, dtype, first_model=run * versions
+            )
+
+    def empty(column: np.ndarray) -> np.ndarray:
+        return np.zeros((len(cohorts) * block, *column.shape[1:]), column.dtype)
+
+    slots = jax.tree.map(empty, next(iter(planned.values())))
+    for run, rows in planned.items():
+        begin = run * block
+        for column, values in zip(jax.tree.leaves(slots), jax.tree.leaves(rows), strict=True):
+            column[begin : begin + len(values)] = values
     return slots
 
 
-def _planned(part: RunCohort, first: int, block: int, dtype: np.dtype, bank: int) -> Slots:
-    """The rows of ONE run, as many as its cohort has left; row `bank` is its first start model."""
-    plan, jobs = part.plan, part.jobs
-    cut = slice(first, first + block)
-    ids = jobs.ids[cut]
+def _planned_slots(
+    run_cohort: RunCohort, first: int, block: int, dtype: np.dtype, first_model: int
+) -> Slots:
+    """Return the slots of ONE run, as many as its cohort has left.
+
+    Args:
+      run_cohort: the run's cohort.
+      first: first slot in the cohort.
+      block: slots at most.
+      dtype: dtype of the floats.
+      first_model: index of the run's first start model in the bank.
+    """
+    plan = run_cohort.plan
+    jobs = run_cohort.jobs
+    rows = slice(first, first + block)
+    ids = jobs.ids[rows]
     K = len(ids)
 
     def integers(column: Any) -> Any:
@@ -92,54 +112,61 @@ def _planned(part: RunCohort, first: int, block: int, dtype: np.dtype, bank: int
     def floats(column: Any) -> Any:
         return np.asarray(column, dtype)
 
+    malicious: Any = np.asarray(plan.malicious_in(jobs.round)[ids], bool)
     work = Work(
         id=integers(ids),
-        samples=floats(jobs.samples[cut]),
-        steps=integers(jobs.steps[cut]),
-        lr=floats(np.broadcast_to(jobs.lr, len(jobs.ids))[cut]),
-        lr_sum=floats(jobs.lr_sum[cut]),
+        samples=floats(jobs.samples[rows]),
+        steps=integers(jobs.steps[rows]),
+        lr=floats(np.broadcast_to(jobs.lr, len(jobs.ids))[rows]),
+        lr_sum=floats(jobs.lr_sum[rows]),
         labels=floats(np.roll(plan.labels[ids], jobs.shift, axis=1)),
-        malicious=np.asarray(plan.malicious_in(jobs.round)[ids], bool),  # type: ignore[arg-type]
+        malicious=malicious,
     )
+    share = np.zeros(K) if plan.shares is None else plan.shares[ids]
     return Slots(
         work=work,
-        weight=floats(jobs.weight[cut]),
-        count=floats(jobs.count[cut]),
-        share=floats(np.zeros(K) if plan.shares is None else plan.shares[ids]),
-        start=integers(bank + np.searchsorted(part.versions, jobs.start[cut])),
-        draw=integers(jobs.draw[cut]),
-        age=integers(jobs.age[cut]),
+        weight=floats(jobs.weight[rows]),
+        count=floats(jobs.count[rows]),
+        share=floats(share),
+        start=integers(first_model + np.searchsorted(run_cohort.versions, jobs.start[rows])),
+        draw=integers(jobs.draw[rows]),
+        age=integers(jobs.age[rows]),
         shift=integers(np.full((K, int(plan.moves)), jobs.shift)),
-        place=integers(np.zeros(K)),
+        memory_row=integers(np.zeros(K)),
         seat=integers(np.zeros(K)),
     )
 
 
-def _write(whole: np.ndarray, own: np.ndarray, first: int) -> None:
-    whole[first : first + len(own)] = own
+def with_memory_rows(slots: Slots, memory_rows: Sequence[np.ndarray], block: int) -> Slots:
+    """Return the table with the rows of memory of every run's clients.
+
+    Args:
+      slots: the slots of all runs.
+      memory_rows: rows of each run's clients in this block.
+      block: slots of each run.
+    """
+    column = np.zeros_like(slots.memory_row)
+    for run, rows in enumerate(memory_rows):
+        begin = run * block
+        column[begin : begin + len(rows)] = rows
+    return slots._replace(memory_row=column)
 
 
-def placed(slots: Slots, places: Sequence[np.ndarray], block: int) -> Slots:
-    """The table with the rows of memory of every run's clients."""
-    place = np.zeros_like(slots.place)
-    for run, rows in enumerate(places):
-        _write(place, rows, run * block)
-    return slots._replace(place=place)
-
-
-def of_runs(slots: Slots, runs: int) -> list[Slots]:
-    """The table of every run."""
+def by_run(slots: Slots, runs: int) -> list[Slots]:
+    """Return the table of every run."""
     block = len(slots.weight) // runs
-    return [
-        jax.tree.map(lambda column, i=i: column[i * block : (i + 1) * block], slots)
-        for i in range(runs)
-    ]
+    tables = []
+    for run in range(runs):
+        rows = slice(run * block, (run + 1) * block)
+        tables.append(jax.tree.map(lambda column, rows=rows: column[rows], slots))
+    return tables
 
 
 def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
-    """The shapes of a table of so many slots of such a plan."""
+    """Return the shapes of a table with `slots` slots of a plan."""
     shape: Any = jax.ShapeDtypeStruct
-    integer, number = shape((slots,), np.int32), shape((slots,), dtype)
+    integer = shape((slots,), np.int32)
+    number = shape((slots,), dtype)
     return Slots(
         work=Work(
             id=integer,
@@ -157,6 +184,6 @@ def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
         draw=integer,
         age=integer,
         shift=shape((slots, int(plan.moves)), np.int32),
-        place=integer,
+        memory_row=integer,
         seat=integer,
     )

@@ -1,6 +1,4 @@
-"""Rules that must see all rows of a round together: blocks of messages are put beside one another
-until the close.
-"""
+"""Rules that must see all rows of a round: messages are gathered until the last block is there."""
 
 import functools
 
@@ -12,116 +10,146 @@ from fedsim.engine import sections
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import CLIENT, Memories, Memory
 from fedsim.engine.pipeline import Pipeline
-from fedsim.engine.serving import (
-    Closed,
+from fedsim.engine.server_records import (
+    Aggregated,
     Messages,
     RoundStart,
     TrainStats,
     contexts_of,
     count_rows,
     is_finite,
-    placed_bytes,
-    received,
+    sent_updates,
     train_stats,
+    with_bytes,
 )
 from fedsim.engine.slots import Slots
 from fedsim.types import Task
 
 
 class Gathering:
-    """Messages of a round until they are all there: one program, whichever rule they are gathered
-    for.
+    """Gathers the messages of a round: one program, whichever rule they are gathered for.
 
     Args:
-      rows: of the largest cohort, in whole blocks.
-      drop: as of `Pipeline`.
+      rows: rows of the largest cohort, in full blocks.
+      drops_nonfinite: whether messages that are not finite will be dropped.
     """
 
-    def __init__(self, rows: int, drop: bool):
-        self.rows, self.drop = rows, drop
+    def __init__(self, rows: int, drops_nonfinite: bool):
+        self.rows = rows
+        self.drops_nonfinite = drops_nonfinite
 
     def zero(self, messages: Messages) -> Messages:
-        """Room for the messages of all blocks."""
-        return jax.tree.map(
-            lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype), messages
-        )
+        """Return an empty stack for all blocks `[block, ...] -> [rows, ...]`."""
+
+        def empty(leaf):
+            return jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype)
+
+        return jax.tree.map(empty, messages)
 
     @jitted_with(donate=(0,))
     def add(
-        self, total: Messages | None, messages: Messages, first: Int[Array, ""] | int
+        self, gathered: Messages | None, messages: Messages, first: Int[Array, ""] | int
     ) -> tuple[Messages, TrainStats]:
-        """With the messages of the slots from `first` on -> (messages so far, losses of these)."""
-        total = self.zero(messages) if total is None else total
-        place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
-        return jax.tree.map(place, total, messages), train_stats(messages, self.drop)
+        """Add the messages of a block.
+
+        Args:
+          gathered: the messages of the blocks before; None: this is the first.
+          messages: the block's messages.
+          first: the block's first slot in the cohort.
+
+        Returns:
+          The messages so far, and the losses of these clients.
+        """
+        if gathered is None:
+            gathered = self.zero(messages)
+
+        def write(stack, block):
+            return jax.lax.dynamic_update_slice_in_dim(stack, block, first, 0)
+
+        stack: Messages = jax.tree.map(write, gathered, messages)
+        return stack, train_stats(messages, self.drops_nonfinite)
 
 
 _gathering = functools.lru_cache(64)(Gathering)
 
 
 class Stacking:
-    """How the messages of a cohort become one tree where some link must see all of them at once.
+    """Makes one tree of a cohort's messages where some link must see all of them at once.
 
     Args:
-      pipeline: of the messages.
-      task: of the run.
-      memories: of the clients.
-      rows: of the largest cohort, in whole blocks.
+      pipeline: the pipeline that the messages pass.
+      task: model and loss.
+      memories: the clients' memories.
+      rows: rows of the largest cohort, in full blocks.
 
     Attributes:
       adding: the program behind `add`.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
-        self.pipeline, self.task, self.memories, self.rows = pipeline, task, memories, rows
-        self.gathering = _gathering(rows, pipeline.drop)
+        self.pipeline = pipeline
+        self.task = task
+        self.memories = memories
+        self.rows = rows
+        self.gathering = _gathering(rows, pipeline.drops_nonfinite)
         self.adding: Jitted = self.gathering.add
 
-    def zero(self, messages: Messages, at: RoundStart) -> Messages:
-        """As `Gathering.zero`."""
-        del at
+    def zero(self, messages: Messages, start: RoundStart) -> Messages:
+        """Return an empty stack, as `Gathering.zero`."""
+        del start
         return self.gathering.zero(messages)
 
     def add(
         self,
-        total: Messages | None,
+        gathered: Messages | None,
         memory: Memory,
         messages: Messages,
-        at: RoundStart,
+        start: RoundStart,
         first: Int[Array, ""] | int,
     ) -> tuple[Messages, Memory, TrainStats]:
-        """The messages of the slots from `first` on -> (all so far, memory as it was, losses); none
-        before the first block.
+        """Add the messages of a block, as `Summing.add`; the memory does not change yet."""
+        del start
+        stack, stats = self.adding(gathered, messages, first)
+        return stack, memory, stats
+
+    def aggregate(
+        self, gathered: Messages, memory: Memory, slots: Slots, start: RoundStart
+    ) -> Aggregated:
+        """Pass all messages of a round through the pipeline.
+
+        Args:
+          gathered: the messages.
+          memory: the clients' memory before the round.
+          slots: not used: the slots of all clients are with the messages.
+          start: the round's start.
         """
-        del at
-        gathered, stats = self.adding(total, messages, first)
-        return gathered, memory, stats
+        del slots
+        pipeline = self.pipeline
+        slots = gathered.slots
+        contexts = contexts_of(pipeline, self.task, start, slots)
+        processed, output = pipeline.over(sent_updates(gathered), start.server.state, contexts)
+        arrived = processed.arrived
+        staged = processed.kept
+        counts = count_rows(processed, slots)
 
-    def close(self, total: Messages, memory: Memory, slots: Slots, at: RoundStart) -> Closed:
-        """The end of a round: all messages travel, and the rule reduces what is left of them."""
-        del slots  # of the last block: those of all are among the messages
-        pipeline, slots, state = self.pipeline, total.slots, at.server.state
-        contexts = contexts_of(pipeline, self.task, at, slots)
-        travelled, reduced = pipeline.over(received(total), state, contexts)
-        arrived, kept = travelled.arrived, travelled.kept
-        counts = count_rows(kept, travelled.bad, slots)
+        # Clients remember the round if their message arrived. Once the model is not finite, nothing
+        # changes any more.
+        skipped = pipeline.skips(counts.usable)
+        of_stages = pipeline.memory_after(processed, gathered.remembered, skipped)
+        alive = is_finite(start.server.shared["params"])
+        rows = {CLIENT: gathered.rows.message.memory, **of_stages}
 
-        # Clients remember where the message arrived; once the model is not finite, everything stays
-        # as it is.
-        stages = pipeline.rows_to_keep(travelled, total.remembered, pipeline.skips(counts.usable))
-        alive = is_finite(at.server.shared["params"])
-        rows = {CLIENT: total.rows.message.memory, **stages}
-
-        none = sections.nothing(kept, pipeline.client)
-        return Closed(
-            row=reduced.row,
-            aggregate=reduced.aggregate,
-            state=reduced.state,
-            sections=sections.more(
-                none, kept, arrived, pipeline.rule.weights(kept), slots.work.lr_sum
+        no_rows = sections.zero(staged, pipeline.client)
+        weights = pipeline.rule.weights(staged)
+        return Aggregated(
+            reduced=output.reduced,
+            aggregate=output.aggregate,
+            state=output.state,
+            sections=sections.add_rows(
+                no_rows, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
             ),
             counts=counts,
-            memory=self.memories.keep(memory, slots, rows, arrived.arrived & alive),
-            info=reduced.info,
-            bytes=placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, slots, 0),
+            memory=self.memories.save(memory, slots, rows, arrived.arrived & alive),
+            info=output.info,
+            bytes=with_bytes(jnp.zeros(self.rows, jnp.int32), arrived, slots, first=0),
         )

@@ -1,7 +1,8 @@
-"""Where the clients' memory lives between rounds: on the device, or in a file when it would not fit.
+"""Where the clients' memory is between rounds: on the device, or in a file if it would not fit.
 
-Both lend the rows of a round's cohort to the program as one stacked `Memory`, and take them back after it, so the program
-knows nothing of it. What a commit needs of them is a dictionary of arrays (and, for the file, its name).
+Both load the rows of a round's cohort as one stacked `Memory`, and save them after it, so that the
+programs do not see the difference. A checkpoint stores a dictionary of arrays and, of the file, its
+name.
 """
 
 from pathlib import Path
@@ -16,103 +17,136 @@ from fedsim.disk.rowfile import RowFile
 from fedsim.engine.memory import Memories, Memory
 from fedsim.types import Shared
 
-SPARE = 1 << 26  # bytes of dead rows that a file may hold before it is written anew
+SPARE = 1 << 26  # bytes of dead rows that a file may hold before it is rewritten
 
 
 class Resident:
-    """All rows on the device, by place: those of the clients that ever take part."""
+    """All rows on the device: those of the clients that ever take part.
 
-    def __init__(self, memories: Memories, start: Shared, members: np.ndarray, room: int, N: int):
+    Args:
+      memories: how memory is made.
+      initial: variables at the start of the run.
+      members: clients that ever take part.
+      capacity: rows of the memory, at least as many as members.
+      N: all clients.
+    """
+
+    def __init__(
+        self, memories: Memories, initial: Shared, members: np.ndarray, capacity: int, N: int
+    ):
         self.members = members
-        self.place = np.zeros(N, np.int32)
-        self.place[members] = np.arange(len(members))
-        self.memory: Memory = memories.empty(start, room)
+        self.row_of = np.zeros(N, np.int32)  # row of every client
+        self.row_of[members] = np.arange(len(members))
+        self.memory: Memory = memories.empty(initial, capacity)
 
-    def lend(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
-        """The memory for a round of these clients, and the place in it of each."""
-        return self.memory, self.place[ids]
+    def load(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
+        """Return the memory for a round of these clients, and the row of each in it."""
+        return self.memory, self.row_of[ids]
 
-    def keep(self, ids: np.ndarray, memory: Memory) -> None:
-        """The memory as it is after that round."""
+    def save(self, ids: np.ndarray, memory: Memory) -> None:
+        """Save the memory after that round."""
+        del ids
         self.memory = memory
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
-        """What a commit holds of it; what it refers to outside of these is on the disk when this returns.
+        """Return what a checkpoint stores.
+
+        Files that the arrays refer to are on the disk when this returns.
 
         Args:
-          portable: refer to nothing.
+          portable: refer to no file.
         """
         del portable  # it always is
         if not jax.tree.leaves(self.memory.rows):
             return {}
         seen = np.flatnonzero(np.asarray(self.memory.seen)[: len(self.members)])
-        rows = row_bytes(jax.tree.map(lambda leaf: np.asarray(leaf)[seen], self.memory.rows))
-        return {"memory.ids": self.members[seen], "memory.rows": rows}
+        rows = jax.tree.map(lambda leaf: np.asarray(leaf)[seen], self.memory.rows)
+        return {"memory.ids": self.members[seen], "memory.rows": row_bytes(rows)}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go on from what `arrays` gave."""
-        if "memory.ids" in arrays:  # of other members perhaps, when rounds were added
-            place = self.place[arrays["memory.ids"]]
-            whole = jax.tree.map(np.array, self.memory)
-            new = rows_from(np.asarray(arrays["memory.rows"]), _row(whole.rows))
-            jax.tree.map(lambda leaf, rows: leaf.__setitem__(place, rows), whole.rows, new)
-            whole.seen[place] = True
-            self.memory = jax.device_put(whole)
+        """Resume from what `arrays` returned, perhaps for other members: a run may be prolonged."""
+        if "memory.ids" not in arrays:
+            return
+        memory = jax.tree.map(np.array, self.memory)  # a copy that can be written
+        target = self.row_of[arrays["memory.ids"]]
+        stored = rows_from(np.asarray(arrays["memory.rows"]), _row_shapes(memory.rows))
+
+        def write(leaf: np.ndarray, rows: np.ndarray) -> None:
+            leaf[target] = rows
+
+        jax.tree.map(write, memory.rows, stored)
+        memory.seen[target] = True
+        self.memory = jax.device_put(memory)
 
     def rows(self, ids: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Which of these clients have a row, and the rows `[len(ids), ...]`."""
-        place = self.place[ids]
-        known = np.isin(ids, self.members) & np.asarray(self.memory.seen)[place]
-        return known, jax.tree.map(lambda leaf: np.asarray(leaf)[place], self.memory.rows)
+        """Return which of these clients have a row, and the rows `[len(ids), ...]`."""
+        index = self.row_of[ids]
+        has_row = np.isin(ids, self.members) & np.asarray(self.memory.seen)[index]
+        return has_row, jax.tree.map(lambda leaf: np.asarray(leaf)[index], self.memory.rows)
 
     def files(self) -> list[str]:
-        """Names of files that the next commit refers to."""
+        """Return the names of the files that the next checkpoint refers to."""
         return []
 
 
 class OnDisk:
-    """Rows in a file; the device holds those of one round."""
+    """Rows in a file; the device holds those of one round.
 
-    def __init__(self, memories: Memories, start: Shared, room: int, N: int, folder: Path):
-        lent = memories.empty(start, room)
-        self.room, self.like = room, _row(lent.rows)
-        self.file = RowFile(folder, 0, row_size(lent), N)
+    Args:
+      memories: how memory is made.
+      initial: variables at the start of the run.
+      capacity: rows of the largest cohort.
+      N: all clients.
+      folder: folder of the file.
+    """
 
-    def lend(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
-        """As `Resident.lend`."""
-        seen, raw = np.zeros(self.room, bool), np.zeros((self.room, self.file.size), np.uint8)
-        seen[: len(ids)] = self.file.offset[ids] >= 0
-        raw[: len(ids)] = self.file.read(ids)
-        self.lent = raw
-        return Memory(*jax.device_put((rows_from(raw, self.like), seen))), np.arange(
-            len(ids), dtype=np.int32
-        )
+    def __init__(self, memories: Memories, initial: Shared, capacity: int, N: int, folder: Path):
+        memory = memories.empty(initial, capacity)
+        self.capacity = capacity
+        self.row_shapes = _row_shapes(memory.rows)
+        self.file = RowFile(folder, 0, row_size(memory), N)
+        self.loaded = np.zeros((0, self.file.size), np.uint8)  # the rows of the round, as bytes
 
-    def keep(self, ids: np.ndarray, memory: Memory) -> None:
-        """As `Resident.keep`."""
-        cohort = slice(0, len(ids))
-        rows = row_bytes(jax.tree.map(lambda leaf: np.asarray(leaf)[cohort], memory.rows))
-        changed = (rows != self.lent[cohort]).any(1) | (self.file.offset[ids] < 0)
-        new = np.asarray(memory.seen)[cohort] & changed
-        self.file.append(ids[new], rows[new])
+    def load(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
+        """Return the memory for a round of these clients, as `Resident.load`."""
+        K = len(ids)
+        seen = np.zeros(self.capacity, bool)
+        seen[:K] = self.file.offset[ids] >= 0
+        raw = np.zeros((self.capacity, self.file.size), np.uint8)
+        raw[:K] = self.file.read(ids)
+        self.loaded = raw
+
+        rows, seen = jax.device_put((rows_from(raw, self.row_shapes), seen))
+        return Memory(rows, seen), np.arange(K, dtype=np.int32)
+
+    def save(self, ids: np.ndarray, memory: Memory) -> None:
+        """Append the rows that the round changed."""
+        K = len(ids)
+        rows = row_bytes(jax.tree.map(lambda leaf: np.asarray(leaf)[:K], memory.rows))
+        is_new = self.file.offset[ids] < 0
+        changed = (rows != self.loaded[:K]).any(axis=1) | is_new
+        saved = np.asarray(memory.seen)[:K] & changed
+        self.file.append(ids[saved], rows[saved])
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
-        """As `Resident.arrays`."""
+        """Return what a checkpoint stores, as `Resident.arrays`."""
         if portable:
             ids = np.flatnonzero(self.file.offset >= 0)
             return {"memory.ids": ids, "memory.rows": self.file.read(ids)}
+
         if self.file.wasteful(SPARE):
             self.file = self.file.written_anew()
         self.file.sync()
         ids = np.flatnonzero(self.file.offset >= 0)
-        where = np.array([self.file.generation, self.file.length], np.int64)
-        return {"memory.file": where, "memory.ids": ids, "memory.offsets": self.file.offset[ids]}
+        file = np.array([self.file.generation, self.file.length], np.int64)
+        return {"memory.file": file, "memory.ids": ids, "memory.offsets": self.file.offset[ids]}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """As `Resident.restore`."""
-        if "memory.rows" in arrays:  # of a run whose memory still fitted
+        """Resume from what `arrays` returned."""
+        if "memory.rows" in arrays:  # of a run whose memory still fitted on the device
             self.file.append(arrays["memory.ids"], arrays["memory.rows"])
             return
+
         generation, length = map(int, arrays["memory.file"])
         self.file.close()
         self.file = RowFile(self.file.folder, generation, self.file.size, len(self.file.offset))
@@ -121,11 +155,11 @@ class OnDisk:
         self.file.open()
 
     def rows(self, ids: np.ndarray) -> tuple[np.ndarray, Any]:
-        """As `Resident.rows`."""
-        return self.file.offset[ids] >= 0, rows_from(self.file.read(ids), self.like)
+        """Return which of these clients have a row, and the rows, as `Resident.rows`."""
+        return self.file.offset[ids] >= 0, rows_from(self.file.read(ids), self.row_shapes)
 
     def files(self) -> list[str]:
-        """As `Resident.files`."""
+        """Return the names of the files that the next checkpoint refers to."""
         return [self.file.name]
 
 
@@ -133,9 +167,10 @@ Store = Resident | OnDisk
 
 
 def row_size(memory: Memory) -> int:
-    """Bytes of one client's row."""
+    """Return the bytes of one client's row."""
     return sum(int(leaf.nbytes) // leaf.shape[0] for leaf in jax.tree.leaves(memory.rows))
 
 
-def _row(rows: tree.Tree) -> tree.Tree:
+def _row_shapes(rows: tree.Tree) -> tree.Tree:
+    """Return the shapes of one row of a stack."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)

@@ -12,8 +12,8 @@ from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.keys import Phase
 from fedsim.engine.memory import CLIENT, Memories, Memory
 from fedsim.engine.pipeline import Pipeline
-from fedsim.engine.serving import (
-    Closed,
+from fedsim.engine.server_records import (
+    Aggregated,
     Counts,
     Messages,
     RoundStart,
@@ -21,9 +21,9 @@ from fedsim.engine.serving import (
     contexts_of,
     count_rows,
     is_finite,
-    placed_bytes,
-    received,
+    sent_updates,
     train_stats,
+    with_bytes,
 )
 from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
@@ -31,23 +31,23 @@ from fedsim.types import Fold, Info, Task
 
 
 class Sum(NamedTuple):
-    """Over the blocks of a round so far."""
+    """The sum over the blocks of a round so far."""
 
     rule: Tree
-    sections: sections.Sections
+    sections: sections.SectionSums
     counts: Counts
-    info: Info  # of wire and stages by their place, sums over the rows so far
-    bytes: Int[Array, " rows"]  # of what every slot sent
+    info: Info  # reports of wire and stages by their position, summed over the rows
+    bytes: Int[Array, " rows"]  # of every slot's message
 
 
 class Summing:
-    """How the messages of a cohort become one tree where no link must see all of them at once.
+    """Makes one tree of a cohort's messages where no link must see all of them at once.
 
     Args:
-      pipeline: of the messages; its rule has a `fold`.
-      task: of the run.
-      memories: of the clients.
-      rows: of the largest cohort, in whole blocks.
+      pipeline: the pipeline that the messages pass; its rule has a `fold`.
+      task: model and loss.
+      memories: the clients' memories.
+      rows: rows of the largest cohort, in full blocks.
 
     Attributes:
       adding: the program behind `add`.
@@ -55,24 +55,35 @@ class Summing:
 
     def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
         assert pipeline.rule.fold is not None
-        self.pipeline, self.task, self.memories, self.rows = pipeline, task, memories, rows
+        self.pipeline = pipeline
+        self.task = task
+        self.memories = memories
+        self.rows = rows
         self.fold: Fold = pipeline.rule.fold
         self.adding: Jitted = self.add
 
-    def zero(self, messages: Messages, at: RoundStart) -> Sum:
-        """The sum over no rows; of the messages the shapes count."""
-        updates, state = received(messages), at.server.state
-        contexts = contexts_of(self.pipeline, self.task, at, messages.slots)
-        through = lambda updates: self.pipeline.through(updates, state, contexts)
-        travelled = jax.eval_shape(through, updates)
-        zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)
+    def zero(self, messages: Messages, start: RoundStart) -> Sum:
+        """Return the sum over no rows; only the shapes of `messages` count."""
+        updates = sent_updates(messages)
+        state = start.server.state
+        contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
+        process = lambda updates: self.pipeline.process(updates, state, contexts)
+        processed = jax.eval_shape(process, updates)
+        no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.kept)
+        rule = self.fold.zero(no_rows)
+        section_sums = sections.zero(updates, self.pipeline.client)
+        nobody = jnp.zeros((), jnp.int32)
         return Sum(
-            rule=self.fold.zero(jax.tree.map(zeros, travelled.kept)),
-            sections=sections.nothing(updates, self.pipeline.client),
-            counts=Counts(*[jnp.zeros((), jnp.int32)] * 3),
-            info=no_reports(travelled.info),
+            rule=rule,
+            sections=section_sums,
+            counts=Counts(usable=nobody, nonfinite=nobody, reported=nobody),
+            info=no_reports(processed.info),
             bytes=jnp.zeros(self.rows, jnp.int32),
         )
+
+    def _first_sum(self, messages: Messages, start: RoundStart) -> Sum:
+        """Return `zero` behind a barrier: 0 + x is added as in later blocks, and −0 becomes 0."""
+        return jax.lax.optimization_barrier(self.zero(messages, start))
 
     @jitted_with(donate=(0, 1))
     def add(
@@ -80,53 +91,73 @@ class Summing:
         total: Sum | None,
         memory: Memory,
         messages: Messages,
-        at: RoundStart,
+        start: RoundStart,
         first: Int[Array, ""] | int,
     ) -> tuple[Sum, Memory, TrainStats]:
-        """The messages of the slots from `first` on -> (sum, memory behind them, losses); no sum
-        before the first block.
-        """
-        pipeline, slots = self.pipeline, messages.slots
-        stats = train_stats(messages, pipeline.drop)
-        if total is None:  # behind a barrier: 0 + x is added as in later blocks, and -0 becomes 0
-            so_far: Sum = jax.lax.optimization_barrier(self.zero(messages, at))
-        else:
-            so_far = total
-        contexts = contexts_of(pipeline, self.task, at, slots)
-        travelled = pipeline.through(received(messages), at.server.state, contexts)
-        arrived, kept = travelled.arrived, travelled.kept
+        """Add the messages of a block.
 
-        # Clients remember where the message arrived; once the model is not finite, everything stays
-        # as it is.
+        Args:
+          total: the sum over the blocks before; None: this is the first.
+          memory: the clients' memory.
+          messages: the block's messages.
+          start: the round's start.
+          first: the block's first slot in the cohort.
+
+        Returns:
+          The sum, the memory after these messages, and the clients' losses.
+        """
+        pipeline = self.pipeline
+        slots = messages.slots
+        stats = train_stats(messages, pipeline.drops_nonfinite)
+        so_far = self._first_sum(messages, start) if total is None else total
+        contexts = contexts_of(pipeline, self.task, start, slots)
+        processed = pipeline.process(sent_updates(messages), start.server.state, contexts)
+        arrived = processed.arrived
+        staged = processed.kept
+
+        # Clients remember the round if their message arrived. Once the model is not finite, nothing
+        # changes any more.
         rows = {
             CLIENT: messages.rows.message.memory,
-            **pipeline.rows_to_keep(travelled, messages.remembered),
+            **pipeline.memory_after(processed, messages.remembered),
         }
-        alive = is_finite(at.server.shared["params"])
-        memory = self.memories.keep(memory, slots, rows, arrived.arrived & alive)
+        alive = is_finite(start.server.shared["params"])
+        memory = self.memories.save(memory, slots, rows, arrived.arrived & alive)
 
-        weights = pipeline.rule.weights(kept)
+        weights = pipeline.rule.weights(staged)
         total = Sum(
-            rule=self.fold.add(so_far.rule, kept, contexts(Phase.RULE)),
-            sections=sections.more(so_far.sections, kept, arrived, weights, slots.work.lr_sum),
-            counts=jax.tree.map(jnp.add, so_far.counts, count_rows(kept, travelled.bad, slots)),
-            info=add_reports(so_far.info, travelled.info),
-            bytes=placed_bytes(so_far.bytes, arrived, slots, first),
+            rule=self.fold.add(so_far.rule, staged, contexts(Phase.RULE)),
+            sections=sections.add_rows(
+                so_far.sections, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
+            ),
+            counts=jax.tree.map(jnp.add, so_far.counts, count_rows(processed, slots)),
+            info=add_reports(so_far.info, processed.info),
+            bytes=with_bytes(so_far.bytes, arrived, slots, first),
         )
         return total, memory, stats
 
-    def close(self, total: Sum, memory: Memory, slots: Slots, at: RoundStart) -> Closed:
-        """The end of a round, whose last block had these slots."""
-        state, contexts = at.server.state, contexts_of(self.pipeline, self.task, at, slots)
-        finish = lambda state, context: self.fold.finish(total.rule, state, context)
-        reduced = self.pipeline.reduced(finish, state, state, total.info, contexts)
-        return Closed(
-            row=None,
-            aggregate=reduced.aggregate,
-            state=reduced.state,
+    def aggregate(self, total: Sum, memory: Memory, slots: Slots, start: RoundStart) -> Aggregated:
+        """Apply the rule to the sum over a round.
+
+        Args:
+          total: the sum.
+          memory: the clients' memory after the round.
+          slots: the slots of the last block.
+          start: the round's start.
+        """
+        state = start.server.state
+        contexts = contexts_of(self.pipeline, self.task, start, slots)
+        apply_rule = lambda state, context: self.fold.finish(total.rule, state, context)
+        output = self.pipeline.reduce(
+            apply_rule, state, row_state=state, info=total.info, contexts=contexts
+        )
+        return Aggregated(
+            reduced=None,
+            aggregate=output.aggregate,
+            state=output.state,
             sections=total.sections,
             counts=total.counts,
             memory=memory,
-            info=reduced.info,
+            info=output.info,
             bytes=total.bytes,
         )

@@ -1,4 +1,4 @@
-"""Model and loss as a task: masked mean loss and its gradient, or those of every sample."""
+"""Model and loss as a task: the masked mean loss and its gradient, or those of every sample."""
 
 from collections.abc import Callable
 
@@ -13,12 +13,16 @@ from fedsim.types import Batch, Model, Task
 
 
 def cross_entropy(outputs, y):
-    """−log softmax(outputs)[y], natural logarithm -> `[B]`, or `[B, T]` where every token has a label."""
+    """Return −log softmax(outputs)[y], natural logarithm.
+
+    Returns:
+      Losses `[B]`, or `[B, T]` where every token has a label.
+    """
     return optax.softmax_cross_entropy_with_integer_labels(outputs, y)
 
 
 def squared(outputs, y):
-    """½‖outputs − y‖² per row -> `[B]`; labels stand for their unit vectors."""
+    """Return ½‖outputs − y‖² per row `[B]`; integer labels stand for their unit vectors."""
     if jnp.issubdtype(y.dtype, jnp.integer):
         y = jax.nn.one_hot(y, outputs.shape[-1], dtype=outputs.dtype)
     difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
@@ -29,68 +33,102 @@ LOSSES: dict[str, Callable] = {"cross_entropy": cross_entropy, "squared": square
 
 
 def counted(mask, y):
-    """Which labels of a batch count: those of the rows in `mask` `[B]`; of their tokens, those that have one `[B, T]`."""
-    return mask[:, None] & (y >= 0) if per_token(y) else mask
+    """Return which labels of a batch count.
+
+    Args:
+      mask: rows of the batch that count `[B]`.
+      y: labels `[B, ...]`; tokens `[B, T]` without a label have a negative one.
+
+    Returns:
+      `mask` `[B]`, or the labelled tokens of those rows `[B, T]`.
+    """
+    if per_token(y):
+        return mask[:, None] & (y >= 0)
+    return mask
 
 
-def per_label(each, y):
-    """Losses `[B]` or `[B, T]`, one for each label: that of a row stands for each of its tokens."""
-    return jnp.broadcast_to(each[:, None], y.shape) if per_token(y) and each.ndim == 1 else each
+def per_label(losses, y):
+    """Return losses `[B]` or `[B, T]`, one for each label; tokens have their row's loss."""
+    if per_token(y) and losses.ndim == 1:
+        return jnp.broadcast_to(losses[:, None], y.shape)
+    return losses
+
+
+def _masked_mean(losses, mask, y):
+    """Mean of the losses over the labels that count; 0 where none does."""
+    losses = per_label(losses, y)
+    mask = counted(mask, y)
+    total = jnp.sum(jnp.where(mask, losses, 0))
+    return total / jnp.maximum(jnp.sum(mask), 1).astype(losses.dtype)
 
 
 def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, classes: int) -> Task:
-    """What a client works on: `value_and_grad` is over the mean of one batch, of its valid rows, or their labelled tokens;
-    `per_sample` over each row, or the mean of its labelled tokens.
-    """
+    """Return what a client works on.
 
-    def mean(each, mask, y):
-        each, mask = per_label(each, y), counted(mask, y)
-        return jnp.sum(jnp.where(mask, each, 0)) / jnp.maximum(jnp.sum(mask), 1).astype(each.dtype)
+    `value_and_grad` is of the mean loss over a batch's valid rows, or over their labelled tokens.
+    `per_sample` is of the loss of each row, or of the mean over its labelled tokens.
+
+    Args:
+      model: the network.
+      loss: (outputs, y) -> a loss per row, or per token.
+      optimizer: learning rate -> the client's optimiser.
+      rate: (the round's learning rate, local step) -> the step's learning rate.
+      classes: number of classes; 0: not a classification.
+    """
 
     def mean_loss(params, stats, batch: Batch):
         variables = {"params": params, "stats": stats}
         outputs, stats = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
-        return mean(loss(outputs, batch.y), batch.mask, batch.y), stats
+        return _masked_mean(loss(outputs, batch.y), batch.mask, batch.y), stats
 
     def value_and_grad(variables, batch: Batch, objective: Callable | None = None):
+        params = variables["params"]
+        stats = variables["stats"]
         if objective is None:
-            return jax.value_and_grad(mean_loss, has_aux=True)(
-                variables["params"], variables["stats"], batch
-            )
+            return jax.value_and_grad(mean_loss, has_aux=True)(params, stats, batch)
 
         def mean_objective(params, stats):
             variables = {"params": params, "stats": stats}
             outputs, stats = model.apply(
                 variables, batch.x, mask=batch.mask, key=batch.key, train=True
             )
-            reported = mean(
-                loss(outputs, batch.y), batch.mask, batch.y
-            )  # the loss, whatever is minimised
-            return mean(objective(variables, outputs, batch), batch.mask, batch.y), (
-                reported,
-                stats,
-            )
+            # The loss is reported, whatever is minimised.
+            reported = _masked_mean(loss(outputs, batch.y), batch.mask, batch.y)
+            minimised = objective(variables, outputs, batch)
+            return _masked_mean(minimised, batch.mask, batch.y), (reported, stats)
 
-        (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(
-            variables["params"], variables["stats"]
-        )
+        (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(params, stats)
         return reported, g
 
     def per_sample(variables, batch: Batch, objective: Callable | None = None):
         if model.mixes_rows or jax.tree.leaves(variables["stats"]):
-            text = "asks for the gradient of every sample, and the rows of a batch see each other in this model"
-            raise ContractError(f"{text}; take one without statistics of its batches")
+            raise ContractError(
+                "asks for the gradient of every sample, and the rows of a batch see each other "
+                "in this model; take one without statistics of its batches"
+            )
 
-        def one(x, y, real, place):
+        def of_row(x, y, valid, index):
             row = Batch(
-                x[None], y[None], real[None], jax.random.fold_in(batch.key, place), batch.step
+                x=x[None],
+                y=y[None],
+                mask=valid[None],
+                key=jax.random.fold_in(batch.key, index),
+                step=batch.step,
             )
             (loss, _), g = value_and_grad(variables, row, objective)
-            return tree.select(real, (loss, g), tree.zeros_like((loss, g)))
+            return tree.select(valid, (loss, g), tree.zeros_like((loss, g)))
 
-        losses, gradients = jax.vmap(one)(batch.x, batch.y, batch.mask, jnp.arange(len(batch.mask)))
+        index = jnp.arange(len(batch.mask))
+        losses, gradients = jax.vmap(of_row)(batch.x, batch.y, batch.mask, index)
         return (losses, variables["stats"]), gradients
 
     return Task(
-        value_and_grad, per_sample, model.apply, loss, optimizer, rate, classes, model.features
+        value_and_grad=value_and_grad,
+        per_sample=per_sample,
+        apply=model.apply,
+        loss=loss,
+        optimizer=optimizer,
+        rate=rate,
+        classes=classes,
+        features=model.features,
     )

@@ -1,8 +1,9 @@
-"""Threads that hand programs to one device.
+"""Threads that submit programs to one device.
 
-XLA runs what one thread hands over one after another, and what several hand over at once. A CPU is better used by a
-program on each core than by programs whose every operation is cut among the cores: two clients' steps never wait for
-one another. An accelerator has one queue; there one thread is enough.
+XLA runs the programs of one thread in sequence, and those of several threads at once. A CPU is used
+better by one program on each core than by programs whose every operation is split over the cores:
+the steps of two clients never wait for each other. An accelerator has one queue; there one thread
+is enough.
 """
 
 import functools
@@ -10,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
 
@@ -19,86 +20,114 @@ from fedsim.machine import platform, threads_in_force
 
 P = ParamSpec("P")
 R = TypeVar("R")
-WORK = (
-    1 << 27
-)  # bytes that products read below which handing half of them to a second thread takes longer than it saves
-CPU = {"xla_cpu_multi_thread_eigen": False}  # compiler: cut no operation among the cores
-_ran: weakref.WeakSet[Callable] = weakref.WeakSet()  # programs that ran before
+
+# Bytes that matrix products read; with fewer, a second thread costs more time than it saves.
+WORK = 1 << 27
+
+# Compiler options on a CPU: split no operation over the cores.
+CPU = {"xla_cpu_multi_thread_eigen": False}
+
+# Programs that have run, and so are compiled.
+_ran: weakref.WeakSet[Callable] = weakref.WeakSet()
 
 
 def jit_for_threads(function: Callable[P, R], donate: tuple[int, ...] = ()) -> Jitted[P, R]:
-    """`jax.jit` of a program that several threads run at once."""
-    compiled: Any = jax.jit(
-        function, compiler_options=CPU if platform() == "cpu" else None, donate_argnums=donate
-    )
+    """Return `jax.jit` of a program that several threads run at once."""
+    options = CPU if platform() == "cpu" else None
+    compiled: Any = jax.jit(function, compiler_options=options, donate_argnums=donate)
     return compiled
 
 
 def device_threads() -> int:
-    """How many threads the default device has work for."""
+    """Return how many threads the default device has work for."""
     return threads_in_force() if platform() == "cpu" else 1
 
 
 def useful_threads(work: float) -> int:
-    """How many are worth having for programs whose products read so many bytes. Changes no bit."""
+    """Return how many threads pay off for programs whose products read `work` bytes.
+
+    The number changes no bit.
+    """
     return device_threads() if work > WORK else 1
 
 
 def in_threads(program: Callable[..., R], calls: Sequence[tuple]) -> list[R]:
-    """A program for every tuple of arguments, each handed over by a thread of its own -> the results, not awaited.
+    """Call a program with every tuple of arguments, each from its own thread.
 
-    The first thread is the caller; when it has compiled the program, the others find it compiled.
+    The first thread is the caller's; when it has compiled the program, the others find it compiled.
+
+    Returns:
+      The results in the order of the calls; the device may still be computing them.
     """
-    (first, *others), numerics, results = calls, _numerics(), []
+    own_call, *other_calls = calls
+    own_result = []
     if program not in _ran:
-        results.append(program(*first))
+        own_result.append(program(*own_call))
         _ran.add(program)
-    pools = zip(_pools(len(others)), others, strict=True)
-    waiting = [pool.submit(_within, numerics, program, call) for pool, call in pools]
-    return [*(results or [program(*first)]), *(result.result() for result in waiting)]
+
+    numerics = _numerics()
+    futures = []
+    for pool, call in zip(_pools(len(other_calls)), other_calls, strict=True):
+        futures.append(pool.submit(_call_within, numerics, program, call))
+
+    if not own_result:
+        own_result.append(program(*own_call))
+    return own_result + [future.result() for future in futures]
 
 
 def run_in_threads(
     function: Callable[..., R], calls: Sequence[tuple], programs: Sequence[Callable]
 ) -> list[R]:
-    """A function that hands several programs over, for every tuple of arguments -> the results in that order.
+    """Call a function that runs several programs with every tuple of arguments.
 
-    The threads of the device take turns: what one hands over waits for nothing that another does. Calls by the same
-    programs stay with one thread until these have run once, so that nothing is compiled twice.
+    The device's threads take turns; what one of them submits does not wait for another one. Calls
+    of the same program stay with one thread until it has run once, so that it is compiled once.
 
     Args:
-      function: of one call's arguments; it may not come here again, nor to `in_threads`.
+      function: called with one tuple of `calls`; it may not call this function or `in_threads`.
       calls: its arguments.
-      programs: of each call, the longest program that it hands over.
+      programs: for each call, the longest program that it runs.
+
+    Returns:
+      The results in the order of the calls.
     """
     threads = min(device_threads(), len(calls))
     if threads < 2:
         return [function(*call) for call in calls]
-    chains: dict[Any, list[int]] = {}
-    for i, program in enumerate(programs):
-        chains.setdefault(i if program in _ran else program, []).append(i)
-    left, results = deque(chains.values()), dict[int, R]()
+
+    waiting = deque(_chains(programs))
+    results = dict[int, R]()
 
     def work() -> None:
-        while left:
+        while waiting:
             try:
-                chain = left.popleft()
-            except IndexError:  # the last one went to another thread meanwhile
+                chain = waiting.popleft()
+            except IndexError:  # another thread has taken the last one meanwhile
                 return
             for i in chain:
                 results[i] = function(*calls[i])
 
     numerics = _numerics()
-    others = [pool.submit(_within, numerics, work, ()) for pool in _pools(threads - 1)]
+    futures = [pool.submit(_call_within, numerics, work, ()) for pool in _pools(threads - 1)]
     try:
         work()
     finally:
-        left.clear()  # after an error nothing new is begun
-        wait(others)
-    for other in others:
-        other.result()
+        waiting.clear()  # after an error, start nothing new
+        wait(futures)
+    for future in futures:
+        future.result()
+
     _ran.update(programs)
     return [results[i] for i in range(len(calls))]
+
+
+def _chains(programs: Sequence[Callable]) -> list[list[int]]:
+    """Positions of the calls that one thread makes in sequence: those of a program not yet run."""
+    chains: dict[Any, list[int]] = {}
+    for i, program in enumerate(programs):
+        key = i if program in _ran else program
+        chains.setdefault(key, []).append(i)
+    return list(chains.values())
 
 
 @functools.cache
@@ -106,15 +135,29 @@ def _pools(count: int) -> list[ThreadPoolExecutor]:
     return [ThreadPoolExecutor(1, f"device-{i + 1}") for i in range(count)]
 
 
-def _numerics() -> list:
-    """Float type, precision and device of this thread: JAX keeps them by thread."""
-    return [
-        getattr(jax.config, f"jax_{name}")
-        for name in ("enable_x64", "default_matmul_precision", "default_device")
-    ]
+class _Numerics(NamedTuple):
+    """JAX settings that belong to a thread."""
+
+    enable_x64: bool
+    matmul_precision: Any
+    device: Any
 
 
-def _within(numerics: list, program: Callable[..., R], call: tuple) -> R:
-    x64, precision, device = numerics
-    with jax.enable_x64(x64), jax.default_matmul_precision(precision), jax.default_device(device):
+def _numerics() -> _Numerics:
+    """Return the settings of the calling thread."""
+    config: Any = jax.config
+    return _Numerics(
+        enable_x64=config.jax_enable_x64,
+        matmul_precision=config.jax_default_matmul_precision,
+        device=config.jax_default_device,
+    )
+
+
+def _call_within(numerics: _Numerics, program: Callable[..., R], call: tuple) -> R:
+    """Call a program under another thread's settings."""
+    with (
+        jax.enable_x64(numerics.enable_x64),
+        jax.default_matmul_precision(numerics.matmul_precision),
+        jax.default_device(numerics.device),
+    ):
         return program(*call)

@@ -10,7 +10,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
-from fedsim.engine.own_samples import OwnSamples, ServerTraining, server_loss
+from fedsim.engine.server_samples import ServerSamples, ServerTraining, server_loss
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet.plan import Plan
 from fedsim.fleet.streams import Stream, generator
@@ -266,7 +266,7 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
     job = task(model, LOSSES["squared"], lambda lr: None, lambda lr, step: lr, 0)
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4, 1)
     of = server_loss(
-        job, {"params": {"w": jnp.ones(1)}, "stats": {}}, OwnSamples(x, 0 * x, np.int32(count))
+        job, {"params": {"w": jnp.ones(1)}, "stats": {}}, ServerSamples(x, 0 * x, np.int32(count))
     )
     half = 0.5 * (2 * x.ravel()) ** 2
     assert float(of({"w": jnp.full(1, 2.0)})) == pytest.approx(half[:count].mean())

@@ -369,7 +369,7 @@ def by_hand(result) -> np.ndarray:
 @pytest.mark.long
 @pytest.mark.parametrize("room", [1 << 26, 4000])
 def test_scores_are_those_of_each_client_s_own_model(room, monkeypatch):
-    monkeypatch.setattr(fedsim.engine.personal, "ROOM", room)
+    monkeypatch.setattr(fedsim.engine.personal, "CALL_BYTES", room)
     result = ran()
     np.testing.assert_allclose(result.clients["personal_loss"], by_hand(result), rtol=1e-5)
     assert (result.clients["rounds_joined"] == 0).any()  # with the head of the start model

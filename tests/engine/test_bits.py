@@ -1,4 +1,4 @@
-"""One hash: of the final parameters and of the result CSVs, whatever the packing, the blocks, the pieces or the process."""
+"""One hash of parameters and result CSVs, whatever the packing, blocks, calls or process."""
 
 import hashlib
 import os
@@ -31,13 +31,15 @@ def scenario(**sections):
 
 
 def digest(result) -> str:
-    h = hashlib.sha256()
+    """Hash of the result CSVs and of the final parameters."""
+    sha = hashlib.sha256()
     for name in BITS:
-        h.update(to_csv(result.records[name], ORDER[name]).encode())
-    for layer in sorted(result.model()):
-        for leaf in sorted(result.model()[layer]):
-            h.update(result.model()[layer][leaf].tobytes())
-    return h.hexdigest()
+        sha.update(to_csv(result.records[name], ORDER[name]).encode())
+    model = result.model()
+    for layer in sorted(model):
+        for leaf in sorted(model[layer]):
+            sha.update(model[layer][leaf].tobytes())
+    return sha.hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,8 @@ def reference():
 
 
 def random_packing(seed):
+    """A packer that deals clients to lanes in random order."""
+
     def pack(steps, lanes):
         order = np.random.default_rng(seed).permutation(np.flatnonzero(steps))
         queues = [[] for _ in range(lanes)]
@@ -77,10 +81,10 @@ def test_calls_per_round(reference, calls):
 @pytest.mark.long
 def test_evaluation_does_not_touch_training(reference):
     sparse = fedsim.run(scenario(evaluate={"every": 3}))
-    assert sparse.rounds["round"].tolist() == [0, 3, 4]
     full = fedsim.run(scenario())
     assert digest(full) == reference
     np.testing.assert_array_equal(sparse.model()["layer0"]["W"], full.model()["layer0"]["W"])
+    assert sparse.rounds["round"].tolist() == [0, 3, 4]
     assert sparse.rounds["clients_sampled"].tolist() == [0, 30, 10]
     assert sparse.rounds["bytes_up"].tolist() == full.rounds["bytes_up"].iloc[[0, 3, 4]].tolist()
 
@@ -88,11 +92,9 @@ def test_evaluation_does_not_touch_training(reference):
 @pytest.mark.long
 def test_other_seeds_beside_it(reference):
     several = fedsim.run(scenario(), seeds=[5, 0])
-    alone = fedsim.run(scenario())
-    np.testing.assert_array_equal(
-        several.model(seed=0)["layer1"]["W"], alone.model()["layer1"]["W"]
-    )
-    assert np.abs(several.model(seed=5)["layer1"]["W"] - alone.model()["layer1"]["W"]).max() > 0
+    alone = fedsim.run(scenario()).model()["layer1"]["W"]
+    np.testing.assert_array_equal(several.model(seed=0)["layer1"]["W"], alone)
+    assert np.abs(several.model(seed=5)["layer1"]["W"] - alone).max() > 0
 
 
 def test_x64_of_the_host_program(reference):
@@ -113,13 +115,16 @@ print(digest(fedsim.run(scenario())))
 
 @pytest.mark.long
 def test_two_processes_and_another_hash_seed(reference, root):
+    code = PROCESS.format(tests=str(root / "tests"))
     for hash_seed in ("1", "77"):
-        code = PROCESS.format(tests=str(root / "tests"))
-        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        out = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+        process = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
         )
-        assert out.stdout.strip() == reference
+        assert process.stdout.strip() == reference
 
 
 @pytest.mark.long
@@ -128,24 +133,20 @@ def test_one_compilation_over_all_rounds():
     compiled = []
 
     def watch(experiment, seed, row):
-        p = experiment.program
+        program = experiment.program
+        server = program.server
+        programs = (program.mesh.train, server.reduction.adding, server.update, program.evaluate)
         if row.values["round"]:
-            compiled.append(
-                [
-                    f._cache_size()
-                    for f in (p.mesh.train, p.server.reduction.adding, p.server.close, p.evaluate)
-                ]
-            )
+            compiled.append([jitted._cache_size() for jitted in programs])
 
-    fedsim.run(
-        scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}),
-        watch=watch,
-        seeds=2,
-    )
-    # nothing is compiled after the first evaluated round, nor for another seed; only the clients' scores at the very end
-    assert (
-        len(compiled) == 6 and compiled[3] == compiled[0] and compiled[-1][:-1] == compiled[0][:-1]
-    )
+    written = scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7})
+    fedsim.run(written, watch=watch, seeds=2)
+
+    # Nothing is compiled after the first evaluated round, nor for another seed; only the scores of
+    # the clients at the very end.
+    assert len(compiled) == 6
+    assert compiled[3] == compiled[0]
+    assert compiled[-1][:-1] == compiled[0][:-1]
 
 
 VARIANTS = {
@@ -164,48 +165,49 @@ VARIANTS = {
 }
 
 
-def variant(name, **sections):
+def varied(name, **sections):
+    """The scenario of a variant; a method brings its own server."""
     written = scenario(**{**VARIANTS[name], **sections})
     if "method" in written:
         del written["server"]
-    return fedsim.run(written)
+    return written
 
 
 @pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_block_under_every_kind_of_link(name):
-    whole = digest(variant(name))
+    one_block = digest(fedsim.run(varied(name)))
     for block in (3, 7):
-        assert digest(variant(name, numerics={"lanes": 4, "block": block})) == whole
+        numerics = {"lanes": 4, "block": block}
+        assert digest(fedsim.run(varied(name, numerics=numerics))) == one_block
 
 
 @pytest.mark.long
 def test_links_differ():
-    assert len({digest(variant(name)) for name in VARIANTS}) == len(VARIANTS)
+    assert len({digest(fedsim.run(varied(name))) for name in VARIANTS}) == len(VARIANTS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["scaffold", "median", "mime"])
 def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(name):
-    written = {**scenario(rounds=6, numerics={"lanes": 4, "block": 7}), **VARIANTS[name]}
-    if "method" in written:
-        del written["server"]
-    sizes = []
+    compiled = []
 
     def watch(experiment, seed, row):
-        p = experiment.program
-        probe = (p.probe.train,) if p.probe else ()
-        lanes = (p.mesh.train, *probe)
-        parts = (
-            *lanes,
-            p.server.memories.gather,
-            p.server.probing.add,
-            p.server.reduction.adding,
-            p.server.close,
-        )
+        program = experiment.program
+        server = program.server
+        programs = [
+            program.mesh.train,
+            server.memories.gather,
+            server.probing.add,
+            server.reduction.adding,
+            server.update,
+        ]
+        if program.probe is not None:
+            programs.append(program.probe.train)
         if row.values["round"]:
-            sizes.append([f._cache_size() for f in parts])
+            compiled.append([jitted._cache_size() for jitted in programs])
 
+    written = varied(name, rounds=6, numerics={"lanes": 4, "block": 7})
     fedsim.run(written, watch=watch, seeds=2)
-    assert sizes[-1] == sizes[0]
+    assert compiled[-1] == compiled[0]

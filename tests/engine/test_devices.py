@@ -1,4 +1,4 @@
-"""The same bytes on 1, 2 and 4 devices, on 1 and 2 cores, in one process and in two; and devices that are not there."""
+"""The same bytes on any number of devices, cores and processes; and devices that do not exist."""
 
 import json
 import os
@@ -24,8 +24,13 @@ def environment(devices: int) -> dict[str, str]:
     return {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
 
 
+def digests_of(names: list[str]) -> dict[str, str]:
+    """The hashes of workloads in this process."""
+    return {name: digest(run(name)) for name in names}
+
+
 def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
-    """The hashes of workloads, in a process of its own."""
+    """The hashes of workloads in another process."""
     script = [sys.executable, str(TESTS / "workloads.py"), str(cores), *names]
     done = subprocess.run(script, capture_output=True, text=True, env=environment(devices))
     assert done.returncode == 0, done.stderr
@@ -36,20 +41,18 @@ def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
 @pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
 def test_cores_and_devices_change_no_byte(cores, devices):
     names = some(WORKLOADS, 5)
-    assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
+    assert elsewhere(cores, devices, names) == digests_of(names)
 
 
 @pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
 def test_nor_where_rounds_depend_on_what_was_before(cores, devices):
     names = ["fedbuff", "power_of_choice", "trust", "zeno"]
-    assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
+    assert elsewhere(cores, devices, names) == digests_of(names)
 
 
 def test_nor_where_each_device_is_handed_the_samples_of_its_own_clients():
     names = ["scaffold", "mime", "fedbuff"]
-    assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == {
-        name: digest(run(name)) for name in names
-    }
+    assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)
 
 
 @pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice"])
@@ -86,18 +89,11 @@ def test_a_device_that_is_not_there(asked, answer):
 
 
 def start(process: int, port: int, out: Path, root: Path, *more: str) -> subprocess.Popen:
-    words = [
-        "--coordinator",
-        f"127.0.0.1:{port}",
-        "--processes",
-        "2",
-        "--process",
-        str(process),
-        "--out",
-        str(out),
-    ]
-    edits = ["--set", "numerics.threads=4", "--set", "checkpoint.rounds=1", "--no-pictures"]
-    command = [FEDSIM, "run", root / "scenarios/iid.yaml", *words, *edits, *more]
+    """One of two processes of a run."""
+    options = f"--coordinator 127.0.0.1:{port} --processes 2 --process {process} --no-pictures"
+    edits = "--set numerics.threads=4 --set checkpoint.rounds=1"
+    words = [*options.split(), *edits.split(), "--out", str(out), *more]
+    command = [FEDSIM, "run", root / "scenarios/iid.yaml", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -111,28 +107,32 @@ def free_port() -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("victim", [0, 1])
 def test_two_processes_one_of_which_dies(root, tmp_path, victim):
-    out, port = tmp_path / "run", free_port()
+    out = tmp_path / "run"
+    port = free_port()
     pair = [start(i, port, out, root, "--set", "rounds=200") for i in (0, 1)]
+    survivor = pair[1 - victim]
+
+    # Kill one of them after the first commits.
     for _ in range(600):
         if list(out.glob("checkpoints/*/state-*[3-9].ckpt")) or pair[0].poll() is not None:
             break
         time.sleep(0.1)
     pair[victim].kill()
-    said = pair[1 - victim].communicate(timeout=60)[1]
+    _, errors = survivor.communicate(timeout=60)
     pair[victim].communicate()
-    assert pair[1 - victim].returncode == 1 and said.count("\n") == 1
-    assert (
-        "another process of this run is gone; resume with: fedsim run" in said
-        and "--resume" in said
-    )
+    assert survivor.returncode == 1
+    assert errors.count("\n") == 1
+    assert "another process of this run is gone; resume with: fedsim run" in errors
+    assert "--resume" in errors
+
+    # Both of them resume, and end with the bytes of a single process.
     port = free_port()
     pair = [start(i, port, out, root, "--resume", "--set", "rounds=200") for i in (0, 1)]
-    assert [process.communicate(timeout=200) and process.returncode for process in pair] == [0, 0]
-    fedsim.run(
-        root / "scenarios/iid.yaml",
-        edits=["numerics.threads=4", "rounds=200"],
-        out=tmp_path / "one",
-    )
+    for process in pair:
+        process.communicate(timeout=200)
+        assert process.returncode == 0
+    edits = ["numerics.threads=4", "rounds=200"]
+    fedsim.run(root / "scenarios/iid.yaml", edits=edits, out=tmp_path / "one")
     assert (out / "rounds.csv").read_bytes() == (tmp_path / "one" / "rounds.csv").read_bytes()
 
 
@@ -141,17 +141,13 @@ def test_two_processes_give_the_bytes_of_one(root, tmp_path):
     port = free_port()
     pair = [start(i, port, tmp_path / "two", root, "--set", "rounds=10") for i in (0, 1)]
     for process in pair:
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 0 and said == ""
-    alone = fedsim.run(
-        root / "scenarios/iid.yaml", edits=["numerics.threads=4", "rounds=10"], out=tmp_path / "one"
-    )
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert errors == ""
+
+    edits = ["numerics.threads=4", "rounds=10"]
+    alone = fedsim.run(root / "scenarios/iid.yaml", edits=edits, out=tmp_path / "one")
     assert alone.status == "done"
-    for name in (
-        "rounds.csv",
-        "clients.csv",
-        "partition.csv",
-        "summary.csv",
-        "model.fedavg.0.safetensors",
-    ):
+    tables = ["rounds.csv", "clients.csv", "partition.csv", "summary.csv"]
+    for name in [*tables, "model.fedavg.0.safetensors"]:
         assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()

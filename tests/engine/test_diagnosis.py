@@ -1,4 +1,4 @@
-"""Norm, drift and cosine of the clients' updates against their definitions, and asking changes nothing else."""
+"""Norm, drift and cosine of updates follow their definitions, and change nothing else."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.diagnosis import close_sums, measured
+from fedsim.engine.diagnosis import add_updates, diagnose
 
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {
@@ -23,11 +23,12 @@ ASKED = ["evaluate.diagnostics=true"]
 
 
 def diagnosed(*blocks, runs=1):
-    """Blocks of (rows, weights), one after another."""
+    """The diagnosis of blocks of (rows, weights), `[3, runs]`."""
     sums = None
     for rows, weight in blocks:
-        sums = measured(sums, jax.tree.map(jnp.asarray, rows), jnp.asarray(weight), runs=runs)
-    return np.array(close_sums(sums))
+        sums = add_updates(sums, jax.tree.map(jnp.asarray, rows), jnp.asarray(weight), runs=runs)
+    assert sums is not None
+    return np.array(diagnose(sums))
 
 
 def stack(K=7, seed=0):
@@ -39,69 +40,73 @@ def by_hand(rows):
     """From the definitions, pair by pair."""
     flat = np.concatenate([rows["w"].reshape(len(rows["b"]), -1), rows["b"]], 1)
     norms = np.linalg.norm(flat, axis=1)
-    apart = np.sqrt((np.linalg.norm(flat - flat.mean(0), axis=1) ** 2).mean())
-    pairs = [
-        a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in itertools.combinations(flat, 2)
-    ]
-    return norms.mean(), apart, np.mean(pairs)
+    distances = np.linalg.norm(flat - flat.mean(0), axis=1)
+    drift = np.sqrt((distances**2).mean())
+    cosines = []
+    for a, b in itertools.combinations(flat, 2):
+        cosines.append(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+    return norms.mean(), drift, np.mean(cosines)
 
 
 def test_the_definitions():
     with jax.enable_x64(True):
-        rows, ones = stack(), np.ones(7)
-        whole = diagnosed((rows, ones))
-        np.testing.assert_allclose(whole[:, 0], by_hand(rows), rtol=1e-12)
-        parts = [slice(0, 3), slice(3, 4), slice(4, 7)]
-        cut = [
-            (jax.tree.map(lambda leaf, part=part: leaf[part], rows), ones[part]) for part in parts
-        ]
-        assert diagnosed(*cut).tobytes() == whole.tobytes()  # whatever the blocks
+        rows = stack()
+        ones = np.ones(7)
+        one_block = diagnosed((rows, ones))
+        np.testing.assert_allclose(one_block[:, 0], by_hand(rows), rtol=1e-12)
+
+        blocks = []
+        for cut in (slice(0, 3), slice(3, 4), slice(4, 7)):
+            blocks.append((jax.tree.map(lambda leaf, cut=cut: leaf[cut], rows), ones[cut]))
+        assert diagnosed(*blocks).tobytes() == one_block.tobytes()
 
 
 def test_runs_side_by_side_have_the_bits_of_each_alone():
     cohorts = [jax.tree.map(np.float32, stack(seed=seed)) for seed in range(4)]
     weights = np.random.default_rng(0).integers(0, 2, (4, 7)).astype(np.float32)
-    together = jax.tree.map(lambda *leaves: np.concatenate(leaves), *cohorts)
     alone = [diagnosed(run) for run in zip(cohorts, weights, strict=True)]
-    assert (
-        diagnosed((together, weights.ravel()), runs=4).tobytes()
-        == np.concatenate(alone, 1).tobytes()
-    )
+    rows = jax.tree.map(lambda *leaves: np.concatenate(leaves), *cohorts)
+    together = diagnosed((rows, weights.ravel()), runs=4)
+    assert together.tobytes() == np.concatenate(alone, 1).tobytes()
 
 
 def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
     with jax.enable_x64(True):
         rows = stack()
-        rows["w"][2], rows["w"][5, 0, 0] = 1e6, np.nan
-        kept = {name: leaf[[0, 1, 3, 4, 6]] for name, leaf in rows.items()}
+        rows["w"][2] = 1e6  # whose weight is 0
+        rows["w"][5, 0, 0] = np.nan
+        counted = {name: leaf[[0, 1, 3, 4, 6]] for name, leaf in rows.items()}
         values = diagnosed((rows, np.array([1.0, 1, 0, 3, 1, 1, 1])))
-        np.testing.assert_allclose(values[:, 0], by_hand(kept), rtol=1e-12)
+        np.testing.assert_allclose(values[:, 0], by_hand(counted), rtol=1e-12)
 
 
 def test_equal_updates_do_not_drift():
     rows = {"w": np.ones((5, 3), np.float32)}
     norm, drift, cosine = diagnosed((rows, np.ones(5, np.float32)))[:, 0]
-    assert (
-        norm == pytest.approx(3**0.5)
-        and drift == pytest.approx(0, abs=1e-3)
-        and cosine == pytest.approx(1)
-    )
-    norm, drift, cosine = diagnosed((rows, np.array([1, 0, 0, 0, 0], np.float32)))[:, 0]
-    assert np.isnan(cosine) and drift == pytest.approx(0, abs=1e-3)
+    assert norm == pytest.approx(3**0.5)
+    assert drift == pytest.approx(0, abs=1e-3)
+    assert cosine == pytest.approx(1)
+
+    _, drift, cosine = diagnosed((rows, np.array([1, 0, 0, 0, 0], np.float32)))[:, 0]
+    assert drift == pytest.approx(0, abs=1e-3)
+    assert np.isnan(cosine)
 
 
 @pytest.mark.long
 def test_asking_changes_nothing_else():
-    plain, asked = fedsim.run(SCENARIO), fedsim.run(SCENARIO, edits=ASKED)
-    assert not set(NAMES) & set(plain.rounds) and list(asked.rounds)[-4:] == [
-        *NAMES,
-        "honest_distance",
-    ]
-    assert asked.rounds.drop(columns=[*NAMES, "honest_distance"]).equals(plain.rounds)
+    plain = fedsim.run(SCENARIO)
+    asked = fedsim.run(SCENARIO, edits=ASKED)
+    columns = [*NAMES, "honest_distance"]
+    assert not set(NAMES) & set(plain.rounds)
+    assert list(asked.rounds)[-4:] == columns
+    assert asked.rounds.drop(columns=columns).equals(plain.rounds)
     assert asked.model(seed=1)["W"].tobytes() == plain.model(seed=1)["W"].tobytes()
-    assert asked.rounds.query("round == 0")[NAMES].isna().all(axis=None)
+
+    first = asked.rounds.query("round == 0")
     later = asked.rounds.query("round > 0")
-    assert (later[["update_norm", "drift"]] > 0).all(axis=None) and later["cosine"].abs().max() <= 1
+    assert first[NAMES].isna().to_numpy().all()
+    assert (later[["update_norm", "drift"]] > 0).to_numpy().all()
+    assert later["cosine"].abs().max() <= 1
 
 
 @pytest.mark.long
@@ -110,25 +115,22 @@ def test_skewed_clients_drift_more():
     for alpha in (0.1, 100):
         result = fedsim.run(SCENARIO, edits=[*ASKED, f"data.partition.alpha={alpha}"])
         drift[alpha] = result.rounds.query("round == 1")[["drift", "cosine"]].mean()
-    assert (
-        drift[0.1]["drift"] > 1.5 * drift[100]["drift"]
-        and drift[0.1]["cosine"] < drift[100]["cosine"] - 0.2
-    )
+    assert drift[0.1]["drift"] > 1.5 * drift[100]["drift"]
+    assert drift[0.1]["cosine"] < drift[100]["cosine"] - 0.2
 
 
 @pytest.mark.long
 def test_they_go_on_after_a_commit_and_are_means_since_the_row_before(tmp_path):
+    out = tmp_path / "out"
     every = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=6"]).rounds
-    some = fedsim.run(
-        SCENARIO, edits=[*ASKED, "rounds=5", "evaluate.every=2"], out=tmp_path / "out"
-    ).rounds
-    more_of_it = fedsim.run(
-        SCENARIO, edits=[*ASKED, "rounds=6", "evaluate.every=2"], out=tmp_path / "out", resume=True
-    )
-    assert len(some) == 8
-    rows = more_of_it.rounds.set_index(["seed", "round"])
+    short = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=5", "evaluate.every=2"], out=out)
+    assert len(short.rounds) == 8
+
+    edits = [*ASKED, "rounds=6", "evaluate.every=2"]
+    prolonged = fedsim.run(SCENARIO, edits=edits, out=out, resume=True)
+    rows = prolonged.rounds.set_index(["seed", "round"])
     for seed, first in itertools.product((0, 1), (1, 3, 5)):
-        mine = every[(every["seed"] == seed) & every["round"].between(first, first + 1)]
-        np.testing.assert_allclose(
-            rows.loc[(seed, first + 1), NAMES].astype(float), mine[NAMES].mean(), rtol=1e-12
-        )
+        of_seed = every[every["seed"] == seed]
+        both = of_seed[of_seed["round"].between(first, first + 1)]
+        row = rows.loc[(seed, first + 1), NAMES].astype(float)
+        np.testing.assert_allclose(row, both[NAMES].mean(), rtol=1e-12)

@@ -1,4 +1,4 @@
-"""What does not fit is refused before it is made, and an allocation that fails all the same is told with its forecast."""
+"""What does not fit is refused before it is made; a failed allocation is a line with a forecast."""
 
 import jax
 import jax.numpy as jnp
@@ -37,28 +37,26 @@ def applied(params, x):
 
 def test_a_model_of_a_program_is_counted_before_it_is_made(monkeypatch):
     monkeypatch.setattr(limits, "memory_limit", lambda: 4 * 10**9)
-    with pytest.raises(
-        TooLargeError, match=r"model: does not fit into memory: needs .*start models 6,404\.8 MB"
-    ):
+    message = r"model: does not fit into memory: needs .*start models 6,404\.8 MB"
+    with pytest.raises(TooLargeError, match=message):
         fedsim.run(TINY, model=(huge, applied))
 
 
 @pytest.mark.parametrize("error", [RuntimeError(FULL), MemoryError("Unable to allocate 64. GiB")])
 def test_a_failed_allocation_is_a_line_with_the_forecast(error):
     scenario = read(TINY)
-    with (
-        pytest.raises(TooLargeError) as told,
-        allocations(scenario, {"stack": 3 * 10**9, "server": 10**6}),
-    ):
+    counted = {"stack": 3 * 10**9, "server": 10**6}
+    with pytest.raises(TooLargeError) as raised, allocations(scenario, counted):
         raise error
-    text = str(told.value)
-    assert (
-        exit_code(told.value) == 8 and "cohort: an allocation failed (" in text and "\n" not in text
-    )
-    assert (
-        exhausted(error) in text
-        and "the forecast is 3,001.0 MB (stack 3,000.0 MB, server 1.0 MB)" in text
-    )
+    assert exit_code(raised.value) == 8
+
+    text = str(raised.value)
+    assert "\n" not in text
+    assert "cohort: an allocation failed (" in text
+    assert exhausted(error) in text
+    assert "the forecast is 3,001.0 MB (stack 3,000.0 MB, server 1.0 MB)" in text
+
+    # Other errors pass.
     with pytest.raises(KeyError), allocations(scenario, {"stack": 1}):
         raise KeyError("another error")
     with pytest.raises(Interrupted), allocations(scenario, {"stack": 1}):
@@ -76,49 +74,48 @@ def full(monkeypatch):
 
 
 def test_a_run_that_runs_out_of_memory_tells_its_forecast(full):
-    with pytest.raises(
-        TooLargeError,
-        match=r"allocation failed \(Out of memory allocating 68719476736 bytes\); the forecast",
-    ):
+    message = r"allocation failed \(Out of memory allocating 68719476736 bytes\); the forecast"
+    with pytest.raises(TooLargeError, match=message):
         fedsim.run(TINY)
 
 
 def test_a_comparison_goes_on_and_knows_which_configuration_was_too_large(full):
     comparison = fedsim.compare(TINY, ["fedavg", "median"])
-    assert [outcome.large for outcome in comparison.outcomes] == [
-        True,
-        True,
-    ] and comparison.status == "incomplete"
+    assert [outcome.large for outcome in comparison.outcomes] == [True, True]
+    assert comparison.status == "incomplete"
     assert all("the forecast is" in reason for reason in comparison.reasons.values())
 
 
 def test_each_device_is_handed_the_samples_of_the_clients_that_it_trains():
-    """Where several devices train: no row beside theirs, in room that was counted for the busiest of them."""
-    scenario = read(
-        {
-            **TINY,
-            "rounds": 3,
-            "data": {**TINY["data"], "clients": 12},
-            "client": {"batch": 4, "epochs": 1},
-        }
-    )
+    """A device gets no other rows, in shapes that were counted for the busiest device."""
+    sections = {
+        "rounds": 3,
+        "data": {**TINY["data"], "clients": 12},
+        "client": {"batch": 4, "epochs": 1},
+    }
+    scenario = read({**TINY, **sections})
     with numerics(scenario) as devices:
         plan = build(scenario, devices=devices[:1]).plans[0]
-    f, width, shards = plan.federation, Width(2, 12), 3
-    room = capacity([[plan]], width, shards=shards, apart=True)
-    assert room.samples < capacity([[plan]], width, shards=shards).samples
-    layout = lay_out([RunCohort(plan, plan.round(1)[0])], 0, width, room, np.dtype("float32"))
-    readers = [slice(2 * s, 2 * s + 2) for s in range(shards)]
+    train = plan.federation.train
+    holders = plan.federation.holders
+    width = Width(lanes=2, block=12)
+    shards = 3
+
+    shapes = capacity([[plan]], width, shards=shards, apart=True)
+    assert shapes.samples < capacity([[plan]], width, shards=shards).samples
+
+    cohort = RunCohort(plan, plan.round(1)[0])
+    layout = lay_out([cohort], 0, width, shapes, np.dtype("float32"))
     index = layout.queues.index
-    own, parts = compacted(index, f.train.x, f.train.y, room.samples, readers[1:])
-    assert np.array_equal(
-        own[:, readers[0]], index[:, readers[0]]
-    )  # another process hands these over
-    for lanes, (x, y) in zip(readers[1:], parts, strict=True):
-        assert len(x) == len(y) == room.samples
-        assert np.array_equal(x[own[:, lanes]], f.train.x[index[:, lanes]])
-        trained = np.unique(
-            layout.slots.work.id[np.unique(layout.queues.slot[:, lanes]).clip(max=11)]
-        )
-        theirs = np.concatenate([f.holders.of(k) for k in trained])
-        assert set(map(bytes, x)) <= set(map(bytes, f.train.x[[0, *theirs]]))
+    readers = [slice(2 * s, 2 * s + 2) for s in range(shards)]
+    compact, samples = compacted(index, train.x, train.y, shapes.samples, readers[1:])
+
+    # The first reader belongs to another process.
+    assert np.array_equal(compact[:, readers[0]], index[:, readers[0]])
+    for lanes, (x, y) in zip(readers[1:], samples, strict=True):
+        assert len(x) == len(y) == shapes.samples
+        assert np.array_equal(x[compact[:, lanes]], train.x[index[:, lanes]])
+        slots = np.unique(layout.queues.slot[:, lanes]).clip(max=11)
+        clients = np.unique(layout.slots.work.id[slots])
+        rows = np.concatenate([holders.of(client) for client in clients])
+        assert set(map(bytes, x)) <= set(map(bytes, train.x[[0, *rows]]))

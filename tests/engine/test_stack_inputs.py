@@ -1,4 +1,4 @@
-"""What `fedsim.aggregate` and `fedsim.transmit` refuse: weights, losses and masks that mean nothing."""
+"""What `fedsim.aggregate` and `fedsim.transmit` refuse: meaningless weights, losses and masks."""
 
 import numpy as np
 import pytest
@@ -21,15 +21,14 @@ NAN = float("nan")
     ],
 )
 def test_weights_are_sample_counts(weights, why):
-    for call in (fedsim.aggregate, fedsim.transmit):
+    for call, links in ((fedsim.aggregate, "mean"), (fedsim.transmit, [])):
         with pytest.raises(fedsim.ScenarioError, match=f"weights: .*{why}"):
-            call("mean" if call is fedsim.aggregate else [], ROWS, weights=weights)
+            call(links, ROWS, weights=weights)
 
 
 def test_one_loss_a_row():
-    with pytest.raises(
-        fedsim.ScenarioError, match=r"loss: 3 rows need 3 losses, found shape \[2\]"
-    ):
+    message = r"loss: 3 rows need 3 losses, found shape \[2\]"
+    with pytest.raises(fedsim.ScenarioError, match=message):
         fedsim.aggregate("q_fair", ROWS, loss=[1.0, 2.0])
 
 

@@ -1,4 +1,4 @@
-"""Crews: how many threads hand lanes over changes no bit, and each keeps the caller's numerics."""
+"""The number of threads changes no bit, and each thread has the caller's numerics."""
 
 import threading
 
@@ -17,7 +17,8 @@ from fedsim.engine import threads
 from fedsim.scenario import read
 
 
-def played(monkeypatch, count, **sections):
+def run(monkeypatch, count, **sections):
+    """A run by several threads."""
     monkeypatch.setattr(threads, "WORK", 0)
     monkeypatch.setattr(threads, "threads_in_force", lambda: count)
     written = scenario(**sections)
@@ -39,8 +40,8 @@ KINDS = {
 @pytest.mark.parametrize("kind", some(KINDS, 3))
 def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, kind):
     sections = {"numerics": {"lanes": 2}, **KINDS[kind]}
-    runs = [played(monkeypatch, count, **sections) for count in (1, 2, 3, 5)]
-    assert len({digest(run) for run in runs}) == 1
+    digests = {digest(run(monkeypatch, count, **sections)) for count in (1, 2, 3, 5)}
+    assert len(digests) == 1
 
 
 def test_there_are_no_more_shards_than_clients_for_them(monkeypatch):
@@ -49,46 +50,50 @@ def test_there_are_no_more_shards_than_clients_for_them(monkeypatch):
     for size, count in ((3, 1), (10, 3), (40, 8)):
         written = read(scenario(cohort={"kind": "uniform", "size": size}, numerics={"lanes": 4}))
         with numerics(written) as devices:
-            assert build(written, devices=devices).program.mesh.shards == (count)
+            assert build(written, devices=devices).program.mesh.shards == count
 
 
 def test_what_each_thread_returns_comes_in_the_order_of_the_calls():
     program = threads.jit_for_threads(lambda x: x * 2)
+    calls = [(jnp.asarray(i),) for i in range(5)]
     for _ in range(3):
-        assert [
-            int(y) for y in threads.in_threads(program, [(jnp.asarray(i),) for i in range(5)])
-        ] == [0, 2, 4, 6, 8]
+        assert [int(y) for y in threads.in_threads(program, calls)] == [0, 2, 4, 6, 8]
 
 
 def test_calls_side_by_side_come_in_order_and_a_program_stays_with_one_thread_until_it_ran(
     monkeypatch,
 ):
     monkeypatch.setattr(threads, "threads_in_force", lambda: 3)
-    programs = [jax.jit(lambda x, n=n: x * n) for n in (2, 3)]
-    owners, where = [programs[i % 2] for i in range(12)], {}
+    double = jax.jit(lambda x: x * 2)
+    triple = jax.jit(lambda x: x * 3)
+    programs = [double, triple] * 6
+    threads_of = {double: set(), triple: set()}
 
     def call(program, i):
-        where.setdefault(program, set()).add(threading.get_ident())
+        threads_of[program].add(threading.get_ident())
         return int(program(i))
 
-    calls = list(zip(owners, range(12), strict=True))
-    for _ in range(3):
-        assert threads.run_in_threads(call, calls, owners) == [i * (2 + i % 2) for i in range(12)]
-        assert _ or all(len(of_one) == 1 for of_one in where.values())
+    calls = list(zip(programs, range(12), strict=True))
+    want = [i * (2 + i % 2) for i in range(12)]
+    assert threads.run_in_threads(call, calls, programs) == want
+    assert len(threads_of[double]) == len(threads_of[triple]) == 1
+    for _ in range(2):
+        assert threads.run_in_threads(call, calls, programs) == want
 
 
 def test_an_error_beside_others_is_raised_and_the_float_type_is_the_callers(monkeypatch):
     monkeypatch.setattr(threads, "threads_in_force", lambda: 2)
     programs = [jax.jit(lambda x, n=n: x / n) for n in (3, 7)]
+    calls = [(program, 1.0) for program in programs]
     with jax.enable_x64(True):
-        thirds = threads.run_in_threads(
-            lambda program, x: program(jnp.asarray(x)), [(p, 1.0) for p in programs], programs
-        )
-        assert [float(value) for value in thirds] == [1 / 3, 1 / 7]
-    for at in range(2):
+        values = threads.run_in_threads(lambda program, x: program(jnp.asarray(x)), calls, programs)
+        assert [float(value) for value in values] == [1 / 3, 1 / 7]
+
+    for failing in range(2):
+        programs = [jax.jit(abs), jax.jit(abs)]
         with pytest.raises(ZeroDivisionError):
             threads.run_in_threads(
-                lambda i, at=at: 1 // (i - at), [(0,), (1,)], [jax.jit(abs), jax.jit(abs)]
+                lambda i, failing=failing: 1 // (i - failing), [(0,), (1,)], programs
             )
 
 
@@ -128,9 +133,9 @@ def test_compiled_programs_are_kept_meanwhile_and_the_host_program_s_settings_co
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_ENABLE_COMPILATION_CACHE", raising=False)
-    settings = lambda: {
-        name: jax.config.values[name] for name in (*machine.CACHE_ALL, "jax_compilation_cache_dir")
-    }
+    cache = tmp_path / "fedsim" / "xla"
+    names = (*machine.CACHE_ALL, "jax_compilation_cache_dir")
+    settings = lambda: {name: jax.config.values[name] for name in names}
     before = settings()
     machine._configure(
         {"jax_compilation_cache_dir": None, "jax_persistent_cache_min_compile_time_secs": 5.0}
@@ -139,12 +144,13 @@ def test_compiled_programs_are_kept_meanwhile_and_the_host_program_s_settings_co
         host = settings()
         with machine.compile_cache() as folder:
             jax.jit(lambda x: 3 * x + 17)(jnp.arange(5.0)).block_until_ready()
-        assert folder == str(tmp_path / "fedsim" / "xla") and any(
-            (tmp_path / "fedsim" / "xla").iterdir()
-        )
+        assert folder == str(cache)
         assert settings() == host
-        kept = sorted((tmp_path / "fedsim" / "xla").iterdir())
+        compiled = sorted(cache.iterdir())
+        assert compiled
+
+        # Outside, nothing is written.
         jax.jit(lambda x: 5 * x + 19)(jnp.arange(5.0)).block_until_ready()
-        assert sorted((tmp_path / "fedsim" / "xla").iterdir()) == kept
+        assert sorted(cache.iterdir()) == compiled
     finally:
         machine._configure(before)

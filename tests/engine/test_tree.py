@@ -10,15 +10,20 @@ from fedsim import tree
 
 def clients(K=5, seed=0):
     rng = np.random.default_rng(seed)
-    make = lambda: {
-        "w": jnp.asarray(rng.normal(size=(3, 2))),
-        "b": [jnp.asarray(rng.normal(size=2))],
-    }
-    return [make() for _ in range(K)]
+    trees = []
+    for _ in range(K):
+        w = jnp.asarray(rng.normal(size=(3, 2)))
+        b = jnp.asarray(rng.normal(size=2))
+        trees.append({"w": w, "b": [b]})
+    return trees
 
 
 def close(a, b):
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-7), a, b)
+
+
+def equal(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
 def test_stack_is_inverse_of_unstack():
@@ -26,38 +31,41 @@ def test_stack_is_inverse_of_unstack():
     stacked = tree.stack(trees)
     assert tree.rows(stacked) == 5
     for a, b in zip(tree.unstack(stacked), trees, strict=True):
-        assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), a, b))
+        equal(a, b)
 
 
 def test_weighted_sum_is_the_sum():
-    trees, w = clients(), jnp.array([1.0, 0.0, 2.0, 3.0, 0.5])
-    want = jax.tree.map(
-        lambda *leaves: sum(float(k) * leaf for k, leaf in zip(w, leaves, strict=True)), *trees
-    )
-    close(tree.weighted_sum(tree.stack(trees), w), want)
+    trees = clients()
+    w = jnp.array([1.0, 0.0, 2.0, 3.0, 0.5])
+
+    def weighted(*leaves):
+        return sum(float(weight) * leaf for weight, leaf in zip(w, leaves, strict=True))
+
+    close(tree.weighted_sum(tree.stack(trees), w), jax.tree.map(weighted, *trees))
 
 
 def test_mean_is_invariant_to_scale_of_weights_and_keeps_equal_trees():
-    stacked, w = tree.stack(clients()), jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    stacked = tree.stack(clients())
+    w = jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
     close(tree.weighted_mean(stacked, w), tree.weighted_mean(stacked, 7 * w))
     same = tree.stack([clients(1)[0]] * 4)
     close(tree.weighted_mean(same, jnp.arange(1.0, 5.0)), tree.take(same, 0))
 
 
 def test_permutation():
-    stacked, w = tree.stack(clients()), jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    stacked = tree.stack(clients())
+    w = jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
     order = jnp.array([3, 1, 4, 0, 2])
     close(tree.weighted_mean(stacked, w), tree.weighted_mean(tree.take(stacked, order), w[order]))
 
 
 @pytest.mark.parametrize("poison", [jnp.nan, jnp.inf, -jnp.inf])
 def test_absent_rows_are_ignored_whatever_they_hold(poison):
-    stacked, w = tree.stack(clients()), jnp.array([1.0, 0.0, 2.0, 0.0, 3.0])
-    poisoned = tree.put(
-        stacked, jnp.array([1, 3]), jax.tree.map(lambda x: jnp.full_like(x[:2], poison), stacked)
-    )
-    a, b = tree.weighted_mean(stacked, w), tree.weighted_mean(poisoned, w)
-    assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), a, b))
+    stacked = tree.stack(clients())
+    w = jnp.array([1.0, 0.0, 2.0, 0.0, 3.0])
+    rows = jax.tree.map(lambda x: jnp.full_like(x[:2], poison), stacked)
+    poisoned = tree.put(stacked, jnp.array([1, 3]), rows)
+    equal(tree.weighted_mean(stacked, w), tree.weighted_mean(poisoned, w))
 
 
 def test_zero_total_weight_moves_nothing():
@@ -71,13 +79,14 @@ def test_a_sum_cut_into_blocks_has_the_bits_of_the_whole_sum(cuts):
     stacked = {"w": jnp.asarray(rng.normal(size=(5, 1000)), jnp.float32)}
     w = jnp.asarray(rng.uniform(1, 100, 5), jnp.float32)
     total = {"w": jnp.zeros(1000, jnp.float32)}
-    for rows, weights in zip(np.split(np.arange(5), cuts), np.split(w, cuts), strict=True):
-        total = tree.fold(total, tree.take(stacked, rows), weights)
+    for rows in np.split(np.arange(5), cuts):
+        total = tree.fold(total, tree.take(stacked, rows), w[rows])
     assert total["w"].tobytes() == tree.weighted_sum(stacked, w)["w"].tobytes()
 
 
 def test_gradients_flow_and_vmap_maps():
-    stacked, w = tree.stack(clients()), jnp.arange(1.0, 6.0)
+    stacked = tree.stack(clients())
+    w = jnp.arange(1.0, 6.0)
     many = jax.vmap(tree.weighted_mean, in_axes=(None, 0))(stacked, jnp.stack([w, w[::-1]]))
     close(tree.take(many, 0), tree.weighted_mean(stacked, w))
 
@@ -110,7 +119,8 @@ def test_squared_distances_keep_their_digits(kind):
         "c": jnp.asarray(X[:, 4500:]),
     }
     got = np.asarray(jax.jit(tree.squared_distances)(stacked, jnp.asarray(present)))
-    want = np.square(X.astype(float)[:, None] - X.astype(float)[None]).sum(-1)
+    X = X.astype(float)
+    want = np.square(X[:, None] - X[None]).sum(-1)
     limit = np.finfo(np.float32).max
     both = present[:, None] & present[None, :]
     np.testing.assert_allclose(got[both], np.minimum(want, limit)[both], rtol=2e-5)
@@ -122,34 +132,32 @@ def test_squared_distances_keep_their_digits(kind):
     "shapes", [[(3,), (2, 2), (1,)], [(3,), (5000,), (2, 2), (4096,), (1,)], [(66_000,), (7,)]]
 )
 def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
-    rng, present = np.random.default_rng(2), np.arange(5) != 1
+    rng = np.random.default_rng(2)
+    present = np.arange(5) != 1
     stacked = [jnp.asarray(rng.normal(size=(5, *shape)), jnp.float32) for shape in shapes]
-    flat = np.concatenate([np.asarray(leaf, float).reshape(5, -1) for leaf in stacked], axis=1)[
-        present
-    ]
-    centred = flat - flat.mean(0)
+    flat = np.concatenate([np.asarray(leaf, float).reshape(5, -1) for leaf in stacked], axis=1)
+    centred = flat[present] - flat[present].mean(0)
+
     got = np.asarray(jax.jit(tree.gram)(stacked, jnp.asarray(present)))
+    products = got[np.ix_(present, present)]
     scale = np.square(centred).sum(1).max()
-    np.testing.assert_allclose(
-        got[np.ix_(present, present)], centred @ centred.T, atol=2e-6 * scale
-    )
-    assert not got[1].any() and not got[:, 1].any()
+    np.testing.assert_allclose(products, centred @ centred.T, atol=2e-6 * scale)
+    assert not got[1].any()
+    assert not got[:, 1].any()
 
 
 def test_finite_rows():
-    most = np.finfo(np.float32).max
-    w = np.array(
-        [[most, -most], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]], np.float32
-    )
+    largest = np.finfo(np.float32).max
+    rows = [[largest, -largest], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]]
+    w = np.array(rows, np.float32)
     half = jnp.asarray([[1], [1], [1], [1], [1], [np.nan]], jnp.float16)
     stacked = {
         "w": jnp.asarray(w),
         "none": jnp.zeros((6, 0)),
         "count": jnp.full((6, 2, 2), 2**31 - 1),
     }
-    finite = lambda stacked: np.asarray(
-        jax.jit(tree.finite_rows, static_argnums=1)(stacked, 6)
-    ).tolist()
+    finite_rows = jax.jit(tree.finite_rows, static_argnums=1)
+    finite = lambda stacked: np.asarray(finite_rows(stacked, 6)).tolist()
     assert finite(stacked) == [True, False, False, False, True, True]
     assert finite({**stacked, "half": half}) == [True, False, False, False, True, False]
 
@@ -157,15 +165,17 @@ def test_finite_rows():
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "outlier"])
 def test_absent_rows_change_no_bit_of_distances(kind):
-    X, rng = far(kind), np.random.default_rng(5)
+    X = far(kind)
+    rng = np.random.default_rng(5)
     distances = jax.jit(tree.squared_distances)
     want = np.asarray(distances(X, np.ones(23, bool)))
     for capacity in (24, 40, 41, 64, 100):
-        place = np.sort(rng.permutation(capacity)[:23])
+        rows = np.sort(rng.permutation(capacity)[:23])
         wide = np.full((capacity, X.shape[1]), np.nan, np.float32)
-        wide[place] = X
-        got = np.asarray(distances(wide, np.isin(np.arange(capacity), place)))
-        assert got[np.ix_(place, place)].tobytes() == want.tobytes()
+        wide[rows] = X
+        present = np.isin(np.arange(capacity), rows)
+        got = np.asarray(distances(wide, present))
+        assert got[np.ix_(rows, rows)].tobytes() == want.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_what_a_process_remembers_of_its_compilations_has_a_bound():
     spans = Spans()
     for second in range(5 * REMEMBERED):
         spans.add(second, second + 0.5)
-    assert len(spans.known) == REMEMBERED
+    assert len(spans.recent) == REMEMBERED
     assert spans.total == 5 * REMEMBERED * 0.5
 
 

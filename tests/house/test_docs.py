@@ -28,7 +28,7 @@ EXECUTED = {
     "frame",
     "rounding",
 }  # blocks of Python, here and by test_readme.py
-STEPS = ["plan", "train", "wire", "serve", "keep"]
+STEPS = ["plan", "train", "send", "aggregate", "save"]
 
 
 @pytest.fixture(scope="module")

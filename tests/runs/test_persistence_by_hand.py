@@ -578,9 +578,9 @@ class TwoNumbers(Memories):
 def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeypatch):
     disk, ids = store.OnDisk(TwoNumbers(), {}, 3, 6, tmp_path), np.array([1, 4, 5])
     for step in (1.0, 2.0):
-        memory, _ = disk.lend(ids)
+        memory, _ = disk.load(ids)
         rows = memory.rows["w"].at[:2].add(step)
-        disk.keep(ids, Memory({"w": rows}, jnp.array([True, True, False])))
+        disk.save(ids, Memory({"w": rows}, jnp.array([True, True, False])))
     arrays = disk.arrays(portable=True)
     assert arrays["memory.ids"].tolist() == [1, 4] and arrays["memory.rows"].view(
         np.float32
@@ -606,7 +606,7 @@ def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeyp
     assert disk.arrays()["memory.file"].tolist() == [1, 2 * (HEAD + 8)] and disk.files() == [
         "memory-1.rows"
     ]
-    assert disk.lend(ids)[0].rows["w"].tolist() == [[3, 3], [3, 3], [0, 0]]
+    assert disk.load(ids)[0].rows["w"].tolist() == [[3, 3], [3, 3], [0, 0]]
     for one in (disk, again):
         one.file.close()
 

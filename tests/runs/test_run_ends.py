@@ -76,7 +76,7 @@ NEVER = {"kind": "bernoulli", "rate": 0.0}
 KRUM = {"server": [{"kind": "krum", "f": 1}]}  # needs five messages
 NOBODY = "no client reported in any round; change cohort, fleet or schedule so that some do"
 TOO_FEW = (
-    "the rule needs at least 5 usable updates, and no round had so many; "
+    "the rule needs at least 5 usable updates, and no round had that many; "
     "change the rule, or who reports"
 )
 NOT_RUN = {

@@ -125,7 +125,7 @@ def test_check_counts_what_the_build_counts(tmp_path):
 
 def test_what_is_counted_is_what_is_laid_out():
     """The shapes without any allocation are those of the first block and of its stack."""
-    from fedsim.engine.blocks import Blocks
+    from fedsim.engine.blocks import BlockKey, Blocks
     from fedsim.engine.memory import CLIENT
     from fedsim.fleet import Planner
 
@@ -134,8 +134,8 @@ def test_what_is_counted_is_what_is_laid_out():
         e = build(scenario, devices=devices[:1])
         plan, program = e.plans[0], e.program
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
-        parts = (program.width, program.room, program.dtype, program.pack, [], False)
-        layout = Blocks([Planner(plan)], *parts).get(1, 0, (True,)).layout
+        key = BlockKey(round=1, first=0, playing=(True,), probe=False)
+        layout = Blocks([Planner(plan)], program, readers=[]).get(key).layout
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
         assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(
             shapes["slots"]
@@ -147,8 +147,8 @@ def test_what_is_counted_is_what_is_laid_out():
             shapes["seated"]
         )
         keys = ((jax.random.key(0),), 1)
-        handed = program.mesh.lend((server.shared,), lent[CLIENT], layout, [()], keys)
-        rows = program.mesh.empty(None, handed, layout.seats).rows[0]
+        handed = program.mesh.inputs((server.shared,), lent[CLIENT], layout, [()], keys)
+        rows = program.mesh.buffers(None, handed, layout.seats).rows[0]
         assert told(rows) == told(shapes["rows"])
 
 

@@ -1,0 +1,29 @@
+"""The compiled half of a scenario."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.engine.evaluation import Evaluate
+from fedsim.engine.mesh import Mesh
+from fedsim.engine.pack import Capacity, Packer, Width, longest_first
+from fedsim.engine.server import Server
+from fedsim.types import Task
+
+
+class Program(NamedTuple):
+    """The compiled half of a scenario: pure functions, and the shapes they were made for."""
+
+    mesh: Mesh
+    server: Server
+    evaluate: Evaluate
+    evaluators: int  # threads that evaluate side by side
+    task: Task
+    width: Width
+    room: Capacity
+    dtype: np.dtype
+    pack: Packer = longest_first
+    diagnoses: bool = False  # whether the updates are measured
+    probe: Mesh | None = None  # lanes of the pass at the global model, where a round has one
+    own: Mesh | None = None  # lanes of the server's own training, where the rule needs it
+    solo: bool = False  # whether no other run may train side by side

@@ -1,0 +1,205 @@
+"""Records that the server's programs take and return in a round."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from fedsim import tree
+from fedsim.engine.keys import round_key
+from fedsim.engine.lanes import Rows
+from fedsim.engine.memory import Memory
+from fedsim.engine.pipeline import Contexts, Pipeline, ProcessedRows
+from fedsim.engine.sections import SectionSums
+from fedsim.engine.server_samples import ServerSamples, server_loss
+from fedsim.engine.slots import Slots
+from fedsim.tree import Tree
+from fedsim.types import Context, Flown, Info, Shared, Task, Updates
+
+
+class ServerState(NamedTuple):
+    """What the server sends, and what it remembers."""
+
+    shared: Shared
+    state: dict[str, Tree]  # of wire, stages, rule and optimisers
+
+
+class RoundStart(NamedTuple):
+    """The start of a run's round."""
+
+    # after its broadcast; after a pass at the global model, with the mean of the pass in `aux`
+    server: ServerState
+    root: Key[Array, ""]  # the run's root key
+    round: Int[Array, ""] | int
+    clients: Float[Array, ""]  # clients that can take part: those with samples
+    samples: Float[Array, ""]  # of all of them together
+    # clients that a round draws on average, and their samples; 0: unknown
+    expected: Float[Array, "2"]
+    server_samples: ServerSamples | None = None  # where the rule asks for losses on them
+    reference: Tree | None = None  # the server's own update, where the rule asks for it
+    # what the round's only client trained from, where the schedule mixes models
+    flown: Flown | None = None
+
+
+class Messages(NamedTuple):
+    """What the clients of a block, or of a round, send, by slot, before the wire."""
+
+    rows: Rows  # as the lanes wrote them
+    slots: Slots  # what was planned for these clients
+    remembered: Tree  # what stages remembered of them before the round
+    # losses at the global model, where a pass measured them
+    loss: Float[Array, " rows"] | None = None
+
+
+class Counts(NamedTuple):
+    """Numbers of clients."""
+
+    usable: Int[Array, ""]  # whose rows the rule may use
+    nonfinite: Int[Array, ""]
+    reported: Int[Array, ""]
+
+
+class TrainStats(NamedTuple):
+    """Losses of a block's clients while they trained."""
+
+    loss: Float[Array, " block"]  # Σ batch loss · valid rows
+    seen: Float[Array, " block"]  # Σ valid rows
+
+
+class Aggregated(NamedTuple):
+    """What a round's messages become, before the optimisers."""
+
+    reduced: Tree | None  # what the rule returned for a stack; None where blocks are summed
+    aggregate: Tree  # behind the steps that follow the rule
+    state: dict[str, Tree]  # of all links
+    sections: SectionSums
+    counts: Counts
+    memory: Memory
+    info: Info  # what links report
+    bytes: Int[Array, " rows"]  # of every slot's message, lost messages included
+
+
+class RoundReport(NamedTuple):
+    """What happened in a round, in numbers that the host reads later."""
+
+    reported: Int[Array, ""]
+    nonfinite: Int[Array, ""]
+    usable: Int[Array, ""]
+    skipped: Bool[Array, ""]  # too few messages arrived: model and optimisers did not change
+    finite: Bool[Array, ""]  # whether the shared parameters are finite
+    info: Info  # what links report, as `krum/malicious_kept`
+    bytes: Int[Array, " rows"]  # of every slot's message, lost messages included
+
+
+class ServerUpdate(NamedTuple):
+    """The next server of a run, and what led to it."""
+
+    server: ServerState
+    memory: Memory
+    report: RoundReport
+    reduced: Tree | None  # as in `Aggregated`
+
+
+def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots) -> Contexts:
+    """Return what the links of a pipeline may know besides the rows of these slots."""
+    shared = start.server.shared
+
+    def context(phase) -> Context:
+        loss = None
+        if start.server_samples is not None:
+            loss = server_loss(task, shared, start.server_samples)
+        return Context(
+            key=round_key(start.root, start.round, phase),
+            round=start.round,
+            N=start.clients,
+            lr=slots.work.lr[0],
+            shared={**shared, "params": pipeline.shared_params(shared)},
+            ids=slots.work.id,
+            malicious=slots.work.malicious,
+            samples=start.samples,
+            expected=start.expected[0],
+            expected_samples=start.expected[1],
+            reference=start.reference,
+            share=slots.share,
+            server_loss=loss,
+            flown=start.flown,
+        )
+
+    return context
+
+
+def sent_updates(messages: Messages) -> Updates:
+    """Return the stack as the clients sent it, before the wire."""
+    slots = messages.slots
+    sent = messages.rows.message
+    K = len(slots.weight)
+    size = tree.payload_bytes((sent.delta, sent.stats, sent.aux)) // K
+    arrived = slots.weight > 0
+    loss = messages.loss
+    if loss is None:
+        loss = jnp.full_like(slots.weight, jnp.nan)
+    return Updates(
+        delta=sent.delta,
+        stats=sent.stats,
+        aux=sent.aux,
+        arrived=arrived,
+        samples=slots.work.samples,
+        count=slots.count,
+        loss=loss,
+        steps=slots.work.steps.astype(slots.weight.dtype),
+        effort=sent.effort,
+        memory=messages.remembered,
+        bytes=jnp.full(K, size, jnp.int32),
+        age=slots.age,
+    )
+
+
+def train_stats(messages: Messages, drops_nonfinite: bool) -> TrainStats:
+    """Return the losses of a block's clients; 0 for a client whose message will be dropped.
+
+    Args:
+      messages: the block's messages.
+      drops_nonfinite: whether messages that are not finite are dropped.
+    """
+    rows = messages.rows
+    sent = rows.message
+    finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
+    counts = (messages.slots.work.steps > 0) & (finite | (not drops_nonfinite))
+    return TrainStats(
+        loss=jnp.where(counts, rows.loss, 0),
+        seen=jnp.where(counts, rows.seen, 0),
+    )
+
+
+def count_rows(rows: ProcessedRows, slots: Slots) -> Counts:
+    """Return how many rows can be used, were not finite, and were planned to report."""
+    count = lambda mask: jnp.sum(mask, dtype=jnp.int32)
+    return Counts(
+        usable=count(rows.kept.arrived),
+        nonfinite=count(rows.nonfinite),
+        reported=count(slots.weight > 0),
+    )
+
+
+def with_bytes(
+    bytes: Int[Array, " rows"], arrived: Updates, slots: Slots, first: Int[Array, ""] | int
+) -> Int[Array, " rows"]:
+    """Return the bytes by slot with those of a block that begins with slot `first`.
+
+    Slots beyond the cohort send nothing.
+    """
+    sent = jnp.where(slots.count > 0, arrived.bytes, 0)
+    return jax.lax.dynamic_update_slice_in_dim(bytes, sent, first, 0)
+
+
+def is_finite(params: Tree) -> Bool[Array, ""]:
+    """Return whether all leaves of a tree are finite."""
+    finite_leaves = (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
+    return functools.reduce(jnp.logical_and, finite_leaves)
+
+
+def mean_losses(rows: Rows) -> Float[Array, " block"]:
+    """Return the mean loss of every client over its batches."""
+    return rows.loss / jnp.maximum(rows.seen, 1)

@@ -1,0 +1,152 @@
+"""What the server does with its own samples: train on them, and score any model on them.
+
+It trains like one more client, which gives its own update.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Int, Key
+
+from fedsim import tree
+from fedsim.data import Federation
+from fedsim.engine.evaluation import even_batch, in_batches, largest_batch
+from fedsim.engine.keys import Phase, round_key
+from fedsim.engine.lanes import LaneInputs
+from fedsim.engine.layout import lay_out
+from fedsim.engine.mesh import Mesh
+from fedsim.engine.pack import Capacity, Width, roomy
+from fedsim.engine.slots import RunCohort
+from fedsim.engine.task import counted, per_label
+from fedsim.fleet import Plan
+from fedsim.tree import Tree
+from fedsim.types import ServerLoss, Shared, Task
+
+ALONE = Width(lanes=1, block=1)  # of a single client
+
+
+class ServerSamples(NamedTuple):
+    """The server's samples in batches, the last one filled up."""
+
+    x: Array | np.ndarray  # [n, E, ...]
+    y: Array | np.ndarray  # [n, E, ...]
+    count: Int[Array, ""] | np.int32  # samples
+
+
+def server_samples(f: Federation) -> ServerSamples:
+    """Return the server's samples on the host, in batches no wider than those of evaluation."""
+    n = len(f.server.y)
+    E = even_batch(n, largest_batch(f))
+    batches = -(-n // E)
+    ((x, y),) = in_batches(f.server.x, f.server.y, E, batches)
+    return ServerSamples(x, y, np.int32(n))
+
+
+def server_loss(task: Task, shared: Shared, samples: ServerSamples) -> ServerLoss:
+    """Return `Context.server_loss`: the loss of any parameters on the server's samples.
+
+    Args:
+      task: model and loss.
+      shared: the shared variables, which give leaves that the parameters lack, and statistics.
+      samples: the server's samples.
+    """
+    return Partial(partial(_mean_loss, task), shared, samples)
+
+
+def _mean_loss(
+    task: Task,
+    shared: Shared,
+    samples: ServerSamples,
+    params: Tree,
+    batch: int | None = None,
+    key: Key[Array, ""] | None = None,
+) -> Float[Array, ""]:
+    """Return the mean loss over samples, or over the tokens that have a label, batch by batch.
+
+    Args:
+      task: model and loss.
+      shared: the shared variables.
+      samples: the server's samples.
+      params: the parameters that are scored.
+      batch: samples to draw with replacement; None: all samples.
+      key: draws them.
+    """
+    n, E = samples.y.shape[:2]
+    x = samples.x.reshape(n * E, *samples.x.shape[2:])
+    y = samples.y.reshape(n * E, *samples.y.shape[2:])
+    index = jnp.arange(n * E)
+    valid = jnp.arange(n * E) < samples.count
+    if batch is not None:
+        assert key is not None
+        E = even_batch(batch, E)
+        n = -(-batch // E)
+        drawn = jax.random.randint(key, (batch,), 0, samples.count)
+        index = jnp.pad(drawn, (0, n * E - batch))
+        valid = jnp.arange(n * E) < batch
+    variables = {"params": tree.filled(params, shared["params"]), "stats": shared["stats"]}
+
+    def of_batch(rows: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return the sum of a batch's losses, and how many labels it is over."""
+        index, valid = rows
+        labels = jnp.asarray(y)[index]
+        outputs, _ = task.apply(
+            variables, jnp.asarray(x)[index], mask=valid, key=jax.random.key(0), train=False
+        )
+        mask = counted(valid, labels)
+        losses = per_label(task.loss(outputs, labels), labels)
+        return jnp.sum(jnp.where(mask, losses, 0)), jnp.sum(mask)
+
+    totals, counts = lax.map(of_batch, (index.reshape(n, E), valid.reshape(n, E)))
+    return jnp.sum(totals) / jnp.maximum(jnp.sum(counts), 1).astype(totals.dtype)
+
+
+class ServerTraining:
+    """The server's own training: in every round, the work of one more client.
+
+    Args:
+      mesh: a lane of plain `sgd`.
+      plan: the run's plan.
+      dtype: dtype of the floats.
+      root: the run's root key.
+
+    Attributes:
+      steps: local steps of a round.
+      root: the root key of this training.
+    """
+
+    def __init__(self, mesh: Mesh, plan: Plan, dtype: np.dtype, root: Key[Array, ""]):
+        self.mesh = mesh
+        self.plan = plan.of_server()
+        self.dtype = dtype
+        self.steps = int(self.plan.steps[0])
+        self.capacity = capacity_of(self.plan)
+        self.root = round_key(root, 0, Phase.REFERENCE)
+        train = self.plan.federation.train
+        self.data = mesh.replicate((train.x, train.y))
+
+    def inputs(self, sent: Shared, round: int) -> list[LaneInputs]:
+        """Return what the lane reads in a round, from the variables that were sent."""
+        cohort, _ = self.plan.round(round)
+        cohorts = [RunCohort(self.plan, cohort)]
+        layout = lay_out(cohorts, 0, width=ALONE, capacity=self.capacity, dtype=self.dtype)
+        bank = ({"params": sent["params"], "stats": sent["stats"], "aux": {}},)
+        keys = ((self.root,), round)
+        return self.mesh.inputs(bank, memory=(), layout=layout, data=self.data, keys=keys)
+
+
+def capacity_of(plan: Plan) -> Capacity:
+    """Return the shapes of a single client's training, whose steps are the same in every round."""
+    return Capacity(
+        blocks=1,
+        steps=roomy(int(plan.steps[0])),
+        batch=plan.local.widest(plan.sizes),
+        members=1,
+        shards=1,
+        seats=1,
+        samples=len(plan.federation.train.y),
+    )
