@@ -60,7 +60,7 @@ AFTER = {  # command line -> what is missing after it (nothing)
             "reports/slow", 42
         ),
         f"{F} compare mine.yaml --methods fedavg,scaffold,'fedprox(mu=0.1)' --set rounds=10 --seeds 3": _says(
-            "With 3 seeds no difference can be called sure", "scaffold"
+            "With 3 seeds, no difference can be significant", "scaffold"
         ),
     },
     "plug": {

@@ -13,7 +13,7 @@ from conftest import some
 
 pytestmark = pytest.mark.long
 
-SHORT = 60  # lines
+SHORT = 65  # lines
 NAMES = ["own_client", "own_data", "own_model", "own_rule", "sweep"]
 
 
