@@ -98,7 +98,9 @@ OPTIMISERS = [
         "FedAdam delta_for_m",
         "rules/fedadam.py",
         {
-            "tau), m, v), Moments(m, v)": "tau), jax.tree.map(lambda g: -g, updates), v), Moments(m, v)"
+            "(jnp.sqrt(v) + tau), m, v)": (
+                "(jnp.sqrt(v) + tau), jax.tree.map(lambda g: -g, updates), v)"
+            )
         },
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
@@ -113,13 +115,12 @@ OPTIMISERS = [
         "rules/fedadam.py",
         {
             "    m: Tree\n    v: Tree\n": "    m: Tree\n    v: Tree\n    t: Any\n",
-            "jnp.full_like(p, start), params),\n": (
-                "jnp.full_like(p, start), params),\n            jnp.zeros(()),\n"
-            ),
-            "lr * m / (jnp.sqrt(v) + tau), m, v), Moments(m, v)": (
+            "        return Moments(m, v)\n": "        return Moments(m, v, jnp.zeros(()))\n",
+            "lr * m / (jnp.sqrt(v) + tau), m, v)": (
                 "lr * jnp.sqrt(1 - grow(1.0, 0.0) ** (state.t + 2)) / (1 - b1 ** (state.t + 2))"
-                " * m / (jnp.sqrt(v) + tau), m, v), Moments(m, v, state.t + 1)"
+                " * m / (jnp.sqrt(v) + tau), m, v)"
             ),
+            "return step, Moments(m, v)": "return step, Moments(m, v, state.t + 1)",
         },
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
@@ -226,7 +227,9 @@ OPTIMISERS = [
         "FedExP without max(1, .)",
         "rules/fedexp.py",
         {
-            "jnp.maximum(1, squares / jnp.where(room > 0, room, 1))": "squares / jnp.where(room > 0, room, 1)"
+            "jnp.maximum(1, squares / jnp.where(scale > 0, scale, 1))": (
+                "squares / jnp.where(scale > 0, scale, 1)"
+            )
         },
         trajectories(f"fedexp/{PARTIAL}"),
     ),
@@ -244,7 +247,9 @@ ROBUST = [
         "trimmed mean int(beta*n), beta=f/n",
         "rules/trimmed_mean.py",
         {
-            "kept = jnp.maximum(m - 2 * trim, 0)": "cut = int(trim / len(present) * len(present)); kept = m - 2 * cut",
+            "count = jnp.maximum(m - 2 * trim, 0)": (
+                "cut = int(trim / len(present) * len(present)); count = m - 2 * cut"
+            ),
             "ranks.sum(trim,": "ranks.sum(cut,",
         },
         aggregates("trimmed_mean/n47_d5_f3_outliers"),
@@ -253,7 +258,7 @@ ROBUST = [
         "trimmed mean drops f in total",
         "rules/trimmed_mean.py",
         {
-            "kept = jnp.maximum(m - 2 * trim, 0)": "kept = m - trim",
+            "count = jnp.maximum(m - 2 * trim, 0)": "count = m - trim",
             "ranks.sum(trim,": "ranks.sum(trim // 2,",
         },
         aggregates("trimmed_mean/n7_d20_f2_outliers"),
@@ -262,8 +267,8 @@ ROBUST = [
         "trimmed mean = n-f-1 nearest to median",
         "rules/trimmed_mean.py",
         {
-            "\n            total = ranks.sum(trim, kept)"
-            "\n            return tree.divide(total, kept.astype(total.dtype))\n": NEAREST
+            "\n            total = ranks.sum(trim, count)"
+            "\n            return tree.divide(total, count.astype(total.dtype))\n": NEAREST
         },
         aggregates("trimmed_mean/n7_d20_f2_outliers"),
     ),

@@ -33,19 +33,22 @@ def count_sketch(
 ) -> Codec:
     """Sends a table of sums of coordinates with random signs; the server sums tables, and decodes their sum once.
 
-    Row r of the table: T[r, h_r(j)] += s_r(j) x_j, with hashes h_r and signs s_r that clients and server share; decoded:
-    x̂_j = median_r s_r(j) T[r, h_r(j)]. E x̂_j is x_j for one row; |x̂_j − x_j| is below 3 ‖x‖ / √columns but with a
-    probability that falls exponentially in the number of rows. Linear: the sketch of a sum is the sum of the sketches.
-    h_r shifts each run of `columns` coordinates cyclically by a random number, so that two coordinates meet with
-    probability 1 / columns at most, and those of one run never.
+    Row r of the table: T[r, h_r(j)] += s_r(j) x_j, with hashes h_r and signs s_r that clients and
+    server share; decoded: x̂_j = median_r s_r(j) T[r, h_r(j)]. E x̂_j is x_j for one row; |x̂_j −
+    x_j| is below 3 ‖x‖ / √columns but with a probability that falls exponentially in the number of
+    rows. Linear: the sketch of a sum is the sum of the sketches. h_r shifts each run of `columns`
+    coordinates cyclically by a random number, so that two coordinates meet with probability 1 /
+    columns at most, and those of one run never.
 
-    With `k` the server has a memory, S_u = S_e = 0 at first, and S is what the rule made of a round's tables (FetchSGD):
-    S_u ← ρ S_u + S;  S_e ← S_e + S_u;  Δ = top-k(decoded S_e);  S_e ← S_e − S(Δ);  Δ goes on to the optimisers. It diverges
-    where k is not well below `columns` (in half of it S(Δ) brings in more than it takes out); `masked` sets all sums in
-    which Δ has a part to 0, in S_e and in S_u, as the authors' program does, which is stable, and slower for small k.
+    With `k` the server has a memory, S_u = S_e = 0 at first, and S is what the rule made of a
+    round's tables (FetchSGD): S_u ← ρ S_u + S;  S_e ← S_e + S_u;  Δ = top-k(decoded S_e);  S_e ←
+    S_e − S(Δ);  Δ goes on to the optimisers. It diverges where k is not well below `columns` (in
+    half of it S(Δ) brings in more than it takes out); `masked` sets all sums in which Δ has a part
+    to 0, in S_e and in S_u, as the authors' program does, which is stable, and slower for small k.
 
-    Bits: 32 · rows · columns.    Cost: O(rows · d) per client.    Needs: a rule that is a sum, and nothing between it and
-    the wire.
+    Bits: 32 · rows · columns.
+    Cost: O(rows · d) per client.
+    Needs: a rule that is a sum, and nothing between it and the wire.
 
     Args:
       rows: independent tables of a message.
@@ -56,8 +59,8 @@ def count_sketch(
       masked: as above, with `k`.
 
     References:
-      Charikar, Chen, Farach-Colton 2002, Finding Frequent Items in Data Streams; Rothchild et al. 2020, FetchSGD,
-      arXiv:2007.07682, Algorithm 1 (with its learning rate at the clients).
+      Charikar, Chen, Farach-Colton 2002, Finding Frequent Items in Data Streams; Rothchild et al.
+      2020, FetchSGD, arXiv:2007.07682, Algorithm 1 (with its learning rate at the clients).
     """
     if k is None and (momentum or masked):
         raise ValueError("momentum and masked are of a server with k; give k, or leave them out")

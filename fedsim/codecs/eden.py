@@ -18,20 +18,23 @@ from fedsim.types import Codec
 def eden(bits: Annotated[int, Ge(1), Le(6)] = 4) -> Codec:
     """Sends the randomly rotated vector in values that are best for normally distributed numbers, and a scale.
 
-    C(x) = Rᵀ (S q), with a randomised Hadamard rotation R of x padded with zeros to n coordinates, q_j the Lloyd–Max value
-    nearest to √n (R x)_j / ‖x‖, and S = ‖x‖² / ⟨R x, q⟩. If R is uniformly random, E C(x) = x; a Hadamard rotation comes
-    near it, but for vectors of few coordinates that are not 0.
+    C(x) = Rᵀ (S q), with a randomised Hadamard rotation R of x padded with zeros to n coordinates,
+    q_j the Lloyd–Max value nearest to √n (R x)_j / ‖x‖, and S = ‖x‖² / ⟨R x, q⟩. If R is uniformly
+    random, E C(x) = x; a Hadamard rotation comes near it, but for vectors of few coordinates that
+    are not 0.
     E ‖C(x) − x‖² / ‖x‖² → 0.57080, 0.13312, 0.03578, 0.00959, 0.00251, 0.00064 for 1 to 6 bits.
 
-    Bits: n bits + 32, with n the next power of two. The seed of the signs in R follows from round and client, which the
-    server knows: it takes no bits.    Cost: O(d log d + d 2^bits).
+    Bits: n bits + 32, with n the next power of two. The seed of the signs in R follows from round
+    and client, which the server knows: it takes no bits.
+    Cost: O(d log d + d 2^bits).
 
     Args:
       bits: for a coordinate, b; 1 is `drive`.
 
     References:
-      Vargaftik, Ben-Basat, Portnoy, Mendelson, Ben-Itzhak, Mitzenmacher 2022, EDEN: Communication-Efficient and Robust
-      Distributed Mean Estimation for Federated Learning, arXiv:2108.08842.
+      Vargaftik, Ben-Basat, Portnoy, Mendelson, Ben-Itzhak, Mitzenmacher 2022, EDEN:
+      Communication-Efficient and Robust Distributed Mean Estimation for Federated Learning,
+      arXiv:2108.08842.
     """
 
     def encode(x, memory, key):

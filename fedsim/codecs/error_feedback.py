@@ -12,8 +12,9 @@ from fedsim.types import Codec
 def error_feedback(codec: Codec) -> Codec:
     """Every client keeps what the codec left out of its message, and adds it to its next one.
 
-    p = Δ_i + e_i;  sent: C(p);  e_i ← p − C(p), with e_i = 0 at the start; of a message that does not arrive, e_i stays.
-    It is for updates: what is missing of one model is no part of the next one, and a broadcast takes `ef21`.
+    p = Δ_i + e_i;  sent: C(p);  e_i ← p − C(p), with e_i = 0 at the start; of a message that does
+    not arrive, e_i stays. It is for updates: what is missing of one model is no part of the next
+    one, and a broadcast takes `ef21`.
 
     Bits: those of the codec.    Cost: a vector of d numbers for every client that ever takes part.
 
@@ -21,9 +22,9 @@ def error_feedback(codec: Codec) -> Codec:
       codec: C, any codec that is not linear, `{kind: top_k, k: 100}`.
 
     References:
-      Karimireddy, Rebjock, Stich, Jaggi 2019, Error Feedback Fixes SignSGD and other Gradient Compression Schemes,
-      arXiv:1901.09847, Algorithm 2; there for gradients, here for a round's update, as Algorithm 1 of Basu et al. 2019,
-      Qsparse-local-SGD, arXiv:1906.02367.
+      Karimireddy, Rebjock, Stich, Jaggi 2019, Error Feedback Fixes SignSGD and other Gradient
+      Compression Schemes, arXiv:1901.09847, Algorithm 2; there for gradients, here for a round's
+      update, as Algorithm 1 of Basu et al. 2019, Qsparse-local-SGD, arXiv:1906.02367.
     """
     return with_memory(codec, _feedback)
 

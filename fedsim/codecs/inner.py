@@ -12,8 +12,8 @@ def with_memory(codec: Codec, around: Callable[[Codec], Codec]) -> Codec:
     """`around(codec)`, also where the codec is made for the shapes of the leaves when these are known.
 
     Raises:
-      ValueError: for a linear codec, and for one that repeats what its receiver has, which is no part of the message that
-        it is given.
+      ValueError: for a linear codec, and for one that repeats what its receiver has, which is no
+        part of the message that it is given.
     """
     if codec.linear:
         raise ValueError(

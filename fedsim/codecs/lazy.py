@@ -23,21 +23,23 @@ class Lazy(NamedTuple):
 def lazy(probability: Annotated[float, Gt(0), Le(1)]) -> Codec:
     """Sends the whole vector with a probability p, else one bit; the receiver then takes the last vector that it got.
 
-    g_i ← x_i with probability p, else g_i stays, and g_i is what arrives: zeros until the first vector of a client, in a
-    broadcast the start model. Of a message that does not arrive, g_i stays. E‖C(x) − x‖² = (1 − p) ‖g_i − x‖². It is EF21
-    with the codec that sends a difference whole with probability p, and nothing else.
+    g_i ← x_i with probability p, else g_i stays, and g_i is what arrives: zeros until the first
+    vector of a client, in a broadcast the start model. Of a message that does not arrive, g_i
+    stays. E‖C(x) − x‖² = (1 − p) ‖g_i − x‖². It is EF21 with the codec that sends a difference
+    whole with probability p, and nothing else.
 
-    Bits: 32 d + 1 when it sends, else 1.    Cost: a vector of d numbers for every client that ever takes part; one in a
-    broadcast.
+    Bits: 32 d + 1 when it sends, else 1.
+    Cost: a vector of d numbers for every client that ever takes part; one in a broadcast.
 
     Args:
       probability: p of each message, for itself.
 
     References:
-      Islamov, Qian, Hanzely, Safaryan, Richtárik 2022, Distributed Newton-Type Methods with Communication Compression and
-      Bernoulli Aggregation, arXiv:2206.03588 (there for Hessians), a three point compressor of Richtárik et al. 2022, 3PC,
-      arXiv:2202.00998. A lazy aggregation that draws; LAG (Chen et al. 2018, arXiv:1805.09965) sends where x has changed enough.
-      No scaling by 1/p: unlike the unbiased codec that sends x/p or zeros, it repeats.
+      Islamov, Qian, Hanzely, Safaryan, Richtárik 2022, Distributed Newton-Type Methods with
+      Communication Compression and Bernoulli Aggregation, arXiv:2206.03588 (there for Hessians), a
+      three point compressor of Richtárik et al. 2022, 3PC, arXiv:2202.00998. A lazy aggregation
+      that draws; LAG (Chen et al. 2018, arXiv:1805.09965) sends where x has changed enough. No
+      scaling by 1/p: unlike the unbiased codec that sends x/p or zeros, it repeats.
     """
 
     def memory(known):

@@ -15,8 +15,9 @@ NEWTON = 8
 def centroids(bits: int) -> tuple[float, ...]:
     """The 2^bits values of least mean squared error, ascending (Lloyd–Max).
 
-    Each is the mean of the normal distribution between two thresholds, which are halfway between values. Newton's method
-    finds the positive ones, from the values that are best for many bits, quantiles of the normal distribution of variance 3.
+    Each is the mean of the normal distribution between two thresholds, which are halfway between
+    values. Newton's method finds the positive ones, from the values that are best for many bits,
+    quantiles of the normal distribution of variance 3.
 
     >>> [round(c, 4) for c in centroids(2)]
     [-1.5104, -0.4528, 0.4528, 1.5104]

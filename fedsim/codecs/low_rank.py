@@ -20,20 +20,23 @@ SEED = 0  # of the first Q of every leaf
 def low_rank(rank: Annotated[int, Ge(1)] = 2) -> Codec:
     """Sends every matrix of a message as a product of two thin ones, found by one step of power iteration.
 
-    M ∈ ℝⁿˣᵐ, Q of the client's last message:  P̂ = orthonormalised(M Q);  Q ← Mᵀ P̂;  sent: P̂ and Q;  C(M) = P̂ Qᵀ = P̂ P̂ᵀ M.
-    The first Q is Gaussian and the same for all clients; a column of Q that is 0 starts again from it. A leaf [..., n] is
-    the matrix [n, m] of outputs × everything else, a convolution [height, width, in, out] one of `out` rows. Vectors
-    and scalars travel as they are, and so does a matrix for which P̂ and Q would take as much.
+    M ∈ ℝⁿˣᵐ, Q of the client's last message:  P̂ = orthonormalised(M Q);  Q ← Mᵀ P̂;  sent: P̂ and
+    Q;  C(M) = P̂ Qᵀ = P̂ P̂ᵀ M. The first Q is Gaussian and the same for all clients; a column of Q
+    that is 0 starts again from it. A leaf [..., n] is the matrix [n, m] of outputs × everything
+    else, a convolution [height, width, in, out] one of `out` rows. Vectors and scalars travel as
+    they are, and so does a matrix for which P̂ and Q would take as much.
 
-    Bits: 32 r (n + m) a matrix, 32 a number that travels as it is.    Biased: put it under `error_feedback`, as the paper does.
+    Bits: 32 r (n + m) a matrix, 32 a number that travels as it is.
+    Biased: put it under `error_feedback`, as the paper does.
     Cost: O(r d + r² n) per client; r m numbers a matrix for every client that ever takes part.
 
     Args:
       rank: r; sent whole are matrices with r (n + m) ≥ n m.
 
     References:
-      Vogels, Karimireddy, Jaggi 2019, PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization,
-      arXiv:1905.13727, Algorithm 1; there P and Q are means over all workers, and here each client has its own.
+      Vogels, Karimireddy, Jaggi 2019, PowerSGD: Practical Low-Rank Gradient Compression for
+      Distributed Optimization, arXiv:1905.13727, Algorithm 1; there P and Q are means over all
+      workers, and here each client has its own.
     """
 
     def shaped(shapes: Shapes) -> Codec:

@@ -15,15 +15,18 @@ LEAST, MOST = -126, 127
 def natural() -> Codec:
     """Sends of every coordinate its sign and a power of two next to it, drawn so that the mean is right.
 
-    C(x)_j = sign(x_j) 2^(a + b),  a = ⌊log₂ |x_j|⌋,  b = 1 with probability |x_j| / 2^a − 1, else 0;  C(0) = 0.
+    C(x)_j = sign(x_j) 2^(a + b),  a = ⌊log₂ |x_j|⌋,  b = 1 with probability |x_j| / 2^a − 1, else
+    0;  C(0) = 0.
     E C(x) = x;  E ‖C(x) − x‖² = Σ_j (|x_j| − 2^a) (2^(a+1) − |x_j|) ≤ ‖x‖² / 8.
 
-    Bits: 9 d: exponents −126 to 127 as of float32, in whatever type the simulator computes, and 0.    Unbiased but at the
-    ends: below 2⁻¹²⁶ (denormals of float32) a coordinate becomes 0, above 2¹²⁷ it becomes ± 2¹²⁷.    Cost: O(d).
+    Bits: 9 d: exponents −126 to 127 as of float32, in whatever type the simulator computes, and 0.
+    Unbiased but at the ends: below 2⁻¹²⁶ (denormals of float32) a coordinate becomes 0, above 2¹²⁷
+    it becomes ± 2¹²⁷.
+    Cost: O(d).
 
     References:
-      Horváth, Ho, Horváth, Sahu, Canini, Richtárik 2019, Natural Compression for Distributed Deep Learning,
-      arXiv:1905.10988.
+      Horváth, Ho, Horváth, Sahu, Canini, Richtárik 2019, Natural Compression for Distributed Deep
+      Learning, arXiv:1905.10988.
     """
 
     def encode(x, memory, key):

@@ -34,13 +34,15 @@ def product_quantise(
 ) -> Codec:
     """Cuts a message into sub-vectors and sends for each the nearest word of a code book, which travels with it.
 
-    The code book is made from the message's own n = ⌈d/block⌉ sub-vectors by k-means: code words are drawn by k-means++, then
-    `iterations` times each becomes the mean of the sub-vectors nearest to it (one that has none stays). Of equally near code
-    words the first is taken. The error is zero where there are no more distinct sub-vectors than code words, of those
-    that differ by more than 10⁻¹⁹ of the largest coordinate (in float64 10⁻¹⁵⁴). Biased.
+    The code book is made from the message's own n = ⌈d/block⌉ sub-vectors by k-means: code words
+    are drawn by k-means++, then `iterations` times each becomes the mean of the sub-vectors nearest
+    to it (one that has none stays). Of equally near code words the first is taken. The error is
+    zero where there are no more distinct sub-vectors than code words, of those that differ by more
+    than 10⁻¹⁹ of the largest coordinate (in float64 10⁻¹⁵⁴). Biased.
 
-    Bits: 32 · codewords · block + n ⌈log₂ codewords⌉; codewords counts n where there are fewer sub-vectors than code words. The
-    last sub-vector is padded with zeros, which are paid for in its code word and not decoded.
+    Bits: 32 · codewords · block + n ⌈log₂ codewords⌉; codewords counts n where there are fewer
+    sub-vectors than code words. The last sub-vector is padded with zeros, which are paid for in its
+    code word and not decoded.
     Cost: O(d · codewords) per client for the start and each iteration, and O(d) memory.
 
     Args:
@@ -49,10 +51,11 @@ def product_quantise(
       iterations: of Lloyd's algorithm.
 
     References:
-      Jégou, Douze, Schmid 2011, Product Quantization for Nearest Neighbor Search, IEEE TPAMI 33(1); one code book for all
-      sub-vectors of a network's layer: Stock et al. 2020, And the Bit Goes Down, arXiv:1907.05686, here for the whole message;
-      in federated learning: Prasad et al. 2022, Reconciling Security and Communication Efficiency in Federated Learning,
-      arXiv:2207.12779. Start: Arthur, Vassilvitskii 2007, k-means++; Lloyd 1982.
+      Jégou, Douze, Schmid 2011, Product Quantization for Nearest Neighbor Search, IEEE TPAMI 33(1);
+      one code book for all sub-vectors of a network's layer: Stock et al. 2020, And the Bit Goes
+      Down, arXiv:1907.05686, here for the whole message; in federated learning: Prasad et al. 2022,
+      Reconciling Security and Communication Efficiency in Federated Learning, arXiv:2207.12779.
+      Start: Arthur, Vassilvitskii 2007, k-means++; Lloyd 1982.
     """
 
     def encode(x, memory, key):

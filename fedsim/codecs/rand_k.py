@@ -27,24 +27,27 @@ def rand_k(
     C(x)_j = (d/k) x_j for the k places drawn, else 0. E C(x) = x and E‖C(x) − x‖² = (d/k − 1) ‖x‖².
     Without `scale` C(x)_j = x_j there: E C(x) = (k/d) x and E‖C(x) − x‖² = (1 − k/d) ‖x‖².
 
-    Bits: 32 k + 32, with a seed of 32 bits in place of the places; with `values` its bits for k numbers, and 32.
-    Cost: d random numbers and the k largest of them, see `top_k`. A coordinate that is infinite once scaled makes its message
-    one that is dropped.
+    Bits: 32 k + 32, with a seed of 32 bits in place of the places; with `values` its bits for k
+    numbers, and 32.
+    Cost: d random numbers and the k largest of them, see `top_k`. A coordinate that is infinite
+    once scaled makes its message one that is dropped.
 
-    Under `error_feedback` and in `ef21` take `scale: false`. They need a contraction, and the scaled codec is none for
-    d/k ≥ 2: where a coordinate is sent, its error is (1 − d/k) times what it was.
+    Under `error_feedback` and in `ef21` take `scale: false`. They need a contraction, and the
+    scaled codec is none for d/k ≥ 2: where a coordinate is sent, its error is (1 − d/k) times what
+    it was.
 
     Args:
       k: coordinates that are sent, all of them if there are fewer.
       density: share of the coordinates instead, of d coordinates ⌈density · d⌉.
-      values: a codec for the values, `{kind: cast}`; none that is linear, remembers, or encodes leaf by leaf.
+      values: a codec for the values, `{kind: cast}`; none that is linear, remembers, or encodes
+        leaf by leaf.
       scale: by d/k, which makes it unbiased.
 
     References:
-      Konečný et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency, arXiv:1610.05492 (random
-      mask, its seed); unscaled, under error feedback: Stich, Cordonnier, Jaggi 2018, Sparsified SGD with Memory,
-      arXiv:1809.07599; contractions and scaling: Beznosikov et al. 2020, On Biased Compression for Distributed Learning,
-      arXiv:2002.12410.
+      Konečný et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency,
+      arXiv:1610.05492 (random mask, its seed); unscaled, under error feedback: Stich, Cordonnier,
+      Jaggi 2018, Sparsified SGD with Memory, arXiv:1809.07599; contractions and scaling: Beznosikov
+      et al. 2020, On Biased Compression for Distributed Learning, arXiv:2002.12410.
     """
     kept, carrier = number_kept(k, density), sent_by(values)
 

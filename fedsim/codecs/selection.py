@@ -12,7 +12,8 @@ WORD = 32
 def largest(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
     """Places of the k largest of the numbers x ≥ 0, in ascending order; of equal ones those of the lowest places.
 
-    Cost: O(d log k) for few of them; else 31 passes over d numbers of 32 bits, and 63 over those of 64.
+    Cost: O(d log k) for few of them; else 31 passes over d numbers of 32 bits, and 63 over those of
+    64.
     """
     if x.dtype == jnp.float32 and k * SEARCH < len(x):
         return jnp.sort(jax.lax.top_k(x, k)[1])
@@ -38,7 +39,8 @@ def by_search(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
 def ranked(mask: Bool[Array, " d"], ranks: Int[Array, "*n"]) -> Int[Array, "*n"]:
     """Places of the true entries with these ranks, counted from 1.
 
-    Entries are counted by words of 32 bits; a rank is looked for among the counts, and then inside its word.
+    Entries are counted by words of 32 bits; a rank is looked for among the counts, and then inside
+    its word.
     """
     words = jnp.pad(mask, (0, -len(mask) % WORD)).reshape(-1, WORD).astype(jnp.uint32)
     words = (words << jnp.arange(WORD, dtype=jnp.uint32)).sum(1, dtype=jnp.uint32)

@@ -24,8 +24,8 @@ def index_bits(d: int) -> int:
 def subset_bits(d: int, k: int) -> int:
     """⌈log₂ C(d, k)⌉: bits of a set of k of d places as its number among all such sets.
 
-    Exact where k or d − k is at most 1000; else from the logarithm of the gamma function, which at d = 10⁸ is known to 10⁻⁶
-    bits: of the length that is rounded up, at most one bit is wrong.
+    Exact where k or d − k is at most 1000; else from the logarithm of the gamma function, which at
+    d = 10⁸ is known to 10⁻⁶ bits: of the length that is rounded up, at most one bit is wrong.
 
     >>> [subset_bits(d, k) for d, k in ((100, 10), (1024, 1), (5, 5), (1_000_000, 10_000))]
     [44, 10, 0, 80786]

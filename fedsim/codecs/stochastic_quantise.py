@@ -22,21 +22,26 @@ def stochastic_quantise(
 ) -> Codec:
     """Sends the smallest and the largest value, and of every coordinate one of k values between them, right on average.
 
-    C(x)_j = min x + ζ_j step,  step = (max x − min x) / (k − 1),  ζ_j = ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋,
-    t = (x_j − min x) / step.  E C(x) = x;  E ‖C(x) − x‖² = step² Σ_j r_j (1 − r_j) ≤ d ‖x‖² / (2 (k − 1)²),  r_j = t − ⌊t⌋.
+    C(x)_j = min x + ζ_j step,  step = (max x − min x) / (k − 1),  ζ_j = ⌊t⌋ + 1 with probability t
+    − ⌊t⌋, else ⌊t⌋,
+    t = (x_j − min x) / step.  E C(x) = x;  E ‖C(x) − x‖² = step² Σ_j r_j (1 − r_j) ≤ d ‖x‖² / (2 (k
+    − 1)²),  r_j = t − ⌊t⌋.
 
-    Bits: d ⌈log₂ k⌉ + 64; rotated n ⌈log₂ k⌉ + 64, with n the next power of two.    Unbiased.    Cost: O(d), rotated
-    O(d log d).
+    Bits: d ⌈log₂ k⌉ + 64; rotated n ⌈log₂ k⌉ + 64, with n the next power of two.
+    Unbiased.
+    Cost: O(d), rotated O(d log d).
 
     Args:
       levels: k; 16 takes 4 bits for a coordinate.
-      rotate: a randomised Hadamard rotation before, and its inverse behind: the range shrinks to O(‖x‖ √(log d / d)).
-        The seed of its signs follows from round and client, which the server knows: it takes no bits.
-      entropy: reports `stochastic_quantise/entropy_bytes`: levels in arithmetic code behind their histogram, as in section 4
-        of the paper, instead of ⌈log₂ k⌉ bits each.
+      rotate: a randomised Hadamard rotation before, and its inverse behind: the range shrinks to
+        O(‖x‖ √(log d / d)). The seed of its signs follows from round and client, which the server
+        knows: it takes no bits.
+      entropy: reports `stochastic_quantise/entropy_bytes`: levels in arithmetic code behind their
+        histogram, as in section 4 of the paper, instead of ⌈log₂ k⌉ bits each.
 
     References:
-      Suresh, Yu, Kumar, McMahan 2017, Distributed Mean Estimation with Limited Communication, arXiv:1611.00429.
+      Suresh, Yu, Kumar, McMahan 2017, Distributed Mean Estimation with Limited Communication,
+      arXiv:1611.00429.
     """
 
     def encode(x, memory, key):

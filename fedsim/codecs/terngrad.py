@@ -18,16 +18,20 @@ def terngrad(entropy: bool = False) -> Codec:
     C(x)_j = s sign(x_j) b_j,  s = max_j |x_j|,  b_j = 1 with probability |x_j| / s, else 0.
     E C(x) = x;  E ‖C(x) − x‖² = Σ_j |x_j| (s − |x_j|).
 
-    Bits: 2 d + 32.    Unbiased.    Cost: O(d).    One scale for the whole message, and no clipping before it; the paper
-    has a scale for each layer, and clips at 2.5 standard deviations.
+    Bits: 2 d + 32.
+    Unbiased.
+    Cost: O(d).
+    One scale for the whole message, and no clipping before it; the paper has a scale for each
+    layer, and clips at 2.5 standard deviations.
 
     Args:
-      entropy: reports `terngrad/entropy_bytes`: the three values in arithmetic code behind their histogram, at most
+      entropy: reports `terngrad/entropy_bytes`: the three values in arithmetic code behind their
+        histogram, at most
         d log₂ 3 + 32 bits and those of the histogram.
 
     References:
-      Wen, Xu, Yan, Wu, Wang, Chen, Li 2017, TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep
-      Learning, arXiv:1705.07878.
+      Wen, Xu, Yan, Wu, Wang, Chen, Li 2017, TernGrad: Ternary Gradients to Reduce Communication in
+      Distributed Deep Learning, arXiv:1705.07878.
     """
 
     def encode(x, memory, key):

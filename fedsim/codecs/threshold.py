@@ -22,20 +22,22 @@ class Beyond(NamedTuple):
 def threshold(value: Annotated[float, Ge(0)], entropy: bool = False) -> Codec:
     """Sends the coordinates whose absolute value is at least a threshold λ, with their places; the others are 0.
 
-    C(x)_j = x_j where |x_j| ≥ λ, else 0. ‖C(x) − x‖² < d λ², whatever x is: an absolute compressor, and no contraction.
+    C(x)_j = x_j where |x_j| ≥ λ, else 0. ‖C(x) − x‖² < d λ², whatever x is: an absolute compressor,
+    and no contraction.
 
-    Bits: 32 + n (32 + ⌈log₂ d⌉) of the n coordinates that are sent: their number, values and places.
+    Bits: 32 + n (32 + ⌈log₂ d⌉) of the n coordinates that are sent: their number, values and
+    places.
     Cost: O(d) per client.
 
     Args:
       value: λ, in units of the update; 0 sends all coordinates, zeros as well.
-      entropy: report the bits of an enumerative code of the places, ⌈log₂ C(d, n)⌉ for n ⌈log₂ d⌉; from Stirling's series,
-        to one bit and 10⁻⁶ of it.
+      entropy: report the bits of an enumerative code of the places, ⌈log₂ C(d, n)⌉ for n ⌈log₂ d⌉;
+        from Stirling's series, to one bit and 10⁻⁶ of it.
 
     References:
-      Strom 2015, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing (there every value is sent as ±λ);
-      Sahu, Dutta, Abdelmoniem, Banerjee, Canini, Kalnis 2021, Rethinking Gradient Sparsification as Total Error Minimization,
-      arXiv:2108.00951, under error feedback.
+      Strom 2015, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing (there every
+      value is sent as ±λ); Sahu, Dutta, Abdelmoniem, Banerjee, Canini, Kalnis 2021, Rethinking
+      Gradient Sparsification as Total Error Minimization, arXiv:2108.00951, under error feedback.
     """
 
     def encode(x, memory, key):

@@ -31,8 +31,8 @@ def top_k(
     """Sends the k coordinates that are largest in absolute value, with their places; the others are 0.
 
     C(x)_j = x_j for the k largest |x_j|, of equal ones those of the lowest j, else 0.
-    ‖C(x) − x‖² ≤ (1 − k/d) ‖x‖². With `values` the vector of the k values, in the order of their places, is what that codec
-    makes of it.
+    ‖C(x) − x‖² ≤ (1 − k/d) ‖x‖². With `values` the vector of the k values, in the order of their
+    places, is what that codec makes of it.
 
     Bits: k (32 + ⌈log₂ d⌉); with `values` its bits for a vector of k numbers, and k ⌈log₂ d⌉.
     Biased: for the optimum of heterogeneous clients put it under `error_feedback`.
@@ -41,12 +41,15 @@ def top_k(
     Args:
       k: coordinates that are sent, all of them if there are fewer.
       density: share of the coordinates instead, of d coordinates ⌈density · d⌉.
-      values: a codec for the values, `{kind: cast}`; none that is linear, remembers, or encodes leaf by leaf.
-      entropy: report the bits of an enumerative code of the places, ⌈log₂ C(d, k)⌉, with those of the values.
+      values: a codec for the values, `{kind: cast}`; none that is linear, remembers, or encodes
+        leaf by leaf.
+      entropy: report the bits of an enumerative code of the places, ⌈log₂ C(d, k)⌉, with those of
+        the values.
 
     References:
-      Stich, Cordonnier, Jaggi 2018, Sparsified SGD with Memory, arXiv:1809.07599; with quantised values Basu, Data, Karakus,
-      Diggavi 2019, Qsparse-local-SGD, arXiv:1906.02367; enumerative codes: Cover 1973, Enumerative Source Encoding.
+      Stich, Cordonnier, Jaggi 2018, Sparsified SGD with Memory, arXiv:1809.07599; with quantised
+      values Basu, Data, Karakus, Diggavi 2019, Qsparse-local-SGD, arXiv:1906.02367; enumerative
+      codes: Cover 1973, Enumerative Source Encoding.
     """
     kept, carrier = number_kept(k, density), sent_by(values)
     if entropy and carrier.most is not None and carrier.entropy is None:

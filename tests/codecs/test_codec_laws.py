@@ -107,12 +107,14 @@ def through_one(stage, rows, memory):
     K = len(rows)
     one, zero = jnp.ones(K), jnp.zeros(K, jnp.int32)
     updates = Updates(
-        delta=jnp.asarray(rows), stats={}, aux={}, arrived=one > 0, samples=one, count=one, loss=one, steps=one, effort=one,
+        delta=jnp.asarray(rows), stats={}, aux={}, arrived=one > 0, samples=one, count=one,
+        loss=one, steps=one, effort=one,
         memory=memory, bytes=zero + 4 * rows.shape[1], age=zero,
     )  # fmt: skip
     scalar = jnp.float32(K)
     context = Context(
-        key=jax.random.key(0), round=jnp.int32(1), N=scalar, lr=scalar, shared={"params": jnp.zeros(rows.shape[1])},
+        key=jax.random.key(0), round=jnp.int32(1), N=scalar, lr=scalar,
+        shared={"params": jnp.zeros(rows.shape[1])},
         ids=jnp.arange(K), malicious=jnp.zeros(K, bool), expected=scalar, expected_samples=scalar,
     )  # fmt: skip
     return lift(stage).apply(updates, (), context)[0]
