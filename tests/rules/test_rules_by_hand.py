@@ -588,7 +588,7 @@ def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch
     stacked[2] = jnp.float32([[0, -1, -0.0, 2, jnp.nan], [0, 1, 3, -2, 4]])
     stacked += [jnp.float16([[3, -4, 0], [2, 7, 0]]), jnp.zeros((2, 0))]
     ends = lambda ranks: ranks.at(jnp.int32(0)) + ranks.sum(1, jnp.int32(1))
-    for written_out in (128, 1):  # and layer by layer, as for many rows
+    for longest in (128, 1):  # by a network, and by layers as for many rows
         monkeypatch.setattr(sorting, "NETWORK", longest)
         monkeypatch.setattr(sorting, "FEW", longest)
         both = jax.jit(lambda stack: sorting.by_sorted_columns(ends, stack, jnp.ones(2, bool)))(
