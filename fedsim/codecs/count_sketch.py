@@ -12,7 +12,8 @@ from fedsim.compose import codec
 from fedsim.tree import Tree
 from fedsim.types import AggregateStage, Codec, Context, Result
 
-NETWORK = 16  # rows up to which their median is that of a sorting network: 50 times as fast as a sort along 5 of them
+# Up to so many rows, a sorting network finds their median: 50 times as fast as a sort of 5 rows.
+NETWORK = 16
 
 
 class Hashes(NamedTuple):
@@ -31,7 +32,7 @@ def count_sketch(
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
     masked: bool = False,
 ) -> Codec:
-    """Sends a table of sums of coordinates with random signs; the server sums tables, and decodes their sum once.
+    """Sends a table of randomly signed sums of coordinates; the server decodes the sum of tables.
 
     Row r of the table: T[r, h_r(j)] += s_r(j) x_j, with hashes h_r and signs s_r that clients and
     server share; decoded: x̂_j = median_r s_r(j) T[r, h_r(j)]. E x̂_j is x_j for one row; |x̂_j −
@@ -108,12 +109,16 @@ def sketch(x: Float[Array, " d"], hashes: Hashes, columns: int) -> Float[Array, 
 def sketch_of_runs(
     x: Float[Array, " d"], shift: Int[Array, "rows runs"], sign: Int[Array, "rows d"], columns: int
 ) -> Float[Array, "rows columns"]:
-    """`sketch`, in the same bits, where runs of `columns` coordinates are shifted: added as they lie in memory."""
-    runs, room = shift.shape[1], shift.shape[1] * columns - len(x)
+    """`sketch`, bit for bit, where each run of `columns` coordinates is shifted as a whole.
+
+    The runs are added in the order of memory.
+    """
+    runs = shift.shape[1]
+    padding = runs * columns - len(x)
 
     def row(drawn):
         shift, sign = drawn
-        signed = jnp.pad(sign.astype(x.dtype) * x, (0, room)).reshape(runs, columns)
+        signed = jnp.pad(sign.astype(x.dtype) * x, (0, padding)).reshape(runs, columns)
 
         def add(run, table):
             values = jax.lax.dynamic_index_in_dim(signed, run, keepdims=False)
@@ -126,7 +131,7 @@ def sketch_of_runs(
 
 
 def estimate(table: Float[Array, "rows columns"], hashes: Hashes) -> Float[Array, " d"]:
-    """A vector from a table: the median over its rows, of an even number the mean of the two in the middle."""
+    """Estimate a vector from its table by the median over rows, or the mean of the middle two."""
     values = jnp.take_along_axis(table, hashes.column, axis=1) * hashes.sign.astype(table.dtype)
     if len(values) > NETWORK:
         return jnp.median(values, axis=0)

@@ -16,7 +16,7 @@ from fedsim.types import Codec
 
 @codec
 def eden(bits: Annotated[int, Ge(1), Le(6)] = 4) -> Codec:
-    """Sends the randomly rotated vector in values that are best for normally distributed numbers, and a scale.
+    """Sends the randomly rotated vector in values optimal for normal numbers, and a scale.
 
     C(x) = Rᵀ (S q), with a randomised Hadamard rotation R of x padded with zeros to n coordinates,
     q_j the Lloyd–Max value nearest to √n (R x)_j / ‖x‖, and S = ‖x‖² / ⟨R x, q⟩. If R is uniformly

@@ -7,7 +7,7 @@ from fedsim.types import Codec
 
 @as_codec
 def ef21(codec: Codec) -> Codec:
-    """Sender and receiver keep a copy of what was last received; the codec sends the difference to it.
+    """Sender and receiver keep a copy of what last arrived; the codec sends the difference to it.
 
     g_i ← g_i + C(x_i − g_i), and g_i is what arrives; of a message that does not arrive, g_i stays.
     On the wire x_i = Δ_i and g_i = 0 at the start. In a broadcast x is the server's model and g the

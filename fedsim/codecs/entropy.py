@@ -8,7 +8,9 @@ from jaxtyping import Array, Float, Int
 
 
 def omega_bits(k: Int[Array, " d"]) -> Int[Array, " d"]:
-    """Length of the Elias ω code of integers k ≥ 1: 1, and ⌊log₂ k⌋ + 1 for k, for ⌊log₂ k⌋, and so on until 1 is reached.
+    """Length of the Elias ω code of integers k ≥ 1.
+
+    One bit, and ⌊log₂ k⌋ + 1 for k, for ⌊log₂ k⌋, and so on until 1 is reached.
 
     >>> omega_bits(jnp.asarray([1, 2, 4, 8, 16])).tolist()
     [1, 3, 6, 7, 11]
@@ -21,7 +23,10 @@ def omega_bits(k: Int[Array, " d"]) -> Int[Array, " d"]:
 
 
 def gaps_bits(levels: Int[Array, " d"]) -> Int[Array, ""]:
-    """Of the levels that are not 0: the distance to the one before, a sign, and the level, numbers in Elias ω code."""
+    """Bits of the levels that are not 0: distance to the one before, sign, and level.
+
+    Distances and levels are in Elias ω code.
+    """
     places = jnp.arange(len(levels), dtype=jnp.int32)
     last = jax.lax.cummax(jnp.where(levels != 0, places, -1))
     before = jnp.concatenate([jnp.full(1, -1, jnp.int32), last[:-1]])

@@ -1,4 +1,4 @@
-"""The randomised Hadamard rotation: spreads what is large in a vector over all of its coordinates, in O(n log n)."""
+"""The randomised Hadamard rotation: spreads large coordinates over all others, in O(n log n)."""
 
 import math
 

@@ -9,7 +9,7 @@ from fedsim.types import Codec
 
 
 def with_memory(codec: Codec, around: Callable[[Codec], Codec]) -> Codec:
-    """`around(codec)`, also where the codec is made for the shapes of the leaves when these are known.
+    """`around(codec)`, also for a codec that is made when the shapes of the leaves are known.
 
     Raises:
       ValueError: for a linear codec, and for one that repeats what its receiver has, which is no
@@ -17,18 +17,22 @@ def with_memory(codec: Codec, around: Callable[[Codec], Codec]) -> Codec:
     """
     if codec.linear:
         raise ValueError(
-            f"{codec.name} is decoded behind the rule, so that no client knows what the server received"
+            f"{codec.name} is decoded after the rule, so that no client knows "
+            "what the server received"
         )
     if codec.recursive:
         raise ValueError(
-            f"{codec.name} remembers what was received, and needs no memory around it; take it alone"
+            f"{codec.name} remembers what was received, and needs no memory around it; use it alone"
         )
     made, inner = around(codec), codec.shaped
     return made if inner is None else made._replace(shaped=lambda shapes: around(inner(shapes)))
 
 
 def shifted(codec: Codec, alpha: float = 1.0) -> Codec:
-    """Differences to a shift h that sender and receiver keep: h + C(x − h) arrives, and h ← h + α C(x − h)."""
+    """Differences to a shift h that sender and receiver keep.
+
+    h + C(x − h) arrives, and h ← h + α C(x − h).
+    """
 
     def memory(known):
         return {"shift": known, "codec": codec.memory(jnp.zeros_like(known))}

@@ -21,7 +21,7 @@ class Lazy(NamedTuple):
 
 @codec
 def lazy(probability: Annotated[float, Gt(0), Le(1)]) -> Codec:
-    """Sends the whole vector with a probability p, else one bit; the receiver then takes the last vector that it got.
+    """Sends the vector with probability p, else one bit: the receiver reuses its last vector.
 
     g_i ← x_i with probability p, else g_i stays, and g_i is what arrives: zeros until the first
     vector of a client, in a broadcast the start model. Of a message that does not arrive, g_i

@@ -1,4 +1,4 @@
-"""The best values for a number of the standard normal distribution, of which a few bits are sent."""
+"""Optimal quantisation values for the standard normal distribution, for a few bits."""
 
 import functools
 from itertools import pairwise
@@ -39,7 +39,7 @@ def thresholds(bits: int) -> tuple[float, ...]:
 
 
 def _means(edges: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means of the normal distribution between the edges, and their derivatives by the lower and by the upper edge."""
+    """Means of the normal distribution between edges, and their derivatives by either edge."""
     density = np.array([exp(-t * t / 2) / sqrt(2 * pi) for t in edges])
     share = -np.diff([erfc(t / sqrt(2)) / 2 for t in edges])
     means = -np.diff(density) / share

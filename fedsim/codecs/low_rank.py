@@ -18,7 +18,7 @@ SEED = 0  # of the first Q of every leaf
 
 @codec
 def low_rank(rank: Annotated[int, Ge(1)] = 2) -> Codec:
-    """Sends every matrix of a message as a product of two thin ones, found by one step of power iteration.
+    """Sends every matrix as a product of two thin ones, found by one step of power iteration.
 
     M ∈ ℝⁿˣᵐ, Q of the client's last message:  P̂ = orthonormalised(M Q);  Q ← Mᵀ P̂;  sent: P̂ and
     Q;  C(M) = P̂ Qᵀ = P̂ P̂ᵀ M. The first Q is Gaussian and the same for all clients; a column of Q
@@ -57,7 +57,9 @@ def low_rank(rank: Annotated[int, Ge(1)] = 2) -> Codec:
 
         def encode(x, memory, key):
             del key
-            payload, rows, before = [], [], iter(memory)
+            payload = []
+            rows = []
+            before = iter(memory)
             for i, (leaf, m) in enumerate(zip(jnp.split(x, places), columns, strict=True)):
                 if not m:
                     payload.append(leaf)
@@ -85,14 +87,18 @@ def _columns(shape: tuple[int, ...], rank: int) -> int:
     """Columns m of a leaf that is sent as a product, 0 of one that is not."""
     if len(shape) < 2 or not shape[-1]:
         return 0
-    n, m = shape[-1], math.prod(shape[:-1])
+    n = shape[-1]
+    m = math.prod(shape[:-1])
     return m if rank * (n + m) < n * m else 0
 
 
 def power_step(
     M: Float[Array, "n m"], Q: Float[Array, "m r"]
 ) -> tuple[Float[Array, "n r"], Float[Array, "m r"]]:
-    """P and Q with P Qᵀ = P̂ P̂ᵀ M, for P̂ of the old Q. The magnitude of M is that of P, so that Q does not overflow."""
+    """P and Q with P Qᵀ = P̂ P̂ᵀ M, for P̂ of the old Q.
+
+    P takes the magnitude of M, so that Q does not overflow.
+    """
     largest, tiny = jnp.max(jnp.abs(M)), jnp.finfo(M.dtype).tiny
     scale = jnp.clip(largest, tiny, 1 / tiny)
     M = M * (1 / scale)

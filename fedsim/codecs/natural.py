@@ -13,7 +13,7 @@ LEAST, MOST = -126, 127
 
 @codec
 def natural() -> Codec:
-    """Sends of every coordinate its sign and a power of two next to it, drawn so that the mean is right.
+    """Sends the sign of every coordinate and a neighbouring power of two, drawn without bias.
 
     C(x)_j = sign(x_j) 2^(a + b),  a = ⌊log₂ |x_j|⌋,  b = 1 with probability |x_j| / 2^a − 1, else
     0;  C(0) = 0.

@@ -32,7 +32,7 @@ def product_quantise(
     codewords: Annotated[int, Ge(2), Le(65_536)] = 256,
     iterations: Annotated[int, Ge(0), Le(1000)] = 5,
 ) -> Codec:
-    """Cuts a message into sub-vectors and sends for each the nearest word of a code book, which travels with it.
+    """Sends for each sub-vector of a message the nearest word of a code book, and the code book.
 
     The code book is made from the message's own n = ⌈d/block⌉ sub-vectors by k-means: code words
     are drawn by k-means++, then `iterations` times each becomes the mean of the sub-vectors nearest
@@ -74,7 +74,10 @@ def product_quantise(
 
 
 def scaled(sub: Columns) -> tuple[Columns, Float[Array, ""]]:
-    """Sub-vectors in a unit that is a power of two, at most the largest |coordinate|; without normal numbers unit 1."""
+    """Sub-vectors in a unit that is a power of two, at most the largest |coordinate|.
+
+    The unit is 1 if there is no normal number.
+    """
     top = jnp.abs(sub).max()
     mantissa, _ = jnp.frexp(top)
     unit = jnp.where(
@@ -84,7 +87,10 @@ def scaled(sub: Columns) -> tuple[Columns, Float[Array, ""]]:
 
 
 def started(sub: Columns, u: Float[Array, " codewords"]) -> Columns:
-    """k-means++: each code word is a sub-vector drawn with a probability ∝ its squared distance to the nearest before it."""
+    """k-means++: each code word is a sub-vector that is drawn.
+
+    Its probability is ∝ its squared distance to the nearest code word before it.
+    """
 
     def draw(i, state):
         codebook, distance = state
@@ -97,7 +103,10 @@ def started(sub: Columns, u: Float[Array, " codewords"]) -> Columns:
 
 
 def drawn(weights: Float[Array, " n"], u: Float[Array, ""]) -> Int[Array, ""]:
-    """A place with a probability ∝ its weight, by a number from [0, 1); never one of weight 0 where there are others."""
+    """Draw an index with a probability ∝ its weight, by a number from [0, 1).
+
+    An index of weight 0 is never drawn if there are others.
+    """
     runs = jnp.pad(weights, (0, -len(weights) % RUN)).reshape(-1, RUN)
     ends = jnp.cumsum(runs.sum(1))
     run = jnp.searchsorted(ends[:-1], u * ends[-1], side="right")
@@ -108,7 +117,10 @@ def drawn(weights: Float[Array, " n"], u: Float[Array, ""]) -> Int[Array, ""]:
 
 
 def improved(sub: Columns, codebook: Columns) -> Columns:
-    """One iteration of Lloyd's; means relative to the old code words, so that equal sub-vectors have themselves as mean."""
+    """One iteration of Lloyd's algorithm.
+
+    Means are relative to the old code words, so that the mean of equal sub-vectors is exact.
+    """
     codes = nearest(sub, codebook)
     count = jnp.zeros(codebook.shape[1], sub.dtype).at[codes].add(1)
     offset = jnp.zeros_like(codebook).at[:, codes].add(sub - codebook[:, codes])

@@ -21,7 +21,7 @@ def qsgd(
     bucket: Annotated[int, Ge(1)] | None = None,
     entropy: bool = False,
 ) -> Codec:
-    """Sends the norm, and of every coordinate its sign and one of s levels, rounded at random so that the mean is right.
+    """Sends the norm, and the sign and one of s levels of every coordinate, drawn without bias.
 
     C(x)_j = ‖x‖ sign(x_j) ζ_j / s,  ζ_j = ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋,  t = s |x_j|
     / ‖x‖.

@@ -22,7 +22,7 @@ def rand_k(
     values: Codec | None = None,
     scale: bool = True,
 ) -> Codec:
-    """Sends k coordinates at places drawn uniformly without replacement, scaled by d/k; the others are 0.
+    """Sends k coordinates drawn uniformly without replacement, scaled by d/k; the others are 0.
 
     C(x)_j = (d/k) x_j for the k places drawn, else 0. E C(x) = x and E‖C(x) − x‖² = (d/k − 1) ‖x‖².
     Without `scale` C(x)_j = x_j there: E C(x) = (k/d) x and E‖C(x) − x‖² = (1 − k/d) ‖x‖².

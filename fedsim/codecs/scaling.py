@@ -5,7 +5,9 @@ from jaxtyping import Array, Float
 
 
 def unit(x: Float[Array, " d"]) -> tuple[Float[Array, " d"], Float[Array, ""]]:
-    """Divided by a power of two c, so that the largest |x / c| is in [1, 4) and nothing is rounded -> (x / c, c).
+    """Divide by a power of two c, so that the largest |x / c| is in [1, 4) -> (x / c, c).
+
+    Nothing is rounded.
 
     Zeros stay zeros. 1 / c is no denormal: XLA multiplies by it, and takes a denormal for 0.
     """

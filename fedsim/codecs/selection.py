@@ -5,12 +5,13 @@ import jax.numpy as jnp
 from jax.lax import population_count
 from jaxtyping import Array, Bool, Float, Int
 
-SEARCH = 64  # numbers for each one kept: with fewer of them, on a CPU a search on the bits is faster than `top_k`
+# Numbers for each selected one: with fewer, a search on the bits is faster than `top_k` on a CPU.
+SEARCH = 64
 WORD = 32
 
 
 def largest(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
-    """Places of the k largest of the numbers x ≥ 0, in ascending order; of equal ones those of the lowest places.
+    """Indices of the k largest of the numbers x ≥ 0, in ascending order; ties to the lowest index.
 
     Cost: O(d log k) for few of them; else 31 passes over d numbers of 32 bits, and 63 over those of
     64.
@@ -21,7 +22,10 @@ def largest(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
 
 
 def by_search(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
-    """`largest` by bisection: the bits of floats that are not negative, read as integers, are in the order of the floats."""
+    """`largest` by bisection on bits.
+
+    The bits of floats that are not negative, read as integers, have the order of the floats.
+    """
     width = jnp.finfo(x.dtype).bits
     unsigned = jnp.dtype(f"uint{width}")
     bits = jax.lax.bitcast_convert_type(x, unsigned) & unsigned.type(2 ** (width - 1) - 1)
@@ -31,7 +35,8 @@ def by_search(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
         return jnp.where((bits >= candidate).sum(dtype=jnp.int32) >= k, candidate, least)
 
     least = jax.lax.fori_loop(0, width - 1, bit_of_least, jnp.zeros((), unsigned))
-    above, equal = bits > least, bits == least
+    above = bits > least
+    equal = bits == least
     last = ranked(equal, k - above.sum(dtype=jnp.int32))
     return ranked(above | (equal & (jnp.arange(len(x)) <= last)), 1 + jnp.arange(k))
 

@@ -1,4 +1,4 @@
-"""Bits of what messages are made of. Values and scalars count 32 bits, in whatever type the simulator computes."""
+"""Bits of the parts of messages. A value counts 32 bits, whatever type the simulator uses."""
 
 import math
 
@@ -38,7 +38,10 @@ def subset_bits(d: int, k: int) -> int:
 
 
 def subset_bits_of(d: int, count: Int[Array, ""]) -> Float[Array, ""]:
-    """log₂ C(d, count) by Stirling's series, where the count depends on x: to 10⁻³ bits and 10⁻⁶ of it in float32."""
+    """log₂ C(d, count) by Stirling's series, where the count depends on x.
+
+    Exact to 10⁻³ bits and 10⁻⁶ of it in float32.
+    """
     k = jnp.maximum(jnp.minimum(count, d - count), 1).astype(jnp.float32)
     rest = jnp.maximum(d - k, 1)
     entropy = k * jnp.log(d / k) - rest * jnp.log1p(-k / max(d, 2))
@@ -54,8 +57,9 @@ def subset_bits_of(d: int, count: Int[Array, ""]) -> Float[Array, ""]:
 
 
 def size(count: Int[Array, ""], each: int, fixed: int = 0) -> Size:
-    """Bits of `count` parts of `each` bits and of `fixed` ones, exactly as long as the bytes are within an int32."""
-    eights, rest = count // 8, count % 8
+    """Bits of `count` parts of `each` bits, plus `fixed`; exact while the bytes fit an int32."""
+    eights = count // 8
+    rest = count % 8
     return Size(
         count * (each // 8) + eights * (each % 8) + fixed // 8,
         rest * (each % 8) + fixed % 8,

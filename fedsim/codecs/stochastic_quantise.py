@@ -20,7 +20,7 @@ from fedsim.types import Codec
 def stochastic_quantise(
     levels: Annotated[int, Ge(2), Le(2**16)] = 16, rotate: bool = False, entropy: bool = False
 ) -> Codec:
-    """Sends the smallest and the largest value, and of every coordinate one of k values between them, right on average.
+    """Sends the extremes, and for every coordinate one of k values between them, without bias.
 
     C(x)_j = min x + ζ_j step,  step = (max x − min x) / (k − 1),  ζ_j = ⌊t⌋ + 1 with probability t
     − ⌊t⌋, else ⌊t⌋,
@@ -81,6 +81,9 @@ def quantised(
 def values(
     low: Float[Array, ""], high: Float[Array, ""], codes: Int[Array, " d"], levels: int
 ) -> Float[Array, " d"]:
-    """What the levels stand for: a mean of both ends does not overflow, and the last level is the upper end exactly."""
+    """Values of the levels, as means of both ends.
+
+    They do not overflow, and the last level is exactly the upper end.
+    """
     share = codes.astype(low.dtype) / (levels - 1)
     return jnp.where(codes == levels - 1, high, low * (1 - share) + high * share)

@@ -13,7 +13,7 @@ from fedsim.types import Codec
 
 @codec
 def terngrad(entropy: bool = False) -> Codec:
-    """Sends the largest absolute value, and of every coordinate −1, 0 or 1, drawn so that the mean is right.
+    """Sends the largest absolute value, and −1, 0 or 1 for every coordinate, drawn without bias.
 
     C(x)_j = s sign(x_j) b_j,  s = max_j |x_j|,  b_j = 1 with probability |x_j| / s, else 0.
     E C(x) = x;  E ‖C(x) − x‖² = Σ_j |x_j| (s − |x_j|).

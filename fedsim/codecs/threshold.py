@@ -12,7 +12,7 @@ from fedsim.types import Codec
 
 
 class Beyond(NamedTuple):
-    """The coordinates that are sent at their places, zeros elsewhere, and the number of those sent."""
+    """The coordinates that are sent, zeros elsewhere, and the number of those sent."""
 
     values: Float[Array, " d"]
     count: Int[Array, ""]
@@ -20,7 +20,7 @@ class Beyond(NamedTuple):
 
 @codec
 def threshold(value: Annotated[float, Ge(0)], entropy: bool = False) -> Codec:
-    """Sends the coordinates whose absolute value is at least a threshold λ, with their places; the others are 0.
+    """Sends the coordinates with |x_j| of at least λ, with their indices; the others are 0.
 
     C(x)_j = x_j where |x_j| ≥ λ, else 0. ‖C(x) − x‖² < d λ², whatever x is: an absolute compressor,
     and no contraction.

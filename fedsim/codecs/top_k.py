@@ -15,7 +15,7 @@ from fedsim.types import Codec
 
 
 class Kept(NamedTuple):
-    """What a sparsifier sends: k values as their codec encodes them, and their places in ascending order."""
+    """What a sparsifier sends: k encoded values, and their indices in ascending order."""
 
     values: Tree
     places: Int[Array, " k"]
@@ -28,7 +28,7 @@ def top_k(
     values: Codec | None = None,
     entropy: bool = False,
 ) -> Codec:
-    """Sends the k coordinates that are largest in absolute value, with their places; the others are 0.
+    """Sends the k coordinates of largest absolute value, with their indices; the others are 0.
 
     C(x)_j = x_j for the k largest |x_j|, of equal ones those of the lowest j, else 0.
     ‖C(x) − x‖² ≤ (1 − k/d) ‖x‖². With `values` the vector of the k values, in the order of their

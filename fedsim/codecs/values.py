@@ -13,7 +13,7 @@ from fedsim.types import Codec, no_row
 
 
 def number_kept(k: int | None, density: float | None) -> Callable[[int], int]:
-    """How many of d coordinates are sent, as a function of d: k of them or ⌈density · d⌉, at most all.
+    """The number of coordinates sent, as a function of d: k or ⌈density · d⌉, at most d.
 
     Raises:
       ValueError: where not one of both is given.
@@ -41,13 +41,14 @@ def sent_by(values: Codec | None) -> Codec:
     for reason, holds in reasons.items():
         if holds:
             raise ValueError(
-                f"{values.name} cannot send values: {reason}; take a codec of vectors, {{kind: cast}}"
+                f"{values.name} cannot send values: {reason}; "
+                "use a codec of vectors, {kind: cast}"
             )
     return values
 
 
 def entropy_bits(values: Codec, payload: Tree, k: int) -> Float[Array, ""]:
-    """Bits of k values behind the entropy code of their codec; where it has none, as they are sent."""
+    """Bits of k values in the entropy code of their codec; if it has none, as they are sent."""
     if values.entropy is not None:
         return values.entropy(payload, k)
     known = []

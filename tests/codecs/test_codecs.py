@@ -295,7 +295,7 @@ REFUSED = {
     ),
     "no memory of it": (
         {"wire": [{"kind": "error_feedback", "codec": SKETCH[0]}]},
-        "wire[0]: error_feedback: count_sketch is decoded behind the rule",
+        "wire[0]: error_feedback: count_sketch is decoded after the rule",
     ),
     "one of k and density": ({"wire": ["top_k"]}, "wire[0]: top_k: give one of k and density"),
     "second": (

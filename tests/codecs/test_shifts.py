@@ -461,7 +461,7 @@ REFUSED = {
     ),
     "no shift of it": (
         {"wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "count_sketch"}}]},
-        "diana: count_sketch is decoded behind the rule",
+        "diana: count_sketch is decoded after the rule",
     ),
     "two messages": (
         {"method": "mime", "wire": [EF21]},
