@@ -212,7 +212,7 @@ def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]
     if server.pipeline.folds:
         arguments = (total, store, messages, at, 0)
         adding = _Call(1, server.reduction.adding, arguments, donated=(total, store))
-    closing = _Call(1, server.close, (total, store, shapes["slots"], at), donated=store)
+    closing = _Call(1, server.update, (total, store, shapes["slots"], at), donated=store)
     return [adding, closing]
 
 

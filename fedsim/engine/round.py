@@ -6,6 +6,10 @@ rows of the stack, by the programs that the run would use alone.
 
 The steps dispatch programs and do not wait for the device, except between the calls into which a
 long training is cut, and where client memory is in a file.
+
+A client of the cohort has a *slot*, a row of the stacked messages; slots are trained in *blocks*. A
+*lane* trains a queue of slots one after another, and a *shard* is the lanes of one device or
+thread. The *bank* holds the models that the clients of a block start from.
 """
 
 import jax
@@ -44,21 +48,20 @@ def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
       round: what the steps read.
 
     Returns:
-      The round of every run, None for a run that takes no part; and the workspace for the next
-      round.
+      One result per run, None for a run that takes no part; and the workspace for the next round.
     """
     program = round.program
     first, states = plan(round)
 
-    # Some rules ask for an update of the server's own, some methods and rules for a pass of the
-    # clients at the global model.
+    # Some rules need an update computed on the server's own data; some methods and rules need a
+    # pass over the clients' data at the global model.
     states, workspace = train_servers(round, states)
     if program.probe is not None:
         first, states, workspace = probe(round, first, states, workspace)
 
     # The cohorts train block by block; a block's messages are sent before the next one trains.
     lane_steps = 0
-    sums = None  # over the updates, where they are measured
+    sums = None  # running sums over the updates, if they are measured
     for block in round.blocks.pass_from(first):
         trained = train(round, program.mesh, block, states, buffers=workspace.training)
         states = send(states, trained)
@@ -74,7 +77,7 @@ def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
 
 
 def plan(round: Round) -> tuple[Block, list[RoundState]]:
-    """Step 1, on the host: lay out the first block on lanes, and load the memory of all clients."""
+    """Step 1: lay out the first block on lanes, load the cohorts' memory, broadcast the models."""
     block = round.blocks.first_of(round.number, round.playing)
     states = []
     for run, run_cohort in zip(round.runs, block.cohorts, strict=True):
@@ -85,7 +88,7 @@ def plan(round: Round) -> tuple[Block, list[RoundState]]:
 def probe(
     round: Round, first: Block, states: list[RoundState], workspace: Workspace
 ) -> tuple[Block, list[RoundState], Workspace]:
-    """Pass over the clients' samples at the global model, before they train, by step 2 as well.
+    """Pass over the clients' samples at the global model before they train, reusing step 2.
 
     Args:
       round: what the steps read.
@@ -94,8 +97,8 @@ def probe(
       workspace: the round's workspace.
 
     Returns:
-      The first block of the training; the states, with the mean of the pass where the method reads
-      it; and the workspace.
+      The first block of the training; the states, with the mean of the clients' messages if the
+      method reads it; and the workspace.
     """
     mesh = round.program.probe
     assert mesh is not None
@@ -119,6 +122,9 @@ def train(
       block: the block to train.
       states: the state of every run.
       buffers: buffers of an earlier block, whose memory is reused.
+
+    Returns:
+      The block with the messages of its clients, run by run.
     """
     slots, slots_by_run = _slots_with_memory(round, block, states)
 
@@ -160,14 +166,17 @@ def train(
 
 
 def send(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
-    """Step 3: a block's messages pass the wire, and are added to what the server received.
+    """Step 3: a block's messages pass the wire and are added to what the server has received.
 
-    Where the rule must see all rows together, messages are gathered, and pass the wire in step 4.
+    If the rule must see all rows together, messages are only gathered here, and pass the wire at
+    the beginning of step 4.
     """
     first = trained.block.key.first
     calls = []
     for state, messages in zip(states, trained.messages, strict=True):
         calls.append((state, messages, first))
+
+    # Runs with different programs compile and dispatch them side by side.
     programs = [state.run.programs.reduction.adding for state in states]
     return run_in_threads(_with_messages, calls, programs)
 
@@ -263,7 +272,10 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
 
 
 def _flown(run: RunState, run_cohort: RunCohort) -> Flown | None:
-    """Return what the only client of a round trained from, where the schedule mixes models."""
+    """Return what the round's only client trained from, under a schedule that mixes models.
+
+    Such a schedule (`fedasync`) makes every message a round.
+    """
     mixing = run_cohort.plan.timetable.mixing
     if mixing is None or run.versions is None:
         return None
@@ -290,7 +302,7 @@ def _slots_with_memory(
 
 
 def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
-    """Return what a block's clients remember: for the method of all runs, for stages by run."""
+    """Return a block's client memory: of the methods, for all runs together; of stages, by run."""
     of_methods = []
     of_stages = []
     for state, of_run in zip(states, slots, strict=True):
@@ -304,7 +316,10 @@ def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree
 
 
 def _start_models(state: RoundState, count: int) -> list[Shared]:
-    """Return the models that a run's clients train from, by version; the last one is repeated."""
+    """Return the models that a run's clients train from, sorted by version.
+
+    The last one is repeated up to `count`, so that every run fills equally many rows of the bank.
+    """
     versions = state.run.versions
     if state.cohort is None or versions is None:
         return [state.broadcast.shared] * count
@@ -316,7 +331,7 @@ def _start_models(state: RoundState, count: int) -> list[Shared]:
 
 
 def _with_messages(state: RoundState, messages: Messages, first: int) -> RoundState:
-    """Add a block's messages of ONE run, if its cohort has such a block."""
+    """Add a block's messages of one run, if its cohort has such a block."""
     if not state.has_block(first):
         return state
     run = state.run
@@ -341,7 +356,7 @@ def _with_messages(state: RoundState, messages: Messages, first: int) -> RoundSt
 
 
 def _server_update(state: RoundState) -> ServerUpdate | None:
-    """Return the next server of ONE run; None if it takes no part."""
+    """Return the next server of one run; None if it takes no part."""
     if state.cohort is None:
         return None
     assert state.received is not None

@@ -1,10 +1,10 @@
-"""The programs of a run's server: what it sends, how it aggregates, how it moves.
+"""The programs of a run's server: what it sends, how it aggregates, how it is updated.
 
-A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block
-is added and forgotten (`Summing`). Otherwise the messages are gathered, and the rule sees the full
-stack (`Stacking`). After either, all sections of the shared variables move together: `params` by
-the rule and the optimisers, `stats` by the weights that the rule used, `aux` by the reducers that
-the client method declares.
+A cohort comes block by block. If every stage works on one row and the rule is a sum, each block is
+accumulated and discarded (`Summing`). Otherwise the messages are gathered, and the rule sees the
+full stack (`Stacking`). After either, all sections of the shared variables are updated together:
+`params` by the rule and the optimisers, `stats` by the weights that the rule used, `aux` by the
+reducers that the client method declares.
 """
 
 import copy
@@ -18,7 +18,7 @@ from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
-from fedsim.engine.jitted import Jitted, jitted, jitted_with
+from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
@@ -39,14 +39,16 @@ from fedsim.types import Codec, Flown, Shared, Task
 
 
 class Server:
-    """The programs of one pipeline and of the optimisers behind it.
+    """The programs of one pipeline and of the optimisers behind it; its state is `ServerState`.
 
     Args:
-      pipeline: links between the clients of a method and the optimisers.
+      pipeline: the chain from the clients' messages to the aggregate.
       task: model and loss.
       broadcast: encodes the parameters that are sent out; None: they are sent as they are.
-      memories: memories of the client method alone, shared between servers; None: made here.
-      deviations: deviations of another pipeline with the same wire; None: made here.
+      memories: memories of the client method alone, shared between servers; ignored if stages
+        remember clients too; None: made here.
+      deviations: deviations of another pipeline with the same wire; ignored if the wire knows the
+        server's stages and rule; None: made here.
       block: number of rows in a block.
       blocks: number of blocks of the largest cohort.
 
@@ -115,11 +117,6 @@ class Server:
             vars(other).pop(program, None)
         return other
 
-    @property
-    def close(self) -> Jitted:
-        """`update`, by the name that `fedsim.assemble` uses."""
-        return self.update
-
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """Return a new server.
@@ -142,26 +139,26 @@ class Server:
     ) -> ServerUpdate:
         """Return the next server: the rule's aggregate, and the optimisers' step on it.
 
-        In a skipped round, parameters, statistics and the server's state do not change; `aux` may
-        (see `sections.aux_after`).
+        In a skipped round, parameters, statistics and the server's state do not change; `aux` and
+        the clients' memory may, if messages arrived (see `sections.aux_after`).
 
         Args:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
-          memory: the clients' memory.
-          slots: the slots of the last block.
+          memory: the clients' memory, which is donated.
+          slots: the slots of the last block, of which the context of a summing rule is made.
           start: the round's start.
         """
         shared = start.server.shared
         aggregated = self.reduction.aggregate(received, memory, slots, start)
 
-        # The optimisers turn the aggregate into a step on the parameters that travel.
+        # The optimisers turn the aggregate into a step on the parameters that clients send.
         old = self.pipeline.shared_params(shared)
         step, optimiser_state = self.optimiser.apply(
             aggregated.aggregate, start.server.state["optimiser"], old
         )
         new_state = {**aggregated.state, "optimiser": optimiser_state}
 
-        # With too few messages, or too many for the rule, the round is skipped.
+        # With too few messages, or more than a rule over subsets can enumerate, skip the round.
         skipped = self.pipeline.skips(aggregated.counts.usable)
         params, state = tree.select(
             skipped, (old, start.server.state), (tree.add(old, step), new_state)
@@ -184,7 +181,7 @@ class Server:
             bytes=aggregated.bytes,
         )
 
-        # Parameters that do not travel keep their values.
+        # Parameters that clients do not send keep their values.
         params = tree.filled(params, shared["params"])
         server = ServerState({"params": params, "stats": stats, "aux": aux}, state)
         return ServerUpdate(server, aggregated.memory, report, aggregated.reduced)
@@ -200,8 +197,8 @@ class Server:
         if not reducers:
             return aux
 
-        # The method's own reducers also see the rule's aggregate, and the pace: the mean over the
-        # clients of the sum of their learning rates.
+        # The method's own reducers also see the rule's aggregate, and the pace: Σ η_l of a client,
+        # averaged over the clients whose messages arrived.
         pace = tree.divide(sums.lr_sum[0], sums.arrived)
         before = {name: aux[name] for name in reducers}
         after = {
