@@ -39,8 +39,8 @@ def seeds(value: Any) -> bool:
 
 
 def malicious(value: Any) -> bool:
-    """Whether a value is a share of the clients, or a list of them."""
-    return number(value) or isinstance(value, list)
+    """Whether a value says which clients the attacker controls: a share, a list, or a mapping."""
+    return number(value) or isinstance(value, list | dict)
 
 
 def method_entry(value: Any) -> bool:
@@ -68,7 +68,7 @@ def optional(form: Any) -> Callable[[Any], bool]:
     """A value of a form, or None."""
 
     def is_optional(value: Any) -> bool:
-        return value is None or not any(misfits(value, form))
+        return value is None or not list(misfits(value, form))
 
     return is_optional
 
