@@ -79,13 +79,13 @@ OPTIMISERS = [
     Mutant(
         "prox term pulls to zero instead of w_t",
         "clients/fedprox.py",
-        {"g + mu * (y - x), g,": "g + mu * y, g,"},
+        {"lambda g, y, x: g + mu * (y - x)": "lambda g, y, x: g + mu * y"},
         trajectories(f"fedprox_mu0.1/{PARTIAL}"),
     ),
     Mutant(
         "prox without 1/2 (gradient 2 mu (y-x))",
         "clients/fedprox.py",
-        {"g + mu * (y - x), g,": "g + 2 * mu * (y - x), g,"},
+        {"lambda g, y, x: g + mu * (y - x)": "lambda g, y, x: g + 2 * mu * (y - x)"},
         trajectories(f"fedprox_mu0.1/{PARTIAL}"),
     ),
     Mutant(
@@ -98,7 +98,9 @@ OPTIMISERS = [
         "FedAdam delta_for_m",
         "rules/fedadam.py",
         {
-            "tau), m, v), Moments(m, v)": "tau), jax.tree.map(lambda g: -g, updates), v), Moments(m, v)"
+            "(jnp.sqrt(v) + tau), m, v)": (
+                "(jnp.sqrt(v) + tau), jax.tree.map(lambda g: -g, updates), v)"
+            )
         },
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
@@ -113,11 +115,12 @@ OPTIMISERS = [
         "rules/fedadam.py",
         {
             "    m: Tree\n    v: Tree\n": "    m: Tree\n    v: Tree\n    t: Any\n",
-            "jnp.full_like(p, start), params))": "jnp.full_like(p, start), params), jnp.zeros(()))",
-            "lr * m / (jnp.sqrt(v) + tau), m, v), Moments(m, v)": (
+            "        return Moments(m, v)\n": "        return Moments(m, v, jnp.zeros(()))\n",
+            "lr * m / (jnp.sqrt(v) + tau), m, v)": (
                 "lr * jnp.sqrt(1 - grow(1.0, 0.0) ** (state.t + 2)) / (1 - b1 ** (state.t + 2))"
-                " * m / (jnp.sqrt(v) + tau), m, v), Moments(m, v, state.t + 1)"
+                " * m / (jnp.sqrt(v) + tau), m, v)"
             ),
+            "return step, Moments(m, v)": "return step, Moments(m, v, state.t + 1)",
         },
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
@@ -177,7 +180,9 @@ OPTIMISERS = [
     Mutant(  # what `finish` reports is the number of steps
         "FedNova momentum normalised by tau instead of |a|_1",
         "clients/fednova.py",
-        {'message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))': "message"},
+        {
+            'message._replace(effort=-local["moved"] / jnp.where(mean_lr > 0, mean_lr, 1))': "message"
+        },
         trajectories(f"fednova_rho0.9_mu0.0/{PARTIAL}"),
     ),
     Mutant(  # α/2 ‖y − x‖ is what the objective is bent by
@@ -222,7 +227,9 @@ OPTIMISERS = [
         "FedExP without max(1, .)",
         "rules/fedexp.py",
         {
-            "jnp.maximum(1, squares / jnp.where(room > 0, room, 1))": "squares / jnp.where(room > 0, room, 1)"
+            "jnp.maximum(1, squares / jnp.where(scale > 0, scale, 1))": (
+                "squares / jnp.where(scale > 0, scale, 1)"
+            )
         },
         trajectories(f"fedexp/{PARTIAL}"),
     ),
@@ -240,7 +247,9 @@ ROBUST = [
         "trimmed mean int(beta*n), beta=f/n",
         "rules/trimmed_mean.py",
         {
-            "kept = jnp.maximum(m - 2 * trim, 0)": "cut = int(trim / len(present) * len(present)); kept = m - 2 * cut",
+            "count = jnp.maximum(m - 2 * trim, 0)": (
+                "cut = int(trim / len(present) * len(present)); count = m - 2 * cut"
+            ),
             "ranks.sum(trim,": "ranks.sum(cut,",
         },
         aggregates("trimmed_mean/n47_d5_f3_outliers"),
@@ -249,7 +258,7 @@ ROBUST = [
         "trimmed mean drops f in total",
         "rules/trimmed_mean.py",
         {
-            "kept = jnp.maximum(m - 2 * trim, 0)": "kept = m - trim",
+            "count = jnp.maximum(m - 2 * trim, 0)": "count = m - trim",
             "ranks.sum(trim,": "ranks.sum(trim // 2,",
         },
         aggregates("trimmed_mean/n7_d20_f2_outliers"),
@@ -258,8 +267,8 @@ ROBUST = [
         "trimmed mean = n-f-1 nearest to median",
         "rules/trimmed_mean.py",
         {
-            "\n            total = ranks.sum(trim, kept)"
-            "\n            return tree.divide(total, kept.astype(total.dtype))\n": NEAREST
+            "\n            total = ranks.sum(trim, count)"
+            "\n            return tree.divide(total, count.astype(total.dtype))\n": NEAREST
         },
         aggregates("trimmed_mean/n7_d20_f2_outliers"),
     ),

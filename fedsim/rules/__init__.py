@@ -1,4 +1,7 @@
-"""Rules: a stack of updates -> one tree, a file for each paper. The only place where the client axis collapses."""
+"""Rules: a stack of updates -> one tree, a file for each paper.
+
+The client axis collapses here and nowhere else.
+"""
 
 # isort: off
 # The order of registration is the order of the kinds in the schema and in messages.

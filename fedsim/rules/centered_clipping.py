@@ -21,10 +21,11 @@ def centered_clipping(
 ) -> Rule:
     """Mean of the updates, clipped around the last aggregate.
 
-    v ← v + 1/m Σ_i (x_i − v)·min(1, τ / ‖x_i − v‖₂), `iterations` times; v starts at the aggregate of the round before, and at
-    zero in the first. Sample counts are ignored, and so are updates that are not finite.
+    v ← v + 1/m Σ_i (x_i − v)·min(1, τ / ‖x_i − v‖₂), `iterations` times; v starts at the aggregate
+    of the previous round, and at zero in the first. Sample counts and updates that are not finite
+    are ignored.
 
-    Resists: less than half of the clients, which move it by at most radius·iterations a round.
+    Resists: fewer than half of the clients, which move it by at most radius·iterations a round.
     Cost: O(K·D) per iteration.    Needs: the whole stack, and v between rounds.
 
     Args:
@@ -32,10 +33,12 @@ def centered_clipping(
       iterations: how often v is moved in a round.
 
     References:
-      Karimireddy et al. 2021, Learning from History for Byzantine Robust Optimization, arXiv:2012.10333, Algorithm 2.
+      Karimireddy et al. 2021, Learning from History for Byzantine Robust Optimization,
+      arXiv:2012.10333, Algorithm 2.
 
     >>> import fedsim
-    >>> fedsim.aggregate({"kind": "centered_clipping", "radius": 3.0}, [[1.0], [2.0], [1e9]]).tolist()
+    >>> rule = {"kind": "centered_clipping", "radius": 3.0}
+    >>> fedsim.aggregate(rule, [[1.0], [2.0], [1e9]]).tolist()
     [2.0]
     """
 
@@ -45,13 +48,13 @@ def centered_clipping(
         count = jnp.sum(usable, dtype=updates.samples.dtype)
 
         def move(_, v: Tree) -> Tree:
-            away = jnp.where(usable, tree.norms(updates.delta, v), jnp.inf)
-            share = jnp.minimum(1, radius / away)
+            distances = jnp.where(usable, tree.norms(updates.delta, v), jnp.inf)
+            share = jnp.minimum(1, radius / distances)
 
             def add(k, total):
-                pull = lambda a, x, c: (
-                    a + jnp.where(usable[k], share[k].astype(a.dtype) * (x[k] - c), 0)
-                )
+                def pull(a, x, c):
+                    return a + jnp.where(usable[k], share[k].astype(a.dtype) * (x[k] - c), 0)
+
                 return jax.tree.map(pull, total, updates.delta, v)
 
             pulled = lax.fori_loop(0, usable.shape[0], add, tree.zeros_like(v))

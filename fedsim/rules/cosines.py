@@ -1,4 +1,4 @@
-"""Angles between the rows of a stack, and the clusters that they make."""
+"""Angles between the rows of a stack, and single-linkage clusters."""
 
 import jax
 import jax.numpy as jnp
@@ -10,30 +10,35 @@ from fedsim.tree import Tree
 
 
 def cosines(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
-    """Cosines of the angles between all pairs of present rows, 1 − ‖u_i − u_j‖²/2 of unit rows; 0 for a row of zeros."""
+    """Return the cosines of the angles between all pairs of present rows; 0 for a row of zeros.
+
+    They are 1 − ‖u_i − u_j‖²/2 for rows u of length 1.
+    """
     lengths = tree.norms(stacked, tree.zero_row(stacked))
     usable = present & (lengths > 0) & jnp.isfinite(lengths)
     inverse = 1 / jnp.where(usable, lengths, 1)
-    units = jax.tree.map(
-        lambda x: jnp.where(tree.along(usable, x), x * tree.along(inverse, x).astype(x.dtype), 0),
-        stacked,
-    )
-    square = tree.squared_distances(units, usable)
+
+    def units(x: Array) -> Array:
+        return jnp.where(tree.along(usable, x), x * tree.along(inverse, x).astype(x.dtype), 0)
+
+    square = tree.squared_distances(jax.tree.map(units, stacked), usable)
     return jnp.where(usable[:, None] & usable[None, :], 1 - 0.5 * square, 0)
 
 
 def single_linkage(
     distance: Float[Array, "K K"], present: Bool[Array, " K"]
 ) -> Float[Array, "K K"]:
-    """The distance at which two rows come into the same cluster when the nearest clusters are joined one after another.
+    """Return the distance at which single linkage joins two rows in one cluster.
 
-    That is the least, over all paths between them, of the longest step; +∞ beside an absent row.
+    It is the longest step of the path between them whose longest step is shortest; +∞ for pairs
+    with an absent row.
     """
     pair = present[:, None] & present[None, :]
-    direct = jnp.where(
-        pair, jnp.where(jnp.eye(len(present), dtype=bool), -jnp.inf, distance), jnp.inf
-    )
-    through = lambda k, joined: jnp.minimum(
-        joined, jnp.maximum(joined[:, k][:, None], joined[k][None, :])
-    )
+    direct = jnp.where(jnp.eye(len(present), dtype=bool), -jnp.inf, distance)
+    direct = jnp.where(pair, direct, jnp.inf)
+
+    def through(k, joined):
+        """Paths over row k as well."""
+        return jnp.minimum(joined, jnp.maximum(joined[:, k][:, None], joined[k][None, :]))
+
     return lax.fori_loop(0, len(present), through, direct)

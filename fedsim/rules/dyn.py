@@ -13,25 +13,29 @@ from fedsim.types import Fold, Rule, reported
 
 
 class Dynamics(NamedTuple):
-    """What FedDyn's server remembers."""
+    """State of FedDyn's server."""
 
     h: Tree
 
 
 @rule
 def dyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
-    """FedDyn's rule: the uniform mean, corrected by what all clients have drifted so far.
+    """FedDyn's rule: the uniform mean, corrected by the drift of all clients so far.
 
-    h ← h − (α/N) Σ_{i∈S} Δ_i ;  x ← mean_S (x + Δ_i) − h/α, with h = 0 at the start and N clients that can take part.
+    h ← h − (α/N) Σ_{i∈S} Δ_i ;  x ← mean_S (x + Δ_i) − h/α, with h = 0 at the start and N clients
+    that can take part.
 
-    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    State: h, one model.
+    Resists: nothing; one client can move it anywhere.
+    Cost: O(K·D), one pass.
+    State: h, one model.
     Needs: one block at a time, and the client method `feddyn` with the same α.
 
     Args:
       alpha: α, of the clients' regulariser.
 
     References:
-      Acar et al. 2021, Federated Learning Based on Dynamic Regularization, arXiv:2111.04263, Algorithm 1.
+      Acar et al. 2021, Federated Learning Based on Dynamic Regularization, arXiv:2111.04263,
+      Algorithm 1.
     """
 
     def zero(updates):
@@ -49,5 +53,5 @@ def dyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
         return step, Dynamics(h), {}
 
     init = lambda params, present: Dynamics(tree.zeros_like(params))
-    dyn = folding(Fold(zero=zero, add=add, finish=finish), reported, init)
-    return dyn._replace(client=("feddyn", {"alpha": alpha}))
+    dynamic = folding(Fold(zero=zero, add=add, finish=finish), reported, init)
+    return dynamic._replace(client=("feddyn", {"alpha": alpha}))

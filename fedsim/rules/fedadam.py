@@ -1,6 +1,7 @@
 """Server optimisers of the papers, as optax transformations of the pseudo-gradient −Δ̄.
 
-They differ from optax's namesakes: no bias correction, v starts at τ², τ stands outside the root.
+They differ from optax's optimisers of these names: there is no bias correction, v starts at τ², and
+τ is outside the root.
 """
 
 from typing import Annotated, Any, NamedTuple
@@ -31,16 +32,16 @@ def _moments(
 
     def init(params):
         start = tau**2 if v0 is None else v0
-        return Moments(
-            jax.tree.map(jnp.zeros_like, params),
-            jax.tree.map(lambda p: jnp.full_like(p, start), params),
-        )
+        m = jax.tree.map(jnp.zeros_like, params)
+        v = jax.tree.map(lambda p: jnp.full_like(p, start), params)
+        return Moments(m, v)
 
     def update(updates, state, params=None):
         del params
         m = jax.tree.map(lambda m, g: b1 * m - (1 - b1) * g, state.m, updates)
         v = jax.tree.map(lambda v, g: grow(v, g * g), state.v, updates)
-        return jax.tree.map(lambda m, v: lr * m / (jnp.sqrt(v) + tau), m, v), Moments(m, v)
+        step = jax.tree.map(lambda m, v: lr * m / (jnp.sqrt(v) + tau), m, v)
+        return step, Moments(m, v)
 
     return optax.GradientTransformation(init, update)
 
@@ -75,7 +76,7 @@ def fedadam(
     tau: Annotated[float, Gt(0)] = 1e-3,
     v0: Rate | None = None,
 ) -> optax.GradientTransformation:
-    """FedAdam of the paper: no bias correction (optax's `adam` is another rule).
+    """FedAdam of the paper, without bias correction (optax's `adam` is another rule).
 
     m ← β₁ m + (1 − β₁) Δ̄ ;  v ← β₂ v + (1 − β₂) Δ̄² ;  x ← x + η m / (√v + τ).
 

@@ -1,4 +1,4 @@
-"""FedAU: weights from how long clients stay away, which nobody told beforehand."""
+"""FedAU: weights from how long clients stay away, learned during the run."""
 
 from typing import Annotated
 
@@ -13,56 +13,66 @@ from fedsim.types import Context, RowStage, Rule, Updates
 
 @rule
 def fedau(cutoff: Annotated[int, Ge(1)] | None = 50) -> Rule:
-    """Updates times an estimate of 1/π_i, the mean interval between two of a client's rounds; their sum over all clients.
+    """Sum of the updates, weighted by estimates of 1/π_i, over the number of all clients.
 
-    x ← x + (1/N) Σ_{i∈S} ω_i Δ_i, with N clients that can take part. ω_i is the mean of the client's intervals that ended
-    before this round, 1 where there is none; an interval ends with a round in which the client's message arrives, or with
-    its `cutoff`-th round, so that one long absence does not weigh too much.
+    x ← x + (1/N) Σ_{i∈S} ω_i Δ_i, with N clients that can take part. ω_i, the estimate, is the mean
+    interval between rounds of the client, over the intervals that ended before this round; 1 where
+    there is none. An interval ends with a round in which the client's message arrives, or with its
+    `cutoff`-th round, so that one long absence does not weigh too much.
 
-    Corrects: clients that come more often than others, where nobody knows how often; where it is known, take
-    `horvitz_thompson(shares: known)`, which has no estimate in it.    Resists: nothing; one client can move it anywhere.
-    Cost: O(K·D), one pass.    State: three numbers a client.    Needs: one block at a time, and cohorts that draw a client once.
+    Corrects: unequal participation at unknown rates; where the rates are known, take
+    `horvitz_thompson(shares: known)`, which estimates nothing.
+    Resists: nothing; one client can move it anywhere.
+    Cost: O(K·D), one pass.
+    State: three numbers per client.
+    Needs: one block at a time, and cohorts that draw a client once.
     Where everybody always reports, or with cutoff 1: `mean_over_all`.
 
     Args:
-      cutoff: K, rounds after which an interval counts as over; null: intervals are as long as they are.
+      cutoff: K, rounds after which an interval ends; null: no limit.
 
     References:
-      Wang, Ji 2024, A Lightweight Method for Tackling Unknown Participation Statistics in Federated Averaging,
-      arXiv:2306.03401, Algorithms 1 and 2 with p_n = 1/N; ω is computed when it is needed, not in every round.
+      Wang, Ji 2024, A Lightweight Method for Tackling Unknown Participation Statistics in Federated
+      Averaging, arXiv:2306.03401, Algorithms 1 and 2 with p_n = 1/N; ω is computed when it is
+      needed, not in every round.
     """
     return mean_over_all()._replace(before=weighted_by_absence(cutoff), linear=False)
 
 
 def weighted_by_absence(cutoff: int | None) -> RowStage:
-    """Δ_i ← ω_i Δ_i, with ω_i the mean of the client's `intervals` so far; its last round is `seen`."""
+    """Δ_i ← ω_i Δ_i, where ω_i is the mean of the client's intervals; `seen` is its last round."""
 
     def memory(params, key):
         del params, key
         return {"omega": jnp.ones(()), "intervals": jnp.int32(0), "seen": jnp.int32(0)}
 
     def apply(updates: Updates, context: Context) -> Updates:
-        row, away = (
-            updates.memory,
-            context.round - updates.memory["seen"],
-        )  # rounds, this one included
-        cut = jnp.zeros_like(away) if cutoff is None else (away - 1) // cutoff
-        last = away if cutoff is None else away - cut * cutoff
-        omega = _mean(row["omega"], row["intervals"], cut, cut * (cutoff or 0))
-        known = row["intervals"] + cut
-        after = {
-            "omega": _mean(omega, known, 1, last),
-            "intervals": known + 1,
-            "seen": 0 * away + context.round,
+        row = updates.memory
+        rounds = context.round - row["seen"]  # since the client's last one, this one included
+
+        # An absence counts as `complete` intervals of `cutoff` rounds, and one of the rest.
+        if cutoff is None:
+            complete = jnp.zeros_like(rounds)
+            rest = rounds
+        else:
+            complete = (rounds - 1) // cutoff
+            rest = rounds - complete * cutoff
+
+        omega = _extended_mean(row["omega"], row["intervals"], complete, complete * (cutoff or 0))
+        intervals = row["intervals"] + complete
+        memory = {
+            "omega": _extended_mean(omega, intervals, 1, rest),
+            "intervals": intervals + 1,
+            "seen": 0 * rounds + context.round,
         }
         delta = jax.tree.map(lambda x: x * omega.astype(x.dtype), updates.delta)
-        return updates._replace(delta=delta, memory=after)
+        return updates._replace(delta=delta, memory=memory)
 
     return RowStage(apply=apply, name="participation", memory=memory)
 
 
-def _mean(mean, count, more, length):
-    """A mean of `count` intervals, and `more` of them that are so long together; that of none is as it was."""
-    total = (count + more).astype(mean.dtype)
-    of_all = (mean * count.astype(mean.dtype) + length) / jnp.maximum(total, 1)
-    return jnp.where(total > 0, of_all.astype(mean.dtype), mean)
+def _extended_mean(mean, count, added, length):
+    """Extend a mean of `count` intervals by `added` more, whose lengths sum to `length`."""
+    total = (count + added).astype(mean.dtype)
+    extended = (mean * count.astype(mean.dtype) + length) / jnp.maximum(total, 1)
+    return jnp.where(total > 0, extended.astype(mean.dtype), mean)

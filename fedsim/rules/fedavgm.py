@@ -26,7 +26,8 @@ def fedavgm(
 ) -> optax.GradientTransformation:
     """Server momentum.
 
-    Δw = −Δ̄ ;  v ← β v + (1 − dampening) Δw ;  x ← x − η_g v,  or x ← x − η_g (Δw + β v) with Nesterov;  v₀ = 0.
+    Δw = −Δ̄ ;  v ← β v + (1 − dampening) Δw ;  x ← x − η_g v,
+    or x ← x − η_g (Δw + β v) with Nesterov;  v₀ = 0.
 
     State: v, one model.    Cost: O(D).    With β = 0: the rule alone.
 
@@ -43,9 +44,12 @@ def fedavgm(
     def update(updates, state, params=None):
         del params
         v = jax.tree.map(lambda v, w: momentum * v + (1 - dampening) * w, state.v, updates)
-        ahead = jax.tree.map(lambda v, w: w + momentum * v, v, updates) if nesterov else v
-        return jax.tree.map(lambda a: -lr * a, ahead), Momentum(v)
+        direction = v
+        if nesterov:
+            direction = jax.tree.map(lambda v, w: w + momentum * v, v, updates)
+        return jax.tree.map(lambda d: -lr * d, direction), Momentum(v)
 
-    return optax.GradientTransformation(
-        lambda params: Momentum(jax.tree.map(jnp.zeros_like, params)), update
-    )
+    def init(params):
+        return Momentum(jax.tree.map(jnp.zeros_like, params))
+
+    return optax.GradientTransformation(init, update)

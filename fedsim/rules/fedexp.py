@@ -12,20 +12,24 @@ from fedsim.types import Fold, Rule, reported
 
 
 class Iterate(NamedTuple):
-    """What FedExP's server remembers."""
+    """State of FedExP's server."""
 
-    before: Tree
+    before: Tree  # the parameters of the previous round
 
 
 @rule
 def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     """FedExP's rule: the uniform mean, and a longer step where the updates point apart.
 
-    x ← x + η_g Δ̄  with  η_g = max{1, Σ‖Δ_i‖² / (2 m (‖Δ̄‖² + ε))} over the m clients that reported. Long steps swing to
-    and fro, so what is evaluated is (x + x')/2 with the x' before it; clients train on x, which is also the model kept.
+    x ← x + η_g Δ̄  with  η_g = max{1, Σ‖Δ_i‖² / (2 m (‖Δ̄‖² + ε))} over the m clients that
+    reported. Long steps oscillate, so the model that is evaluated is (x + x')/2, with the previous
+    x'; clients train on x, which is also the model that is saved.
 
-    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    State: x', one model.
-    Needs: one block at a time.    With equal updates: `mean(uniform)`, but for what is evaluated.
+    Resists: nothing; one client can move it anywhere.
+    Cost: O(K·D), one pass.
+    State: x', one model.
+    Needs: one block at a time.
+    With equal updates: `mean(uniform)`, but for the model that is evaluated.
 
     Args:
       eps: ε, keeps the step finite where the mean vanishes.
@@ -48,14 +52,14 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
         moved, squares, m = total
         mean = tree.divide(moved, m)
         length = tree.norm(mean)
-        room = 2 * jnp.where(m > 0, m, 1) * (length * length + eps)
-        step = jnp.maximum(1, squares / jnp.where(room > 0, room, 1))
-        return tree.scale(mean, step), Iterate(context.shared["params"]) if average else state, {}
+        scale = 2 * jnp.where(m > 0, m, 1) * (length * length + eps)
+        step = jnp.maximum(1, squares / jnp.where(scale > 0, scale, 1))
+        if average:
+            state = Iterate(context.shared["params"])
+        return tree.scale(mean, step), state, {}
 
     fold = Fold(zero=zero, add=add, finish=finish)
     if not average:
         return folding(fold, reported)
-    middle = lambda params, state: tree.mix(params, state.before, 0.5)
-    return folding(fold, reported, lambda params, present: Iterate(params))._replace(
-        evaluated=middle
-    )
+    averaged = folding(fold, reported, lambda params, present: Iterate(params))
+    return averaged._replace(evaluated=lambda params, state: tree.mix(params, state.before, 0.5))

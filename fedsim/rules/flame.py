@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.cosines import cosines, single_linkage
-from fedsim.rules.selection import selected
+from fedsim.rules.selection import selection_report
 from fedsim.rules.sorting import middle
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
@@ -18,24 +18,29 @@ from fedsim.types import Context, Rule, Updates
 
 @rule
 def flame(noise: Annotated[float, Ge(0)] = 0.001) -> Rule:
-    """Mean of the cluster that holds most updates, each clipped to the median length, with noise.
+    """Mean of the majority cluster, each update clipped to the median length, with noise.
 
-    A = the cluster of more than half of the m clients by the cosine distance 1 − cos(x_i, x_j);  S = the median of the m
-    lengths;  agg = 1/|A| Σ_{i∈A} x_i · min(1, S/‖x_i‖₂) + N(0, (λS)²) in every coordinate. Sample counts are ignored, and so
-    are updates that are not finite.
+    A = the cluster of more than half of the m clients by the cosine distance 1 − cos(x_i, x_j);
+    S = the median of the m lengths;
+    agg = 1/|A| Σ_{i∈A} x_i · min(1, S/‖x_i‖₂) + N(0, (λS)²) in every coordinate.
+    Sample counts and updates that are not finite are ignored.
 
-    The cluster is that of HDBSCAN with at least ⌊m/2⌋+1 members, min_samples 1 and one cluster allowed: as no two clusters
-    can hold more than half, it is the smallest cluster of more than half of the clients that single linkage makes, which
-    takes no host code. Where a row is zero its cosine to all others is 0.
+    The cluster is that of HDBSCAN with at least ⌊m/2⌋+1 members, min_samples 1 and a single cluster
+    allowed: as no two clusters can hold more than half, it is the smallest single-linkage cluster
+    of more than half of the clients, which needs no host code. The cosine of a zero row to all
+    others is 0.
 
-    Resists: fewer than half of the clients, as long as their angles differ from those of the others; small backdoors by the
-    noise.    Cost: O(K²·D + K³).    Needs: the whole stack.
+    Resists: fewer than half of the clients, if their angles differ from those of the others; the
+    noise removes small backdoors.
+    Cost: O(K²·D + K³).
+    Needs: the whole stack.
 
     Args:
-      noise: λ; the paper has 0.001 for images, and 0 leaves it out.
+      noise: λ; the paper has 0.001 for images; 0 adds none.
 
     References:
-      Nguyen et al. 2022, FLAME: Taming Backdoors in Federated Learning, arXiv:2101.02281, Algorithm 1.
+      Nguyen et al. 2022, FLAME: Taming Backdoors in Federated Learning, arXiv:2101.02281,
+      Algorithm 1.
 
     >>> import fedsim
     >>> rows = [[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [0.0, -9.0]]
@@ -47,7 +52,7 @@ def flame(noise: Annotated[float, Ge(0)] = 0.001) -> Rule:
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
         admitted = majority_cluster(1 - cosines(updates.delta, usable), usable)
         mean, bound = clipped_mean(updates.delta, admitted, usable)
-        info = selected(admitted, updates, context)
+        info = selection_report(admitted, updates, context)
         if noise:
             mean = tree.select(jnp.any(usable), tree.noised(mean, context.key, noise * bound), mean)
         return mean, state, info
@@ -61,9 +66,8 @@ def majority_cluster(
     """The smallest cluster of more than half of the present rows that single linkage makes."""
     joined = single_linkage(distance, present)
     half = jnp.sum(present) // 2
-    reach = jnp.sort(joined, axis=1)[
-        :, jnp.minimum(half, len(present) - 1)
-    ]  # where a row's cluster has more than half
+    # The distance at which a row's cluster has more than half of the rows.  [K]
+    reach = jnp.sort(joined, axis=1)[:, jnp.minimum(half, len(present) - 1)]
     centre = jnp.argmin(jnp.where(present, reach, jnp.inf))
     return present & (joined[centre] <= reach[centre])
 
@@ -71,18 +75,24 @@ def majority_cluster(
 def clipped_mean(
     stacked: Tree, admitted: Bool[Array, " K"], present: Bool[Array, " K"]
 ) -> tuple[Tree, Float[Array, ""]]:
-    """(mean of the admitted rows, each at most as long as the median of all lengths; that length)."""
-    shorter, bound = clipped_rows(stacked, admitted, present)
-    return tree.weighted_mean(shorter, admitted.astype(bound.dtype)), bound
+    """Return the mean of the admitted rows, clipped to the median length; that length."""
+    clipped, bound = clipped_rows(stacked, admitted, present)
+    return tree.weighted_mean(clipped, admitted.astype(bound.dtype)), bound
 
 
 def clipped_rows(
     stacked: Tree, admitted: Bool[Array, " K"], present: Bool[Array, " K"]
 ) -> tuple[Tree, Float[Array, ""]]:
-    """(the stack, its admitted rows at most as long as the median of the lengths of the present ones; that length)."""
+    """Clip the admitted rows to the median length of the present rows.
+
+    Returns:
+      The stack; the median length, 0 where no row is present.
+    """
     lengths = tree.norms(stacked, tree.zero_row(stacked))
-    ascending, m = jnp.sort(jnp.where(present, lengths, jnp.inf)), jnp.sum(present)
-    bound = middle(ascending, m)
+    m = jnp.sum(present)
+    bound = middle(jnp.sort(jnp.where(present, lengths, jnp.inf)), m)
     bound = jnp.where(m > 0, bound, 0)
-    factor = jnp.where(admitted & (lengths > bound), bound / jnp.where(lengths > 0, lengths, 1), 1)
+
+    longer = admitted & (lengths > bound)
+    factor = jnp.where(longer, bound / jnp.where(lengths > 0, lengths, 1), 1)
     return jax.tree.map(lambda x: x * tree.along(factor, x).astype(x.dtype), stacked), bound

@@ -1,4 +1,4 @@
-"""Krum and Multi-Krum: the updates with the closest company."""
+"""Krum and Multi-Krum: the updates with the closest neighbours."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from fedsim import tree
 from fedsim.compose import alias, rule
 from fedsim.rules.bounds import bounded, krum_bound
-from fedsim.rules.selection import selected
+from fedsim.rules.selection import selection_report
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -17,14 +17,17 @@ alias(multikrum="multi_krum")
 
 
 def krum_scores(updates: Updates, f: int, neighbours: int | None) -> Float[Array, " K"]:
-    """Σ of the squared distances to the nearest other clients; +∞ for absent ones, finite for the others."""
+    """Sum the squared distances of every client to its nearest neighbours.
+
+    The sum is +∞ for absent clients, and finite for the others.
+    """
     present = updates.arrived
-    K, m = present.shape[0], jnp.sum(present)
+    K = present.shape[0]
+    m = jnp.sum(present)
     nearest = m - f - 2 if neighbours is None else jnp.minimum(neighbours, m - 1)
     distance = tree.squared_distances(updates.delta, present)
-    ascending = jnp.sort(
-        jnp.where(jnp.eye(K, dtype=bool), jnp.inf, distance), axis=0
-    )  # column i: the others of i
+    others = jnp.where(jnp.eye(K, dtype=bool), jnp.inf, distance)
+    ascending = jnp.sort(others, axis=0)  # column i: from i to its neighbours
     counted = (jnp.arange(K) < nearest).astype(distance.dtype)
     score = tree.fold(jnp.zeros(K, distance.dtype), ascending, counted)
     return jnp.where(present, jnp.minimum(score, jnp.finfo(distance.dtype).max), jnp.inf)
@@ -32,22 +35,24 @@ def krum_scores(updates: Updates, f: int, neighbours: int | None) -> Float[Array
 
 @rule
 def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = None) -> Rule:
-    """The one update with the closest company.
+    """The update with the closest neighbours.
 
-    agg = x_{i*},  i* = argmin_i Σ_{j ∈ N(i)} ‖x_i − x_j‖₂²,  N(i) = the m−f−2 nearest of the other m−1 reporting clients.
-    Ties go to the lowest index. Sample counts are ignored.
+    agg = x_{i*},  i* = argmin_i Σ_{j ∈ N(i)} ‖x_i − x_j‖₂²,  N(i) = the m−f−2 nearest of the other
+    m−1 reporting clients. Ties go to the lowest index. Sample counts are ignored.
 
     Resists: f malicious clients, 2·f + 2 < m.    Cost: O(K²·D).    Needs: the whole stack.
 
     Args:
       f: malicious clients to expect.
-      neighbours: how many others to measure; m−f−2 if left out (other software takes m−f−1).
+      neighbours: how many others to measure; default m−f−2 (other software takes m−f−1).
 
     Raises:
-      ScenarioError: when fewer than 2·f + 3 clients can report (a round with fewer survivors is skipped).
+      ScenarioError: when fewer than 2·f + 3 clients can report (a round with fewer survivors is
+        skipped).
 
     References:
-      Blanchard et al. 2017, Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent, arXiv:1703.02757.
+      Blanchard et al. 2017, Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent,
+      arXiv:1703.02757.
 
     >>> import fedsim
     >>> fedsim.aggregate({"kind": "krum", "f": 1}, [[0.0], [1.0], [1.5], [2.5], [1e9]]).tolist()
@@ -56,11 +61,10 @@ def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = No
 
     def apply(updates: Updates, state: Tree, context: Context):
         best = jnp.argmin(krum_scores(updates, f, neighbours))
-        chosen = tree.take(updates.delta, best)
-        info = selected(
-            updates.arrived & (jnp.arange(len(updates.arrived)) == best), updates, context
-        )
-        return tree.select(jnp.any(updates.arrived), chosen, tree.zeros_like(chosen)), state, info
+        update = tree.take(updates.delta, best)
+        accepted = updates.arrived & (jnp.arange(len(updates.arrived)) == best)
+        info = selection_report(accepted, updates, context)
+        return tree.select(jnp.any(updates.arrived), update, tree.zeros_like(update)), state, info
 
     bound = bounded(krum_bound, f) if neighbours is None else None
     return Rule(apply=apply, least=max(2 * f + 3, (neighbours or 0) + 1), bound=bound)
@@ -74,25 +78,30 @@ def multi_krum(
 ) -> Rule:
     """Plain mean of the updates with the best Krum scores.
 
-    agg = 1/|S| Σ_{i∈S} x_i,  S = the `select` clients of lowest Krum score  Σ_{j ∈ N(i)} ‖x_i − x_j‖₂², all scored once
-    among the m that reported; `select: 1` is Krum. Ties go to the lowest index. Sample counts are ignored.
+    agg = 1/|S| Σ_{i∈S} x_i,  S = the `select` clients of lowest Krum score
+    Σ_{j ∈ N(i)} ‖x_i − x_j‖₂², all scored once among the m that reported; `select: 1` is Krum.
+    Ties go to the lowest index. Sample counts are ignored.
 
-    Resists: f malicious clients, 2·f + 2 < m, where select ≤ m − f.    Cost: O(K²·D).    Needs: the whole stack.
+    Resists: f malicious clients, 2·f + 2 < m, where select ≤ m − f.
+    Cost: O(K²·D).
+    Needs: the whole stack.
 
     Args:
       f: malicious clients to expect.
-      select: how many updates to average; m−f if left out.
-      neighbours: how many others to measure; m−f−2 if left out.
+      select: how many updates to average; default m−f.
+      neighbours: how many others to measure; default m−f−2.
 
     Raises:
-      ScenarioError: when fewer than 2·f + 3 clients can report (a round with fewer survivors is skipped).
+      ScenarioError: when fewer than 2·f + 3 clients can report (a round with fewer survivors is
+        skipped).
 
     References:
-      Blanchard et al. 2017, Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent, arXiv:1703.02757,
-      section 5.
+      Blanchard et al. 2017, Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent,
+      arXiv:1703.02757, section 5.
 
     >>> import fedsim
-    >>> fedsim.aggregate({"kind": "multi_krum", "f": 1, "select": 2}, [[0.0], [1.0], [1.5], [2.5], [1e9]]).tolist()
+    >>> rows = [[0.0], [1.0], [1.5], [2.5], [1e9]]
+    >>> fedsim.aggregate({"kind": "multi_krum", "f": 1, "select": 2}, rows).tolist()
     [1.25]
     """
 
@@ -101,7 +110,7 @@ def multi_krum(
         count = jnp.sum(updates.arrived) - f if select is None else select
         rank = jnp.argsort(jnp.argsort(score, stable=True))
         chosen = (rank < count) & updates.arrived
-        info = selected(chosen, updates, context)
+        info = selection_report(chosen, updates, context)
         return tree.weighted_mean(updates.delta, chosen.astype(updates.samples.dtype)), state, info
 
     return Rule(apply=apply, least=max(2 * f + 3, select or 0, (neighbours or 0) + 1))

@@ -16,27 +16,32 @@ def mean(
 ) -> Rule:
     """Weighted mean of the updates that arrived.
 
-    Δ̄ = Σ_{i∈S} p_i Δ_i  with  p_i = w_i / Σ_{j∈S} w_j  over the clients S of the round that reported; w_i is the sample
-    count n_i, 1, or the local steps taken, times how often the client was drawn. With `denominator: expected` the sum is
-    divided by what a round's weights are on average, E Σ w_j, whoever came: then no client's share depends on the others, and
-    a round in which nobody came has the mean 0, is not skipped, and goes through the steps and optimisers behind the rule.
+    Δ̄ = Σ_{i∈S} p_i Δ_i  with  p_i = w_i / Σ_{j∈S} w_j  over the clients S of the round that
+    reported; w_i is the sample count n_i, 1, or the number of local steps, times how often the
+    client was drawn. With `denominator: expected` the sum is divided by the average sum of weights
+    of a round, E Σ w_j, whoever came: then no client's share depends on the others, and a round in
+    which nobody came has the mean 0, is not skipped, and goes through the steps and optimisers
+    behind the rule.
 
-    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
+    Resists: nothing; one client can move it anywhere.
+    Cost: O(K·D), one pass.
+    Needs: one block at a time.
 
     Args:
-      weights: `samples` (FedAvg), `uniform` (the choice of SCAFFOLD, FedOpt's Algorithm 2, robust rules) or `steps`.
-      denominator: `actual`, the weights of the round, or `expected`, for cohorts that say how often they draw a client; not
-        for weights by `steps`.
+      weights: `samples` (FedAvg), `uniform` (SCAFFOLD, FedOpt's Algorithm 2, robust rules) or
+        `steps`.
+      denominator: `actual`, the weights of the round, or `expected`, for cohorts that know how
+        often they draw a client; not with `weights: steps`.
 
     References:
-      McMahan et al. 2017, Communication-Efficient Learning of Deep Networks from Decentralized Data, arXiv:1602.05629,
-      Algorithm 1 with the erratum of v4 (weights over the clients of the round). `expected`: McMahan, Ramage, Talwar, Zhang
-      2018, Learning Differentially Private Recurrent Language Models, arXiv:1710.06963, estimator f̃_f.
+      McMahan et al. 2017, Communication-Efficient Learning of Deep Networks from Decentralized
+      Data, arXiv:1602.05629, Algorithm 1 with the erratum of v4 (weights over the clients of the
+      round). `expected`: McMahan, Ramage, Talwar, Zhang 2018, Learning Differentially Private
+      Recurrent Language Models, arXiv:1710.06963, estimator f̃_f.
     """
     if denominator == "expected" and weights == "steps":
-        raise ValueError(
-            "nobody knows how many steps a round takes on average; write denominator: actual, or other weights"
-        )
+        remedy = "use denominator: actual, or other weights"
+        raise ValueError(f"the average number of steps of a round is unknown; {remedy}")
 
     def weigh(updates: Updates):
         match weights:
@@ -60,7 +65,7 @@ def mean(
             weight = context.expected_samples if weights == "samples" else context.expected
         return tree.divide(total[0], weight), state, {}
 
-    made = folding(Fold(zero=zero, add=add, finish=finish), weigh)._replace(linear=True)
-    return (
-        made._replace(least=0, needs=frozenset({"expected"})) if denominator == "expected" else made
-    )
+    weighted = folding(Fold(zero=zero, add=add, finish=finish), weigh)._replace(linear=True)
+    if denominator == "expected":
+        return weighted._replace(least=0, needs=frozenset({"expected"}))
+    return weighted

@@ -1,4 +1,4 @@
-"""Mean around median: of every coordinate the mean of the values nearest to the median."""
+"""Mean around median: coordinate-wise mean of the values nearest to the median."""
 
 from typing import Annotated
 
@@ -16,24 +16,28 @@ alias(meamed="mean_around_median")
 
 @rule
 def mean_around_median(f: Annotated[int, Ge(0)]) -> Rule:
-    """Of every coordinate the mean of the m−f values nearest to the median.
+    """Coordinate-wise mean of the m−f values nearest to the median.
 
-    aggᵈ = 1/(m−f) Σ_{i ∈ N(d)} x_iᵈ,  N(d) = the m−f of the m reporting clients with the least |x_iᵈ − med(x₁ᵈ … x_mᵈ)|.
-    Ties go to the lowest index. Sample counts are ignored.
+    aggᵈ = 1/(m−f) Σ_{i ∈ N(d)} x_iᵈ,  N(d) = the m−f of the m reporting clients with the least
+    |x_iᵈ − med(x₁ᵈ … x_mᵈ)|. Ties go to the lowest index. Sample counts are ignored.
 
-    Resists: f malicious clients, 2·f < m.    Cost: O(K log² K) per coordinate, twice.    Needs: the whole stack, twice.
+    Resists: f malicious clients, 2·f < m.
+    Cost: O(K log² K) per coordinate, twice.
+    Needs: the whole stack, twice.
 
     Args:
       f: malicious clients to expect; 0 is the plain mean.
 
     Raises:
-      ScenarioError: when fewer than 2·f + 1 clients can report (a round with fewer survivors is skipped).
+      ScenarioError: when fewer than 2·f + 1 clients can report (a round with fewer survivors is
+        skipped).
 
     References:
       Xie, Koyejo, Gupta 2018, Generalized Byzantine-tolerant SGD, arXiv:1802.10116, definition 7.
 
     >>> import fedsim
-    >>> fedsim.aggregate({"kind": "mean_around_median", "f": 1}, [[0.0], [1.0], [2.0], [1e9]]).tolist()
+    >>> rule = {"kind": "mean_around_median", "f": 1}
+    >>> fedsim.aggregate(rule, [[0.0], [1.0], [2.0], [1e9]]).tolist()
     [1.0]
     """
 

@@ -1,4 +1,4 @@
-"""FedADMM's rule: the sum of what arrived over the number of all clients."""
+"""FedADMM's rule: the sum of the updates over the number of all clients."""
 
 from fedsim import tree
 from fedsim.compose import folding, rule
@@ -7,12 +7,15 @@ from fedsim.types import Fold, Rule, reported
 
 @rule
 def mean_over_all() -> Rule:
-    """The sum of what arrived, divided by the number of all clients: absent ones count as unchanged.
+    """Sum of the updates over the number of all clients: absent clients count as unchanged.
 
-    x ← x + (1/N) Σ_{i∈S} Δ_i, with N clients that can take part. Where clients send how something of theirs
-    changed, and x starts as the mean of it, x stays the mean over all of them, whoever takes part.
+    x ← x + (1/N) Σ_{i∈S} Δ_i, with N clients that can take part. Where clients send changes of a
+    variable of theirs, and x starts as the mean of these variables, x remains the mean over all
+    clients, whoever takes part.
 
-    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
+    Resists: nothing; one client can move it anywhere.
+    Cost: O(K·D), one pass.
+    Needs: one block at a time.
     Where everybody reports: `mean(uniform)`.
 
     References:
@@ -26,6 +29,5 @@ def mean_over_all() -> Rule:
     def finish(total, state, context):
         return tree.scale(total, 1 / context.N), state, {}
 
-    return folding(
-        Fold(zero=lambda updates: tree.zero_row(updates.delta), add=add, finish=finish), reported
-    )._replace(linear=True)
+    fold = Fold(zero=lambda updates: tree.zero_row(updates.delta), add=add, finish=finish)
+    return folding(fold, reported)._replace(linear=True)

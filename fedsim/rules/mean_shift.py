@@ -1,33 +1,27 @@
-"""Mean shift with a flat kernel: clusters of points without a number of clusters."""
+"""Mean shift with a flat kernel, which clusters points without a given number of clusters."""
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 ITERATIONS = 300  # as in scikit-learn
-STILL = 1e-3  # a move of less than this share of the bandwidth is none
+STILL = 1e-3  # a point stops when it moves by a smaller share of the bandwidth
 
 
 def largest_mean_shift(
     points: Float[Array, "K F"], present: Bool[Array, " K"]
 ) -> Bool[Array, " K"]:
-    """The points of the largest cluster, as scikit-learn's MeanShift finds them with its estimate of the bandwidth.
+    """The points of the largest cluster, as scikit-learn's MeanShift finds it.
 
-    The bandwidth is the mean distance to the ⌊m/2⌋-th nearest point (itself counted); every point climbs to the mean of those
-    within it; of peaks within a bandwidth the one with most points stays, and a point belongs to the nearest peak. Of
-    clusters of one size, that of the peak with more points within the bandwidth, then with the larger coordinates.
+    The bandwidth, also scikit-learn's, is the mean distance to the ⌊m/2⌋-th nearest point (the
+    point itself counts). Every point climbs to the mean of the points within the bandwidth; of
+    peaks within a bandwidth only the one with most points remains, and a point belongs to the
+    nearest peak. Among clusters of the same size, the peak with more points within the bandwidth
+    wins, then the one with the larger coordinates.
     """
-    K, m = points.shape[0], jnp.sum(present)
+    K = points.shape[0]
     points = jnp.where(present[:, None], points, 0)
-    off = jnp.where(present[:, None] & present[None, :], _distances(points, points), jnp.inf)
-    at = jnp.sort(off, axis=1)[:, jnp.clip(m // 2 - 1, 0, K - 1)]
-    add = lambda k, total: total + jnp.where(present[k], at[k], 0)
-    width = lax.fori_loop(0, K, add, jnp.zeros((), points.dtype)) / jnp.maximum(m, 1).astype(
-        points.dtype
-    )
-    width = width * (
-        1 + 64 * jnp.finfo(points.dtype).eps
-    )  # points at this very distance are within it
+    width = _bandwidth(points, present)
 
     def climb(state):
         peaks, moving, iteration = state
@@ -36,29 +30,54 @@ def largest_mean_shift(
         peaks = jnp.where(moving[:, None], mean, peaks)
         return peaks, moving & moved, iteration + 1
 
-    unfinished = lambda state: jnp.any(state[1]) & (state[2] < ITERATIONS)
+    def unfinished(state):
+        _, moving, iteration = state
+        return jnp.any(moving) & (iteration < ITERATIONS)
+
     peaks, _, _ = lax.while_loop(unfinished, climb, (points, present, 0))
-    held = jnp.where(present, jnp.sum(_within(peaks, points, width) & present[None, :], axis=1), 0)
-    order = jnp.lexsort((*[-peaks[:, i] for i in reversed(range(points.shape[1]))], -held))
+
+    # Peaks in order: more points within the bandwidth first, then larger coordinates.
+    size = jnp.sum(_within(peaks, points, width) & present[None, :], axis=1)
+    size = jnp.where(present, size, 0)
+    coordinates = [-peaks[:, i] for i in reversed(range(points.shape[1]))]
+    order = jnp.lexsort((*coordinates, -size))
+
+    # Each peak that remains removes the later ones near it.
     near = _distances(peaks, peaks) <= width
 
-    def settle(i, stays):
+    def remove_near(i, remains):
         k = order[i]
-        return stays & ~(stays[k] & near[k] & (jnp.arange(K) != k))
+        return remains & ~(remains[k] & near[k] & (jnp.arange(K) != k))
 
-    stays = lax.fori_loop(0, K, settle, present)[order]
-    to_peaks = jnp.where(stays[None, :], _distances(points, peaks[order]), jnp.inf)
+    remains = lax.fori_loop(0, K, remove_near, present)[order]
+    to_peaks = jnp.where(remains[None, :], _distances(points, peaks[order]), jnp.inf)
     label = jnp.argmin(to_peaks, axis=1)
     sizes = jnp.sum((label[:, None] == jnp.arange(K)[None, :]) & present[:, None], axis=0)
     return present & (label == jnp.argmax(sizes))
 
 
+def _bandwidth(points: Float[Array, "K F"], present: Bool[Array, " K"]) -> Float[Array, ""]:
+    """The mean distance of the present points to their ⌊m/2⌋-th nearest."""
+    K = points.shape[0]
+    m = jnp.sum(present)
+    pair = present[:, None] & present[None, :]
+    distances = jnp.where(pair, _distances(points, points), jnp.inf)
+    nearest = jnp.sort(distances, axis=1)[:, jnp.clip(m // 2 - 1, 0, K - 1)]
+
+    add = lambda k, total: total + jnp.where(present[k], nearest[k], 0)
+    total = lax.fori_loop(0, K, add, jnp.zeros((), points.dtype))
+    mean = total / jnp.maximum(m, 1).astype(points.dtype)
+
+    # Points at exactly this distance are within it.
+    return mean * (1 + 64 * jnp.finfo(points.dtype).eps)
+
+
 def _squares(points: Float[Array, "... F"]) -> Float[Array, "..."]:
-    """Squared lengths, one coordinate after another."""
-    return sum(
-        (points[..., i] * points[..., i] for i in range(1, points.shape[-1])),
-        points[..., 0] * points[..., 0],
-    )
+    """Squared lengths, summed in the order of the coordinates."""
+    total = points[..., 0] * points[..., 0]
+    for i in range(1, points.shape[-1]):
+        total = total + points[..., i] * points[..., i]
+    return total
 
 
 def _distances(a: Float[Array, "J F"], b: Float[Array, "K F"]) -> Float[Array, "J K"]:
@@ -72,7 +91,7 @@ def _within(
 
 
 def _means(points: Float[Array, "K F"], counted: Bool[Array, "K K"]) -> Float[Array, "K F"]:
-    """For every row of `counted` the mean of those points; zero where there is none."""
+    """The mean of the points that each row of `counted` selects; zero where it selects none."""
     add = lambda k, total: total + jnp.where(counted[:, k, None], points[k][None, :], 0)
     total = lax.fori_loop(0, points.shape[0], add, jnp.zeros_like(points))
     return total / jnp.maximum(jnp.sum(counted, axis=1), 1).astype(points.dtype)[:, None]

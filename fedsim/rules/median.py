@@ -16,14 +16,17 @@ alias(fedmedian="median", coordinate_median="median")
 def median() -> Rule:
     """Coordinate-wise median of the clients that reported.
 
-    aggᵈ = ½ (x₍⌊(m+1)/2⌋₎ᵈ + x₍⌊m/2⌋+1₎ᵈ)  over the m values of coordinate d in ascending order x₍₁₎ᵈ ≤ … ≤ x₍ₘ₎ᵈ: the
-    middle one, or the mean of the two middle ones where m is even. Sample counts are ignored.
+    aggᵈ = ½ (x₍⌊(m+1)/2⌋₎ᵈ + x₍⌊m/2⌋+1₎ᵈ)  over the m values of coordinate d in ascending order
+    x₍₁₎ᵈ ≤ … ≤ x₍ₘ₎ᵈ: the middle one, or the mean of the two middle ones where m is even. Sample
+    counts are ignored.
 
-    Resists: fewer than half of the clients, in every coordinate.    Cost: O(K log² K) per coordinate.
+    Resists: fewer than half of the clients, in every coordinate.
+    Cost: O(K log² K) per coordinate.
     Needs: the whole stack.
 
     References:
-      Yin et al. 2018, Byzantine-Robust Distributed Learning, arXiv:1803.01498, Algorithm 1, option I.
+      Yin et al. 2018, Byzantine-Robust Distributed Learning, arXiv:1803.01498, Algorithm 1,
+      option I.
 
     >>> import fedsim
     >>> fedsim.aggregate("median", [[1.0], [2.0], [3.0], [1e9]]).tolist()
@@ -33,14 +36,13 @@ def median() -> Rule:
     def apply(updates: Updates, state: Tree, context: Context):
         del context
         present = updates.arrived
-        K, m = present.shape[0], jnp.sum(present)
+        K = present.shape[0]
+        m = jnp.sum(present)
 
         def middle(ranks: Ranks) -> Float[Array, "..."]:
             low = ranks.at(jnp.maximum(m - 1, 0) // 2, below=(K - 1) // 2 + 1)
             high = ranks.at(m // 2, below=K // 2 + 1)
-            return jnp.where(
-                m > 0, 0.5 * low + 0.5 * high, 0
-            )  # halves first: the sum of two may overflow
+            return jnp.where(m > 0, 0.5 * low + 0.5 * high, 0)  # low + high might overflow
 
         return by_sorted_columns(middle, updates.delta, present), state, {}
 

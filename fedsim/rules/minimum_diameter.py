@@ -17,8 +17,9 @@ alias(mda="minimum_diameter", minimum_diameter_averaging="minimum_diameter")
 def minimum_diameter(f: Annotated[int, Ge(0)]) -> Rule:
     """Plain mean of the m−f updates that lie within the least diameter.
 
-    agg = 1/(m−f) Σ_{i∈S} x_i,  S = argmin_{|S| = m−f} max_{i,j∈S} ‖x_i − x_j‖₂  over all subsets of the m reporting clients;
-    of several, the first in lexicographic order. Sample counts are ignored.
+    agg = 1/(m−f) Σ_{i∈S} x_i,  S = argmin_{|S| = m−f} max_{i,j∈S} ‖x_i − x_j‖₂  over all subsets of
+    the m reporting clients; of several, the first in lexicographic order. Sample counts are
+    ignored.
 
     Resists: f malicious clients, 2·f < m.    Cost: O(K²·D + C(m, f)·K²).    Needs: the whole stack.
 
@@ -26,23 +27,24 @@ def minimum_diameter(f: Annotated[int, Ge(0)]) -> Rule:
       f: malicious clients to expect.
 
     Raises:
-      ScenarioError: when fewer than 2·f + 1 clients can report, or so many that there are more than 200,000 subsets (a
-        round with fewer or more survivors is skipped).
+      ScenarioError: when fewer than 2·f + 1 clients can report, or so many that they have more than
+        200,000 subsets (a round with fewer or more survivors is skipped).
 
     References:
-      El Mhamdi, Guerraoui, Guirguis, Hoang, Rouault 2019, Genuinely Distributed Byzantine Machine Learning,
-      arXiv:1905.03853.
+      El Mhamdi, Guerraoui, Guirguis, Hoang, Rouault 2019, Genuinely Distributed Byzantine Machine
+      Learning, arXiv:1905.03853.
 
     >>> import fedsim
-    >>> fedsim.aggregate({"kind": "minimum_diameter", "f": 1}, [[0.0], [1.0], [2.0], [1e9]]).tolist()
+    >>> rule = {"kind": "minimum_diameter", "f": 1}
+    >>> fedsim.aggregate(rule, [[0.0], [1.0], [2.0], [1e9]]).tolist()
     [1.0]
     """
 
     def diameters(
-        kept: Bool[Array, "B K"], squared_distances: Float[Array, "K K"]
+        subsets: Bool[Array, "B K"], squared_distances: Float[Array, "K K"]
     ) -> Float[Array, " B"]:
-        """Squared, of every subset."""
-        pairs = kept[:, :, None] & kept[:, None, :]
+        """The squared diameter of every subset."""
+        pairs = subsets[:, :, None] & subsets[:, None, :]
         return jnp.max(jnp.where(pairs, squared_distances, 0), (1, 2))
 
     return mean_of_best_subset(diameters, f)

@@ -1,4 +1,4 @@
-"""The mean of the values that are nearest to a centre, in every coordinate."""
+"""The coordinate-wise mean of the values nearest to a centre."""
 
 import jax
 import jax.numpy as jnp
@@ -17,35 +17,41 @@ def mean_of_nearest(
     count: Int[Array, ""],
     order: Int[Array, " K"] | None = None,
 ) -> Tree:
-    """Of every coordinate the mean of the `count` values of present rows that are nearest to `centre`.
+    """Return the coordinate-wise mean of the `count` present values nearest to `centre`.
 
-    Of values at the same distance, those of the first rows in `order` count (in that of the stack, if left out). A value
-    that is not finite is farther than all others.
-    Nothing to count gives zero. Memory: the stack twice.
+    A value that is not finite is farther than all others. Where nothing counts the mean is zero.
+    Memory: the stack twice.
+
+    Args:
+      stacked: rows.
+      centre: one row.
+      present: the rows that may count.
+      count: how many values count in every coordinate.
+      order: values at the same distance count in this order of rows; default: that of the stack.
     """
-    away = jax.tree.map(lambda x, c: jnp.abs(x - c), stacked, centre)
-    farthest = jnp.clip(count - 1, 0, present.shape[0] - 1)
-    reach = by_sorted_columns(
-        lambda ranks: ranks.at(farthest), away, present
-    )  # distance of the last one that counts
+    K = present.shape[0]
+    distance = jax.tree.map(lambda x, c: jnp.abs(x - c), stacked, centre)
 
-    def nearer(k, inside):
-        return jax.tree.map(lambda n, a, r: n + (present[k] & (a[k] < r)), inside, away, reach)
+    # The distance of the last value that counts.
+    last = jnp.clip(count - 1, 0, present.shape[0] - 1)
+    reach = by_sorted_columns(lambda ranks: ranks.at(last), distance, present)
+
+    def add_nearer(k, nearer):
+        return jax.tree.map(lambda n, d, r: n + (present[k] & (d[k] < r)), nearer, distance, reach)
+
+    # How many of the values at exactly this distance count.
+    none = jax.tree.map(lambda r: jnp.zeros(r.shape, jnp.int32), reach)
+    nearer = lax.fori_loop(0, K, add_nearer, none)
+    ties = jax.tree.map(lambda n: count - n, nearer)
 
     def add(i, sums):
         total, ties = sums
         k = i if order is None else order[i]
-        tied = jax.tree.map(
-            lambda a, r, left: present[k] & (a[k] == r) & (left > 0), away, reach, ties
-        )
-        taken = jax.tree.map(lambda a, r, t: present[k] & (a[k] < r) | t, away, reach, tied)
-        total = jax.tree.map(lambda a, x, t: a + jnp.where(t, x[k], 0), total, stacked, taken)
+        is_tie = lambda d, r, left: present[k] & (d[k] == r) & (left > 0)
+        tied = jax.tree.map(is_tie, distance, reach, ties)
+        counts = jax.tree.map(lambda d, r, t: present[k] & (d[k] < r) | t, distance, reach, tied)
+        total = jax.tree.map(lambda a, x, c: a + jnp.where(c, x[k], 0), total, stacked, counts)
         return total, jax.tree.map(jnp.subtract, ties, tied)
 
-    K, none = present.shape[0], jax.tree.map(lambda r: jnp.zeros(r.shape, jnp.int32), reach)
-    inside = lax.fori_loop(0, K, nearer, none)
-    ties = jax.tree.map(
-        lambda n: count - n, inside
-    )  # how many of those at this very distance count
     total, _ = lax.fori_loop(0, K, add, (tree.zero_row(stacked), ties))
     return jax.tree.map(lambda a: tree.divide(a, jnp.maximum(count, 0).astype(a.dtype)), total)

@@ -1,4 +1,4 @@
-"""After the rule, and on the client: any optax optimizer under its own name."""
+"""Every optax optimizer under its own name, behind the rule and on the client."""
 
 import inspect
 from collections.abc import Callable
@@ -9,25 +9,25 @@ from annotated_types import Ge
 
 from fedsim.compose import optimizer
 
-# want a loss, a line search, a key; deprecated; `rules/sgd.py`
+# They need a loss, a line search or a key; are deprecated; or are in `rules/sgd.py`.
 LEFT_OUT = {"polyak_sgd", "lbfgs", "noisy_sgd", "optimistic_adam", "sgd"}
 
 
 def by_name(factory: Callable) -> Callable:
-    """An optax factory as a link: `learning_rate` is called `lr`, other numbers keep their name, default and type."""
-    parameters = [
-        inspect.Parameter("lr", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[float, Ge(0)])
-    ]
+    """Wrap an optax factory as a link.
+
+    `learning_rate` is called `lr`; other numbers have the same names, defaults and types.
+    """
+    parameters = [_keyword("lr", Annotated[float, Ge(0)], inspect.Parameter.empty)]
     for name, parameter in inspect.signature(factory).parameters.items():
-        kind = type(parameter.default)
-        if kind in (bool, int, float):
-            known = {"kind": inspect.Parameter.KEYWORD_ONLY, "default": parameter.default}
-            parameters.append(
-                inspect.Parameter(name, annotation=int | float if kind is int else kind, **known)
-            )
+        default = parameter.default
+        kind = type(default)
+        if kind is int:
+            parameters.append(_keyword(name, int | float, default))
+        elif kind in (bool, float):
+            parameters.append(_keyword(name, kind, default))
         elif name == "momentum":
-            known = {"kind": inspect.Parameter.KEYWORD_ONLY, "default": None}
-            parameters.append(inspect.Parameter(name, annotation=float | None, **known))
+            parameters.append(_keyword(name, float | None, None))
 
     def build(lr: Any, **others: Any) -> optax.GradientTransformation:
         return factory(learning_rate=lr, **others)
@@ -36,6 +36,11 @@ def by_name(factory: Callable) -> Callable:
     build.__doc__ = factory.__doc__
     build.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return build
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
 for _name, _factory in vars(optax).items():

@@ -1,4 +1,4 @@
-"""Phocas: of every coordinate the mean of the values nearest to the trimmed mean."""
+"""Phocas: coordinate-wise mean of the values nearest to the trimmed mean."""
 
 from typing import Annotated
 
@@ -14,21 +14,26 @@ from fedsim.types import Context, Rule, Updates
 
 @rule
 def phocas(f: Annotated[int, Ge(0)]) -> Rule:
-    """Of every coordinate the mean of the m−f values nearest to the trimmed mean.
+    """Coordinate-wise mean of the m−f values nearest to the trimmed mean.
 
-    aggᵈ = 1/(m−f) Σ_{i ∈ N(d)} x_iᵈ,  N(d) = the m−f of the m reporting clients with the least |x_iᵈ − tᵈ|, where tᵈ is the
-    mean without the f smallest and the f largest values. Ties go to the lowest index. Sample counts are ignored.
+    aggᵈ = 1/(m−f) Σ_{i ∈ N(d)} x_iᵈ,  N(d) = the m−f of the m reporting clients with the least
+    |x_iᵈ − tᵈ|, where tᵈ is the mean without the f smallest and the f largest values. Ties go to
+    the lowest index. Sample counts are ignored.
 
-    Resists: f malicious clients, 2·f < m.    Cost: O(K log² K) per coordinate, twice.    Needs: the whole stack, twice.
+    Resists: f malicious clients, 2·f < m.
+    Cost: O(K log² K) per coordinate, twice.
+    Needs: the whole stack, twice.
 
     Args:
       f: malicious clients to expect (b in the paper); 0 is the plain mean.
 
     Raises:
-      ScenarioError: when fewer than 2·f + 1 clients can report (a round with fewer survivors is skipped).
+      ScenarioError: when fewer than 2·f + 1 clients can report (a round with fewer survivors is
+        skipped).
 
     References:
-      Xie, Koyejo, Gupta 2018, Phocas: dimensional Byzantine-resilient stochastic gradient descent, arXiv:1805.09682.
+      Xie, Koyejo, Gupta 2018, Phocas: dimensional Byzantine-resilient stochastic gradient descent,
+      arXiv:1805.09682.
 
     >>> import fedsim
     >>> fedsim.aggregate({"kind": "phocas", "f": 1}, [[0.0], [1.0], [2.0], [1e9]]).tolist()

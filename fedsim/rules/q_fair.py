@@ -9,22 +9,24 @@ from fedsim import tree
 from fedsim.compose import folding, rule
 from fedsim.types import Fold, Rule, Updates, reported
 
-LEAST = 1e-10  # of a loss that is taken to a power below 0
+LEAST = 1e-10  # the least loss: the power may be below 0
 
 
 @rule
 def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None = None) -> Rule:
-    """q-FedAvg's rule: clients count by the q-th power of their loss, and the step is as long as its smoothness allows.
+    """q-FedAvg's rule: clients count by the q-th power of their loss.
 
-    x ← x + Σ_{i∈S} F_i^q L Δ_i / Σ_{i∈S} h_i  with  h_i = q F_i^(q−1) ‖L Δ_i‖² + L F_i^q  and F_i = f_i(x), over all
-    samples of client i.
+    x ← x + Σ_{i∈S} F_i^q L Δ_i / Σ_{i∈S} h_i  with  h_i = q F_i^(q−1) ‖L Δ_i‖² + L F_i^q  and
+    F_i = f_i(x), over all samples of client i. The step is as long as the smoothness allows.
 
-    Resists: being moved far: a huge update makes h huge, and stops the round instead (unless q = 0).
+    Resists: being moved far: unless q = 0, a huge update makes h huge, so that the round moves
+    nothing.
     Cost: O(K·D), one pass, and a pass over all samples before.
-    Needs: one block at a time, and every client's loss at the global model.    With q = 0: `mean(uniform)`.
+    Needs: one block at a time, and every client's loss at the global model.
+    With q = 0: `mean(uniform)`.
 
     Args:
-      q: how much the worse off count; 0 is indifference, ∞ is the worst client alone.
+      q: how much a larger loss counts; 0: not at all, ∞: only the worst client counts.
       L: Lipschitz constant of the gradients; left out: 1/η_l.
 
     References:
@@ -36,20 +38,19 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
 
     def add(total, updates: Updates, context):
         smooth = jnp.where(context.lr > 0, 1 / context.lr, 0) if L is None else L
-        w, F = reported(updates), jnp.maximum(updates.loss, LEAST)
+        w = reported(updates)
+        F = jnp.maximum(updates.loss, LEAST)
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         pull = smooth * F**q
-        h = pull * (
-            1 + q * smooth * lengths * lengths / F
-        )  # one product in the sum: 1. in `fedsim.tree.exact`
-        return tree.fold(
-            total, (updates.delta, h / jnp.where(pull > 0, pull, 1)), jnp.where(w > 0, w * pull, 0)
-        )
+
+        # The sum has a single product: 1. in `fedsim.tree.exact`.
+        h = pull * (1 + q * smooth * lengths * lengths / F)
+        terms = (updates.delta, h / jnp.where(pull > 0, pull, 1))
+        return tree.fold(total, terms, jnp.where(w > 0, w * pull, 0))
 
     def finish(total, state, context):
         del context
         return tree.divide(*total), state, {}
 
-    return folding(Fold(zero=zero, add=add, finish=finish), reported)._replace(
-        needs=frozenset({"loss"})
-    )
+    weighted = folding(Fold(zero=zero, add=add, finish=finish), reported)
+    return weighted._replace(needs=frozenset({"loss"}))

@@ -1,4 +1,4 @@
-"""What a rule that keeps some rows and rejects the others reports."""
+"""Reports of rules that accept some rows and reject the others."""
 
 from typing import NamedTuple
 
@@ -8,46 +8,50 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim.types import Context, Info, Updates
 
 
-class Met(NamedTuple):
-    """How often a selection met malicious clients: sums over rows, which a rule that is a sum adds up block by block."""
+class SelectionCounts(NamedTuple):
+    """Rows that a selection accepted and rejected; a rule that is a sum adds them by block."""
 
-    caught: Float[Array, ""]  # malicious rows that do not count
-    kept: Int[Array, ""]  # and that do
-    rejected: Float[Array, ""]  # rows that do not
+    malicious_rejected: Float[Array, ""]
+    malicious_accepted: Int[Array, ""]
+    rejected: Float[Array, ""]
     malicious: Float[Array, ""]
 
 
-def met(kept: Bool[Array, " K"], updates: Updates, context: Context) -> Met:
-    """Of the rows that arrived; arguments are those of `selected`."""
-    malicious, dtype = context.malicious & updates.arrived, updates.samples.dtype
-    rejected = updates.arrived & ~kept
-    return Met(
-        caught=jnp.sum(malicious & rejected, dtype=dtype),
-        kept=jnp.sum(kept & malicious, dtype=jnp.int32),
+def count_selection(
+    accepted: Bool[Array, " K"], updates: Updates, context: Context
+) -> SelectionCounts:
+    """Count the rows that arrived; the arguments are those of `selection_report`."""
+    malicious = context.malicious & updates.arrived
+    dtype = updates.samples.dtype
+    rejected = updates.arrived & ~accepted
+    return SelectionCounts(
+        malicious_rejected=jnp.sum(malicious & rejected, dtype=dtype),
+        malicious_accepted=jnp.sum(accepted & malicious, dtype=jnp.int32),
         rejected=jnp.sum(rejected, dtype=dtype),
         malicious=jnp.sum(malicious, dtype=dtype),
     )
 
 
-def rates(sums: Met) -> Info:
-    """What `selected` reports, from the sums over a round."""
+def rates(counts: SelectionCounts) -> Info:
+    """What `selection_report` returns, from the counts of a round."""
     return {
-        "malicious_kept": sums.kept,
-        "precision": sums.caught / sums.rejected,
-        "recall": sums.caught / sums.malicious,
+        "malicious_kept": counts.malicious_accepted,
+        "precision": counts.malicious_rejected / counts.rejected,
+        "recall": counts.malicious_rejected / counts.malicious,
     }
 
 
-def selected(kept: Bool[Array, " K"], updates: Updates, context: Context) -> Info:
-    """How well a selection met the malicious clients of a round.
+def selection_report(accepted: Bool[Array, " K"], updates: Updates, context: Context) -> Info:
+    """Report how well a selection separates the malicious clients of a round from the others.
 
     Args:
-      kept: rows that count in the aggregate.
-      updates: of the round.
-      context: of the round.
+      accepted: rows that count in the aggregate.
+      updates: the updates of the round.
+      context: the context of the round.
 
     Returns:
-      `malicious_kept`: how many of them count; `precision`: the share of malicious clients among the rejected, NaN where
-      nobody is; `recall`: the share of the malicious clients that was rejected, NaN where there is none.
+      `malicious_kept`: how many malicious clients count; `precision`: the share of malicious
+      clients among the rejected ones, NaN where nobody is rejected; `recall`: the share of the
+      malicious clients that was rejected, NaN where nobody is malicious.
     """
-    return rates(met(kept, updates, context))
+    return rates(count_selection(accepted, updates, context))

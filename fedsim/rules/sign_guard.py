@@ -1,4 +1,4 @@
-"""SignGuard: updates of usual length, whose signs are shared out as those of most."""
+"""SignGuard: updates of usual length and usual shares of signs."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from fedsim import tree
 from fedsim.compose import alias, rule
 from fedsim.rules.flame import clipped_mean
 from fedsim.rules.mean_shift import largest_mean_shift
-from fedsim.rules.selection import selected
+from fedsim.rules.selection import selection_report
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -20,23 +20,25 @@ alias(signguard="sign_guard")
 
 @rule
 def sign_guard(low: Annotated[float, Gt(0)] = 0.1, high: Annotated[float, Gt(0)] = 3.0) -> Rule:
-    """Clipped mean of the updates of usual length whose shares of signs are those of most.
+    """Clipped mean of the updates of usual length and usual shares of signs.
 
-    M = the median of the m lengths;  S₁ = {i : L ≤ ‖x_i‖₂/M ≤ R};  S₂ = the largest cluster, by mean shift, of the shares of
-    coordinates that are positive, zero and negative;  agg = the mean over S₁ ∩ S₂ of x_i · min(1, M/‖x_i‖₂), zero if it is
-    empty. Sample counts are ignored, and so are updates that are not finite. The shares are of all coordinates, where the
-    paper draws a tenth of them.
+    M = the median of the m lengths;  S₁ = {i : L ≤ ‖x_i‖₂/M ≤ R};
+    S₂ = the largest cluster, by mean shift, of the shares of coordinates that are positive, zero
+    and negative;  agg = the mean over S₁ ∩ S₂ of x_i · min(1, M/‖x_i‖₂), zero if it is empty.
+    Sample counts and updates that are not finite are ignored. The shares are of all coordinates;
+    the paper draws a tenth of them.
 
-    Resists: fewer than half of the clients, as far as they change lengths or signs.    Cost: O(K·D + K²) per climb of the
-    mean shift, at most 300 of them.    Needs: the whole stack.
+    Resists: fewer than half of the clients, as far as they change lengths or signs.
+    Cost: O(K·D + K²) per climb of the mean shift, at most 300 of them.
+    Needs: the whole stack.
 
     Args:
       low: L, the shortest update that counts, in medians.
       high: R, the longest.
 
     References:
-      Xu, Huang, Song, Lan 2022, Byzantine-robust Federated Learning through Collaborative Malicious Gradient Filtering,
-      arXiv:2109.05872, Algorithm 2 (plain SignGuard).
+      Xu, Huang, Song, Lan 2022, Byzantine-robust Federated Learning through Collaborative Malicious
+      Gradient Filtering, arXiv:2109.05872, Algorithm 2 (plain SignGuard).
 
     >>> import fedsim
     >>> rows = [[1.0, 1.0], [1.0, 2.0], [2.0, 1.0], [-1.0, -2.0], [9.0, 9.0]]
@@ -49,18 +51,19 @@ def sign_guard(low: Annotated[float, Gt(0)] = 0.1, high: Annotated[float, Gt(0)]
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         alike = largest_mean_shift(sign_shares(updates.delta).astype(lengths.dtype), usable)
         _, median = clipped_mean(updates.delta, usable, usable)
-        kept = usable & alike & (lengths >= low * median) & (lengths <= high * median)
-        mean, _ = clipped_mean(updates.delta, kept, usable)
-        info = selected(kept, updates, context)
-        return mean, state, info
+        accepted = usable & alike & (lengths >= low * median) & (lengths <= high * median)
+        mean, _ = clipped_mean(updates.delta, accepted, usable)
+        return mean, state, selection_report(accepted, updates, context)
 
     return Rule(apply=apply)
 
 
 def sign_shares(stacked: Tree) -> Float[Array, "K 3"]:
-    """Shares of the coordinates that are positive, zero and negative, of every row."""
+    """The shares of the coordinates of every row that are positive, zero and negative."""
     leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(stacked)]
     D = sum(leaf.shape[1] for leaf in leaves)
-    of = lambda test: sum(jnp.sum(test(leaf), axis=1) for leaf in leaves)
-    counts = [of(lambda x: x > 0), of(lambda x: x == 0), of(lambda x: x < 0)]
-    return jnp.stack(counts, axis=1) * (1 / D)
+    count = lambda test: sum(jnp.sum(test(leaf), axis=1) for leaf in leaves)
+    positive = count(lambda x: x > 0)
+    zero = count(lambda x: x == 0)
+    negative = count(lambda x: x < 0)
+    return jnp.stack([positive, zero, negative], axis=1) * (1 / D)

@@ -1,8 +1,9 @@
 """Columns of a stack in ascending order, by sorting networks whose numbers stay in the registers.
 
-Few rows are sorted by a network that is written out: one operation reads every number once, and writes what is asked of the
-ranks. For many that would take too long to compile: there one compare-exchange layer after another moves every number
-between cache and registers, up to three layers at once on groups of eight rows, in tiles so narrow that loops are unrolled.
+Few rows are sorted by an unrolled network: one operation reads every number once, and writes the
+function of the ranks that is asked for. For many rows that would take too long to compile: there
+compare-exchange layers move every number between cache and registers, up to three layers at once on
+groups of eight rows, in tiles so narrow that loops are unrolled.
 """
 
 import itertools
@@ -18,31 +19,33 @@ from fedsim import tree
 from fedsim.machine import platform
 from fedsim.tree import Tree
 
-WRITTEN_OUT = 128  # rows of the longest network that is one operation: compiling takes two seconds
-FEW, LONG = (
-    64,
-    1 << 18,
-)  # rows for which it takes no longer than in layers; columns of which the time is worth it
+NETWORK = 128  # rows of the longest network in one operation: compiling takes two seconds
+FEW = 64  # rows for which compiling the network takes no longer than the layers
+LONG = 1 << 18  # columns of a leaf for which compiling a longer network is worth the time
 TILES = 16  # of a block that is sorted by one operation, which divides them among the threads
 
 
 class Ranks(NamedTuple):
-    """Values of some columns in ascending order, as integers in the order of their floats: rank by rank, or one array."""
+    """Values of some columns in ascending order, as integers in the order of their floats.
+
+    The rows are a list with one entry per rank, or a single array.
+    """
 
     rows: list[Int[Array, "1 ..."]] | Int[Array, "P C"]
     dtype: Any
 
     def at(self, rank: Int[Array, ""], below: int | None = None) -> Float[Array, "..."]:
-        """The values of one rank, which is known to be less than `below`."""
+        """The values of a rank, which must be less than `below`."""
         if not isinstance(self.rows, list):
             return _floats(self.rows[rank], self.dtype)
-        value, chosen = self.rows[0], jnp.arange(len(self.rows)) == rank
+        value = self.rows[0]
+        chosen = jnp.arange(len(self.rows)) == rank
         for r, row in enumerate(self.rows[1:below], 1):
             value = jnp.where(chosen[r], row, value)
         return _floats(value, self.dtype)
 
     def sum(self, first: int, count: Int[Array, ""]) -> Float[Array, "..."]:
-        """Of `count` ranks from `first` on, one after another: 3. in `fedsim.tree.exact`."""
+        """The sum of `count` ranks from `first` on, in order: 3. in `fedsim.tree.exact`."""
         total = jnp.zeros(self.rows[0].shape, self.dtype)
         if not isinstance(self.rows, list):
             add = lambda r, total: total + _floats(self.rows[r], self.dtype)
@@ -53,35 +56,40 @@ class Ranks(NamedTuple):
         return total
 
 
-def by_sorted_columns(
-    function: Callable[[Ranks], Float[Array, "..."]], stacked: Tree, present: Bool[Array, " K"]
-) -> Tree:
-    """`function` of the ranks of some columns, over all columns of a stack -> one tree.
+Reduce = Callable[[Ranks], Float[Array, "..."]]
+"""A function of the ranks of some columns, which treats each column by itself."""
 
-    There are at least K ranks: absent rows and NaN stand behind all others as +∞; `function` must treat each column on its
-    own. The leaves of a dtype share one loop over blocks of columns, so that the network is compiled once. Memory: the
+
+def by_sorted_columns(function: Reduce, stacked: Tree, present: Bool[Array, " K"]) -> Tree:
+    """Apply a function of ranks to all columns of a stack -> one tree.
+
+    There are at least K ranks: absent rows and NaN come behind all others as +∞. The leaves of a
+    dtype share one loop over blocks of columns, so that the network is compiled once. Memory: the
     stack, the result twice, and one block.
     """
     leaves, structure = jax.tree.flatten(stacked)
     result = [jnp.zeros(leaf.shape[1:], leaf.dtype) for leaf in leaves]
-    for dtype in {leaf.dtype: None for leaf in leaves if leaf.size}:
-        chosen = [i for i, leaf in enumerate(leaves) if leaf.dtype == dtype and leaf.size]
-        for i, row in zip(
-            chosen, _reduce([leaves[i] for i in chosen], function, present), strict=True
-        ):
+    dtypes = {leaf.dtype: None for leaf in leaves if leaf.size}
+    for dtype in dtypes:
+        indices = [i for i, leaf in enumerate(leaves) if leaf.dtype == dtype and leaf.size]
+        rows = _reduce([leaves[i] for i in indices], function, present)
+        for i, row in zip(indices, rows, strict=True):
             result[i] = row.reshape(leaves[i].shape[1:])
     return jax.tree.unflatten(structure, result)
 
 
-def _reduce(
-    leaves: list[Array], function: Callable[[Ranks], Array], present: Bool[Array, " K"]
-) -> list[Array]:
-    """One row per leaf, of leaves of one dtype that are not empty."""
-    K, dtype, cpu = present.shape[0], leaves[0].dtype, platform() == "cpu"
+def _reduce(leaves: list[Array], function: Reduce, present: Bool[Array, " K"]) -> list[Array]:
+    """Reduce leaves of the same dtype, none of them empty, to one row per leaf."""
+    K = present.shape[0]
+    dtype = leaves[0].dtype
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
     columns = [leaf.shape[1] for leaf in leaves]
-    written_out = cpu and K <= (WRITTEN_OUT if max(columns) >= LONG else FEW)
-    W, reduce = (_written_out if written_out else _in_layers)(K, sum(columns), dtype, function)
+
+    longest = NETWORK if max(columns) >= LONG else FEW
+    if platform() == "cpu" and K <= longest:
+        W, reduce = _by_network(K, sum(columns), dtype, function)
+    else:
+        W, reduce = _by_layers(K, sum(columns), dtype, function)
     wide = tree.wide_leaves(leaves, W)
     starts = tree.block_starts(wide, W)
 
@@ -90,31 +98,46 @@ def _reduce(
         return lax.dynamic_update_slice(out, reduce(values, present), (b, 0))
 
     out = tree.over_blocks(block, jnp.zeros((starts[-1], W), dtype), wide, W, dtype)
+
+    # The last block of a leaf overlaps the one before, unless it is the only one.
     rows = []
     for leaf, first, end in zip(wide, starts[:-1], starts[1:], strict=True):
         rest = leaf.shape[1] - (end - 1 - first) * W  # columns that are new in the last block
-        last = out[end - 1, :rest] if end - first == 1 else out[end - 1, W - rest :]
+        is_only = end - first == 1
+        last = out[end - 1, :rest] if is_only else out[end - 1, W - rest :]
         rows.append(jnp.concatenate([out[first : end - 1].reshape(-1), last]))
-    return _apart(rows, columns, W)
+    return _separated(rows, columns, W)
 
 
-def _apart(rows: list[Array], columns: list[int], width: int) -> list[Array]:
-    """What `wide_leaves` put together, as the rows of the leaves, which have so many columns."""
+def _separated(rows: list[Array], columns: list[int], width: int) -> list[Array]:
+    """Undo `wide_leaves`: separate the row of the narrow leaves, which have these columns."""
     narrow = [D for D in columns if D < width]
     if len(narrow) < 2:
         return rows
-    parts, whole = iter(jnp.split(rows[0], list(itertools.accumulate(narrow))[:-1])), iter(rows[1:])
-    return [next(parts if D < width else whole) for D in columns]
+    ends = list(itertools.accumulate(narrow))[:-1]
+    narrow_rows = iter(jnp.split(rows[0], ends))
+    wide_rows = iter(rows[1:])
+    return [next(narrow_rows if D < width else wide_rows) for D in columns]
 
 
-def _written_out(K: int, most: int, dtype: Any, function: Callable[[Ranks], Array]):
-    """(columns of a block, `(values, present) -> [1, columns]`) by a network that is one operation.
+def _by_network(K: int, D: int, dtype: Any, function: Reduce):
+    """Sort blocks by an unrolled network, in one operation.
 
-    Rows keep their axis of length 1: without it, every rank would be another view, which XLA computes on its own.
+    Rows keep their axis of length 1: without it, every rank would be another view, which XLA
+    computes by itself.
+
+    Args:
+      K: rows.
+      D: columns of all leaves.
+      dtype: the dtype of the values.
+      function: what to compute from the ranks.
+
+    Returns:
+      The columns of a block; `(values, present) -> [1, columns]`.
     """
-    C = 16 * max(
-        1, min(2**14 // (16 * K), -(-most // (16 * TILES)))
-    )  # measured: blocks of 2¹⁸ numbers
+    # Blocks of 2¹⁸ numbers, as measured, in tiles of a multiple of 16 columns.
+    needed = -(-D // (16 * TILES))
+    C = 16 * max(1, min(2**14 // (16 * K), needed))
 
     def reduce(values, present):
         x = lax.optimization_barrier(_filled(values, present, K)).reshape(K, TILES, C)
@@ -124,52 +147,59 @@ def _written_out(K: int, most: int, dtype: Any, function: Callable[[Ranks], Arra
     return TILES * C, reduce
 
 
-def _in_layers(K: int, most: int, dtype: Any, function: Callable[[Ranks], Array]):
-    """(columns of a block, `(values, present) -> [1, columns]`) by one layer after another."""
-    P, cpu = 1 << (K - 1).bit_length(), platform() == "cpu"
-    C = (
-        max(128, 2**14 // P) // dtype.itemsize
-    )  # measured: tiles of 16 KiB, and few rows want longer ones
-    W = C * max(1, min((2**16 if cpu else 2**26) // (K * C), -(-most // C)))
-    C = C if cpu else W  # an accelerator wants few, large operations
+def _by_layers(K: int, D: int, dtype: Any, function: Reduce):
+    """Sort blocks layer by layer; arguments and result are those of `_by_network`."""
+    P = 1 << (K - 1).bit_length()
+    is_cpu = platform() == "cpu"
+
+    # Tiles of 16 KiB, as measured; few rows want longer ones.
+    C = max(128, 2**14 // P) // dtype.itemsize
+    numbers = 2**16 if is_cpu else 2**26  # of a block
+    W = C * max(1, min(numbers // (K * C), -(-D // C)))
+    if not is_cpu:
+        C = W  # an accelerator wants few, large operations
 
     def reduce(values, present):
         def tile(t):
             return _filled(lax.dynamic_slice_in_dim(values, t * C, C, 1), present, P)
 
+        # The next tile is cut one step ahead: fused into the network, the cut would prevent
+        # vector instructions.
         def step(t, state):
-            x, out = (
-                state  # the next tile is cut a step ahead: fused into the network, the cut would keep it from vectors
-            )
+            x, out = state
             row = function(Ranks(_sort(x), dtype))
             return tile(t + 1), lax.dynamic_update_slice(out, row[None], (0, t * C))
 
-        return lax.fori_loop(0, W // C, step, (tile(0), jnp.zeros((1, W), dtype)))[1]
+        start = (tile(0), jnp.zeros((1, W), dtype))
+        return lax.fori_loop(0, W // C, step, start)[1]
 
     return W, reduce
 
 
 def _filled(values: Float[Array, "K C"], present: Bool[Array, " K"], P: int) -> Int[Array, "P C"]:
-    """As integers, filled up to P ranks: absent rows and NaN are +∞, behind all others."""
+    """Values as integers, filled up to P ranks: absent rows and NaN are +∞, behind all others."""
     x = jnp.where(present[:, None] & ~jnp.isnan(values), values, jnp.inf)
     return _integers(jnp.pad(x, ((0, P - len(present)), (0, 0)), constant_values=jnp.inf))
 
 
 def _network(rows: list[Array]) -> list[Array]:
-    """Batcher's odd-even merge sort of any number of rows: that of the next power of two, without what is behind the last."""
-    rows, run = list(rows), 1
+    """Sort any number of rows by Batcher's odd-even merge sort.
+
+    It is the network of the next power of two, without the comparisons beyond the last row.
+    """
+    rows = list(rows)
+    run = 1
     while run < len(rows):
         gap = run
         while gap:
             for low in range(gap % run, len(rows) - gap):
-                if (low - gap % run) % (2 * gap) < gap and low // (2 * run) == (low + gap) // (
-                    2 * run
-                ):
-                    a, b = rows[low], rows[low + gap]
-                    rows[low], rows[low + gap] = (
-                        lax.min(a, b),
-                        lax.max(a, b),
-                    )  # traced faster than jnp's
+                high = low + gap
+                in_lower_half = (low - gap % run) % (2 * gap) < gap
+                in_same_run = low // (2 * run) == high // (2 * run)
+                if in_lower_half and in_same_run:
+                    a, b = rows[low], rows[high]
+                    rows[low] = lax.min(a, b)  # faster to trace than jnp.minimum
+                    rows[high] = lax.max(a, b)
             gap //= 2
         run *= 2
     return rows
@@ -178,9 +208,9 @@ def _network(rows: list[Array]) -> list[Array]:
 def ascending(columns: Float[Array, "K C"]) -> Float[Array, "P C"]:
     """Columns in ascending order, filled up with +∞ to P ≥ K ranks, a power of two; NaN is +∞."""
     K = columns.shape[0]
-    return _floats(
-        _sort(_filled(columns, jnp.ones(K, bool), 1 << (K - 1).bit_length())), columns.dtype
-    )
+    P = 1 << (K - 1).bit_length()
+    integers = _filled(columns, jnp.ones(K, bool), P)
+    return _floats(_sort(integers), columns.dtype)
 
 
 def middle(ordered: Float[Array, "P ..."], m: Int[Array, ""]) -> Float[Array, "..."]:
@@ -189,60 +219,84 @@ def middle(ordered: Float[Array, "P ..."], m: Int[Array, ""]) -> Float[Array, ".
 
 
 def _integers(values: Float[Array, "..."]) -> Int[Array, "..."]:
-    """The floats' own bits, in their order: compared by one instruction, and −0 < 0 whatever the network."""
+    """Read the bits of floats as integers in the order of the floats.
+
+    They are compared by one instruction, and −0 < 0 whatever the network.
+    """
     bits = lax.bitcast_convert_type(values, jnp.dtype(f"int{8 * values.dtype.itemsize}"))
     return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
 
 
 def _floats(integers: Int[Array, "..."], dtype) -> Float[Array, "..."]:
+    """The inverse of `_integers`."""
     bits = jnp.where(integers < 0, integers ^ jnp.iinfo(integers.dtype).max, integers)
     return lax.bitcast_convert_type(bits, dtype)
 
 
 def _sort(x: Int[Array, "P C"]) -> Int[Array, "P C"]:
-    """Bitonic sort along axis 0, whose length is a power of two: two runs meet, the second one reversed."""
+    """Bitonic sort along axis 0, whose length is a power of two.
+
+    Two sorted runs are merged, the second one reversed.
+    """
     run = min(x.shape[0], 8)
     x = _regroup(x, run, 1, _sort_lists)
     while run < x.shape[0]:
         layers = run.bit_length()
-        for number in _shares(layers):
+        for number in _layers_per_operation(layers):
             layers -= number
-            x = _regroup(
-                x, 2**number, 2**layers, _merge_lists, flip=2 ** (number + layers) == 2 * run
-            )
+            is_first = 2 ** (number + layers) == 2 * run
+            x = _regroup(x, 2**number, 2**layers, _merge_lists, flip=is_first)
         run *= 2
     return x
 
 
-def _shares(layers: int) -> list[int]:
-    """The layers of a merge, at most three to an operation, as even as they go."""
+def _layers_per_operation(layers: int) -> list[int]:
+    """Divide the layers of a merge among operations, at most three each, as evenly as possible."""
     operations = -(-layers // 3)
     return [layers // operations + (i < layers % operations) for i in range(operations)]
 
 
 def _regroup(
-    x, size: int, gap: int, work: Callable[[list[Array]], list[Array]], flip: bool = False
-):
-    """`work` on lists of `size` rows that stand `gap` apart, in each run of size·gap; its second half reversed if `flip`."""
+    x: Int[Array, "P C"],
+    size: int,
+    gap: int,
+    work: Callable[[list[Array]], list[Array]],
+    flip: bool = False,
+) -> Int[Array, "P C"]:
+    """Apply `work` to lists of `size` rows at a distance of `gap`, in each run of size·gap rows.
+
+    Args:
+      x: all rows.
+      size: rows of a list.
+      gap: the distance of the rows of a list.
+      work: a list of rows -> a list of as many.
+      flip: whether to reverse the second half of each run first.
+    """
     groups = x.reshape(-1, size, gap, x.shape[1])
     rows = [groups[:, i] for i in range(size)]
     if flip:
         rows[size // 2 :] = [row[:, ::-1] for row in reversed(rows[size // 2 :])]
-    # the barrier keeps operations apart: fused, they would compute everything many times
+
+    # The barrier keeps operations apart: fused, they would compute everything many times.
     return lax.optimization_barrier(jnp.stack(work(rows), 1).reshape(x.shape))
 
 
 def _merge_lists(rows: list) -> list:
-    """Ascending order of rows that first ascend and then descend."""
+    """Sort rows that first ascend and then descend."""
     half = len(rows) // 2
     if not half:
         return rows
     pairs = list(zip(rows[:half], rows[half:], strict=True))
-    return _merge_lists([jnp.minimum(a, b) for a, b in pairs]) + _merge_lists(
-        [jnp.maximum(a, b) for a, b in pairs]
-    )
+    low = _merge_lists([jnp.minimum(a, b) for a, b in pairs])
+    high = _merge_lists([jnp.maximum(a, b) for a, b in pairs])
+    return low + high
 
 
 def _sort_lists(rows: list) -> list:
+    """Sort rows in any order."""
     half = len(rows) // 2
-    return _merge_lists(_sort_lists(rows[:half]) + _sort_lists(rows[half:])[::-1]) if half else rows
+    if not half:
+        return rows
+    ascending_half = _sort_lists(rows[:half])
+    descending_half = _sort_lists(rows[half:])[::-1]
+    return _merge_lists(ascending_half + descending_half)

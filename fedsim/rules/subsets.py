@@ -1,4 +1,4 @@
-"""The best of all subsets of the clients that reported, less f of them."""
+"""The best of all subsets that leave out f of the clients that reported."""
 
 import math
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
-from fedsim.rules.selection import selected
+from fedsim.rules.selection import selection_report
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
-MOST = 200_000  # subsets to go through in a round: some seconds
+MAX_SUBSETS = 200_000  # to evaluate in a round: some seconds
 
 
 def most_rows(f: int) -> int | None:
-    """The largest m with C(m, f) ≤ `MOST`; None where any m will do.
+    """The largest m with C(m, f) ≤ `MAX_SUBSETS`; None if any m will do.
 
     >>> most_rows(5), math.comb(32, 5)
     (31, 201376)
@@ -30,7 +30,7 @@ def most_rows(f: int) -> int | None:
     m = 2 * f
     if f >= 10:  # C(2f + 1, f) is at least C(21, 10), which is more
         return m
-    while math.comb(m + 1, f) <= MOST:
+    while math.comb(m + 1, f) <= MAX_SUBSETS:
         m += 1
     return m
 
@@ -38,19 +38,20 @@ def most_rows(f: int) -> int | None:
 def mean_of_best_subset(
     cost: Callable[[Bool[Array, "B K"], Float[Array, "K K"]], Float[Array, " B"]], f: int
 ) -> Rule:
-    """The rule that averages the m−f clients of least cost.
+    """Return the rule that averages the m−f clients of least cost.
 
     Args:
-      cost: (subsets `[B, K]`, squared distances of all pairs `[K, K]`) -> what each costs `[B]`.
+      cost: (subsets `[B, K]`, squared distances of all pairs `[K, K]`) -> the cost of each `[B]`.
       f: clients to leave out.
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
         present = updates.arrived
         distance = tree.squared_distances(updates.delta, present)
-        kept = best_subset(lambda kept: cost(kept, distance), present, f)
-        info = selected(kept, updates, context)
-        return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
+        accepted = best_subset(lambda subsets: cost(subsets, distance), present, f)
+        info = selection_report(accepted, updates, context)
+        mean = tree.weighted_mean(updates.delta, accepted.astype(updates.samples.dtype))
+        return mean, state, info
 
     return Rule(apply=apply, least=2 * f + 1, most=most_rows(f))
 
@@ -58,27 +59,31 @@ def mean_of_best_subset(
 def best_subset(
     cost: Callable[[Bool[Array, "B K"]], Float[Array, " B"]], present: Bool[Array, " K"], f: int
 ) -> Bool[Array, " K"]:
-    """The m−f of the m present rows with the least cost; the first in lexicographic order of those that cost the same.
+    """The m−f of the m present rows with the least cost; of ties, the first in lexicographic order.
 
-    The sets of f rows to leave out are counted through by their colexicographic rank, with the last row first: this is
-    the lexicographic order of what is kept, and no table of subsets is held. A cost counts as less where it is by more
-    than rounding.
+    The sets of f rows to leave out are enumerated by their colexicographic rank, with the last row
+    first: this is the lexicographic order of the rows that remain, and needs no table of subsets. A
+    cost is less only where it is less by more than rounding.
+
+    Args:
+      cost: subsets `[B, K]` -> the cost of each `[B]`.
+      present: the rows to choose from.
+      f: rows to leave out.
     """
-    K, m = present.shape[0], jnp.sum(present)
-    table = np.array(
-        [[min(math.comb(n, i), 2**31 - 1) for n in range(K + 1)] for i in range(f + 1)], np.int32
-    )
+    K = present.shape[0]
+    m = jnp.sum(present)
+    table = _binomials(f, K)
     most = int(table[f, min(K, most_rows(f) or K)])
-    size = max(1, min(most, 2**19 // K**2))
+    size = max(1, min(most, 2**19 // K**2))  # subsets of a batch
     slots = jnp.argsort(~present, stable=True)
 
-    def kept(rank: Int[Array, ""]) -> Bool[Array, " K"]:
-        left = present
+    def subset(rank: Int[Array, ""]) -> Bool[Array, " K"]:
+        remaining = present
         for i in range(f, 0, -1):
-            place = jnp.sum(jnp.asarray(table[i]) <= rank) - 1  # the largest n with C(n, i) ≤ rank
-            rank = rank - jnp.asarray(table[i])[place]
-            left = left.at[slots[jnp.clip(m - 1 - place, 0, K - 1)]].set(False)
-        return left
+            n = jnp.sum(jnp.asarray(table[i]) <= rank) - 1  # the largest n with C(n, i) ≤ rank
+            rank = rank - jnp.asarray(table[i])[n]
+            remaining = remaining.at[slots[jnp.clip(m - 1 - n, 0, K - 1)]].set(False)
+        return remaining
 
     total = jnp.asarray(table[f])[m]
     total = jnp.where(total > most, 0, total)
@@ -86,18 +91,27 @@ def best_subset(
     def search(state):
         first, least, rank = state
         ranks = first + jnp.arange(size, dtype=jnp.int32)
-        costs = cost(jax.vmap(kept)(ranks))
+        costs = cost(jax.vmap(subset)(ranks))
         costs = jnp.where((ranks < total) & ~jnp.isnan(costs), costs, jnp.inf)
+
         tolerance = 1 + 256 * jnp.finfo(costs.dtype).eps
-        place = jnp.argmax(costs <= jnp.min(costs) * tolerance)
+        best = jnp.argmax(costs <= jnp.min(costs) * tolerance)
         better = jnp.min(costs) * tolerance < least
-        return (
-            first + size,
-            jnp.where(better, costs[place], least),
-            jnp.where(better, ranks[place], rank),
-        )
+        least = jnp.where(better, costs[best], least)
+        rank = jnp.where(better, ranks[best], rank)
+        return first + size, least, rank
 
     zero = jnp.zeros((), jnp.int32)
-    start = jnp.full((), jnp.inf, jax.eval_shape(cost, jax.ShapeDtypeStruct((1, K), bool)).dtype)
-    _, _, rank = lax.while_loop(lambda state: state[0] < total, search, (zero, start, zero))
-    return kept(rank)
+    dtype = jax.eval_shape(cost, jax.ShapeDtypeStruct((1, K), bool)).dtype
+    start = (zero, jnp.full((), jnp.inf, dtype), zero)
+    _, _, rank = lax.while_loop(lambda state: state[0] < total, search, start)
+    return subset(rank)
+
+
+def _binomials(f: int, K: int) -> np.ndarray:
+    """Return C(n, i) for i ≤ f and n ≤ K `[f + 1, K + 1]`, at most the largest int32."""
+    table = np.empty((f + 1, K + 1), np.int32)
+    for i in range(f + 1):
+        for n in range(K + 1):
+            table[i, n] = min(math.comb(n, i), 2**31 - 1)
+    return table

@@ -18,21 +18,27 @@ alias(fedtrimmedavg="trimmed_mean")
 
 @rule
 def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
-    """Coordinate-wise mean of what is left after dropping both tails.
+    """Coordinate-wise mean without the smallest and the largest values.
 
-    aggᵈ = 1/(m−2·trim) Σ_{trim < r ≤ m−trim} x₍ᵣ₎ᵈ  over the m values of coordinate d in ascending order: the `trim`
-    smallest and the `trim` largest are dropped, the rest is averaged without weights.
+    aggᵈ = 1/(m−2·trim) Σ_{trim < r ≤ m−trim} x₍ᵣ₎ᵈ  over the m values of coordinate d in ascending
+    order: the `trim` smallest and the `trim` largest are dropped, the rest is averaged without
+    weights.
 
-    Resists: trim malicious clients, 2·trim < m.    Cost: O(K log² K) per coordinate.    Needs: the whole stack.
+    Resists: trim malicious clients, 2·trim < m.
+    Cost: O(K log² K) per coordinate.
+    Needs: the whole stack.
 
     Args:
-      trim: how many values to drop from each tail, an integer (never ⌊β·m⌋, which rounding makes one less).
+      trim: how many values to drop from each tail, an integer (never ⌊β·m⌋, which rounding makes
+        one less).
 
     Raises:
-      ScenarioError: when no more than 2·trim clients can report (a round with fewer survivors is skipped).
+      ScenarioError: when no more than 2·trim clients can report (a round with fewer survivors is
+        skipped).
 
     References:
-      Yin et al. 2018, Byzantine-Robust Distributed Learning, arXiv:1803.01498, Algorithm 1, option II.
+      Yin et al. 2018, Byzantine-Robust Distributed Learning, arXiv:1803.01498, Algorithm 1, option
+      II.
 
     >>> import fedsim
     >>> fedsim.aggregate({"kind": "trimmed_mean", "trim": 1}, [[1.0], [2.0], [3.0], [1e9]]).tolist()
@@ -43,11 +49,11 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
         del context
         present = updates.arrived
         m = jnp.sum(present)
-        kept = jnp.maximum(m - 2 * trim, 0)
+        count = jnp.maximum(m - 2 * trim, 0)
 
         def centre(ranks: Ranks) -> Float[Array, "..."]:
-            total = ranks.sum(trim, kept)
-            return tree.divide(total, kept.astype(total.dtype))
+            total = ranks.sum(trim, count)
+            return tree.divide(total, count.astype(total.dtype))
 
         return by_sorted_columns(centre, updates.delta, present), state, {}
 

@@ -1,4 +1,4 @@
-"""FLTrust: updates count as far as they point where the server's own points."""
+"""FLTrust: updates count as far as they point in the direction of the server's update."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import alias, folding, rule
-from fedsim.rules.selection import Met, met, rates
+from fedsim.rules.selection import SelectionCounts, count_selection, rates
 from fedsim.tree import Tree
 from fedsim.types import Context, Fold, Rule, Updates, reported
 
@@ -16,57 +16,66 @@ alias(fltrust="trust")
 
 @rule
 def trust() -> Rule:
-    """FLTrust: mean of the updates at the length of the server's own, weighted by the cosine to it.
+    """FLTrust: mean of the updates at the length of the server's update, weighted by cosine to it.
 
-    agg = ‖g₀‖₂ Σ_i s_i · x_i/‖x_i‖₂ / Σ_j s_j,  s_i = max(0, ⟨x_i, g₀⟩/(‖x_i‖₂‖g₀‖₂));  zero where all s_i are 0.
-    g₀ is the update that the server makes of samples of its own (`data.server`): as one more client, by plain `sgd` from
-    the model that was sent, with the optimiser, learning rate, batches and steps of the `client` section, whatever its
-    method. Sample counts are ignored, and so are updates that are not finite.
+    agg = ‖g₀‖₂ Σ_i s_i · x_i/‖x_i‖₂ / Σ_j s_j,  s_i = max(0, ⟨x_i, g₀⟩/(‖x_i‖₂‖g₀‖₂));
+    zero where all s_i are 0.
+    g₀ is the server's update, made from samples that the server holds (`data.server`) as a client
+    would: by plain `sgd` from the model that was sent, with the optimiser, learning rate, batches
+    and steps of the `client` section, whatever its method. Sample counts and updates that are not
+    finite are ignored.
 
     Resists: any number of malicious clients, as far as the server's samples show what is honest.
-    Cost: O(K·D), one pass, and the server's own training in every round.
+    Cost: O(K·D), one pass, and training on the server in every round.
     Needs: one block at a time, and `data.server`.
 
     Raises:
-      ScenarioError: without samples of the server's own.
+      ScenarioError: when the server has no samples.
 
     References:
-      Cao, Fang, Liu, Gong 2021, FLTrust: Byzantine-robust Federated Learning via Trust Bootstrapping, arXiv:2012.13995,
-      Algorithm 2.
+      Cao, Fang, Liu, Gong 2021, FLTrust: Byzantine-robust Federated Learning via Trust
+      Bootstrapping, arXiv:2012.13995, Algorithm 2.
 
     >>> import fedsim
-    >>> fedsim.aggregate("trust", [[3.0, 0.0], [0.0, 9.0], [-5.0, 0.0]], reference=[1.0, 0.0]).tolist()
+    >>> rows = [[3.0, 0.0], [0.0, 9.0], [-5.0, 0.0]]
+    >>> fedsim.aggregate("trust", rows, reference=[1.0, 0.0]).tolist()
     [1.0, 0.0]
     """
 
     def zero(updates: Updates):
         row = tree.zero_row((updates.delta, updates.samples))
-        none = jnp.zeros((), updates.samples.dtype)
-        return row, Met(none, jnp.zeros((), jnp.int32), none, none)
+        zero = jnp.zeros((), updates.samples.dtype)
+        counts = SelectionCounts(
+            malicious_rejected=zero,
+            malicious_accepted=jnp.zeros((), jnp.int32),
+            rejected=zero,
+            malicious=zero,
+        )
+        return row, counts
 
     def add(total, updates: Updates, context: Context):
-        so_far, sums = total
+        sums, counts = total
         lengths, cosines = against(updates.delta, context.reference)
         w = reported(updates) * jnp.maximum(cosines, 0)
-        unit = jnp.where(w > 0, w / jnp.where(w > 0, lengths, 1), 0)
-        so_far = tree.fold(so_far, (updates.delta, lengths.astype(w.dtype)), unit.astype(w.dtype))
-        more = met(updates.arrived & (cosines > 0), updates, context)
-        return so_far, jax.tree.map(jnp.add, sums, more)
+        unit = jnp.where(w > 0, w / jnp.where(w > 0, lengths, 1), 0).astype(w.dtype)
+        sums = tree.fold(sums, (updates.delta, lengths.astype(w.dtype)), unit)
+        block = count_selection(updates.arrived & (cosines > 0), updates, context)
+        return sums, jax.tree.map(jnp.add, counts, block)
 
     def finish(total, state, context: Context):
-        (directions, weight), sums = total
-        long = tree.scale(directions, tree.norm(context.reference))
-        return tree.divide(long, weight), state, rates(sums)
+        (directions, weight), counts = total
+        scaled = tree.scale(directions, tree.norm(context.reference))
+        return tree.divide(scaled, weight), state, rates(counts)
 
-    return folding(Fold(zero=zero, add=add, finish=finish), reported)._replace(
-        needs=frozenset({"reference"})
-    )
+    trusting = folding(Fold(zero=zero, add=add, finish=finish), reported)
+    return trusting._replace(needs=frozenset({"reference"}))
 
 
 def against(stacked: Tree, reference: Tree) -> tuple[Float[Array, " K"], Float[Array, " K"]]:
-    """Lengths of the rows, and cosines of their angles with another one, row by row (3. in `fedsim.tree.exact`).
+    """Return the lengths of the rows, and the cosines of their angles with the reference.
 
-    The cosine is 0 beside a vector of length zero, and beside one that is not finite.
+    The cosine is 0 where either vector has length zero or is not finite. Rows come one at a time
+    (3. in `fedsim.tree.exact`).
     """
     inverse_of_reference = inverse_length(tree.norm(reference))
 
@@ -83,6 +92,6 @@ def against(stacked: Tree, reference: Tree) -> tuple[Float[Array, " K"], Float[A
 
 
 def inverse_length(length: Float[Array, ""]) -> Float[Array, ""]:
-    """`1/length`, 0 for zero, for what is not finite, and where it would not be finite itself."""
+    """`1/length`; 0 where the length or its inverse is not finite."""
     usable = jnp.isfinite(length) & (length >= jnp.finfo(length.dtype).tiny)
     return jnp.where(usable, 1 / jnp.where(usable, length, 1), 0)

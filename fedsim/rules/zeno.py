@@ -1,4 +1,4 @@
-"""Zeno: the updates that lower a loss of the server's own most."""
+"""Zeno: the updates that most lower the loss on the server's samples."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import rule
-from fedsim.rules.selection import selected
+from fedsim.rules.selection import selection_report
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -22,34 +22,37 @@ def zeno(
     rho: Annotated[float, Ge(0)] = 5e-4,
     batch: Annotated[int, Ge(1), Le(1_000_000)] | None = None,
 ) -> Rule:
-    """Plain mean of the updates that lower the loss on the server's own samples most, long ones least.
+    """Plain mean of the updates that most lower the loss on the server's samples.
 
-    agg = 1/(m−f) Σ_{i∈S} x_i,  S = the m − f clients of highest score  f_r(x) − f_r(x + x_i) − ρ‖x_i‖₂².
-    f_r is the mean loss over samples of the server's own (`data.server`), as a model is evaluated: over all of them, or
-    over `batch` of them that every round draws anew, with replacement. An update is added as it arrives: the paper's γ is
-    in it, and ρ here is the paper's over γ². Ties go to the lowest index. Sample counts are ignored, and so are updates
-    that are not finite.
+    agg = 1/(m−f) Σ_{i∈S} x_i,
+    S = the m − f clients of highest score  f_r(x) − f_r(x + x_i) − ρ‖x_i‖₂².
+    f_r is the mean loss over samples that the server holds (`data.server`), as a model is
+    evaluated: over all of them, or over `batch` of them that are drawn in every round, with
+    replacement. An update is added as it arrives: it contains the paper's γ, and ρ here is the
+    paper's ρ/γ². Ties go to the lowest index. Sample counts and updates that are not finite are
+    ignored.
 
-    Resists: f malicious clients, f < m, however many that is.
-    Cost: O(K·D), and a pass over the samples of f_r for every update, one after another.
+    Resists: f malicious clients, for any f < m.
+    Cost: O(K·D), and a pass over the samples of f_r for every update, one at a time.
     Needs: the whole stack, and `data.server`.
 
     Args:
-      f: malicious clients to expect: so many updates are left out.
-      rho: ρ, what length costs.
-      batch: samples of f_r; all that the server keeps if left out.
+      f: malicious clients to expect: f updates are left out.
+      rho: ρ, the cost of length.
+      batch: samples of f_r; default all that the server holds.
 
     Raises:
-      ScenarioError: when not more than f clients can report (a round with fewer survivors is skipped), and without
-        samples of the server's own.
+      ScenarioError: when not more than f clients can report (a round with fewer survivors is
+        skipped), and when the server has no samples.
 
     References:
-      Xie, Koyejo, Gupta 2019, Zeno: Distributed Stochastic Gradient Descent with Suspicion-based Fault-tolerance,
-      arXiv:1805.10032, Algorithm 1.
+      Xie, Koyejo, Gupta 2019, Zeno: Distributed Stochastic Gradient Descent with Suspicion-based
+      Fault-tolerance, arXiv:1805.10032, Algorithm 1.
 
     >>> import fedsim
-    >>> away = lambda x: (x[0] - 3.0) ** 2
-    >>> fedsim.aggregate({"kind": "zeno", "f": 1}, [[1.0], [2.0], [-9.0]], server_loss=away).tolist()
+    >>> rows = [[1.0], [2.0], [-9.0]]
+    >>> loss = lambda x: (x[0] - 3.0) ** 2
+    >>> fedsim.aggregate({"kind": "zeno", "f": 1}, rows, server_loss=loss).tolist()
     [1.5]
     """
 
@@ -61,9 +64,9 @@ def zeno(
         score = jnp.where(jnp.isnan(score), -jnp.inf, score)
         score = jnp.where(usable, jnp.maximum(score, jnp.finfo(score.dtype).min), -jnp.inf)
         rank = jnp.argsort(jnp.argsort(-score, stable=True))
-        kept = usable & (rank < jnp.sum(usable) - f)
-        mean = tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype))
-        return mean, state, selected(kept, updates, context)
+        accepted = usable & (rank < jnp.sum(usable) - f)
+        mean = tree.weighted_mean(updates.delta, accepted.astype(updates.samples.dtype))
+        return mean, state, selection_report(accepted, updates, context)
 
     return Rule(apply=apply, least=f + 1, needs=frozenset({"server_loss"}))
 
@@ -71,7 +74,10 @@ def zeno(
 def descents(
     stacked: Tree, params: Tree, loss: Callable[[Tree], Array], rho: float
 ) -> Float[Array, " K"]:
-    """`loss(x) − loss(x + row) − ρ‖row‖²` of every row, one after another: there is one model beside the stack at a time."""
+    """Return `loss(x) − loss(x + row) − ρ‖row‖²` for every row.
+
+    Rows come one at a time, so that memory holds a single model next to the stack.
+    """
     before = loss(params)
 
     def of_row(row: Tree) -> Array:

@@ -1,4 +1,4 @@
-"""Clients that are away: what rules remember of them, where runs end, and weights that are unbiased."""
+"""Absent clients: what rules remember of them, where runs end, and weights that are unbiased."""
 
 from itertools import combinations, product
 
@@ -71,8 +71,9 @@ def test_where_everybody_reports_it_is_the_uniform_mean(rule):
 
 
 def away(inputs: dict, server: list, weights, rounds: int = 200) -> float:
-    """How far from the optimum the second half of a run is on average, where clients with more samples are there more often:
-    n_i / 8 of the rounds.
+    """How far from the optimum the second half of a run is on average.
+
+    Clients with more samples take part more often, in n_i / 8 of the rounds.
     """
     fleet = {"availability": {"kind": "size_dependent", "exponent": 1.0}}
     path, _ = ended(inputs, server, fleet=fleet, rounds=rounds, evaluate={"every": 5})
@@ -87,7 +88,7 @@ def test_biased_availability_moves_fedavg_and_not_what_remembers_absent_clients(
 
 @pytest.mark.long
 def test_nor_what_weighs_or_corrects_them():
-    """FedVARP ends at the optimum; weights make the mean path lead there, with the noise of who came."""
+    """FedVARP ends at the optimum; with weights the mean path does, with the noise of cohorts."""
     inputs, small = problem(), {"kind": "sgd", "lr": 0.1}
     assert away(inputs, ["fedvarp", {"kind": "sgd", "lr": 0.5}], np.ones(N)) < 1e-3
     assert away(inputs, ["fedau", small], np.ones(N), 600) < 0.15
@@ -144,7 +145,7 @@ def even():
 @pytest.mark.long
 @pytest.mark.parametrize("rule", REMEMBER)
 def test_the_sum_is_that_of_the_rows_where_rounds_are_skipped_and_rows_are_left_out(rule):
-    """A round with fewer than three changes nothing, and rows that the rule does not get are not remembered."""
+    """A round with fewer than three rows changes nothing; rows that are left out are forgotten."""
     result = remembered(rule, ["even"], fleet={"dropout": 0.25}, rounds=8, evaluate={"every": 1})
     has, skipped = adds_up(result), result.rounds["skipped"].to_numpy()[1:] > 0
     assert skipped.any() and not skipped.all()
@@ -209,7 +210,7 @@ def test_a_run_goes_on_after_it_was_killed(resident_mb, tmp_path):
 
 @pytest.mark.long
 def test_ca2fl_of_a_buffer_is_its_simulation():
-    """Whose messages a buffer has and from which models is the plan's; everything else is done by hand."""
+    """The plan says whose messages a buffer has and from which models; the rest is by hand."""
     inputs, times = problem(), [1, 2, 3, 5, 8, 2]
     schedule = {
         "kind": "fedbuff",
@@ -248,24 +249,48 @@ def test_ca2fl_of_a_buffer_is_its_simulation():
 
 
 BUFFER = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
-TWICE = "draws a client twice, and mifa remembers one update of each; take the cohort uniform or poisson, or another rule"
+KNOWN = {"kind": "horvitz_thompson", "shares": "known"}
+SKETCH = {"kind": "count_sketch", "columns": 50}
+TWICE = (
+    "draws a client twice, and mifa remembers one update of each; "
+    "take the cohort uniform or poisson, or another rule"
+)
+UNKNOWN = "server[0].shares: how often all has a client under this fleet is not"
 REFUSED = [
     ({"server": ["mifa"], "cohort": {"kind": "weighted", "size": 4}}, f"cohort: weighted {TWICE}"),
-    ({"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}}, f"cohort: listed {TWICE}"),
-    ({"server": ["ca2fl"], "schedule": BUFFER}, "schedule: the rule remembers one update of a client, and a buffer may have"),
-    ({"server": ["bucket", "fedau"]}, "server[0]: bucket makes rows of several clients, and fedau remembers something of each"),
-    ({"server": ["mifa"], "wire": [{"kind": "count_sketch", "columns": 50}]}, "server[0]: mifa works on updates, and count"),
-    ({"server": [KNOWN := {"kind": "horvitz_thompson", "shares": "known"}], "schedule": BUFFER},
-     "server[0].shares: how often fedbuff has a client is not known; write reported, take the rule fedau"),
-    ({"server": [KNOWN], "cohort": {"kind": "power_of_choice"}}, "server[0].shares: how often power_of_choice has a client"),
-    ({"server": [KNOWN], "fleet": {"availability": "markov"}}, "server[0].shares: how often all has a client under this fleet"),
-    ({"server": [KNOWN], "fleet": {"deadline": 3.0}}, "server[0].shares: how often all has a client under this fleet is not"),
     (
-        {"server": [KNOWN], "fleet": {"stragglers": {"share": 0.5, "work": "drop"}}},
-        "server[0].shares: how often all has a client under this fleet is not",
+        {"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}},
+        f"cohort: listed {TWICE}",
     ),
-    ({"server": [KNOWN], "cohort": {"kind": "listed", "rounds": [[0, 1]]}}, "server[0].shares: client 2 never takes part, and"),
-]  # fmt: skip
+    (
+        {"server": ["ca2fl"], "schedule": BUFFER},
+        "schedule: the rule remembers one update of a client, and a buffer may have",
+    ),
+    (
+        {"server": ["bucket", "fedau"]},
+        "server[0]: bucket makes rows of several clients, and fedau remembers something of each",
+    ),
+    (
+        {"server": ["mifa"], "wire": [SKETCH]},
+        "server[0]: mifa works on updates, and count",
+    ),
+    (
+        {"server": [KNOWN], "schedule": BUFFER},
+        "server[0].shares: how often fedbuff has a client is not known; "
+        "write reported, take the rule fedau",
+    ),
+    (
+        {"server": [KNOWN], "cohort": {"kind": "power_of_choice"}},
+        "server[0].shares: how often power_of_choice has a client",
+    ),
+    ({"server": [KNOWN], "fleet": {"availability": "markov"}}, UNKNOWN),
+    ({"server": [KNOWN], "fleet": {"deadline": 3.0}}, UNKNOWN),
+    ({"server": [KNOWN], "fleet": {"stragglers": {"share": 0.5, "work": "drop"}}}, UNKNOWN),
+    (
+        {"server": [KNOWN], "cohort": {"kind": "listed", "rounds": [[0, 1]]}},
+        "server[0].shares: client 2 never takes part, and",
+    ),
+]
 
 
 @pytest.mark.parametrize(("sections", "said"), REFUSED)

@@ -1,4 +1,4 @@
-"""What stands between rule and optimisers, rounds in which nobody came, and attacks that know what they attack."""
+"""Steps between rule and optimisers, rounds in which nobody came, attacks on a known defence."""
 
 import json
 
@@ -66,7 +66,7 @@ def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
 def by_hand(
     cohorts: list[list[int]], weights: str, expected: float, noise: np.ndarray, lr: float
 ) -> np.ndarray:
-    """Federated averaging over expected weights in plain NumPy, `noise[r]` on the aggregate of round r."""
+    """Federated averaging over expected weights in NumPy, `noise[r]` on the mean of round r."""
     (H, a), x = problem_arrays(), np.full(D, 2.0)
     for ids, n in zip(cohorts, noise, strict=True):
         total = np.zeros(D)
@@ -97,7 +97,7 @@ def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
 
 @pytest.mark.long
 def test_nobody_came_and_the_noise_is_added_all_the_same():
-    """Rounds of nobody alone: the model is the sum of the noise, and each of them counts as a round."""
+    """Where nobody comes in any round, the model is the sum of the noise, and all rounds count."""
     nobody = {"kind": "poisson", "rate": 1e-9}
     made = quadratics(NOISED, nobody, 3)
     assert made.rounds["skipped"].tolist() == [0] * 4 and made.rounds["clients_sampled"].sum() == 0
@@ -207,7 +207,7 @@ REFUSED = {
     ),
     "steps": (
         [{"kind": "mean", "weights": "steps", "denominator": "expected"}],
-        "server[0]: mean: nobody knows how many steps a round takes on average",
+        "server[0]: mean: the average number of steps of a round is unknown",
     ),
 }
 
@@ -235,7 +235,7 @@ def array(given) -> np.ndarray:
 
 
 def defence_of(params: dict, n: int) -> list[dict]:
-    """The defences of the cases in our words; `GM` is ByzFL's geometric median, which is not ours."""
+    """The defences of the cases as ours; `GM` is ByzFL's geometric median, which is not ours."""
     f = params["f"]
     rules = {
         "TrMean": {"kind": "trimmed_mean", "trim": f},
@@ -274,7 +274,7 @@ def test_the_search_follows_its_oracle():
 
 @pytest.mark.parametrize("defence", ["mean", "median"])
 def test_the_search_leaves_clients_out_that_are_not_finite(defence):
-    """What the others send is what they would without such a client, which is left to the server's filter."""
+    """The others send what they would without such a client, which the server's filter drops."""
     rows = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0], [0.0, 0.0]])
     link = {"kind": "optimised", "evaluations": 6}
     alone, _ = fedsim.transmit(link, rows, malicious=[3], defence=defence)

@@ -1,4 +1,4 @@
-"""Attacks on messages against plain NumPy, where some clients are absent and some are not finite, and in whole runs."""
+"""Attacks on messages against NumPy, with absent and infinite clients, and in runs."""
 
 import json
 from statistics import NormalDist
@@ -171,7 +171,7 @@ def test_fang_s_values_are_three_to_four_deviations_beyond_the_mean_of_its_own()
 
 
 def krums_choice(rows, f):
-    """Index of the row with the least sum of squared distances to its nearest others, the first of equal ones."""
+    """The first row with the least sum of squared distances to its nearest others."""
     square = ((rows[:, None] - rows[None]) ** 2).sum(-1)
     n = max(len(rows) - f - 2, 1)
     return int(np.argmin([np.sort(np.delete(row, i))[:n].sum() for i, row in enumerate(square)]))
@@ -196,7 +196,7 @@ ROOM = 18  # rows that hold every stack, so that all share a program
 
 
 def on_krum(X, malicious, place, **more):
-    """What the last malicious client sends, of a stack whose rows stand at `place` among absent ones."""
+    """What the last malicious client sends, in a stack with rows at `place` among absent ones."""
     stack, bad = np.full((ROOM, X.shape[1]), np.nan), np.zeros(ROOM, bool)
     stack[place], bad[place] = X, malicious
     link = {"kind": "fang", "against": "krum", "threshold": 1e-3, **more}
@@ -279,7 +279,10 @@ def test_mimic_copies_an_honest_client_along_the_widest_direction():
 
 @pytest.mark.long
 def test_known_results():
-    """A loud attack takes the mean; mixing helps against min-max, distances do not; Krum chooses who does nothing or worse."""
+    """A loud attack moves the mean; mixing helps against min-max, distances do not.
+
+    Krum chooses clients that do nothing or worse.
+    """
     scenario = {
         "name": "known",
         "rounds": 15,

@@ -1,4 +1,4 @@
-"""Published bounds of rules hold on random adversarial rounds, and the columns that show them are their definitions."""
+"""Published bounds of rules hold on random adversarial rounds, and their columns are correct."""
 
 import itertools
 

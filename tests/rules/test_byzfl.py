@@ -1,4 +1,4 @@
-"""What ByzFL expects of its rules and attacks on the matrix of its documentation, where definitions agree; and where not."""
+"""ByzFL's rules and attacks on the matrix of its documentation: where we agree, and where not."""
 
 import numpy as np
 import pytest
@@ -23,11 +23,20 @@ RULES = {  # of ours -> what it is expected to give
     ),  # the minimum itself: theirs ends at 3.79 in the first coordinate, see below
 }
 STAGES = {
-    "clip": ({"norm": 2.0}, [[0.53452248, 1.06904497, 1.60356745], [0.91168461, 1.13960576, 1.36752692],
-                             [1.00514142, 1.14873305, 1.29232469]]),
-    "adaptive_robust_clip": ({"f": 1}, [[1, 2, 3], [4, 5, 6], [4.41004009, 5.04004582, 5.67005155]]),
+    "clip": (
+        {"norm": 2.0},
+        [
+            [0.53452248, 1.06904497, 1.60356745],
+            [0.91168461, 1.13960576, 1.36752692],
+            [1.00514142, 1.14873305, 1.29232469],
+        ],
+    ),
+    "adaptive_robust_clip": (
+        {"f": 1},
+        [[1, 2, 3], [4, 5, 6], [4.41004009, 5.04004582, 5.67005155]],
+    ),
     "mix_neighbours": ({"f": 1}, [LOW, LOW, [5.5, 6.5, 7.5]]),
-}  # fmt: skip
+}
 ATTACKS = {
     "inner_product": ({"epsilon": 2.0}, [-8, -10, -12]),  # their FallOfEmpires(3): 1 − τ
     "little_is_enough": ({"z": 1.5, "sign": "plus", "ddof": 1}, [8.5, 9.5, 10.5]),
@@ -64,7 +73,7 @@ def test_attacks(kind):
 
 
 def test_krum_and_multi_krum_demand_what_their_theorem_does():
-    """ByzFL gives the first row and the mean of two here, of three rows with one attacker; 2f + 3 rows are needed."""
+    """2f + 3 rows are needed; for three rows and one attacker ByzFL still returns something."""
     for kind in ("krum", "multi_krum"):
         with pytest.raises(ScenarioError, match=r"\b5\b"):
             fedsim.aggregate({"kind": kind, "f": 1}, X)
@@ -72,8 +81,10 @@ def test_krum_and_multi_krum_demand_what_their_theorem_does():
 
 @pytest.mark.long
 def test_a_reversed_update_is_the_client_s_own():
-    """ByzFL sends the mean of the honest ones, reversed; ours sends what the client itself would have, as `inner_product` does
-    with ε = 1 of the mean."""
+    """ByzFL reverses the mean of the honest clients, as our `inner_product` does with ε = 1.
+
+    Our `sign_flip` reverses what the client itself would have sent.
+    """
     stack = np.concatenate([X, [[1.0, 1, 1]]])
     np.testing.assert_array_equal(
         fedsim.transmit("sign_flip", stack, malicious=[3])[0][3], [-1, -1, -1]

@@ -75,7 +75,7 @@ def test_fang_draws_beyond_the_extremes_of_others_or_three_deviations_from_the_m
 
 
 def test_fang_sends_what_krum_would_choose():
-    """Honest are 3, 5 and 7. Krum looks at one neighbour, and two malicious clients stand side by side.
+    """Honest are 3, 5 and 7. Krum looks at one neighbour; the malicious clients are two.
 
     So the first λ will do. λ₀ = 2/1 + 7: the nearest is 2 away, h - c - 1 is taken as 1, and the
     largest is 7.
@@ -99,7 +99,7 @@ def test_fang_asks_krum_about_one_copy_among_its_own():
 
 
 def test_mimic_copies_who_is_furthest_along_what_it_has_learned():
-    """Two honest rows lie at ∓(1, 2) from the mean, which make z + (2, 4), of length 2.5 when halved."""
+    """Two honest rows at ∓(1, 2) from the mean make z + (2, 4), of length 2.5 when halved."""
     start = Watched(jnp.asarray([1.0, 0.0]), jnp.int32(1))
     rows, state = stages.of_attack({"kind": "mimic"}, stages.ATTACKED, start)
     close(rows[4:], [[3, 4], [3, 4]])

@@ -1,4 +1,4 @@
-"""Rules that tell who is malicious from residuals, layers or histories, on stacks with absent, infinite and outlying rows."""
+"""Rules that detect malicious clients from residuals, layers or histories, on difficult stacks."""
 
 from types import SimpleNamespace
 from typing import Any

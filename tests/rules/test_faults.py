@@ -1,4 +1,4 @@
-"""What happens to every rule when clients misbehave or stay away: never a NaN, always a declared outcome."""
+"""Every rule when clients misbehave or stay away: never a NaN, always a declared outcome."""
 
 import itertools
 
@@ -67,7 +67,7 @@ def test_nobody_usable_leaves_everything_as_it_was(kind):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", some(KINDS, 6, 1))
 def test_too_few_survivors_skip_the_round(kind):
-    """Rounds of everybody and of two clients in turn: the small ones are skipped where the rule needs more."""
+    """Rounds of all clients and of two in turn: small ones are skipped if the rule needs more."""
     result = run(kind, cohort={"kind": "listed", "rounds": [list(range(14)), [3, 4]]})
     least = result.experiment.program.server.pipeline.least
     assert np.isfinite(result.model()["W"]).all()

@@ -1,4 +1,4 @@
-"""Every rule behind plain local training against its definition in plain NumPy: `reference` says what is on both sides."""
+"""Every rule behind plain local training against its definition in NumPy (see `reference`)."""
 
 import pytest
 from conftest import READERS, crossed, sampled

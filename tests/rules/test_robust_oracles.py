@@ -1,4 +1,4 @@
-"""Aggregates, stages and attacks of an independent reference, in float64, through `fedsim.aggregate` and `fedsim.transmit`."""
+"""Aggregates, stages and attacks against an independent reference, in float64."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ ROOM = (47, 50)  # rows and columns that hold every matrix
 
 
 def aggregate(case, server, X=None, **rows):
-    """Of the matrix among absent rows and columns of zeros, which change nothing: so all matrices share a program."""
+    """The matrix among absent rows and columns of zeros, so that all matrices share a program."""
     X, weights = array(case["inputs"]["X"]) if X is None else X, case["inputs"].get("num_samples")
     K, D = X.shape
     if not SHARED:

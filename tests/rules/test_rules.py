@@ -1,4 +1,4 @@
-"""Laws of aggregation, for every registered rule: a new rule is tested the moment it has a line in the table."""
+"""Laws of aggregation, for every registered rule; a new rule needs a line in the table."""
 
 from typing import Any, NamedTuple
 
@@ -116,7 +116,7 @@ def least(name: str) -> int:
 
 
 def aggregate(name: str, stack, loss=None, **more):
-    """With what the rules want to know: another loss for every client, the server's own update and its loss."""
+    """What rules may need: another loss for every client, the server's update and its loss."""
     needs = FAMILIES["rule"][name](**TABLE[name].link).needs
     if "loss" in needs:
         more["loss"] = (
@@ -406,7 +406,7 @@ def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_n
     "name", some(["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"], 3)
 )
 def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
-    """Wide enough for several blocks, and for matrix products that add up in another order when they are larger."""
+    """Wide enough for several blocks, and for products that sum in another order when larger."""
     X, rng = (
         np.random.default_rng(6).normal(size=(21, 9001)).astype(np.float32),
         np.random.default_rng(7),

@@ -1,4 +1,4 @@
-"""Every rule by hand or in plain NumPy, with absent clients, counts and a population; its bounds, defaults and ties."""
+"""Every rule by hand or in NumPy, with absent clients and counts; its bounds, defaults and ties."""
 
 import inspect
 import sys
@@ -17,7 +17,7 @@ from fedsim.rules import sorting
 from fedsim.rules.divide_and_conquer import drawn
 from fedsim.rules.krum import krum_scores
 from fedsim.rules.sorting import ascending, middle
-from fedsim.rules.subsets import MOST, most_rows
+from fedsim.rules.subsets import MAX_SUBSETS, most_rows
 from fedsim.types import Context, by_samples, reported
 from tests.cohorts import cohort_of
 
@@ -36,7 +36,7 @@ BY_SAMPLES = WEIGHT * COUNT
 
 
 def played(kind: str, rounds: int = 1, samples: float = 0.0, client_lr: float = 0.5, **link):
-    """A rule alone, for some rounds of the same updates -> the last step, and what the server remembers."""
+    """Run a rule alone for rounds of the same updates -> the last step, the server's state."""
     rule = FAMILIES["rule"][kind](**link)
     f = lambda values: jnp.asarray(values, jnp.float32)
     updates = cohort_of(
@@ -312,13 +312,19 @@ def test_adaptive_optimisers_of_the_server(kind, v0):
 
 DEFAULTS = {
     "rule": {
-        "fedexp": {"eps": 1e-3, "average": True}, "dyn": {"alpha": 0.1}, "q_fair": {"q": 1.0, "L": None}, "agnostic": {"lr": 0.1},
+        "fedexp": {"eps": 1e-3, "average": True}, "dyn": {"alpha": 0.1},
+        "q_fair": {"q": 1.0, "L": None}, "agnostic": {"lr": 0.1},
         "geometric_median": {"smoothing": 0.0, "iterations": None, "weights": "uniform"},
         "rfa": {"smoothing": 1e-6, "iterations": 3},
-        "centered_clipping": {"iterations": 1}, "mean": {"weights": "samples", "denominator": "actual"},
-        "trimmed_mean": {"trim": 1}, "krum": {"neighbours": None}, "multi_krum": {"select": None, "neighbours": None},
+        "centered_clipping": {"iterations": 1},
+        "mean": {"weights": "samples", "denominator": "actual"},
+        "trimmed_mean": {"trim": 1}, "krum": {"neighbours": None},
+        "multi_krum": {"select": None, "neighbours": None},
     },
-    "cohort": {"uniform": {"size": 10}, "poisson": {"rate": 0.1}, "weighted": {"size": 10}, "cyclic": {"size": 10}},
+    "cohort": {
+        "uniform": {"size": 10}, "poisson": {"rate": 0.1},
+        "weighted": {"size": 10}, "cyclic": {"size": 10},
+    },
     "optimizer": {
         "fedavgm": {"lr": 1.0, "momentum": 0.9, "dampening": 0.0, "nesterov": False},
         "fedadagrad": {"lr": 0.1, "b1": 0.0, "tau": 1e-3, "v0": None},
@@ -343,12 +349,18 @@ FROM_0, ABOVE_0, FROM_1, DECAY = (
 )
 ABOVE_0_TO_1, SHARE = ((0.1, 1.0), (0.0, 1.1)), ((0.0, 1.0), (-0.1, 1.1))
 ITERATIONS = ((1, 100_000), (0, 100_001))
-ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {  # of every parameter: values that are taken, and some that are not
+# Of every parameter: values that are accepted, and some that are not.
+ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {
     "rule": {
-        "agnostic": {"lr": FROM_0}, "centered_clipping": {"radius": ABOVE_0, "iterations": ITERATIONS}, "dyn": {"alpha": ABOVE_0},
-        "fedexp": {"eps": FROM_0}, "geometric_median": {"smoothing": FROM_0, "iterations": ITERATIONS},
-        "rfa": {"smoothing": ABOVE_0, "iterations": ITERATIONS}, "krum": {"f": ((0,), (-1,)), "neighbours": FROM_1},
-        "multi_krum": {"f": ((0,), (-1,)), "select": FROM_1, "neighbours": FROM_1}, "q_fair": {"q": FROM_0, "L": ABOVE_0},
+        "agnostic": {"lr": FROM_0},
+        "centered_clipping": {"radius": ABOVE_0, "iterations": ITERATIONS},
+        "dyn": {"alpha": ABOVE_0},
+        "fedexp": {"eps": FROM_0},
+        "geometric_median": {"smoothing": FROM_0, "iterations": ITERATIONS},
+        "rfa": {"smoothing": ABOVE_0, "iterations": ITERATIONS},
+        "krum": {"f": ((0,), (-1,)), "neighbours": FROM_1},
+        "multi_krum": {"f": ((0,), (-1,)), "select": FROM_1, "neighbours": FROM_1},
+        "q_fair": {"q": FROM_0, "L": ABOVE_0},
         "trimmed_mean": {"trim": ((0,), (-1,))},
     },
     "optimizer": {
@@ -361,13 +373,16 @@ ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {  # of every parameter: value
         "uniform": {"size": FROM_1}, "weighted": {"size": FROM_1}, "cyclic": {"size": FROM_1},
         "poisson": {"rate": ((0.5, 1.0), (0.0, 1.5))},
         "listed": {"rounds": (([[0]], [[0, 0], [1]]), ([], [[]], [[-1]]))},
-        "power_of_choice": {"size": FROM_1, "candidates": FROM_1}, "divfl": {"size": FROM_1, "candidates": FROM_1},
-        "clustered": {"size": FROM_1}, "round_robin_by_class": {"size": FROM_1}, "least_participated": {"size": FROM_1},
+        "power_of_choice": {"size": FROM_1, "candidates": FROM_1},
+        "divfl": {"size": FROM_1, "candidates": FROM_1},
+        "clustered": {"size": FROM_1}, "round_robin_by_class": {"size": FROM_1},
+        "least_participated": {"size": FROM_1},
         "importance": {"size": FROM_1, "floor": ABOVE_0_TO_1},
         "fedcs": {"seconds": ABOVE_0, "candidates": FROM_1, "size": FROM_1},
         "tifl": {"size": FROM_1, "tiers": FROM_1, "weights": (([0.0], [1.0, 0.0]), ([], [-0.1]))},
         "oort": {
-            "size": FROM_1, "explore": SHARE, "decay": ABOVE_0_TO_1, "least": SHARE, "preferred": ABOVE_0_TO_1, "alpha": FROM_0,
+            "size": FROM_1, "explore": SHARE, "decay": ABOVE_0_TO_1, "least": SHARE,
+            "preferred": ABOVE_0_TO_1, "alpha": FROM_0,
             "cutoff": ABOVE_0_TO_1, "clip": ABOVE_0_TO_1, "most": FROM_1,
         },
     },
@@ -445,7 +460,7 @@ def test_divide_and_conquer_draws_different_coordinates_for_every_iteration():
         set(some.ravel()) <= set(range(10))
         and drawn(jax.random.key(0), rows, 3, 2, 99).tolist() == [[*range(10)]] * 2
     )
-    assert most_rows(0) is None and most_rows(1) == MOST and most_rows(5) == 31
+    assert most_rows(0) is None and most_rows(1) == MAX_SUBSETS and most_rows(5) == 31
 
 
 def test_how_often_a_round_draws_each_client():
@@ -551,7 +566,7 @@ def test_agnostic_starts_with_equal_weights_of_those_who_can_take_part():
     ],
 )
 def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at, unit):
-    """A row that sees two others under an angle just above 120°, and one with half of the weight."""
+    """A row that sees two others at an angle just above 120°, and one with half of the weight."""
     stacked = unit * np.float32(rows)
     found = fedsim.aggregate(
         {"kind": "geometric_median", "weights": "samples"}, stacked, weights=weights
@@ -567,15 +582,15 @@ def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
 
 
 def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch):
-    """Leaves wider than a block end in one that overlaps the one before; the last is narrower than a block."""
+    """The last block of a wide leaf overlaps the one before; the last leaf is narrower."""
     rng = np.random.default_rng(3)
     stacked = [jnp.asarray(rng.normal(size=(2, D)), jnp.float32) for D in (2**18 + 77, 140_001, 5)]
     stacked[2] = jnp.float32([[0, -1, -0.0, 2, jnp.nan], [0, 1, 3, -2, 4]])
     stacked += [jnp.float16([[3, -4, 0], [2, 7, 0]]), jnp.zeros((2, 0))]
     ends = lambda ranks: ranks.at(jnp.int32(0)) + ranks.sum(1, jnp.int32(1))
-    for written_out in (128, 1):  # and layer by layer, as for many rows
-        monkeypatch.setattr(sorting, "WRITTEN_OUT", written_out)
-        monkeypatch.setattr(sorting, "FEW", written_out)
+    for longest in (128, 1):  # and layer by layer, as for many rows
+        monkeypatch.setattr(sorting, "NETWORK", longest)
+        monkeypatch.setattr(sorting, "FEW", longest)
         both = jax.jit(lambda stack: sorting.by_sorted_columns(ends, stack, jnp.ones(2, bool)))(
             stacked
         )

@@ -1,4 +1,4 @@
-"""Rules that go through all subsets of the clients: which one they take, and when they refuse to."""
+"""Rules that evaluate all subsets of the clients: which they choose, and when they refuse."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.rules.subsets import MOST, best_subset, most_rows
+from fedsim.rules.subsets import MAX_SUBSETS, best_subset, most_rows
 from fedsim.scenario import read
 
 TOO_MANY = "goes through all subsets without f=5 clients, of at most 31 clients"
@@ -20,7 +20,7 @@ TOO_MANY = "goes through all subsets without f=5 clients, of at most 31 clients"
 @pytest.mark.parametrize("f", [1, 2, 5, 9])
 def test_the_most_rows_are_those_with_no_more_subsets_than_that(f):
     m = most_rows(f)
-    assert math.comb(m, f) <= MOST < math.comb(m + 1, f)
+    assert math.comb(m, f) <= MAX_SUBSETS < math.comb(m + 1, f)
 
 
 @pytest.mark.long
@@ -48,7 +48,8 @@ def test_more_subsets_than_can_be_gone_through_are_refused(kind):
 def test_a_scenario_with_more_of_them_is_refused_before_anything_is_made(tmp_path):
     path = tmp_path / "many.yaml"
     path.write_text(
-        "name: many\ndata: {kind: digits, clients: 60}\ncohort: all\nserver: [{kind: minimum_diameter, f: 5}]\n"
+        "name: many\ndata: {kind: digits, clients: 60}\ncohort: all\n"
+        "server: [{kind: minimum_diameter, f: 5}]\n"
     )
     with pytest.raises(
         fedsim.ScenarioError,
