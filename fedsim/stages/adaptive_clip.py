@@ -1,4 +1,4 @@
-"""A bound on the length of one update that follows a quantile of the lengths."""
+"""A bound on the length of each update that follows a quantile of the lengths."""
 
 from typing import Annotated
 
@@ -18,24 +18,26 @@ def adaptive_clip(
     lr: Annotated[float, Gt(0)] = 0.2,
     initial: Annotated[float, Gt(0)] = 0.1,
 ) -> RowStage:
-    """Shortens every update that is longer than a bound C, which follows a quantile of the updates' lengths.
+    """Shortens updates that are longer than a bound, which follows a quantile of the lengths.
 
-    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree; after the round C ← C · exp(−η_C (b̄ − γ)), where b̄ is
-    the share of the updates that arrived with ‖x_i‖₂ ≤ C. A round in which nothing arrived leaves C as it is.
+    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree; after the round
+    C ← C · exp(−η_C (b̄ − γ)), where b̄ is the share of the updates that arrived with ‖x_i‖₂ ≤ C. A
+    round in which nothing arrived does not change C.
 
-    Resists: large updates, without a bound to guess; not many small ones that agree.    Cost: O(D) per client.
+    Resists: large updates, without a guessed bound; not many small ones that agree.
+    Cost: O(D) per client.
     Needs: one row at a time.
 
     Reports: `adaptive_clip/norm`, the C of the round, and `adaptive_clip/unclipped`, b̄.
 
     Args:
-      quantile: γ, the share of updates that are to pass unchanged.
+      quantile: γ, the share of updates that should pass unchanged.
       lr: η_C.
       initial: C in the first round.
 
     References:
-      Andrew, Thakkar, McMahan, Ramaswamy 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871
-      (there with noise on b̄).
+      Andrew, Thakkar, McMahan, Ramaswamy 2021, Differentially Private Learning with Adaptive
+      Clipping, arXiv:1905.03871 (there with noise on b̄).
     """
 
     def init(params, present):

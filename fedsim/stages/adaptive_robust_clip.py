@@ -1,4 +1,4 @@
-"""A bound on the length of one update that the other updates decide."""
+"""A bound on the length of each update that the other updates set."""
 
 from typing import Annotated
 
@@ -17,12 +17,13 @@ alias(arc="adaptive_robust_clip", adaptive_robust_clipping="adaptive_robust_clip
 
 @stage
 def adaptive_robust_clip(f: Annotated[int, Ge(0)]) -> Stage:
-    """Shortens the longest updates to the length of the longest one after them.
+    """Shortens the k longest updates to the length of the next longest.
 
-    x_i ← x_i · min(1, C / ‖x_i‖₂),  C = the (k+1)-th largest of the m lengths,  k = ⌊2·f·(m−f) / m⌋, so that k updates at most
-    are shortened; norms over the whole tree.
+    x_i ← x_i · min(1, C / ‖x_i‖₂),  C = the (k+1)-th largest of the m lengths,  k = ⌊2·f·(m−f) /
+    m⌋, so that k updates at most are shortened; norms over the whole tree.
 
-    Resists: large updates of f malicious clients, f < m, together with a robust rule behind it.    Cost: O(K·D).
+    Resists: large updates of f malicious clients, f < m, together with a robust rule behind it.
+    Cost: O(K·D).
     Needs: the whole stack.
 
     Reports: `adaptive_robust_clip/norm`, the C of the round.
@@ -31,25 +32,30 @@ def adaptive_robust_clip(f: Annotated[int, Ge(0)]) -> Stage:
       f: malicious clients to expect; 0 shortens nothing.
 
     References:
-      Allouah, Guerraoui, Gupta, Jellouli, Rizk, Stephan 2024, Boosting Robustness by Clipping Gradients in Distributed
-      Learning, arXiv:2405.14432.
+      Allouah, Guerraoui, Gupta, Jellouli, Rizk, Stephan 2024, Boosting Robustness by Clipping
+      Gradients in Distributed Learning, arXiv:2405.14432.
 
     >>> import fedsim
-    >>> fedsim.transmit({"kind": "adaptive_robust_clip", "f": 1}, [[1.0], [2.0], [-3.0], [8.0]])[0].round(3).tolist()
+    >>> stage = {"kind": "adaptive_robust_clip", "f": 1}
+    >>> fedsim.transmit(stage, [[1.0], [2.0], [-3.0], [8.0]])[0].round(3).tolist()
     [[1.0], [2.0], [-3.0], [3.0]]
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        present, m = updates.arrived, jnp.sum(updates.arrived)
+        present = updates.arrived
+        m = jnp.sum(updates.arrived)
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         lengths = jnp.where(jnp.isnan(lengths), jnp.inf, lengths)
+
         k = 2 * f * (m - f) // jnp.maximum(m, 1)
-        falling = jnp.sort(jnp.where(present, lengths, -jnp.inf), descending=True)
-        bound = falling[jnp.clip(k, 0, len(present) - 1)]
+        descending = jnp.sort(jnp.where(present, lengths, -jnp.inf), descending=True)
+        bound = descending[jnp.clip(k, 0, len(present) - 1)]
+
         shorter = lax.map(lambda row: clipped(row, bound), updates.delta)
         longer = present & (lengths > bound)
+        delta = tree.select(longer, shorter, updates.delta)
         info = {"norm": jnp.where(m > 0, bound, 0)}
-        return updates._replace(delta=tree.select(longer, shorter, updates.delta)), state, info
+        return updates._replace(delta=delta), state, info
 
     return Stage(apply=apply, least=f + 1)

@@ -15,18 +15,20 @@ from fedsim.types import Context
 def aggregate_noise(std: Annotated[float, Ge(0)]):
     """Adds independent Gaussian noise to every coordinate of the aggregate, once a round.
 
-    Δ̄ ← Δ̄ + N(0, std² I), before the optimisers. Behind `mean(denominator: expected)` a round in which nobody came is not
-    skipped: its mean is 0, and the noise is added to it.
+    Δ̄ ← Δ̄ + N(0, std² I), before the optimisers. Behind `mean(denominator: expected)` a round in
+    which nobody came is not skipped: the noise is added to its mean of 0.
 
-    Resists: inference from the model about one client, where `clip` bounds every update; nothing counts that yet.
+    Resists: inference from the model about one client, where `clip` bounds every update; nothing
+    counts that yet.
     Cost: O(D).
 
     Args:
-      std: of the aggregate. For m expected clients, updates clipped to C and a noise multiplier z it is z C / m.
+      std: the standard deviation on the aggregate. For m expected clients, updates clipped to C and
+        a noise multiplier z it is z C / m.
 
     References:
-      McMahan, Ramage, Talwar, Zhang 2018, Learning Differentially Private Recurrent Language Models, arXiv:1710.06963,
-      Algorithm 1.
+      McMahan, Ramage, Talwar, Zhang 2018, Learning Differentially Private Recurrent Language
+      Models, arXiv:1710.06963, Algorithm 1.
     """
 
     def change(aggregate: Tree, context: Context) -> Tree:

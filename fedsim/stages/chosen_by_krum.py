@@ -1,4 +1,4 @@
-"""How far along a line a point may stand that Krum still chooses."""
+"""How far along a line a point can be that Krum still chooses."""
 
 from typing import NamedTuple
 
@@ -15,22 +15,22 @@ HALVINGS = 60  # at most, for each number of copies
 
 
 class Search(NamedTuple):
-    """On its way."""
+    """State of the search for λ."""
 
-    scale: Float[Array, ""]
-    copies: Int[Array, ""]
-    halvings: Int[Array, ""]
-    chosen: Bool[Array, ""]
+    scale: Float[Array, ""]  # λ
+    copies: Int[Array, ""]  # of −λ s
+    halvings: Int[Array, ""]  # of λ, for this number of copies
+    chosen: Bool[Array, ""]  # whether Krum chooses −λ s
 
 
 class Rows(NamedTuple):
-    """What distances between known rows and −λ s follow from."""
+    """What determines the distances between known rows and −λ s."""
 
     known: Bool[Array, " K"]
-    squares: Float[Array, "K K"]  # between known rows, +∞ elsewhere
-    lengths: Float[Array, " K"]  # ‖x_i‖₂, 0 of the others
-    along: Float[Array, " K"]  # ⟨x_i, s⟩, likewise
-    signs: Float[Array, ""]  # ‖s‖₂²
+    squares: Float[Array, "K K"]  # squared distances between known rows, +∞ elsewhere
+    lengths: Float[Array, " K"]  # ‖x_i‖₂, 0 for unknown rows
+    along: Float[Array, " K"]  # ⟨x_i, s⟩, 0 for unknown rows
+    square_of_signs: Float[Array, ""]  # ‖s‖₂²
     D: int
 
 
@@ -42,53 +42,71 @@ def largest_chosen(
     last: Int[Array, ""],
     threshold: float,
 ) -> Float[Array, ""]:
-    """λ of the first −λ s that Krum prefers to the known rows, of the authors' bound and its halves.
+    """The first λ, of the authors' bound and its halves, for which Krum prefers −λ s to all rows.
+
+    The search counts `first` copies of −λ s, and one more each time that no λ down to the threshold
+    will do.
 
     Args:
       stacked: rows.
-      known: which of them stand beside the copies.
+      known: the rows next to the copies.
       signs: s.
-      first: copies of −λ s, of which Krum is told; one more where no λ from the threshold on will do.
-      last: at most.
-      threshold: the search of a number of copies ends with the first λ below it.
+      first: how many copies to begin with.
+      last: how many copies at most.
+      threshold: the search for a number of copies ends with the first λ below it.
     """
     rows = _rows(stacked, known, signs)
-    ended = lambda s: (s.scale < threshold) | (s.halvings >= HALVINGS)
-    unfinished = lambda s: ~s.chosen & ~(ended(s) & (s.copies >= last))
+
+    def exhausted(s: Search) -> Bool[Array, ""]:
+        return (s.scale < threshold) | (s.halvings >= HALVINGS)
+
+    def unfinished(s: Search) -> Bool[Array, ""]:
+        return ~s.chosen & ~(exhausted(s) & (s.copies >= last))
 
     def step(s: Search) -> Search:
-        again = ended(s)
-        copies = s.copies + again
-        scale = jnp.where(again, _bound(rows, copies), s.scale / 2)
-        return Search(
-            scale, copies, jnp.where(again, 0, s.halvings + 1), _is_chosen(rows, scale, copies)
-        )
+        restart = exhausted(s)
+        copies = s.copies + restart
+        scale = jnp.where(restart, _bound(rows, copies), s.scale / 2)
+        halvings = jnp.where(restart, 0, s.halvings + 1)
+        return Search(scale, copies, halvings, _is_chosen(rows, scale, copies))
 
-    begun = Search(jnp.zeros_like(rows.signs), first - 1, jnp.zeros_like(first), jnp.asarray(False))
-    return lax.while_loop(unfinished, step, begun).scale
+    # λ = 0 is exhausted, so that the first step starts from the bound.
+    start = Search(
+        scale=jnp.zeros_like(rows.square_of_signs),
+        copies=first - 1,
+        halvings=jnp.zeros_like(first),
+        chosen=jnp.asarray(False),
+    )
+    return lax.while_loop(unfinished, step, start).scale
 
 
 def _rows(stacked: Tree, known: Bool[Array, " K"], signs: Tree) -> Rows:
     K = known.shape[0]
     squares = jnp.where(jnp.eye(K, dtype=bool), jnp.inf, tree.squared_distances(stacked, known))
     lengths = jnp.where(known, tree.norms(stacked, tree.zero_row(stacked)), 0)
-    along = jnp.where(known, dots(stacked, signs), 0).astype(lengths.dtype)
-    square = (tree.norm(signs) ** 2).astype(lengths.dtype)
-    D = sum(leaf.size for leaf in jax.tree.leaves(signs))
-    return Rows(known, squares.astype(lengths.dtype), lengths, along, square, D)
+    dtype = lengths.dtype
+    return Rows(
+        known=known,
+        squares=squares.astype(dtype),
+        lengths=lengths,
+        along=jnp.where(known, dots(stacked, signs), 0).astype(dtype),
+        square_of_signs=(tree.norm(signs) ** 2).astype(dtype),
+        D=sum(leaf.size for leaf in jax.tree.leaves(signs)),
+    )
 
 
 def _neighbours(rows: Rows) -> Int[Array, ""]:
-    """Of a row that count in its score: h + f − f − 2, at least 1."""
+    """How many neighbours count in the score of a row: h + f − f − 2, at least 1."""
     return jnp.maximum(jnp.sum(rows.known) - 2, 1)
 
 
 def _bound(rows: Rows, copies: Int[Array, ""]) -> Float[Array, ""]:
-    """λ₀."""
-    K, dtype = rows.known.shape[0], rows.lengths.dtype
+    """λ₀, the authors' bound."""
+    K = rows.known.shape[0]
+    dtype = rows.lengths.dtype
     distances = jnp.sort(jnp.sqrt(rows.squares), axis=0)
     counted = (jnp.arange(K) < _neighbours(rows)).astype(dtype)
-    finite = jnp.where(jnp.isfinite(distances), distances, 0)  # a row alone has nobody beside it
+    finite = jnp.where(jnp.isfinite(distances), distances, 0)  # a single row has no neighbours
     totals = tree.fold(jnp.zeros(K, dtype), finite, counted)
     least = jnp.min(jnp.where(rows.known, totals, jnp.inf))
     share = jnp.maximum(jnp.sum(rows.known) - copies - 1, 1).astype(dtype)
@@ -98,24 +116,29 @@ def _bound(rows: Rows, copies: Int[Array, ""]) -> Float[Array, ""]:
 
 def _is_chosen(rows: Rows, scale: Float[Array, ""], copies: Int[Array, ""]) -> Bool[Array, ""]:
     """Whether copies of −λ s have a lower Krum score than every known row."""
-    away = rows.lengths**2 + 2 * scale * rows.along + scale**2 * rows.signs
-    away = jnp.where(rows.known, jnp.maximum(away, 0), jnp.inf)
-    n, K = _neighbours(rows), rows.known.shape[0]
-    values = jnp.block(
-        [[rows.squares, away[:, None]], [away[None, :], jnp.zeros((1, 1), away.dtype)]]
-    )
-    counts = jnp.ones((K + 1, K + 1), n.dtype).at[K].set(copies.astype(n.dtype)).at[K, K].add(-1)
-    scores = _least_sum(values, counts, n)  # of every row, and of a copy
+    to_copy = rows.lengths**2 + 2 * scale * rows.along + scale**2 * rows.square_of_signs
+    to_copy = jnp.where(rows.known, jnp.maximum(to_copy, 0), jnp.inf)
+    n = _neighbours(rows)
+    K = rows.known.shape[0]
+
+    # Squared distances between rows and to a copy, and how often each counts; a copy has one other
+    # copy less than there are.  [K + 1, K + 1]
+    zero = jnp.zeros((1, 1), to_copy.dtype)
+    values = jnp.block([[rows.squares, to_copy[:, None]], [to_copy[None, :], zero]])
+    counts = jnp.ones((K + 1, K + 1), n.dtype).at[K].set(copies.astype(n.dtype))
+    counts = counts.at[K, K].add(-1)
+
+    scores = _least_sum(values, counts, n)
     return scores[K] < jnp.min(jnp.where(rows.known, scores[:K], jnp.inf))
 
 
 def _least_sum(
     values: Float[Array, "V C"], counts: Int[Array, "V C"], n: Int[Array, ""]
 ) -> Float[Array, " C"]:
-    """In every column the sum of the n least values, each there so many times."""
+    """The sum of the n least values of every column, where each value counts `counts` times."""
     values, counts = lax.sort((values, counts), dimension=0, num_keys=1)
-    taken = jnp.clip(n - (jnp.cumsum(counts, axis=0) - counts), 0, counts)
-    terms = jnp.where(taken > 0, taken.astype(values.dtype) * values, 0)
-    return tree.fold(
-        jnp.zeros(values.shape[1], values.dtype), terms, jnp.ones(values.shape[0], values.dtype)
-    )
+    before = jnp.cumsum(counts, axis=0) - counts
+    used = jnp.clip(n - before, 0, counts)
+    terms = jnp.where(used > 0, used.astype(values.dtype) * values, 0)
+    V, C = values.shape
+    return tree.fold(jnp.zeros(C, values.dtype), terms, jnp.ones(V, values.dtype))

@@ -1,4 +1,4 @@
-"""Bounds on the length of one update."""
+"""A bound on the length of each update."""
 
 from typing import Annotated, Any
 
@@ -17,9 +17,12 @@ alias(norm_bounding="clip", norm_clipping="clip")
 def clip(norm: Annotated[float, Gt(0)]) -> RowStage:
     """Shortens every update that is longer than a bound.
 
-    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree. An update that is not finite stays so.
+    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree. An update that is not finite
+    stays so.
 
-    Resists: large updates; not many small ones that agree.    Cost: O(D) per client.    Needs: one row at a time.
+    Resists: large updates; not many small ones that agree.
+    Cost: O(D) per client.
+    Needs: one row at a time.
 
     Args:
       norm: C, the longest update that passes unchanged.
@@ -28,7 +31,8 @@ def clip(norm: Annotated[float, Gt(0)]) -> RowStage:
       Sun et al. 2019, Can You Really Backdoor Federated Learning?, arXiv:1911.07963, section 5.
 
     >>> import fedsim
-    >>> fedsim.transmit({"kind": "clip", "norm": 1.0}, [[3.0, 4.0], [0.3, 0.4]])[0].round(3).tolist()
+    >>> rows = [[3.0, 4.0], [0.3, 0.4]]
+    >>> fedsim.transmit({"kind": "clip", "norm": 1.0}, rows)[0].round(3).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
 
@@ -40,8 +44,9 @@ def clip(norm: Annotated[float, Gt(0)]) -> RowStage:
 
 
 def clipped(delta: Tree, norm: Any) -> Tree:
-    """A tree that is longer than `norm` at that length; others as they are."""
+    """Shorten a tree that is longer than `norm` to that length."""
     scale, rest = tree.scaled_norm(delta)
-    # two factors: their product may be too large, and its inverse too small, for a float
+
+    # Two factors: their product may overflow, and its inverse underflow.
     shorter = lambda x: x / scale.astype(x.dtype) * (norm / rest).astype(x.dtype)
     return tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)

@@ -14,9 +14,10 @@ alias(same_value="constant")
 def constant(value: float = 1.0) -> RowStage:
     """Sends the same value in every coordinate.
 
-    x_i ← c·(1, …, 1), of all malicious clients alike.
+    x_i ← c·(1, …, 1), the same for all malicious clients.
 
-    Resists: any robust rule for large c, where it is easily seen; small ones bias all coordinates.    Cost: O(D) per client.
+    Resists: any robust rule, for a large c, which is easily seen; a small c biases all coordinates.
+    Cost: O(D) per client.
     Needs: one row at a time.
 
     Args:
@@ -26,7 +27,8 @@ def constant(value: float = 1.0) -> RowStage:
       Li et al. 2019, RSA, arXiv:1811.03761, section 5 (same-value attack; there c = 100).
 
     >>> import fedsim
-    >>> fedsim.transmit({"kind": "constant", "value": 5.0}, [[1.0], [2.0]], malicious=[1])[0].tolist()
+    >>> attack = {"kind": "constant", "value": 5.0}
+    >>> fedsim.transmit(attack, [[1.0], [2.0]], malicious=[1])[0].tolist()
     [[1.0], [5.0]]
     """
 
@@ -39,9 +41,9 @@ def constant(value: float = 1.0) -> RowStage:
 
 @attack
 def zero() -> RowStage:
-    """Sends nothing but zeros: the client takes part and contributes no work.
+    """Sends zeros: the client takes part and contributes no work.
 
-    x_i ← 0. It slows a mean down by the share of such clients, and is a majority's vote for standing still in a median.
+    x_i ← 0. It slows a mean down by the share of such clients; a majority of them stops a median.
 
     Resists: the mean, up to a smaller step.    Cost: O(D) per client.    Needs: one row at a time.
 

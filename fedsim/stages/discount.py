@@ -1,4 +1,4 @@
-"""Old updates count less: what an asynchronous schedule puts between the stages and the rule."""
+"""Old updates count less: the stage that asynchronous schedules put before the rule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +9,10 @@ from fedsim.types import Context, RowStage, Updates
 
 
 def discount(factor: Callable[[Any], Any]) -> RowStage:
-    """Δ_i ← s(τ_i) Δ_i, where the update's age τ_i counts the server's steps since it sent the start model.
+    """Δ_i ← s(τ_i) Δ_i, where the age τ_i is the server's steps since it sent the start model.
 
     Args:
-      factor: s.
+      factor: s, the factor as a function of the age.
     """
 
     def apply(updates: Updates, context: Context) -> Updates:

@@ -1,4 +1,4 @@
-"""Fang's attacks: on coordinate-wise rules just beyond the honest values, on Krum where it is still chosen."""
+"""Fang's attacks: just beyond the honest values, or as far as Krum still chooses."""
 
 from typing import Annotated, Literal
 
@@ -22,38 +22,47 @@ def fang(
     knowledge: Knowledge = "cohort",
     threshold: Annotated[float, Gt(0)] = 1e-5,
 ):
-    """Sends what takes a rule furthest against the direction in which the mean goes.
+    """Sends what moves a rule furthest against the direction of the mean.
 
-    `trimmed_mean`, and median:  x_iᵈ is drawn evenly, for every malicious client and coordinate, between the least known value
-    and b times it (or 1/b, whichever is less) where the mean is positive; between the largest and b times it (or 1/b,
-    whichever is more) where it is not. That is the paper's attack with full knowledge. With `knowledge: own` it is the one
-    with partial knowledge: between μ − 4σ and μ − 3σ where the mean is positive, between μ + 3σ and μ + 4σ where it is not,
-    with the mean μ and the standard deviation σ of the c own values, divided by c (the authors' code takes 3.5 σ instead of
-    a draw). One malicious client has σ = 0, and sends what it would have sent anyway.
+    `trimmed_mean`, and median:  for every malicious client and coordinate, x_iᵈ is drawn uniformly.
+    Where the mean is positive, between the least known value and b times it (or 1/b times, if that
+    is less); where it is not, between the largest and b times it (or 1/b times, if that is more).
+    That is the paper's attack with full knowledge. `knowledge: own` is its attack with partial
+    knowledge: between μ − 4σ and μ − 3σ where the mean is positive, between μ + 3σ and μ + 4σ where
+    it is not, with the mean μ and the standard deviation σ of the updates of the c malicious
+    clients, with divisor c (the authors' code takes 3.5 σ instead of a draw). A single malicious
+    client has σ = 0, and sends its honest update.
 
-    `krum`:  all send x = −λ sign(μ) with μ the mean of the h known updates; λ begins at the authors' bound
+    `krum`:  all send x = −λ sign(μ) with μ the mean of the h known updates; λ starts at the
+    authors' bound
 
-        λ₀ = min_i Σ_{j ∈ N(i)} ‖x_i − x_j‖₂ / ((h − c − 1) √D) + max_i ‖x_i‖₂ / √D,  N(i) the h − 2 nearest known,
+        λ₀ = min_i Σ_{j ∈ N(i)} ‖x_i − x_j‖₂ / ((h − c − 1) √D) + max_i ‖x_i‖₂ / √D,
+        N(i) the h − 2 nearest known updates,
 
-    and is halved until Krum, told of c malicious clients, prefers x to every known update, or λ is below the threshold. With
-    `knowledge: own`, Krum is asked about the c own updates and 1 copy of x; if no λ will do, 2 copies, ..., at most c. h − c − 1
-    and the number of neighbours are at least 1. All copies are the same, which the paper's may differ by 0.01.
-    The authors' code begins at λ = 1, with the sign of what Krum would choose.
+    and is halved until Krum, for c malicious clients, prefers x to every known update, or λ is
+    below the threshold. With `knowledge: own`, Krum chooses among the updates of the c malicious
+    clients and 1 copy of x; if no λ will do, 2 copies, ..., at most c. h − c − 1 and the number of
+    neighbours are at least 1. All copies are the same; in the paper they may differ by 0.01. The
+    authors' code starts at λ = 1, with the sign of what Krum would choose.
 
-    Knows: as `knowledge` says.    Resists: rules that look at whole updates do the first, rules that average many updates the
-    second.    Cost: O(K·D); against Krum O(K²·D), and O(K² log K) per halving, at most 60 for each number of copies.
+    Knows: as `knowledge` says.
+    Resists: for the first, rules that look at full updates; for the second, rules that average many
+    updates.
+    Cost: O(K·D); against Krum O(K²·D), and O(K² log K) per halving, at most 60 for each number of
+    copies.
     Needs: the whole stack.
 
     Args:
-      against: the rule.
+      against: the rule under attack.
       factor: b, for `trimmed_mean` with `knowledge: cohort`.
-      knowledge: `cohort`: of the honest clients of the round; `own`: of what the malicious ones would have sent.
-      threshold: of λ, in units of the updates.
+      knowledge: `cohort`: the updates of the honest clients of the round; `own`: what the malicious
+        clients would have sent.
+      threshold: the least λ, in units of the updates.
 
     References:
-      Fang, Cao, Jia, Gong 2020, Local Model Poisoning Attacks to Byzantine-Robust Federated Learning, USENIX Security,
-      arXiv:1911.11815, sections 4.2 (Krum) and 4.3 (trimmed mean and median; there b = 2), each with full and with partial
-      knowledge.
+      Fang, Cao, Jia, Gong 2020, Local Model Poisoning Attacks to Byzantine-Robust Federated
+      Learning, USENIX Security, arXiv:1911.11815, sections 4.2 (Krum) and 4.3 (trimmed mean and
+      median; there b = 2), each with full and with partial knowledge.
 
     >>> import fedsim
     >>> rows = fedsim.transmit("fang", [[1.0], [3.0], [9.0]], malicious=[2])[0]
@@ -81,26 +90,41 @@ def _beyond(
     knowledge: Knowledge,
     factor: float,
 ) -> Tree:
-    """Values against the mean, drawn for every client and coordinate; the own updates where nobody is known."""
+    """Draw values against the mean for every client and coordinate.
+
+    Where no update is known the updates do not change.
+    """
     mean = mean_of(updates, known)
     deviation = std_of(updates, known, mean, ddof=0)
     leaves, structure = jax.tree.flatten(updates.delta)
-    key_of = lambda client, leaf: jax.random.fold_in(jax.random.fold_in(context.key, client), leaf)
+    means = jax.tree.leaves(mean)
+    deviations = jax.tree.leaves(deviation)
 
-    def drawn(leaf: int, x, m, d):
-        near, far = _extremes(x, m, known, factor) if knowledge == "cohort" else _deviations(m, d)
-        draw = lambda client: jax.random.uniform(key_of(client, leaf), m.shape, x.dtype)
+    def drawn(i: int):
+        """Leaf i, with its own random numbers for every client."""
+        x, m = leaves[i], means[i]
+        if knowledge == "cohort":
+            near, far = _extremes(x, m, known, factor)
+        else:
+            near, far = _deviations(m, deviations[i])
+
+        def draw(client):
+            key = jax.random.fold_in(jax.random.fold_in(context.key, client), i)
+            return jax.random.uniform(key, m.shape, x.dtype)
+
         values = near + jax.vmap(draw)(context.ids) * (far - near)
         return jnp.where(jnp.any(known), values, x)
 
-    parts = zip(leaves, jax.tree.leaves(mean), jax.tree.leaves(deviation), strict=True)
-    return jax.tree.unflatten(structure, [drawn(leaf, *part) for leaf, part in enumerate(parts)])
+    return jax.tree.unflatten(structure, [drawn(i) for i in range(len(leaves))])
 
 
 def _extremes(
     x: Array, mean: Array, known: Bool[Array, " K"], factor: float
 ) -> tuple[Array, Array]:
-    """From the least known value down where the mean is positive, from the largest up where it is not; `[...]` each."""
+    """Return the ends `[...]` of a range beyond the known values.
+
+    It runs from the least value down where the mean is positive, else from the largest up.
+    """
     rows = tree.along(known, x)
     least = jnp.min(jnp.where(rows, x, jnp.inf), axis=0)
     most = jnp.max(jnp.where(rows, x, -jnp.inf), axis=0)
@@ -110,7 +134,7 @@ def _extremes(
 
 
 def _deviations(mean: Array, deviation: Array) -> tuple[Array, Array]:
-    """From three to four standard deviations from the mean, towards the other side; `[...]` each."""
+    """Return the ends `[...]`, 3 and 4 standard deviations from the mean, against its sign."""
     step = jnp.where(mean > 0, -deviation, deviation)
     return mean + 3 * step, mean + 4 * step
 

@@ -17,12 +17,15 @@ from fedsim.types import Context, Stage, Updates
 def free_rider(
     message: Literal["stale", "noise"] = "stale", std: Annotated[float, Ge(0)] = 0.0
 ) -> Stage:
-    """Sends what the shared model did in the last round, or nothing, with noise on top, in place of the own update.
+    """Sends the last step of the shared model, or zeros, plus noise, in place of the update.
 
-    `stale`: x_i ← x_t − x_{t−1} + σ ε_i, the step of the server before this round (0 in the first one);  `noise`: x_i ← σ ε_i
-    with standard normal ε_i. With σ = 0, all free riders send the same; `zero` is the free rider who sends nothing.
+    `stale`: x_i ← x_t − x_{t−1} + σ ε_i, the server's step before this round (0 in the first one);
+    `noise`: x_i ← σ ε_i;  ε_i is standard normal. With σ = 0, all free riders send the same; the
+    attack `zero` is the free rider that sends zeros.
 
-    Knows: the models that the server sent.    Resists: the mean, up to a smaller step.    Cost: O(D) per client.
+    Knows: the models that the server sent.
+    Resists: the mean, up to a smaller step.
+    Cost: O(D) per client.
     Needs: the whole stack, and a model between rounds.
 
     Args:
@@ -30,8 +33,9 @@ def free_rider(
       std: σ, of each coordinate.
 
     References:
-      Lin, Du, Liu 2019, Free-riders in Federated Learning: Attacks and Defenses, arXiv:1911.12560 (delta weights);
-      Fraboni, Vidal, Lorenzi 2021, Free-rider Attacks on Model Aggregation, arXiv:2006.11901.
+      Lin, Du, Liu 2019, Free-riders in Federated Learning: Attacks and Defenses, arXiv:1911.12560
+      (delta weights); Fraboni, Vidal, Lorenzi 2021, Free-rider Attacks on Model Aggregation,
+      arXiv:2006.11901.
 
     >>> import fedsim
     >>> fedsim.transmit("free_rider", [[1.0], [2.0]], malicious=[1])[0].tolist()
@@ -44,6 +48,7 @@ def free_rider(
 
         noised = lambda id: tree.noised(step, jax.random.fold_in(context.key, id), jnp.asarray(std))
         rows = jax.lax.map(noised, context.ids) if std else for_all(step, updates)
-        return updates._replace(delta=tree.select(context.malicious, rows, updates.delta)), now, {}
+        delta = tree.select(context.malicious, rows, updates.delta)
+        return updates._replace(delta=delta), now, {}
 
     return Stage(apply=apply, init=lambda params, present: params)

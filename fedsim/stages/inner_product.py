@@ -1,4 +1,4 @@
-"""Inner product manipulation (IPM): against the mean of the honest clients."""
+"""Inner product manipulation (IPM): updates against the mean of the honest clients."""
 
 from typing import Annotated
 
@@ -17,15 +17,18 @@ alias(ipm="inner_product")
 def inner_product(epsilon: Annotated[float, Ge(0)] = 0.5, knowledge: Knowledge = "cohort"):
     """All malicious clients send the mean update reversed and scaled.
 
-    x_i ← −ε μ, μ the mean of the known updates. A small ε (0.1, 0.5) passes distances and shrinks the step; a large one
-    turns it round where the rule lets it through.
+    x_i ← −ε μ, μ the mean of the known updates. A small ε (0.1, 0.5) passes rules that look at
+    distances, and shrinks the step; a large one reverses the step where the rule accepts it.
 
-    Knows: as `knowledge` says.    Resists: rules that look at angles; the mean stands a small ε.    Cost: O(K·D).
+    Knows: as `knowledge` says.
+    Resists: rules that look at angles; the mean, for a small ε.
+    Cost: O(K·D).
     Needs: the whole stack.
 
     Args:
       epsilon: ε.
-      knowledge: `cohort` takes μ of the honest clients of the round, `own` of what the malicious ones would have sent.
+      knowledge: `cohort`: μ of the honest clients of the round; `own`: μ of what the malicious
+        clients would have sent.
 
     References:
       Xie, Koyejo, Gupta 2019, Fall of Empires, arXiv:1903.03936.

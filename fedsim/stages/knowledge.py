@@ -1,4 +1,4 @@
-"""What an attacker knows of a round, and the statistics it takes of that."""
+"""What an attacker knows about a round, and statistics of it."""
 
 from typing import Literal
 
@@ -11,11 +11,15 @@ from fedsim.tree import Tree
 from fedsim.types import Context, Updates
 
 Knowledge = Literal["own", "cohort"]
-"""`own`: what the malicious clients would have sent honestly; `cohort`: the updates of all honest clients of the round."""
+"""What an attacker knows.
+
+`own`: what the malicious clients would have sent honestly; `cohort`: the updates of all honest
+clients of the round.
+"""
 
 
 def known_rows(updates: Updates, context: Context, knowledge: Knowledge) -> Bool[Array, " K"]:
-    """Rows of the round that an attacker knows: arrived and finite."""
+    """The rows of the round that an attacker knows; they have arrived and are finite."""
     side = context.malicious if knowledge == "own" else ~context.malicious
     return updates.arrived & side & tree.finite_rows(updates.delta, len(updates.arrived))
 
@@ -26,17 +30,16 @@ def mean_of(updates: Updates, known: Bool[Array, " K"]) -> Tree:
 
 
 def std_of(updates: Updates, known: Bool[Array, " K"], mean: Tree, ddof: int = 1) -> Tree:
-    """The standard deviation of every coordinate over the known rows; zero where there is one row at most."""
+    """The coordinate-wise standard deviation of the known rows; zero for fewer than two rows."""
     w = known.astype(updates.samples.dtype)
     squares = jax.tree.map(lambda x, m: (x - m) ** 2, updates.delta, mean)
     degrees = jnp.maximum(w.sum() - ddof, 1)
-    return jax.tree.map(
-        lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), tree.weighted_sum(squares, w)
-    )
+    total = tree.weighted_sum(squares, w)
+    return jax.tree.map(lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), total)
 
 
 def for_all(row: Tree, updates: Updates) -> Tree:
-    """One row for every client of the stack."""
+    """Repeat a row for every client of the stack."""
     return jax.tree.map(lambda r, x: jnp.broadcast_to(r[None], x.shape), row, updates.delta)
 
 

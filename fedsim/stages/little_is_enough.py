@@ -23,22 +23,25 @@ def little_is_enough(
     ddof: Annotated[int, Ge(0), Le(1)] = 1,
     knowledge: Knowledge = "cohort",
 ):
-    """All malicious clients send a point so near the mean that honest clients lie further out.
+    """All malicious clients send a point so near the mean that honest clients are further out.
 
-    x_i ← μ − z σ  (or +), μ and σ the mean and the standard deviation of every coordinate over the known updates. Left out,
-    z = Φ⁻¹((n − m − s) / (n − m)), s = ⌊n/2 + 1⌋ − m, for n clients that arrived, m of them malicious: s honest ones are
-    enough for a majority. The share is kept half a client away from 0 and 1. Where few are malicious z ≤ 0 (10 clients, 1
-    of them: −0.14), and the attack helps; give z then. The authors subtract and divide by n (`ddof: 0`), other software
-    adds and divides by n − 1.
+    x_i ← μ − z σ  (or +), μ and σ the coordinate-wise mean and standard deviation of the known
+    updates. The default is z = Φ⁻¹((n − m − s) / (n − m)), s = ⌊n/2 + 1⌋ − m, for n clients that
+    arrived, m of them malicious: with s honest clients they are a majority. The share is clipped
+    half a client away from 0 and 1. Where few are malicious z ≤ 0 (10 clients, 1 of them: −0.14),
+    and the attack helps; set z then. The authors subtract and divide by n (`ddof: 0`), other
+    software adds and divides by n − 1.
 
-    Knows: as `knowledge` says.    Resists: hardly any rule where clients differ; momentum on the clients shrinks σ.
+    Knows: as `knowledge` says.
+    Resists: hardly any rule where clients differ; momentum on the clients shrinks σ.
     Cost: O(K·D).    Needs: the whole stack.
 
     Args:
-      z: how many standard deviations away.
-      sign: from which side.
+      z: the distance from the mean, in standard deviations.
+      sign: the side of the mean.
       ddof: 1 divides squares by n − 1, 0 by n.
-      knowledge: `cohort` takes μ and σ of the honest clients of the round, `own` of what the malicious ones would have sent.
+      knowledge: `cohort`: μ and σ of the honest clients of the round; `own`: of what the malicious
+        clients would have sent.
 
     References:
       Baruch, Baruch, Goldberg 2019, A Little Is Enough, arXiv:1902.06156, Algorithm 3.
@@ -62,7 +65,7 @@ def little_is_enough(
 
 
 def largest_z(updates: Updates, context: Context) -> Float[Array, ""]:
-    """The z at which a majority stands on the attacker's side."""
+    """The z at which the attacker's side has a majority."""
     n = jnp.sum(updates.arrived)
     m = jnp.sum(updates.arrived & context.malicious)
     honest = jnp.maximum(n - m, 1).astype(updates.samples.dtype)

@@ -19,38 +19,43 @@ alias(nnm="mix_neighbours", nearest_neighbour_mixing="mix_neighbours")
 def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
     """Nearest-neighbour mixing: every update becomes the mean of its nearest updates.
 
-    x_i ← 1/(m−f) Σ_{j ∈ N(i)} x_j,  N(i) = the m−f of the m reporting clients nearest to i in ‖x_i − x_j‖₂, i itself
-    included; ties go to the lowest index. Sample counts keep to their rows and do not weigh here. Before a rule of bound κ
-    (see `fedsim.rules.bounds`) both together have the bound 8f / (m − f) · (κ + 1).
+    x_i ← 1/(m−f) Σ_{j ∈ N(i)} x_j,
+    N(i) = the m−f of the m reporting clients nearest to i in ‖x_i − x_j‖₂, i included; ties go to
+    the lowest index. Rows keep their sample counts, which have no weight here. Before a rule of
+    bound κ (see `fedsim.rules.bounds`) both together have the bound 8f / (m − f) · (κ + 1).
 
-    Resists: f malicious clients, together with a robust rule behind it.    Cost: O(K²·D).    Needs: the whole stack.
+    Resists: f malicious clients, together with a robust rule behind it.
+    Cost: O(K²·D).
+    Needs: the whole stack.
 
     Args:
       f: malicious clients to expect; 0 mixes all rows to their mean.
 
     References:
-      Allouah et al. 2023, Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity, arXiv:2302.01772.
+      Allouah et al. 2023, Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity,
+      arXiv:2302.01772.
 
     >>> import fedsim
-    >>> fedsim.transmit({"kind": "mix_neighbours", "f": 1}, [[0.0], [1.0], [2.0], [9.0]])[0].tolist()
+    >>> stage = {"kind": "mix_neighbours", "f": 1}
+    >>> fedsim.transmit(stage, [[0.0], [1.0], [2.0], [9.0]])[0].tolist()
     [[1.0], [1.0], [1.0], [4.0]]
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
         present = updates.arrived
-        K, count = present.shape[0], jnp.maximum(jnp.sum(present) - f, 1)
-        distance = jnp.where(
-            jnp.eye(K, dtype=bool), -1, tree.squared_distances(updates.delta, present)
-        )
+        K = present.shape[0]
+        count = jnp.maximum(jnp.sum(present) - f, 1)
+        distance = tree.squared_distances(updates.delta, present)
+        distance = jnp.where(jnp.eye(K, dtype=bool), -1, distance)
         rank = jnp.argsort(jnp.argsort(distance, axis=1, stable=True), axis=1)
-        mixed_in = (rank < count) & present[None, :]  # [row, neighbour]
+        is_neighbour = (rank < count) & present[None, :]  # [row, neighbour]
 
         def mix(columns: Float[Array, "K C"]) -> Float[Array, "K C"]:
             def add(k, total):
-                return total + jnp.where(mixed_in[:, k, None], columns[k][None, :], 0)
+                return total + jnp.where(is_neighbour[:, k, None], columns[k][None, :], 0)
 
-            # one neighbour after another, never a product with a mask: rows left out may hold anything
+            # A loop, not a product with a mask: rows that do not count may hold anything.
             total = lax.fori_loop(0, K, add, jnp.zeros_like(columns), unroll=8)
             return total / count.astype(columns.dtype)
 
@@ -59,10 +64,9 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
 
     def bound(behind: Bound) -> Bound:
         def kappa(n: Int[Array, ""], malicious: Int[Array, ""]) -> Float[Array, ""]:
-            known = (malicious <= f) & (2 * f < n)
-            return jnp.where(
-                known, 8 * f / (n - f).astype(float) * (behind(n, jnp.asarray(f)) + 1), jnp.nan
-            )
+            holds = (malicious <= f) & (2 * f < n)
+            joint = 8 * f / (n - f).astype(float) * (behind(n, jnp.asarray(f)) + 1)
+            return jnp.where(holds, joint, jnp.nan)
 
         return kappa
 

@@ -1,4 +1,4 @@
-"""The client's model is mixed into the server's: what a schedule of one message a step puts before the optimisers."""
+"""Mixing of a client's model into the server's, for schedules with one message per step."""
 
 import jax
 
@@ -7,7 +7,10 @@ from fedsim.types import AggregateStage, Context, Result
 
 
 def mixing() -> AggregateStage:
-    """Δ ← α_τ (Δ + x_start − x): the step to (1 − α_τ) x + α_τ y, where y is Δ behind the model that the client was given."""
+    """Δ ← α_τ (Δ + x_start − x): the step to (1 − α_τ) x + α_τ y with the client's model y.
+
+    The client's model is y = x_start + Δ, where it started from x_start.
+    """
 
     def apply(aggregate: Tree, state: Tree, context: Context) -> Result:
         assert context.flown is not None

@@ -1,4 +1,4 @@
-"""An attack on messages: no numbers."""
+"""An attack on messages: values that are not finite."""
 
 from typing import Literal
 
@@ -12,21 +12,25 @@ from fedsim.types import Context, RowStage
 
 @attack
 def nonfinite(value: Literal["nan", "inf", "-inf"] = "nan") -> RowStage:
-    """Sends an update that is no number in any coordinate.
+    """Sends an update that is not finite in any coordinate.
 
-    x_i ← (NaN, …, NaN), or (±∞, …, ±∞), for every malicious client i: what a client with a diverged model sends as well.
+    x_i ← (NaN, …, NaN), or (±∞, …, ±∞), for every malicious client i; so does a client whose model
+    diverged.
 
-    Resists: the server's filter drops such rows and counts them; where they are kept, a single one ruins a mean.
+    Resists: the server's filter, which drops such rows and counts them; without it, a single row
+    ruins a mean.
     Cost: O(D) per client.    Needs: one row at a time.
 
     Args:
       value: `nan`, `inf` or `-inf`.
 
     References:
-      Blanchard et al. 2017, Machine Learning with Adversaries, arXiv:1703.02757: a Byzantine worker may send anything.
+      Blanchard et al. 2017, Machine Learning with Adversaries, arXiv:1703.02757: a Byzantine worker
+      may send anything.
 
     >>> import fedsim
-    >>> fedsim.transmit({"kind": "nonfinite", "value": "inf"}, [[1.0], [2.0]], malicious=[1])[0].tolist()
+    >>> attack = {"kind": "nonfinite", "value": "inf"}
+    >>> fedsim.transmit(attack, [[1.0], [2.0]], malicious=[1])[0].tolist()
     [[1.0], [inf]]
     """
 

@@ -1,4 +1,4 @@
-"""An attack that searches its strength against the defence in force."""
+"""An attack that optimises its strength against the current defence."""
 
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,12 +15,12 @@ from fedsim.types import Aim, Context, Defence, Stage, Updates
 
 
 class Search(NamedTuple):
-    """A line search for the largest value, on its way."""
+    """State of a line search for the largest value."""
 
-    best: Float[Array, ""]
-    value: Float[Array, ""]  # at `best`
+    best: Float[Array, ""]  # the best τ so far
+    value: Float[Array, ""]  # the value at `best`
     step: Float[Array, ""]
-    grows: Bool[Array, ""]  # steps still become longer
+    grows: Bool[Array, ""]  # whether steps still become longer
 
 
 @as_attack
@@ -30,41 +30,43 @@ def optimised(
     step: Annotated[float, Gt(0)] = 10.0,
     ratio: Annotated[float, Gt(0), Lt(1)] = 0.8,
 ) -> Aim:
-    """Malicious clients all send a + τ b, with the τ ≥ 0 that takes the defence furthest from the honest mean.
+    """All malicious clients send a + τ b, with the τ that moves the defence furthest.
 
-    a = mean_H, and b = std_H for `little_is_enough`; a = 0 and b = −mean_H for `inner_product`; over the honest updates H of the
-    round that arrived and are finite, std with n − 1. τ maximises ‖F(τ) − mean_H‖, where F(τ) is what stages and rule of the
-    server, as they are in this round, make of the stack. From τ = 0, steps ahead double while they help; from the first that
+    a = mean_H, and b = std_H for `little_is_enough`; a = 0 and b = −mean_H for `inner_product`;
+    over the honest updates H of the round that arrived and are finite, std with n − 1. τ ≥ 0
+    maximises ‖F(τ) − mean_H‖, where F(τ) is what the server's stages and rule, in their state of
+    this round, make of the stack. From τ = 0, steps double while they help; from the first that
     does not, they shrink by `ratio`, each from the best τ so far.
 
-    Knows: all updates of the round, and the server's list with its state.    Cost: `evaluations` aggregations a round.
-    Needs: the whole stack.    Resists: no filter that it is told of; a defence with secrets of its own it knows less well.
+    Knows: all updates of the round, and the server's links with their state.
+    Cost: `evaluations` aggregations per round.
+    Needs: the whole stack.
+    Resists: no filter that the attacker knows; it predicts a defence with secrets less well.
 
     Args:
-      attack: the direction.
-      evaluations: of the defence.
-      step: the first one.
-      ratio: by which a step that did not help is shortened.
+      attack: the direction b.
+      evaluations: how often the defence is evaluated.
+      step: the first step.
+      ratio: the factor that shortens a step after one that did not help.
 
     References:
-      Shejwalkar, Houmansadr 2021, Manipulating the Byzantine, NDSS; the search as in ByzFL, arXiv:2505.24802.
+      Shejwalkar, Houmansadr 2021, Manipulating the Byzantine, NDSS; the search as in ByzFL,
+      arXiv:2505.24802.
     """
 
     def aim(defence: Defence) -> Stage:
         def corrupt(updates: Updates, state: Tree, context: Context):
-            finite = tree.finite_rows(
-                updates.delta, len(updates.arrived)
-            )  # the others the server drops
+            # The server drops rows that are not finite.
+            finite = tree.finite_rows(updates.delta, len(updates.arrived))
             usable = updates.arrived & (finite | context.malicious)
             honest = known_rows(updates, context, "cohort")
             mean = mean_of(updates, honest)
             start, direction = _line(attack, updates, mean, honest)
 
             def corrupted(tau: Array) -> Tree:
-                row = jax.tree.map(lambda a, b: a + tau.astype(a.dtype) * b, start, direction)
-                return tree.select(
-                    context.malicious, jax.tree.map(lambda r: r[None], row), updates.delta
-                )
+                point = lambda a, b: (a + tau.astype(a.dtype) * b)[None]
+                row = jax.tree.map(point, start, direction)
+                return tree.select(context.malicious, row, updates.delta)
 
             def distance(tau: Array) -> Array:
                 stack = updates._replace(delta=corrupted(tau), arrived=usable)
@@ -79,29 +81,34 @@ def optimised(
 
 
 def farthest(distance: Any, evaluations: int, step: float, ratio: float, dtype: Any) -> Array:
-    """The τ ≥ 0 of the largest distance that so many evaluations find."""
+    """Search for the τ ≥ 0 of the largest distance, by a number of evaluations."""
     zero = jnp.zeros((), dtype)
-    begun = Search(zero, distance(zero), jnp.asarray(step, dtype), jnp.asarray(True))
+    start = Search(
+        best=zero,
+        value=distance(zero),
+        step=jnp.asarray(step, dtype),
+        grows=jnp.asarray(True),
+    )
 
-    def tried(_: Int[Array, ""], search: Search) -> Search:
+    def evaluate(_: Int[Array, ""], search: Search) -> Search:
         tau = search.best + search.step
         value = distance(tau)
-        better = value > search.value
+        better = value > search.value  # NaN is not better
         grows = search.grows & better
-        length = search.step * jnp.where(grows, 2, ratio).astype(dtype)
-        best, most = (
-            jnp.where(better, tau, search.best),
-            jnp.where(better, value, search.value),
-        )  # a NaN is no better
-        return Search(best, most, length, grows)
+        return Search(
+            best=jnp.where(better, tau, search.best),
+            value=jnp.where(better, value, search.value),
+            step=search.step * jnp.where(grows, 2, ratio).astype(dtype),
+            grows=grows,
+        )
 
-    return jax.lax.fori_loop(1, evaluations, tried, begun).best
+    return jax.lax.fori_loop(1, evaluations, evaluate, start).best
 
 
 def _line(
     attack: str, updates: Updates, mean: Tree, honest: Bool[Array, " K"]
 ) -> tuple[Tree, Tree]:
-    """Where the search starts, and where it goes."""
+    """Return the start and the direction of the search."""
     if attack == "inner_product":
         return tree.zeros_like(mean), jax.tree.map(jnp.negative, mean)
     return mean, std_of(updates, honest, mean)

@@ -12,17 +12,21 @@ from fedsim.types import Context, RowStage
 
 @attack
 def sign_flip(scale: Annotated[float, Ge(0)] = 1.0) -> RowStage:
-    """Sends the own update reversed.
+    """Sends the update reversed.
 
-    x_i ← −s · x_i  for every malicious client i: gradient ascent on its own data. With s > 1 it also pulls harder.
+    x_i ← −s · x_i  for every malicious client i: gradient ascent on its data. With s > 1 it also
+    pulls harder.
 
-    Resists: any rule of median kind stands it; a mean does not.    Cost: O(D) per client.    Needs: one row at a time.
+    Resists: rules like the median; a mean does not.
+    Cost: O(D) per client.
+    Needs: one row at a time.
 
     Args:
       scale: s.
 
     References:
-      Li et al. 2019, RSA: Byzantine-Robust Stochastic Aggregation Methods, arXiv:1811.03761, section 5.
+      Li et al. 2019, RSA: Byzantine-Robust Stochastic Aggregation Methods, arXiv:1811.03761,
+      section 5.
 
     >>> import fedsim
     >>> fedsim.transmit("sign_flip", [[1.0], [2.0]], malicious=[1])[0].tolist()
