@@ -1,4 +1,4 @@
-"""Codecs: what messages become on their way between clients and server; each counts its own bits."""
+"""Codecs: how messages travel between clients and server; each counts its bits."""
 
 from fedsim.codecs.cast import cast as cast
 from fedsim.codecs.count_sketch import count_sketch as count_sketch

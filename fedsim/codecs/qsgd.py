@@ -21,22 +21,27 @@ def qsgd(
     bucket: Annotated[int, Ge(1)] | None = None,
     entropy: bool = False,
 ) -> Codec:
-    """Sends the norm, and of every coordinate its sign and one of s levels, rounded at random so that the mean is right.
+    """Sends the norm, and of every coordinate its sign and one of s levels, rounded unbiasedly.
 
-    C(x)_j = ‖x‖ sign(x_j) ζ_j / s,  ζ_j = ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋,  t = s |x_j| / ‖x‖.
-    E C(x) = x;  E ‖C(x) − x‖² = (‖x‖ / s)² Σ_j r_j (1 − r_j) ≤ min(d / s², √d / s) ‖x‖²,  r_j = t − ⌊t⌋.
+    C(x)_j = ‖x‖ sign(x_j) ζ_j / s,  ζ_j = ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋,
+    t = s |x_j| / ‖x‖.
+    E C(x) = x;  E ‖C(x) − x‖² = (‖x‖ / s)² Σ_j r_j (1 − r_j) ≤ min(d / s², √d / s) ‖x‖²,
+    r_j = t − ⌊t⌋.
 
-    Bits: 32 + d ⌈log₂(2 s + 1)⌉; with buckets 32 ⌈d / bucket⌉ + the same.    Unbiased.    Cost: O(d).
+    Bits: 32 + d ⌈log₂(2 s + 1)⌉; with buckets 32 ⌈d / bucket⌉ + the same.
+    Unbiased.
+    Cost: O(d).
 
     Args:
       levels: s; 1 is ternary, 7 takes 4 bits for a coordinate.
       bucket: coordinates that share a norm, the last ones fewer; all of them if left out.
-      entropy: reports `qsgd/entropy_bytes`, a message in the paper's Elias ω codes instead: norms, and of the levels that
-        are not 0 their distance, sign and level; if s² + √d > d / 2, all levels + 1 and the signs of those that are not 0.
+      entropy: reports `qsgd/entropy_bytes`, a message in the paper's Elias ω codes instead: norms,
+        and of the levels that are not 0 their distance, sign and level; if s² + √d > d / 2, all
+        levels + 1 and the signs of those that are not 0.
 
     References:
-      Alistarh, Grubic, Li, Tomioka, Vojnovic 2017, QSGD: Communication-Efficient SGD via Gradient Quantization and
-      Encoding, arXiv:1610.02132, Theorem 3.2 and section 4 (buckets).
+      Alistarh, Grubic, Li, Tomioka, Vojnovic 2017, QSGD: Communication-Efficient SGD via Gradient
+      Quantization and Encoding, arXiv:1610.02132, Theorem 3.2 and section 4 (buckets).
     """
 
     def encode(x, memory, key):
@@ -65,7 +70,7 @@ def qsgd(
 def quantised(
     x: Float[Array, " d"], u: Float[Array, " d"], levels: int
 ) -> tuple[Float[Array, ""], Int[Array, " d"]]:
-    """Norm and signed levels of a vector; up where u is below the fraction."""
+    """Return the norm and the signed levels of a vector; up where u is below the fraction."""
     z, scale = unit(x)
     norm = jnp.sqrt(jnp.sum(z * z))
     level = jnp.minimum(rounded(levels * (jnp.abs(z) / safe(norm)), u), levels)
