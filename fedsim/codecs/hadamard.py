@@ -43,7 +43,7 @@ def transform(x: Float[Array, " n"]) -> Float[Array, " n"]:
     """The Walsh–Hadamard transform H x / √n, its own inverse; n is a power of two.
 
     Sums and differences of coordinates at a stride, three strides in one pass over memory, in the
-    same order whatever else is computed beside it.
+    same order whatever else is computed.
     """
     n = stride = len(x)
     while stride > 1:
