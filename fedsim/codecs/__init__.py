@@ -1,4 +1,4 @@
-"""Codecs: compression of messages between clients and server; each counts its bits."""
+"""Codecs: how messages travel between clients and server; each counts its bits."""
 
 from fedsim.codecs.cast import cast as cast
 from fedsim.codecs.count_sketch import count_sketch as count_sketch

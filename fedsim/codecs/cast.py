@@ -9,7 +9,7 @@ from fedsim.types import Codec
 
 @codec
 def cast(dtype: Literal["float16", "bfloat16"] = "bfloat16") -> Codec:
-    """Sends every coordinate in a float type of 16 bits, rounded to nearest, ties to even.
+    """Sends every coordinate as a float of 16 bits, rounded to nearest, ties to even.
 
     Bits: 16 d.
     Cost: O(d).

@@ -12,12 +12,13 @@ from fedsim.compose import codec
 from fedsim.tree import Tree
 from fedsim.types import AggregateStage, Codec, Context, Result
 
-# Up to so many rows, a sorting network finds their median: 50 times as fast as a sort of 5 rows.
+# The median of at most this many rows uses a sorting network; for 5 rows it is 50 times as fast as
+# a sort.
 NETWORK = 16
 
 
 class Hashes(NamedTuple):
-    """Where each coordinate goes in every row of a table, and with which sign `[rows, d]`."""
+    """The column and the sign of every coordinate in each row of a table `[rows, d]`."""
 
     column: Int[Array, "rows d"]
     sign: Float[Array, "rows d"] | Int[Array, "rows d"]
@@ -32,51 +33,57 @@ def count_sketch(
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
     masked: bool = False,
 ) -> Codec:
-    """Sends a table of randomly signed sums of coordinates; the server decodes the sum of tables.
+    """Sends a table of sums of coordinates with random signs; the server decodes the sum of tables.
 
     Row r of the table: T[r, h_r(j)] += s_r(j) x_j, with hashes h_r and signs s_r that clients and
-    server share; decoded: x̂_j = median_r s_r(j) T[r, h_r(j)]. E x̂_j is x_j for one row; |x̂_j −
-    x_j| is below 3 ‖x‖ / √columns but with a probability that falls exponentially in the number of
-    rows. Linear: the sketch of a sum is the sum of the sketches. h_r shifts each run of `columns`
-    coordinates cyclically by a random number, so that two coordinates meet with probability 1 /
-    columns at most, and those of one run never.
+    server share; decoded: x̂_j = median_r s_r(j) T[r, h_r(j)]. For a single row E x̂_j = x_j;
+    |x̂_j − x_j| is below 3 ‖x‖ / √columns, except with a probability that falls exponentially in the
+    number of rows. Linear: the sketch of a sum is the sum of the sketches. h_r shifts each run of
+    `columns` coordinates cyclically by a random number, so that two coordinates collide with
+    probability 1 / columns at most, and those of the same run never.
 
-    With `k` the server has a memory, S_u = S_e = 0 at first, and S is what the rule made of a
-    round's tables (FetchSGD): S_u ← ρ S_u + S;  S_e ← S_e + S_u;  Δ = top-k(decoded S_e);  S_e ←
-    S_e − S(Δ);  Δ goes on to the optimisers. It diverges where k is not well below `columns` (in
-    half of it S(Δ) brings in more than it takes out); `masked` sets all sums in which Δ has a part
-    to 0, in S_e and in S_u, as the authors' program does, which is stable, and slower for small k.
+    With `k` the server has a memory, S_u = S_e = 0 at first, and S is the rule's result for a
+    round's tables (FetchSGD):
+    S_u ← ρ S_u + S;  S_e ← S_e + S_u;  Δ = top-k(decoded S_e);  S_e ← S_e − S(Δ);
+    Δ goes to the optimisers. It diverges where k is not well below `columns` (at half of it S(Δ)
+    adds more than it removes); `masked` sets all sums to which Δ contributes to 0, in S_e and in
+    S_u, as the authors' program does, which is stable, and slower for small k.
 
     Bits: 32 · rows · columns.
     Cost: O(rows · d) per client.
     Needs: a rule that is a sum, and nothing between it and the wire.
 
     Args:
-      rows: independent tables of a message.
-      columns: sums in each of them; from d on a message arrives as it was.
-      seed: of hashes and signs, which are the same in all rounds.
-      k: coordinates of the aggregate in a round; left out: all of them, and nothing is remembered.
+      rows: rows of the table.
+      columns: sums per row; with d or more a message arrives unchanged.
+      seed: the seed of hashes and signs, which are the same in all rounds.
+      k: coordinates of the aggregate in a round; left out: all of them, without a memory.
       momentum: ρ, with `k`.
-      masked: as above, with `k`.
+      masked: see above, with `k`.
 
     References:
       Charikar, Chen, Farach-Colton 2002, Finding Frequent Items in Data Streams; Rothchild et al.
       2020, FetchSGD, arXiv:2007.07682, Algorithm 1 (with its learning rate at the clients).
     """
     if k is None and (momentum or masked):
-        raise ValueError("momentum and masked are of a server with k; give k, or leave them out")
+        raise ValueError("momentum and masked need k; give k, or leave them out")
 
     def encode(x, memory, key):
         del key
         shift, sign = draws(len(x))
-        return sketch_of_runs(x, shift, sign, columns), VALUE_BITS * rows * columns, memory
+        table = sketch_of_runs(x, shift, sign, columns)
+        return table, VALUE_BITS * rows * columns, memory
 
     def decode(table, d):
         return estimate(table, hashes(d))
 
     def draws(d: int) -> tuple[Array, Array]:
+        """Draw the shift of every run `[rows, runs]`, and the signs `[rows, d]`."""
         key = jax.random.key(seed)
-        shift = jax.random.randint(jax.random.fold_in(key, 0), (rows, -(-d // columns)), 0, columns)
+        runs = -(-d // columns)
+        shift = jax.random.randint(jax.random.fold_in(key, 0), (rows, runs), 0, columns)
+
+        # 32 signs from every random word.
         words = jax.random.bits(jax.random.fold_in(key, 1), (rows, -(-d // 32)), jnp.uint32)
         bits = (words[:, :, None] >> jnp.arange(32, dtype=jnp.uint32)) & 1
         return shift, 1 - 2 * bits.reshape(rows, -1)[:, :d].astype(jnp.int8)
@@ -95,35 +102,37 @@ def count_sketch(
         update, memory = fetch(table, memory, hashes(d), min(k or d, d), momentum, masked)
         return update, memory, {}
 
-    return Codec(
-        encode, decode, linear=True, server=None if k is None else AggregateStage(apply, init)
-    )
+    server = None if k is None else AggregateStage(apply, init)
+    return Codec(encode, decode, linear=True, server=server)
 
 
 def sketch(x: Float[Array, " d"], hashes: Hashes, columns: int) -> Float[Array, "rows columns"]:
-    """The table of a vector."""
-    row = lambda column, sign: jnp.zeros(columns, x.dtype).at[column].add(sign.astype(x.dtype) * x)
+    """Return the table of a vector."""
+
+    def row(column, sign):
+        return jnp.zeros(columns, x.dtype).at[column].add(sign.astype(x.dtype) * x)
+
     return jax.vmap(row)(hashes.column, hashes.sign)
 
 
 def sketch_of_runs(
     x: Float[Array, " d"], shift: Int[Array, "rows runs"], sign: Int[Array, "rows d"], columns: int
 ) -> Float[Array, "rows columns"]:
-    """`sketch`, bit for bit, where each run of `columns` coordinates is shifted as a whole.
+    """Return `sketch`, with the same bits, for runs of `columns` coordinates that are shifted.
 
     The runs are added in the order of memory.
     """
     runs = shift.shape[1]
     padding = runs * columns - len(x)
 
-    def row(drawn):
-        shift, sign = drawn
+    def row(random):
+        shift, sign = random
         signed = jnp.pad(sign.astype(x.dtype) * x, (0, padding)).reshape(runs, columns)
 
-        def add(run, table):
+        def add(run, sums):
             values = jax.lax.dynamic_index_in_dim(signed, run, keepdims=False)
             twice = jnp.concatenate([values, values])
-            return table + jax.lax.dynamic_slice(twice, (columns - shift[run],), (columns,))
+            return sums + jax.lax.dynamic_slice(twice, (columns - shift[run],), (columns,))
 
         return jax.lax.fori_loop(0, runs, add, jnp.zeros(columns, x.dtype))
 
@@ -131,22 +140,23 @@ def sketch_of_runs(
 
 
 def estimate(table: Float[Array, "rows columns"], hashes: Hashes) -> Float[Array, " d"]:
-    """Estimate a vector from its table by the median over rows, or the mean of the middle two."""
+    """Decode a table: the median over its rows; of an even number, the mean of the middle two."""
     values = jnp.take_along_axis(table, hashes.column, axis=1) * hashes.sign.astype(table.dtype)
     if len(values) > NETWORK:
         return jnp.median(values, axis=0)
+
+    # Odd-even transposition sort.
     rows = list(values)
-    for turn in range(len(rows)):  # odd-even transposition sort
+    for turn in range(len(rows)):
         for low in range(turn % 2, len(rows) - 1, 2):
-            rows[low : low + 2] = (
-                jnp.minimum(*rows[low : low + 2]),
-                jnp.maximum(*rows[low : low + 2]),
-            )
+            a, b = rows[low], rows[low + 1]
+            rows[low] = jnp.minimum(a, b)
+            rows[low + 1] = jnp.maximum(a, b)
     return 0.5 * rows[(len(rows) - 1) // 2] + 0.5 * rows[len(rows) // 2]
 
 
 class Sketches(NamedTuple):
-    """What the server keeps, with `k`."""
+    """State of the server, with `k`."""
 
     momentum: Float[Array, "rows columns"]
     error: Float[Array, "rows columns"]
@@ -160,14 +170,17 @@ def fetch(
     momentum: float,
     masked: bool,
 ) -> tuple[Float[Array, " d"], Sketches]:
-    """A round of FetchSGD's server: the table of the cohort -> (its update, memory)."""
+    """Run a round of FetchSGD's server: the table of the cohort -> (its update, memory)."""
     velocity = momentum * memory.momentum + table
     error = memory.error + velocity
+
     values = estimate(error, hashes)
-    places = jax.lax.top_k(jnp.abs(values), k)[1]
-    largest = Hashes(hashes.column[:, places], hashes.sign[:, places])
-    update = jnp.zeros_like(values).at[places].set(values[places])
-    taken = sketch(values[places], largest, table.shape[1])
+    indices = jax.lax.top_k(jnp.abs(values), k)[1]
+    largest = Hashes(hashes.column[:, indices], hashes.sign[:, indices])
+    update = jnp.zeros_like(values).at[indices].set(values[indices])
+
+    sent = sketch(values[indices], largest, table.shape[1])
     if masked:
-        return update, Sketches(*(jnp.where(taken == 0, sums, 0) for sums in (velocity, error)))
-    return update, Sketches(velocity, error - taken)
+        mask = sent == 0
+        return update, Sketches(jnp.where(mask, velocity, 0), jnp.where(mask, error, 0))
+    return update, Sketches(velocity, error - sent)

@@ -1,4 +1,4 @@
-"""DIANA: differences to a shift that learns what a client sends."""
+"""DIANA: differences from a shift that learns what a client sends."""
 
 from typing import Annotated
 
@@ -11,13 +11,13 @@ from fedsim.types import Codec
 
 @as_codec
 def diana(codec: Codec, alpha: Annotated[float, Gt(0), Le(1)]) -> Codec:
-    """Sender and receiver keep a shift; an unbiased codec sends the difference to it.
+    """Sender and receiver store a shift; an unbiased codec sends the difference from it.
 
-    h_i + Q(x_i − h_i) arrives;  h_i ← h_i + α Q(x_i − h_i), with h_i = 0 at the start; of a message
-    that does not arrive, h_i stays. What arrives is as unbiased as Q, and its variance ω ‖x_i −
-    h_i‖² vanishes as h_i comes near x_i. On the wire x_i = Δ_i; in a broadcast x is the server's
-    model and h the clients' shift, the start model at first, and a client that missed messages gets
-    them as well, or the model if that takes less.
+    h_i + Q(x_i − h_i) arrives;  h_i ← h_i + α Q(x_i − h_i), with h_i = 0 at the start; if a message
+    does not arrive, h_i does not change. What arrives is as unbiased as Q, and its variance
+    ω ‖x_i − h_i‖² vanishes as h_i approaches x_i. On the wire x_i = Δ_i; in a broadcast x is the
+    server's model and h the clients' shift, at first the start model, and a client that missed
+    messages gets them as well, or the model if that takes less.
 
     Bits: those of the codec.
     Cost: a vector of d numbers for every client that ever takes part; one in a broadcast.

@@ -17,9 +17,9 @@ def drive(biased: bool = False) -> Codec:
     C(x) = Rᵀ (S sign(R x)), with a randomised Hadamard rotation R of x padded with zeros to n
     coordinates.
     S = ‖R x‖² / ‖R x‖₁ for many clients, whose errors average out; S = ‖R x‖₁ / n for the least
-    error of one message. If R is uniformly random, E C(x) = x and E ‖C(x) − x‖² / ‖x‖² → π/2 − 1 =
-    0.571 with the first, and = (1 − 2/π)(1 − 1/n) with the second; a Hadamard rotation comes near
-    both, but for vectors of few coordinates that are not 0.
+    error of a single message. If R is uniformly random, E C(x) = x and
+    E ‖C(x) − x‖² / ‖x‖² → π/2 − 1 = 0.571 with the first, and = (1 − 2/π)(1 − 1/n) with the second;
+    a Hadamard rotation comes near both, except for vectors with few coordinates that are not 0.
 
     Bits: n + 32, with n the next power of two. The seed of the signs in R follows from round and
     client, which the server knows: it takes no bits.
@@ -48,7 +48,7 @@ def drive(biased: bool = False) -> Codec:
 def one_bit(
     x: Float[Array, " d"], signs: Float[Array, " n"], biased: bool
 ) -> tuple[Float[Array, ""], Bool[Array, " n"]]:
-    """S, and where the rotated vector is not negative."""
+    """Return S, and where the rotated vector is not negative."""
     z, unit_scale = unit(x)
     y = rotate(z, signs)
     sum_of_sizes = jnp.sum(jnp.abs(y))
@@ -59,5 +59,6 @@ def one_bit(
 def restored(
     scale: Float[Array, ""], positive: Bool[Array, " n"], signs: Float[Array, " n"], d: int
 ) -> Float[Array, " d"]:
-    """What a receiver makes of it."""
-    return saturated(scale * unrotate(jnp.where(positive, 1, -1).astype(scale.dtype), signs, d))
+    """The vector that a receiver decodes."""
+    rotated = jnp.where(positive, 1, -1).astype(scale.dtype)
+    return saturated(scale * unrotate(rotated, signs, d))

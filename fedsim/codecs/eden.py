@@ -16,12 +16,12 @@ from fedsim.types import Codec
 
 @codec
 def eden(bits: Annotated[int, Ge(1), Le(6)] = 4) -> Codec:
-    """Sends the randomly rotated vector in values optimal for normal numbers, and a scale.
+    """Sends the randomly rotated vector in the best values for normal numbers, and a scale.
 
     C(x) = Rᵀ (S q), with a randomised Hadamard rotation R of x padded with zeros to n coordinates,
     q_j the Lloyd–Max value nearest to √n (R x)_j / ‖x‖, and S = ‖x‖² / ⟨R x, q⟩. If R is uniformly
-    random, E C(x) = x; a Hadamard rotation comes near it, but for vectors of few coordinates that
-    are not 0.
+    random, E C(x) = x; a Hadamard rotation comes near it, except for vectors with few coordinates
+    that are not 0.
     E ‖C(x) − x‖² / ‖x‖² → 0.57080, 0.13312, 0.03578, 0.00959, 0.00251, 0.00064 for 1 to 6 bits.
 
     Bits: n bits + 32, with n the next power of two. The seed of the signs in R follows from round
@@ -29,7 +29,7 @@ def eden(bits: Annotated[int, Ge(1), Le(6)] = 4) -> Codec:
     Cost: O(d log d + d 2^bits).
 
     Args:
-      bits: for a coordinate, b; 1 is `drive`.
+      bits: b, the bits of a coordinate; 1 is `drive`.
 
     References:
       Vargaftik, Ben-Basat, Portnoy, Mendelson, Ben-Itzhak, Mitzenmacher 2022, EDEN:
@@ -52,7 +52,7 @@ def eden(bits: Annotated[int, Ge(1), Le(6)] = 4) -> Codec:
 def nearest(
     x: Float[Array, " d"], signs: Float[Array, " n"], bits: int
 ) -> tuple[Float[Array, ""], Int[Array, " n"]]:
-    """S, and which value is nearest to each rotated coordinate, counted from the smallest."""
+    """Return S, and the index of the value nearest to each rotated coordinate."""
     z, unit_scale = unit(x)
     y = rotate(z, signs)
     square = jnp.sum(y * y)
@@ -67,14 +67,14 @@ def nearest(
 def restored(
     scale: Float[Array, ""], levels: Int[Array, " n"], signs: Float[Array, " n"], bits: int, d: int
 ) -> Float[Array, " d"]:
-    """What a receiver makes of it."""
+    """The vector that a receiver decodes."""
     return saturated(scale * unrotate(_values(levels, bits, scale.dtype), signs, d))
 
 
 def _values(levels: Int[Array, " n"], bits: int, dtype) -> Float[Array, " n"]:
-    """By comparisons: XLA looks numbers up in a table 15 times slower."""
-    least, *others = centroids(bits)
+    """The values at these levels, by comparisons: XLA is 15 times slower to look them up."""
+    least, *larger = centroids(bits)
     values = jnp.full(levels.shape, least, dtype)
-    for i, value in enumerate(others, 1):
+    for i, value in enumerate(larger, 1):
         values = jnp.where(levels >= i, jnp.asarray(value, dtype), values)
     return values

@@ -1,4 +1,4 @@
-"""EF21: differences to what the receiver has."""
+"""EF21: differences from what the receiver has."""
 
 from fedsim.codecs.inner import shifted, with_memory
 from fedsim.compose import codec as as_codec
@@ -7,12 +7,12 @@ from fedsim.types import Codec
 
 @as_codec
 def ef21(codec: Codec) -> Codec:
-    """Sender and receiver keep a copy of what last arrived; the codec sends the difference to it.
+    """Sender and receiver store the last vector received; the codec sends the difference from it.
 
-    g_i ← g_i + C(x_i − g_i), and g_i is what arrives; of a message that does not arrive, g_i stays.
-    On the wire x_i = Δ_i and g_i = 0 at the start. In a broadcast x is the server's model and g the
-    clients' copy, the start model at first; a client that missed messages gets them as well, or the
-    model if that takes less.
+    g_i ← g_i + C(x_i − g_i), and g_i is what arrives; if a message does not arrive, g_i does not
+    change. On the wire x_i = Δ_i and g_i = 0 at the start. In a broadcast x is the server's model
+    and g the clients' copy, at first the start model; a client that missed messages gets them as
+    well, or the model if that takes less.
 
     Bits: those of the codec.
     Cost: a vector of d numbers for every client that ever takes part; one in a broadcast.

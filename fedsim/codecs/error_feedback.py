@@ -10,11 +10,11 @@ from fedsim.types import Codec
 
 @as_codec
 def error_feedback(codec: Codec) -> Codec:
-    """Every client keeps what the codec left out of its message, and adds it to its next one.
+    """Every client stores what the codec left out of its message, and adds it to the next one.
 
-    p = Δ_i + e_i;  sent: C(p);  e_i ← p − C(p), with e_i = 0 at the start; of a message that does
-    not arrive, e_i stays. It is for updates: what is missing of one model is no part of the next
-    one, and a broadcast takes `ef21`.
+    p = Δ_i + e_i;  sent: C(p);  e_i ← p − C(p), with e_i = 0 at the start; if a message does not
+    arrive, e_i does not change. It is for updates: the part missing from a model does not belong
+    to the next model, so use `ef21` in a broadcast.
 
     Bits: those of the codec.    Cost: a vector of d numbers for every client that ever takes part.
 
@@ -34,12 +34,12 @@ def _feedback(codec: Codec) -> Codec:
         return {"error": jnp.zeros_like(known), "codec": codec.memory(jnp.zeros_like(known))}
 
     def encode(x, memory, key):
-        whole = x + memory["error"]
-        payload, bits, inner = codec.encode(whole, memory["codec"], key)
-        arrives = codec.decode(payload, len(x)).astype(x.dtype)
-        arrives = jax.lax.optimization_barrier(
-            arrives
-        )  # rounded as it is sent, not fused into the difference
-        return payload, bits, {"error": whole - arrives, "codec": inner}
+        corrected = x + memory["error"]
+        payload, bits, inner = codec.encode(corrected, memory["codec"], key)
+
+        # The barrier rounds the vector as it is sent: it is not fused into the difference.
+        received = codec.decode(payload, len(x)).astype(x.dtype)
+        received = jax.lax.optimization_barrier(received)
+        return payload, bits, {"error": corrected - received, "codec": inner}
 
     return codec._replace(encode=encode, memory=memory)

@@ -1,4 +1,4 @@
-"""The randomised Hadamard rotation: spreads large coordinates over all others, in O(n log n)."""
+"""The randomised Hadamard rotation: spreads large values over all coordinates in O(n log n)."""
 
 import math
 
@@ -21,18 +21,21 @@ def padded(d: int) -> int:
 def signs(key: Key[Array, ""], n: int) -> Float[Array, " n"]:
     """±1 at random, from one bit each."""
     words = jax.random.bits(key, (-(-n // WORD),), jnp.uint32)
-    return jnp.concatenate([1 - 2 * ((words >> i) & 1).astype(jnp.float32) for i in range(WORD)])[
-        :n
-    ]
+    bits = [(words >> i) & 1 for i in range(WORD)]
+    return jnp.concatenate([1 - 2 * bit.astype(jnp.float32) for bit in bits])[:n]
 
 
 def rotate(x: Float[Array, " d"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
-    """H D x / √n, with the signs on the diagonal of D and zeros behind x: ‖·‖ stays."""
-    return transform(jnp.pad(signs.astype(x.dtype)[: len(x)] * x, (0, len(signs) - len(x))))
+    """Return H D x / √n, with the signs on the diagonal of D and x padded with zeros.
+
+    ‖·‖ does not change.
+    """
+    signed = signs.astype(x.dtype)[: len(x)] * x
+    return transform(jnp.pad(signed, (0, len(signs) - len(x))))
 
 
 def unrotate(y: Float[Array, " n"], signs: Float[Array, " n"], d: int) -> Float[Array, " d"]:
-    """The vector `[d]` of a rotated one: D H y / √n without its padding."""
+    """Undo `rotate`: D H y / √n without the padding, `[d]`."""
     return (signs.astype(y.dtype) * transform(y))[:d]
 
 
@@ -40,23 +43,24 @@ def transform(x: Float[Array, " n"]) -> Float[Array, " n"]:
     """The Walsh–Hadamard transform H x / √n, its own inverse; n is a power of two.
 
     Sums and differences of coordinates at a stride, three strides in one pass over memory, in the
-    same order whatever else is computed beside it.
+    same order whatever else is computed.
     """
     n = stride = len(x)
     while stride > 1:
         radix = min(8, stride)
         stride //= radix
-        parts = x.reshape(-1, radix, stride)
-        x = jnp.stack(_butterflies([parts[:, i] for i in range(radix)]), axis=1).reshape(n)
+        groups = x.reshape(-1, radix, stride)
+        x = jnp.stack(_butterflies([groups[:, i] for i in range(radix)]), axis=1).reshape(n)
     return x / math.sqrt(n)
 
 
-def _butterflies(parts: list[Array]) -> list[Array]:
-    """The transform of so many arrays, not divided by anything."""
-    if len(parts) == 1:
-        return parts
-    half = len(parts) // 2
-    low, high = _butterflies(parts[:half]), _butterflies(parts[half:])
-    return [a + b for a, b in zip(low, high, strict=True)] + [
-        a - b for a, b in zip(low, high, strict=True)
-    ]
+def _butterflies(arrays: list[Array]) -> list[Array]:
+    """The transform H across a list of arrays, without a factor."""
+    if len(arrays) == 1:
+        return arrays
+    half = len(arrays) // 2
+    low = _butterflies(arrays[:half])
+    high = _butterflies(arrays[half:])
+    sums = [a + b for a, b in zip(low, high, strict=True)]
+    differences = [a - b for a, b in zip(low, high, strict=True)]
+    return sums + differences

@@ -1,4 +1,4 @@
-"""Codecs that are made of another one."""
+"""Codecs around another codec."""
 
 from collections.abc import Callable
 
@@ -9,27 +9,28 @@ from fedsim.types import Codec
 
 
 def with_memory(codec: Codec, around: Callable[[Codec], Codec]) -> Codec:
-    """`around(codec)`, also for a codec that is made when the shapes of the leaves are known.
+    """Return `around(codec)`, also for a codec that depends on the shapes of the leaves.
 
     Raises:
-      ValueError: for a linear codec, and for one that repeats what its receiver has, which is no
-        part of the message that it is given.
+      ValueError: for a linear codec, and for one that repeats what its receiver has, which is not
+        part of the message that it gets.
     """
     if codec.linear:
-        raise ValueError(
-            f"{codec.name} is decoded after the rule, so that no client knows "
-            "what the server received"
-        )
+        reason = "so that no client knows what the server received"
+        raise ValueError(f"{codec.name} is decoded after the rule, {reason}")
     if codec.recursive:
-        raise ValueError(
-            f"{codec.name} remembers what was received, and needs no memory around it; use it alone"
-        )
-    made, inner = around(codec), codec.shaped
-    return made if inner is None else made._replace(shaped=lambda shapes: around(inner(shapes)))
+        reason = "remembers what was received, and needs no memory around it"
+        raise ValueError(f"{codec.name} {reason}; take it alone")
+
+    wrapped = around(codec)
+    shaped = codec.shaped
+    if shaped is None:
+        return wrapped
+    return wrapped._replace(shaped=lambda shapes: around(shaped(shapes)))
 
 
 def shifted(codec: Codec, alpha: float = 1.0) -> Codec:
-    """Differences to a shift h that sender and receiver keep.
+    """Send differences from a shift h that sender and receiver store.
 
     h + C(x − h) arrives, and h ← h + α C(x − h).
     """
@@ -37,13 +38,15 @@ def shifted(codec: Codec, alpha: float = 1.0) -> Codec:
     def memory(known):
         return {"shift": known, "codec": codec.memory(jnp.zeros_like(known))}
 
-    rounded = jax.lax.optimization_barrier  # as it is sent, not fused into the sum
+    # The barrier rounds a difference as it is sent: it is not fused into the sum.
+    rounded = jax.lax.optimization_barrier
 
     def encode(x, memory, key):
         shift = memory["shift"]
         payload, bits, inner = codec.encode(x - shift, memory["codec"], key)
         step = rounded(codec.decode(payload, len(x)).astype(x.dtype))
-        step = step if alpha == 1 else rounded(alpha * step)
+        if alpha != 1:
+            step = rounded(alpha * step)
         return (shift, payload), bits, {"shift": rounded(shift + step), "codec": inner}
 
     def decode(payload, d):
@@ -54,5 +57,10 @@ def shifted(codec: Codec, alpha: float = 1.0) -> Codec:
         assert codec.entropy is not None
         return codec.entropy(payload[1], d)
 
-    made = codec._replace(encode=encode, decode=decode, memory=memory, recursive=True)
-    return made._replace(entropy=codec.entropy and entropy)
+    return codec._replace(
+        encode=encode,
+        decode=decode,
+        memory=memory,
+        recursive=True,
+        entropy=None if codec.entropy is None else entropy,
+    )

@@ -1,4 +1,4 @@
-"""Optimal quantisation values for the standard normal distribution, for a few bits."""
+"""The best values for a few bits of a number from the standard normal distribution."""
 
 import functools
 from itertools import pairwise
@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 NEWTON = 8
-"""Steps; for 1 to 8 bits nothing but the last digits changes after the fifth."""
+"""Steps of Newton's method; for 1 to 8 bits only the last digits change after the fifth."""
 
 
 @functools.cache
@@ -22,11 +22,12 @@ def centroids(bits: int) -> tuple[float, ...]:
     >>> [round(c, 4) for c in centroids(2)]
     [-1.5104, -0.4528, 0.4528, 1.5104]
     """
-    many = NormalDist(sigma=sqrt(3))
+    wide = NormalDist(sigma=sqrt(3))
     half = 2 ** (bits - 1)
-    c = np.array([many.inv_cdf((half + i + 0.5) / 2**bits) for i in range(half)])
+    c = np.array([wide.inv_cdf((half + i + 0.5) / 2**bits) for i in range(half)])
     for _ in range(NEWTON):
-        means, below, above = _means([0.0, *((c[1:] + c[:-1]) / 2), inf])
+        midpoints = (c[1:] + c[:-1]) / 2
+        means, below, above = _means([0.0, *midpoints, inf])
         slope = np.eye(half) - np.diag(np.r_[0, below[1:]] + np.r_[above[:-1], 0]) / 2
         slope -= (np.diag(below[1:], -1) + np.diag(above[:-1], 1)) / 2
         c = c - np.linalg.solve(slope, c - means)
@@ -34,17 +35,23 @@ def centroids(bits: int) -> tuple[float, ...]:
 
 
 def thresholds(bits: int) -> tuple[float, ...]:
-    """Halfway between the values: which of them is nearest."""
+    """The midpoints between the values, which decide which value is nearest."""
     return tuple((a + b) / 2 for a, b in pairwise(centroids(bits)))
 
 
 def _means(edges: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means of the normal distribution between edges, and their derivatives by either edge."""
+    """Return the means of the normal distribution between edges, and their derivatives.
+
+    Returns:
+      The means; their derivatives by the lower edge; by the upper edge.
+    """
     density = np.array([exp(-t * t / 2) / sqrt(2 * pi) for t in edges])
     share = -np.diff([erfc(t / sqrt(2)) / 2 for t in edges])
     means = -np.diff(density) / share
-    lower, upper = (
-        np.array(edges[:-1]),
-        np.array([*edges[1:-1], 0.0]),
-    )  # the density at infinity is 0
-    return means, density[:-1] * (means - lower) / share, density[1:] * (upper - means) / share
+
+    # The last edge is infinite, where the density is 0: any number will do.
+    lower = np.array(edges[:-1])
+    upper = np.array([*edges[1:-1], 0.0])
+    by_lower = density[:-1] * (means - lower) / share
+    by_upper = density[1:] * (upper - means) / share
+    return means, by_lower, by_upper

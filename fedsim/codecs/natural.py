@@ -8,20 +8,21 @@ from fedsim.compose import codec
 from fedsim.types import Codec
 
 BITS = 9  # a sign, and the eight of an exponent of float32
-LEAST, MOST = -126, 127
+MIN_EXPONENT = -126
+MAX_EXPONENT = 127
 
 
 @codec
 def natural() -> Codec:
-    """Sends the sign of every coordinate and a neighbouring power of two, drawn without bias.
+    """Sends the sign of every coordinate and a power of two next to it, unbiased.
 
-    C(x)_j = sign(x_j) 2^(a + b),  a = ⌊log₂ |x_j|⌋,  b = 1 with probability |x_j| / 2^a − 1, else
-    0;  C(0) = 0.
+    C(x)_j = sign(x_j) 2^(a + b),  a = ⌊log₂ |x_j|⌋,
+    b = 1 with probability |x_j| / 2^a − 1, else 0;  C(0) = 0.
     E C(x) = x;  E ‖C(x) − x‖² = Σ_j (|x_j| − 2^a) (2^(a+1) − |x_j|) ≤ ‖x‖² / 8.
 
-    Bits: 9 d: exponents −126 to 127 as of float32, in whatever type the simulator computes, and 0.
-    Unbiased but at the ends: below 2⁻¹²⁶ (denormals of float32) a coordinate becomes 0, above 2¹²⁷
-    it becomes ± 2¹²⁷.
+    Bits: 9 d: the exponents −126 to 127 of float32, whatever the simulator's float type, and 0.
+    Unbiased except at the ends: below 2⁻¹²⁶ (denormals of float32) a coordinate becomes 0, above
+    2¹²⁷ it becomes ± 2¹²⁷.
     Cost: O(d).
 
     References:
@@ -41,9 +42,9 @@ def natural() -> Codec:
 
 
 def to_powers_of_two(x: Float[Array, " d"], u: Float[Array, " d"]) -> Float[Array, " d"]:
-    """Up where u is below |x| / 2^a − 1."""
+    """Round to powers of two: up where u is below |x| / 2^a − 1."""
     size = jnp.abs(x)
-    fraction, exponent = jnp.frexp(size)  # fraction in [1/2, 1), so that a is exponent − 1
-    drawn = exponent - 1 + (u < 2 * fraction - 1)
-    power = jnp.ldexp(jnp.ones_like(x), jnp.clip(drawn, LEAST, MOST))
-    return jnp.sign(x) * jnp.where(size < 2.0**LEAST, 0, power)
+    fraction, exponent = jnp.frexp(size)  # the fraction is in [1/2, 1), so that a = exponent − 1
+    rounded = exponent - 1 + (u < 2 * fraction - 1)
+    power = jnp.ldexp(jnp.ones_like(x), jnp.clip(rounded, MIN_EXPONENT, MAX_EXPONENT))
+    return jnp.sign(x) * jnp.where(size < 2.0**MIN_EXPONENT, 0, power)

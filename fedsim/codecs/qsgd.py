@@ -21,12 +21,12 @@ def qsgd(
     bucket: Annotated[int, Ge(1)] | None = None,
     entropy: bool = False,
 ) -> Codec:
-    """Sends the norm, and the sign and one of s levels of every coordinate, drawn without bias.
+    """Sends the norm, and of every coordinate its sign and one of s levels, rounded unbiasedly.
 
-    C(x)_j = ‖x‖ sign(x_j) ζ_j / s,  ζ_j = ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋,  t = s |x_j|
-    / ‖x‖.
-    E C(x) = x;  E ‖C(x) − x‖² = (‖x‖ / s)² Σ_j r_j (1 − r_j) ≤ min(d / s², √d / s) ‖x‖²,  r_j = t −
-    ⌊t⌋.
+    C(x)_j = ‖x‖ sign(x_j) ζ_j / s,  ζ_j = ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋,
+    t = s |x_j| / ‖x‖.
+    E C(x) = x;  E ‖C(x) − x‖² = (‖x‖ / s)² Σ_j r_j (1 − r_j) ≤ min(d / s², √d / s) ‖x‖²,
+    r_j = t − ⌊t⌋.
 
     Bits: 32 + d ⌈log₂(2 s + 1)⌉; with buckets 32 ⌈d / bucket⌉ + the same.
     Unbiased.
@@ -70,7 +70,7 @@ def qsgd(
 def quantised(
     x: Float[Array, " d"], u: Float[Array, " d"], levels: int
 ) -> tuple[Float[Array, ""], Int[Array, " d"]]:
-    """Norm and signed levels of a vector; up where u is below the fraction."""
+    """Return the norm and the signed levels of a vector; up where u is below the fraction."""
     z, scale = unit(x)
     norm = jnp.sqrt(jnp.sum(z * z))
     level = jnp.minimum(rounded(levels * (jnp.abs(z) / safe(norm)), u), levels)

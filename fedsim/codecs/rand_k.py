@@ -1,4 +1,4 @@
-"""Coordinates of a message at random places."""
+"""Random coordinates of a message."""
 
 from typing import Annotated
 
@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from fedsim.codecs.selection import largest
 from fedsim.codecs.sizes import SEED_BITS, plus
-from fedsim.codecs.top_k import Kept
-from fedsim.codecs.values import entropy_bits, number_kept, sent_by, spread
+from fedsim.codecs.top_k import Sparse
+from fedsim.codecs.values import entropy_bits, number_sent, spread, value_codec
 from fedsim.compose import codec
 from fedsim.types import Codec
 
@@ -22,26 +22,27 @@ def rand_k(
     values: Codec | None = None,
     scale: bool = True,
 ) -> Codec:
-    """Sends k coordinates drawn uniformly without replacement, scaled by d/k; the others are 0.
+    """Sends k random coordinates, drawn without replacement and scaled by d/k; the others are 0.
 
-    C(x)_j = (d/k) x_j for the k places drawn, else 0. E C(x) = x and E‖C(x) − x‖² = (d/k − 1) ‖x‖².
+    C(x)_j = (d/k) x_j for the k indices drawn, else 0.
+    E C(x) = x and E‖C(x) − x‖² = (d/k − 1) ‖x‖².
     Without `scale` C(x)_j = x_j there: E C(x) = (k/d) x and E‖C(x) − x‖² = (1 − k/d) ‖x‖².
 
-    Bits: 32 k + 32, with a seed of 32 bits in place of the places; with `values` its bits for k
+    Bits: 32 k + 32, with a seed of 32 bits instead of indices; with `values` its bits for k
     numbers, and 32.
-    Cost: d random numbers and the k largest of them, see `top_k`. A coordinate that is infinite
-    once scaled makes its message one that is dropped.
+    Cost: d random numbers and the k largest of them, see `top_k`. If a coordinate is infinite once
+    scaled, its message is dropped.
 
     Under `error_feedback` and in `ef21` take `scale: false`. They need a contraction, and the
-    scaled codec is none for d/k ≥ 2: where a coordinate is sent, its error is (1 − d/k) times what
-    it was.
+    scaled codec is not one for d/k ≥ 2: where a coordinate is sent, its error is multiplied by
+    (1 − d/k).
 
     Args:
       k: coordinates that are sent, all of them if there are fewer.
-      density: share of the coordinates instead, of d coordinates ⌈density · d⌉.
+      density: share of the coordinates instead: ⌈density · d⌉ of d.
       values: a codec for the values, `{kind: cast}`; none that is linear, remembers, or encodes
         leaf by leaf.
-      scale: by d/k, which makes it unbiased.
+      scale: whether to scale by d/k, which makes it unbiased.
 
     References:
       Konečný et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency,
@@ -49,33 +50,38 @@ def rand_k(
       Jaggi 2018, Sparsified SGD with Memory, arXiv:1809.07599; contractions and scaling: Beznosikov
       et al. 2020, On Biased Compression for Distributed Learning, arXiv:2002.12410.
     """
-    kept, carrier = number_kept(k, density), sent_by(values)
+    count = number_sent(k, density)
+    inner = value_codec(values)
 
     def encode(x, memory, key):
-        places = drawn(len(x), kept(len(x)), jax.random.fold_in(key, 0))
-        payload, bits, _ = carrier.encode(x[places], (), jax.random.fold_in(key, 1))
-        return Kept(payload, places), plus(bits, SEED_BITS), memory
+        indices = drawn(len(x), count(len(x)), jax.random.fold_in(key, 0))
+        payload, bits, _ = inner.encode(x[indices], (), jax.random.fold_in(key, 1))
+        return Sparse(payload, indices), plus(bits, SEED_BITS), memory
 
     def decode(payload, d):
-        values = carrier.decode(payload.values, kept(d))
-        values = values.astype(
-            jnp.promote_types(values.dtype, jnp.float32)
-        )  # d/k would be rounded to a shorter type
-        return spread(values * (d / kept(d)) if scale else values, payload.places, d)
+        values = inner.decode(payload.values, count(d))
+
+        # A shorter type would round d/k.
+        values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
+        if scale:
+            values = values * (d / count(d))
+        return spread(values, payload.indices, d)
 
     def coded(payload, d):
-        return SEED_BITS + entropy_bits(carrier, payload.values, kept(d))
+        return SEED_BITS + entropy_bits(inner, payload.values, count(d))
 
-    made = Codec(encode, decode, entropy=coded if carrier.entropy else None)
-    most = carrier.most
-    return made if most is None else made._replace(most=lambda d: most(kept(d)) + SEED_BITS)
+    sparse = Codec(encode, decode, entropy=coded if inner.entropy else None)
+    most = inner.most
+    if most is None:
+        return sparse
+    return sparse._replace(most=lambda d: most(count(d)) + SEED_BITS)
 
 
 def drawn(d: int, k: int, key: Key[Array, ""]) -> Int[Array, " k"]:
-    """Draw k of d places: those of the largest of d random numbers of 30 bits."""
+    """Draw k of d indices: those of the largest of d random numbers of 30 bits."""
     return largest(_positive(jax.random.bits(key, (d,), jnp.uint32)), k)
 
 
 def _positive(bits: Int[Array, " d"]) -> Float[Array, " d"]:
-    """Normal positive floats in the order of the first 30 bits."""
+    """Positive normal floats in the order of the first 30 bits."""
     return jax.lax.bitcast_convert_type((bits >> 2) + jnp.uint32(0x20000000), jnp.float32)

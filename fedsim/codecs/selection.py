@@ -1,17 +1,18 @@
-"""The k largest of many numbers, by the fastest of the ways that give the same ones."""
+"""The k largest of many numbers, by the fastest of several methods with the same result."""
 
 import jax
 import jax.numpy as jnp
 from jax.lax import population_count
 from jaxtyping import Array, Bool, Float, Int
 
-# Numbers for each selected one: with fewer, a search on the bits is faster than `top_k` on a CPU.
+# Where fewer numbers than this come for each of the k largest, a search on the bits is faster than
+# `top_k` on a CPU.
 SEARCH = 64
 WORD = 32
 
 
 def largest(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
-    """Indices of the k largest of the numbers x ≥ 0, in ascending order; ties to the lowest index.
+    """Indices of the k largest of the numbers x ≥ 0, ascending; of equal ones the lowest.
 
     Cost: O(d log k) for few of them; else 31 passes over d numbers of 32 bits, and 63 over those of
     64.
@@ -24,7 +25,7 @@ def largest(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
 def by_search(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
     """`largest` by bisection on bits.
 
-    The bits of floats that are not negative, read as integers, have the order of the floats.
+    The bits of floats that are not negative, read as integers, are in the order of the floats.
     """
     width = jnp.finfo(x.dtype).bits
     unsigned = jnp.dtype(f"uint{width}")
@@ -35,16 +36,19 @@ def by_search(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
         return jnp.where((bits >= candidate).sum(dtype=jnp.int32) >= k, candidate, least)
 
     least = jax.lax.fori_loop(0, width - 1, bit_of_least, jnp.zeros((), unsigned))
+
+    # All that are larger than the k-th largest, and the first that equal it.
     above = bits > least
     equal = bits == least
     last = ranked(equal, k - above.sum(dtype=jnp.int32))
-    return ranked(above | (equal & (jnp.arange(len(x)) <= last)), 1 + jnp.arange(k))
+    selected = above | (equal & (jnp.arange(len(x)) <= last))
+    return ranked(selected, 1 + jnp.arange(k))
 
 
 def ranked(mask: Bool[Array, " d"], ranks: Int[Array, "*n"]) -> Int[Array, "*n"]:
-    """Places of the true entries with these ranks, counted from 1.
+    """Indices of the true entries with these ranks, counted from 1.
 
-    Entries are counted by words of 32 bits; a rank is looked for among the counts, and then inside
+    Entries are counted by words of 32 bits; a rank is searched among the counts, and then inside
     its word.
     """
     words = jnp.pad(mask, (0, -len(mask) % WORD)).reshape(-1, WORD).astype(jnp.uint32)
@@ -52,10 +56,12 @@ def ranked(mask: Bool[Array, " d"], ranks: Int[Array, "*n"]) -> Int[Array, "*n"]
     ends = jnp.cumsum(population_count(words).astype(jnp.int32))
     word = jnp.searchsorted(ends, ranks)
     bits = words[word]
-    left, place = ranks - ends[word] + population_count(bits).astype(jnp.int32), word * WORD
+    rank = ranks - ends[word] + population_count(bits).astype(jnp.int32)  # inside the word
+    index = word * WORD
     for half in (16, 8, 4, 2, 1):
         low = population_count(bits & jnp.uint32((1 << half) - 1)).astype(jnp.int32)
-        beyond = left > low
-        left, bits = jnp.where(beyond, left - low, left), jnp.where(beyond, bits >> half, bits)
-        place = place + jnp.where(beyond, half, 0)
-    return place
+        beyond = rank > low
+        rank = jnp.where(beyond, rank - low, rank)
+        bits = jnp.where(beyond, bits >> half, bits)
+        index = index + jnp.where(beyond, half, 0)
+    return index

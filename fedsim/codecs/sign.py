@@ -1,4 +1,4 @@
-"""Signs of coordinates, with their mean absolute value."""
+"""Signs of coordinates, and their mean absolute value."""
 
 import jax.numpy as jnp
 
@@ -12,16 +12,17 @@ from fedsim.types import Codec
 def sign(scale: bool = True) -> Codec:
     """Sends the signs of the coordinates, and the mean of their absolute values.
 
-    C(x) = ‖x‖₁ / d · sign(x), with sign(0) = 0 as in the paper.  ‖C(x) − x‖² ≤ (1 − ‖x‖₁² / (d
-    ‖x‖²)) ‖x‖², with equality where no coordinate is 0.
+    C(x) = ‖x‖₁ / d · sign(x), with sign(0) = 0 as in the paper.
+    ‖C(x) − x‖² ≤ (1 − ‖x‖₁² / (d ‖x‖²)) ‖x‖², with equality where no coordinate is 0.
 
-    Bits: d + 32, also where a coordinate is 0, which a single bit does not tell; without scale d.
+    Bits: d + 32, also for coordinates that are 0, which a single bit cannot express; without scale
+    d.
     Biased: put it under `error_feedback`.
     Cost: O(d).
 
     Args:
-      scale: without it the signs alone arrive, ±1 as one bit tells them apart: sign(0) = 1, also of
-        a message that is 0.
+      scale: without it only the signs arrive, ±1, as one bit can express: sign(0) = 1, also for a
+        message of zeros.
 
     References:
       Karimireddy, Rebjock, Stich, Jaggi 2019, Error Feedback Fixes SignSGD, arXiv:1901.09847; signs

@@ -20,12 +20,11 @@ from fedsim.types import Codec
 def stochastic_quantise(
     levels: Annotated[int, Ge(2), Le(2**16)] = 16, rotate: bool = False, entropy: bool = False
 ) -> Codec:
-    """Sends the extremes, and for every coordinate one of k values between them, without bias.
+    """Sends the range of the coordinates, and for each one of k values in it, rounded unbiasedly.
 
-    C(x)_j = min x + ζ_j step,  step = (max x − min x) / (k − 1),  ζ_j = ⌊t⌋ + 1 with probability t
-    − ⌊t⌋, else ⌊t⌋,
-    t = (x_j − min x) / step.  E C(x) = x;  E ‖C(x) − x‖² = step² Σ_j r_j (1 − r_j) ≤ d ‖x‖² / (2 (k
-    − 1)²),  r_j = t − ⌊t⌋.
+    C(x)_j = min x + ζ_j step,  step = (max x − min x) / (k − 1),
+    ζ_j = ⌊t⌋ + 1 with probability t − ⌊t⌋, else ⌊t⌋,  t = (x_j − min x) / step.
+    E C(x) = x;  E ‖C(x) − x‖² = step² Σ_j r_j (1 − r_j) ≤ d ‖x‖² / (2 (k − 1)²),  r_j = t − ⌊t⌋.
 
     Bits: d ⌈log₂ k⌉ + 64; rotated n ⌈log₂ k⌉ + 64, with n the next power of two.
     Unbiased.
@@ -48,7 +47,8 @@ def stochastic_quantise(
         d = len(x)
         n = hadamard.padded(d) if rotate else d
         z, scale = unit(x)
-        z = hadamard.rotate(z, hadamard.signs(key, n)) if rotate else z
+        if rotate:
+            z = hadamard.rotate(z, hadamard.signs(key, n))
         u = jax.random.uniform(jax.random.fold_in(key, 1), (n,), x.dtype)
         low, high, codes = quantised(z, u, levels)
         payload = saturated(low * scale), saturated(high * scale), codes, key
@@ -72,8 +72,12 @@ def stochastic_quantise(
 def quantised(
     x: Float[Array, " d"], u: Float[Array, " d"], levels: int
 ) -> tuple[Float[Array, ""], Float[Array, ""], Int[Array, " d"]]:
-    """Smallest, largest and levels 0 to k − 1 of a vector; up where u is below the fraction."""
-    low, high = jnp.min(x), jnp.max(x)
+    """Return the smallest and the largest value of a vector, and its levels 0 to k − 1.
+
+    A level is rounded up where u is below the fraction.
+    """
+    low = jnp.min(x)
+    high = jnp.max(x)
     t = (x - low) / safe(high - low) * (levels - 1)
     return low, high, jnp.minimum(rounded(t, u), levels - 1)
 
@@ -81,9 +85,9 @@ def quantised(
 def values(
     low: Float[Array, ""], high: Float[Array, ""], codes: Int[Array, " d"], levels: int
 ) -> Float[Array, " d"]:
-    """Values of the levels, as means of both ends.
+    """Return the values of the levels.
 
-    They do not overflow, and the last level is exactly the upper end.
+    A mean of both ends does not overflow, and the last level is exactly the upper end.
     """
     share = codes.astype(low.dtype) / (levels - 1)
     return jnp.where(codes == levels - 1, high, low * (1 - share) + high * share)

@@ -13,7 +13,7 @@ from fedsim.types import Codec
 
 @codec
 def terngrad(entropy: bool = False) -> Codec:
-    """Sends the largest absolute value, and −1, 0 or 1 for every coordinate, drawn without bias.
+    """Sends the largest absolute value, and −1, 0 or 1 for every coordinate, unbiased.
 
     C(x)_j = s sign(x_j) b_j,  s = max_j |x_j|,  b_j = 1 with probability |x_j| / s, else 0.
     E C(x) = x;  E ‖C(x) − x‖² = Σ_j |x_j| (s − |x_j|).
@@ -21,13 +21,12 @@ def terngrad(entropy: bool = False) -> Codec:
     Bits: 2 d + 32.
     Unbiased.
     Cost: O(d).
-    One scale for the whole message, and no clipping before it; the paper has a scale for each
-    layer, and clips at 2.5 standard deviations.
+    The whole message has a single scale and is not clipped; the paper has a scale for each layer,
+    and clips at 2.5 standard deviations.
 
     Args:
       entropy: reports `terngrad/entropy_bytes`: the three values in arithmetic code behind their
-        histogram, at most
-        d log₂ 3 + 32 bits and those of the histogram.
+        histogram, at most d log₂ 3 + 32 bits and those of the histogram.
 
     References:
       Wen, Xu, Yan, Wu, Wang, Chen, Li 2017, TernGrad: Ternary Gradients to Reduce Communication in
@@ -53,9 +52,9 @@ def terngrad(entropy: bool = False) -> Codec:
 def ternary(
     x: Float[Array, " d"], u: Float[Array, " d"]
 ) -> tuple[Float[Array, ""], Int[Array, " d"]]:
-    """Scale and values of a vector; not 0 where u is below |x| / s."""
+    """Return the scale and the values of a vector, which are not 0 where u is below |x| / s."""
     z, unit_scale = unit(x)
     size = jnp.abs(z)
     scale = jnp.max(size)
-    drawn = (u < size / safe(scale)).astype(jnp.int32)
-    return scale * unit_scale, jnp.where(x < 0, -drawn, drawn)
+    magnitude = (u < size / safe(scale)).astype(jnp.int32)
+    return scale * unit_scale, jnp.where(x < 0, -magnitude, magnitude)

@@ -12,7 +12,7 @@ from fedsim.types import Codec
 
 
 class Beyond(NamedTuple):
-    """The coordinates that are sent, zeros elsewhere, and the number of those sent."""
+    """The coordinates that are sent, zeros elsewhere, and how many are sent."""
 
     values: Float[Array, " d"]
     count: Int[Array, ""]
@@ -20,19 +20,19 @@ class Beyond(NamedTuple):
 
 @codec
 def threshold(value: Annotated[float, Ge(0)], entropy: bool = False) -> Codec:
-    """Sends the coordinates with |x_j| of at least λ, with their indices; the others are 0.
+    """Sends the coordinates whose absolute value reaches a threshold; the others are 0.
 
     C(x)_j = x_j where |x_j| ≥ λ, else 0. ‖C(x) − x‖² < d λ², whatever x is: an absolute compressor,
-    and no contraction.
+    not a contraction.
 
-    Bits: 32 + n (32 + ⌈log₂ d⌉) of the n coordinates that are sent: their number, values and
-    places.
+    Bits: 32 + n (32 + ⌈log₂ d⌉) for the n coordinates that are sent: their number, values and
+    indices.
     Cost: O(d) per client.
 
     Args:
       value: λ, in units of the update; 0 sends all coordinates, zeros as well.
-      entropy: report the bits of an enumerative code of the places, ⌈log₂ C(d, n)⌉ for n ⌈log₂ d⌉;
-        from Stirling's series, to one bit and 10⁻⁶ of it.
+      entropy: report the bits of an enumerative code of the indices, ⌈log₂ C(d, n)⌉ instead of
+        n ⌈log₂ d⌉; from Stirling's series, to one bit and 10⁻⁶ of it.
 
     References:
       Strom 2015, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing (there every
@@ -44,22 +44,24 @@ def threshold(value: Annotated[float, Ge(0)], entropy: bool = False) -> Codec:
         del key
         sent = jnp.abs(x) >= value
         count = sent.sum(dtype=jnp.int32)
-        return Beyond(jnp.where(sent, x, 0), count), size(count, each(len(x)), VALUE_BITS), memory
+        bits = size(count, bits_of_one(len(x)), VALUE_BITS)
+        return Beyond(jnp.where(sent, x, 0), count), bits, memory
 
     def decode(payload, d):
         del d
         return payload.values
 
     def coded(payload, d):
-        return (
-            VALUE_BITS
-            + VALUE_BITS * payload.count.astype(jnp.float32)
-            + jnp.ceil(subset_bits_of(d, payload.count))
-        )
+        value_bits = VALUE_BITS * payload.count.astype(jnp.float32)
+        bits_of_indices = jnp.ceil(subset_bits_of(d, payload.count))
+        return VALUE_BITS + value_bits + bits_of_indices
 
-    def each(d: int) -> int:
+    def bits_of_one(d: int) -> int:
         return VALUE_BITS + index_bits(d)
 
     return Codec(
-        encode, decode, most=lambda d: VALUE_BITS + d * each(d), entropy=coded if entropy else None
+        encode,
+        decode,
+        most=lambda d: VALUE_BITS + d * bits_of_one(d),
+        entropy=coded if entropy else None,
     )

@@ -8,17 +8,17 @@ from jaxtyping import Array, Int
 
 from fedsim.codecs.selection import largest
 from fedsim.codecs.sizes import index_bits, plus, subset_bits
-from fedsim.codecs.values import entropy_bits, number_kept, sent_by, spread
+from fedsim.codecs.values import entropy_bits, number_sent, spread, value_codec
 from fedsim.compose import codec
 from fedsim.tree import Tree
 from fedsim.types import Codec
 
 
-class Kept(NamedTuple):
-    """What a sparsifier sends: k encoded values, and their indices in ascending order."""
+class Sparse(NamedTuple):
+    """The payload of a sparsifier: k values as their codec encodes them, and their indices."""
 
     values: Tree
-    places: Int[Array, " k"]
+    indices: Int[Array, " k"]  # ascending
 
 
 @codec
@@ -28,11 +28,11 @@ def top_k(
     values: Codec | None = None,
     entropy: bool = False,
 ) -> Codec:
-    """Sends the k coordinates of largest absolute value, with their indices; the others are 0.
+    """Sends the k coordinates that are largest in absolute value; the others are 0.
 
     C(x)_j = x_j for the k largest |x_j|, of equal ones those of the lowest j, else 0.
-    ‖C(x) − x‖² ≤ (1 − k/d) ‖x‖². With `values` the vector of the k values, in the order of their
-    places, is what that codec makes of it.
+    ‖C(x) − x‖² ≤ (1 − k/d) ‖x‖². With `values` that codec sends the vector of the k values, in the
+    order of their indices.
 
     Bits: k (32 + ⌈log₂ d⌉); with `values` its bits for a vector of k numbers, and k ⌈log₂ d⌉.
     Biased: for the optimum of heterogeneous clients put it under `error_feedback`.
@@ -40,10 +40,10 @@ def top_k(
 
     Args:
       k: coordinates that are sent, all of them if there are fewer.
-      density: share of the coordinates instead, of d coordinates ⌈density · d⌉.
+      density: share of the coordinates instead: ⌈density · d⌉ of d.
       values: a codec for the values, `{kind: cast}`; none that is linear, remembers, or encodes
         leaf by leaf.
-      entropy: report the bits of an enumerative code of the places, ⌈log₂ C(d, k)⌉, with those of
+      entropy: report the bits of an enumerative code of the indices, ⌈log₂ C(d, k)⌉, with those of
         the values.
 
     References:
@@ -51,30 +51,29 @@ def top_k(
       values Basu, Data, Karakus, Diggavi 2019, Qsparse-local-SGD, arXiv:1906.02367; enumerative
       codes: Cover 1973, Enumerative Source Encoding.
     """
-    kept, carrier = number_kept(k, density), sent_by(values)
-    if entropy and carrier.most is not None and carrier.entropy is None:
-        raise ValueError(
-            f"entropy: the bits of {carrier.name} depend on the values, and it has no entropy code"
-        )
+    count = number_sent(k, density)
+    inner = value_codec(values)
+    if entropy and inner.most is not None and inner.entropy is None:
+        reason = "depend on the values, and it has no entropy code"
+        raise ValueError(f"entropy: the bits of {inner.name} {reason}")
 
     def encode(x, memory, key):
         d = len(x)
-        places = largest(jnp.abs(x), kept(d))
-        payload, bits, _ = carrier.encode(x[places], (), key)
-        return Kept(payload, places), plus(bits, kept(d) * index_bits(d)), memory
+        indices = largest(jnp.abs(x), count(d))
+        payload, bits, _ = inner.encode(x[indices], (), key)
+        return Sparse(payload, indices), plus(bits, count(d) * index_bits(d)), memory
 
     def decode(payload, d):
-        return spread(carrier.decode(payload.values, kept(d)), payload.places, d)
+        return spread(inner.decode(payload.values, count(d)), payload.indices, d)
 
     def coded(payload, d):
-        n = kept(d)
-        places = subset_bits(d, n) if entropy else n * index_bits(d)
-        return places + entropy_bits(carrier, payload.values, n)
+        n = count(d)
+        bits_of_indices = subset_bits(d, n) if entropy else n * index_bits(d)
+        return bits_of_indices + entropy_bits(inner, payload.values, n)
 
-    made = Codec(encode, decode, entropy=coded if entropy or carrier.entropy else None)
-    most = carrier.most
-    return (
-        made
-        if most is None
-        else made._replace(most=lambda d: most(kept(d)) + kept(d) * index_bits(d))
-    )
+    has_code = entropy or inner.entropy is not None
+    sparse = Codec(encode, decode, entropy=coded if has_code else None)
+    most = inner.most
+    if most is None:
+        return sparse
+    return sparse._replace(most=lambda d: most(count(d)) + count(d) * index_bits(d))

@@ -19,13 +19,13 @@ from fedsim.types import Context, Rule, Updates
 
 
 class Histories(NamedTuple):
-    """State of FLDetector's server."""
+    """State of FLDetector's server; checkpoints have these names."""
 
-    updates: Tree  # [N, ...] every client's last update
-    models: Tree  # [N, ...] the model from which the client made it
-    has_sent: Bool[Array, " N"]
+    last: Tree  # [N, ...] every client's last update
+    at: Tree  # [N, ...] the model from which the client made it
+    known: Bool[Array, " N"]  # whether the client has sent an update
     scores: Float[Array, "N W"]  # every client's last scores, the newest last
-    counts: Int[Array, " N"]  # how many scores the client has had
+    scored: Int[Array, " N"]  # how many scores the client has had
     suspected: Bool[Array, " N"]  # in the upper cluster of this round
     pairs: Pairs
     model: Tree  # the model of the last aggregate
@@ -79,11 +79,11 @@ def fldetector(window: Annotated[int, Ge(1)] = 10) -> Rule:
         nobody = jnp.zeros(N, bool)
         zero = tree.zeros_like(params)
         return Histories(
-            updates=rows(),
-            models=rows(),
-            has_sent=nobody,
+            last=rows(),
+            at=rows(),
+            known=nobody,
             scores=jnp.zeros((N, window), dtype),
-            counts=jnp.zeros(N, jnp.int32),
+            scored=jnp.zeros(N, jnp.int32),
             suspected=nobody,
             pairs=no_pairs(params, window),
             model=zero,
@@ -110,16 +110,16 @@ def _with_scores(
     """The histories with this round's updates, scores and suspects."""
     ids = context.ids
     model = context.shared["params"]
-    N = len(state.has_sent)
+    N = len(state.known)
 
-    compared = usable & state.has_sent[ids]
+    compared = usable & state.known[ids]
     score = _scores(state, delta, compared, context)
 
     # Index N is beyond the last client, and nothing is written there.
-    scored = jnp.where(compared, ids, N)
+    rows = jnp.where(compared, ids, N)
     window = jnp.concatenate([state.scores[ids, 1:], score[:, None]], axis=1)
-    scores = state.scores.at[scored].set(window, mode="drop")
-    counts = state.counts.at[scored].add(1, mode="drop")
+    scores = state.scores.at[rows].set(window, mode="drop")
+    counts = state.scored.at[rows].add(1, mode="drop")
 
     full = counts >= scores.shape[1]
     judged = full & (2 * jnp.sum(full) > context.N)
@@ -127,11 +127,11 @@ def _with_scores(
     senders = jnp.where(usable, ids, N)
     write = lambda leaf, value: leaf.at[senders].set(value[None], mode="drop")
     return state._replace(
-        updates=tree.put(state.updates, senders, delta),
-        models=jax.tree.map(write, state.models, model),
-        has_sent=state.has_sent.at[senders].set(True, mode="drop"),
+        last=tree.put(state.last, senders, delta),
+        at=jax.tree.map(write, state.at, model),
+        known=state.known.at[senders].set(True, mode="drop"),
         scores=scores,
-        counts=counts,
+        scored=counts,
         suspected=upper_cluster(jnp.mean(scores, axis=1), judged),
     )
 
@@ -149,8 +149,8 @@ def _scores(
         expected = tree.subtract(last_update, change)
         return tree.norm(tree.subtract(update, expected))
 
-    last_updates = tree.take(state.updates, context.ids)
-    last_models = tree.take(state.models, context.ids)
+    last_updates = tree.take(state.last, context.ids)
+    last_models = tree.take(state.at, context.ids)
     distances = lax.map(distance, (delta, last_updates, last_models))
     distances = jnp.where(compared, distances, jnp.inf).astype(state.scores.dtype)
     median = middle(jnp.sort(distances), jnp.sum(compared))

@@ -20,7 +20,7 @@ def sgd(
 
     g ← g + λ y ;  v ← μ v + g ;  y ← y − η v,  or y ← y − η (g + μ v) with Nesterov;  v₀ = 0.
 
-    State: with momentum v, one model. With μ = 0 and λ = 0: y ← y − η g.
+    With momentum its state is v, one model. With μ = 0 and λ = 0: y ← y − η g.
 
     Args:
       lr: η, the length of a step.

@@ -29,8 +29,7 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
     Needs: the whole stack.
 
     Args:
-      trim: how many values to drop from each tail, an integer (never ⌊β·m⌋, which rounding makes
-        one less).
+      trim: how many values to drop from each tail (an integer: ⌊β·m⌋ may be rounded to one less).
 
     Raises:
       ScenarioError: when no more than 2·trim clients can report (a round with fewer survivors is

@@ -20,9 +20,9 @@ def adaptive_clip(
 ) -> RowStage:
     """Shortens updates that are longer than a bound, which follows a quantile of the lengths.
 
-    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree; after the round C ← C ·
-    exp(−η_C (b̄ − γ)), where b̄ is the share of the updates that arrived with ‖x_i‖₂ ≤ C. A round
-    in which nothing arrived leaves C as it is.
+    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree; after the round
+    C ← C · exp(−η_C (b̄ − γ)), where b̄ is the share of the updates that arrived with ‖x_i‖₂ ≤ C. A
+    round in which nothing arrived does not change C.
 
     Resists: large updates, without a guessed bound; not many small ones that agree.
     Cost: O(D) per client.

@@ -19,8 +19,8 @@ alias(arc="adaptive_robust_clip", adaptive_robust_clipping="adaptive_robust_clip
 def adaptive_robust_clip(f: Annotated[int, Ge(0)]) -> Stage:
     """Shortens the k longest updates to the length of the next longest.
 
-    x_i ← x_i · min(1, C / ‖x_i‖₂),  C = the (k+1)-th largest of the m lengths,  k = ⌊2·f·(m−f) /
-    m⌋, so that k updates at most are shortened; norms over the whole tree.
+    x_i ← x_i · min(1, C / ‖x_i‖₂),  C = the (k+1)-th largest of the m lengths,
+    k = ⌊2·f·(m−f) / m⌋, so that at most k updates are shortened; norms over the whole tree.
 
     Resists: large updates of f malicious clients, f < m, together with a robust rule behind it.
     Cost: O(K·D).

@@ -41,7 +41,7 @@ def optimised(
     Knows: all updates of the round, and the server's links with their state.
     Cost: `evaluations` aggregations per round.
     Needs: the whole stack.
-    Resists: no filter that the attacker knows; better a defence that has secrets.
+    Resists: no filter that the attacker knows; it predicts a defence with secrets less well.
 
     Args:
       attack: the direction b.

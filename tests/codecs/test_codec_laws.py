@@ -1,4 +1,4 @@
-"""Laws that every codec of the registry keeps: zeros, single coordinates, extremes, messages that are not finite, sizes, bits."""
+"""Laws for every registered codec: zeros, single coordinates, extremes, infinities, sizes, bits."""
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ def made(kind: str):
 
 @pytest.mark.parametrize("kind", sampled(KINDS, 5))
 def test_extreme_rows_arrive_as_numbers(kind):
-    """In float32, whatever the magnitude: no overflow and no division by a norm of zero; nothing gets larger beyond reason."""
+    """In float32, at any magnitude: no overflow, no division by a zero norm, no large growth."""
     rows = np.stack([*ROWS.values()]).astype(np.float32)
     arrived, size = fedsim.transmit(link(kind), rows)
     if kind == "count_sketch":
@@ -150,7 +150,7 @@ def test_one_coordinate_is_a_message(kind):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ROW_BY_ROW)
 def test_a_row_does_not_depend_on_its_neighbours(kind):
-    """Bits of a message are its own: the same alone, at the same place, whoever travels beside it."""
+    """A message has the same bits alone and in a stack, whoever sends next to it."""
     rows = np.random.default_rng(2).normal(size=(4, D)).astype(np.float32)
     others = rows[[0, 0, 2, 0]]
     one, other = (fedsim.transmit(link(kind), stack, seed=5)[0] for stack in (rows, others))
@@ -187,7 +187,7 @@ def equal(one: fedsim.Result, other: fedsim.Result) -> None:
 @pytest.mark.share(6)
 @pytest.mark.parametrize("kind", KINDS)
 def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
-    """Blocks, seeds side by side, a rule that sees all rows, and a run that was left after two rounds."""
+    """Blocks, seeds side by side, a rule that sees all rows, and a run that resumes."""
     whole = run(kind)
     equal(whole, run(kind, numerics={"block": 2}))
     both = run(kind, seeds=2)

@@ -1,4 +1,4 @@
-"""Codecs on the wire and in the broadcast: what arrives, what is remembered, and what it takes in bytes."""
+"""Codecs on the wire and in the broadcast: what arrives, what is remembered, and its bytes."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_a_sketch_follows_its_oracle_and_sums():
 
 @pytest.mark.long
 def test_what_is_decoded_is_the_sum_of_the_tables():
-    """A mean of sketches is the sketch of the mean: as if the rule's aggregate alone had been sketched."""
+    """A mean of sketches is the sketch of the mean, as if only the aggregate had been sketched."""
     link = {"kind": "count_sketch", "rows": 3, "columns": 40}
     plain, sketched = run(wire=[], rounds=1), run(wire=[link], rounds=1)
     start = run(wire=[], rounds=0).model()
@@ -130,7 +130,7 @@ def test_a_message_that_is_not_finite_is_found_behind_the_codec():
 def expected(
     rounds: list[list[int]], lr: float, steps: int, k: int, server_lr: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """FedAvg on quadratics with top-k under error feedback, in plain NumPy -> (x, errors of all clients)."""
+    """FedAvg on quadratics with top-k under error feedback, in NumPy -> (x, errors of clients)."""
     H, a, x, e = *problem_arrays(), np.full(D, 2.0), np.zeros((len(SIZES), D))
     for ids in rounds:
         total, weight = np.zeros(D), 0
@@ -156,7 +156,7 @@ def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.long
 def test_error_feedback_is_that_of_plain_numpy():
-    """Some of the clients, others without samples, half a server step; the clients that did not come keep their errors."""
+    """Partial cohorts, clients without samples, half a server step; absent clients' errors stay."""
     rounds = [[0, 3], [1, 3, 6], [4, 6], [0, 1]]
     result = quadratics(
         rounds=len(rounds),
@@ -239,7 +239,7 @@ def test_the_whole_message_and_no_memory_are_the_plain_run():
 
 @pytest.mark.long
 def test_a_model_is_sent_out_in_half_the_bytes():
-    """Clients start from the rounded model, the server's own stays as it is, and Δ is relative to what they received."""
+    """Clients start from the rounded model, and Δ is relative to it; the server's is exact."""
     plain, cast = run(wire=[]), run(wire=[], broadcast=["cast"])
     assert (2 * cast.rounds["bytes_down"]).tolist() == plain.rounds["bytes_down"].tolist()
     assert cast.rounds["bytes_up"].tolist() == plain.rounds["bytes_up"].tolist()
@@ -287,7 +287,8 @@ REFUSED = {
     ),
     "no sum": (
         {"wire": SKETCH, "server": ["median"]},
-        "server[0]: median works on updates, and count_sketch sends their payloads, which are decoded as a sum",
+        "server[0]: median works on updates, and count_sketch sends their payloads, "
+        "which are decoded as a sum",
     ),
     "a stage between": (
         {"wire": [*SKETCH, "sign_flip"]},

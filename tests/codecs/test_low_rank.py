@@ -1,4 +1,4 @@
-"""Matrices of low rank on the wire: what arrives, what is remembered, and what it takes in bytes."""
+"""Matrices of low rank on the wire: what arrives, what is remembered, and its bytes."""
 
 import json
 
@@ -61,7 +61,7 @@ def test_a_power_step_follows_its_oracle():
 
 @pytest.mark.long
 def test_outputs_are_rows_and_other_leaves_travel_whole():
-    """A kernel [3, 3, in, out] is a matrix out × rest; a vector, a scalar and a small matrix are sent as they are."""
+    """A kernel [3, 3, in, out] is a matrix out × rest; vectors and small matrices are unchanged."""
     rng = np.random.default_rng(0)
     draw = lambda *shape: rng.normal(size=(2, *shape))
     stack = {"a": draw(3, 3, 4, 6), "b": draw(6), "c": draw(), "d": draw(4, 4), "e": draw(9, 5)}
@@ -83,7 +83,7 @@ def test_outputs_are_rows_and_other_leaves_travel_whole():
 
 @pytest.mark.long
 def test_the_next_message_starts_from_the_last_one():
-    """Power iteration: message after message of one matrix comes nearer to its best approximation; what is 0 starts anew."""
+    """Messages of the same matrix approach its best approximation; a column of 0 restarts."""
     rng = np.random.default_rng(1)
     M = rng.normal(size=(20, 30)) @ np.diag(0.7 ** np.arange(30))
     with jax.enable_x64(True):
@@ -184,7 +184,7 @@ def test_a_rank_that_saves_nothing_is_the_plain_run():
 
 @pytest.mark.long
 def test_under_ef21_the_server_has_what_the_client_has():
-    """The shift of a client is the sum of what arrived of it, and what arrives next is relative to it."""
+    """The shift of a client is the sum of what arrived, and the next message is relative to it."""
     rng = np.random.default_rng(4)
     with jax.enable_x64(True):
         codec = shaped(

@@ -1,4 +1,4 @@
-"""Quantisers: oracle cases with given draws, mean and variance of drawn ones, lengths of their codes, extremes, whole runs."""
+"""Quantisers: oracle cases with given draws, moments, lengths of codes, extremes, runs."""
 
 import math
 from itertools import pairwise
@@ -261,7 +261,7 @@ names = lambda link: "-".join(str(v) for v in link.values())
 @pytest.mark.long
 @pytest.mark.parametrize("link", UNBIASED, ids=names)
 def test_drawn_messages_are_right_on_average(link):
-    """Mean within 5 σ in every coordinate, and the mean squared error within 5 σ of the exact one."""
+    """The mean is within 5 σ in every coordinate, and so is the mean squared error."""
     d, n = 11, 20000
     with jax.enable_x64(True):
         x = jnp.asarray(np.random.default_rng(5).normal(size=d))
@@ -312,7 +312,7 @@ def test_a_bucket_is_a_message_of_its_own():
 @pytest.mark.long
 @pytest.mark.parametrize("link", LINKS, ids=names)
 def test_a_power_of_two_passes_through(link):
-    """C(2ᵏ x) = 2ᵏ C(x) in every bit of float32, near its largest and its least numbers: no square overflows or vanishes."""
+    """C(2ᵏ x) = 2ᵏ C(x) bit for bit in float32, near its largest and least numbers."""
     rows = np.random.default_rng(3).normal(size=(4, 13)).astype(np.float32)
     rows[1, 2:], rows[2] = 0, np.abs(rows[2])
     arrived = fedsim.transmit(link, rows, seed=1)[0]
@@ -372,7 +372,7 @@ def problem() -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_numpy(compress) -> tuple[np.ndarray, np.ndarray]:
-    """FedAvg on quadratics under error feedback, half a server step -> (x, errors of all clients)."""
+    """FedAvg on quadratics under error feedback, half a server step -> (x, errors of clients)."""
     (H, a), x, e = problem(), np.full(D, 2.0), np.zeros((len(SIZES), D))
     for ids in ROUNDS:
         total, weight = np.zeros(D), 0

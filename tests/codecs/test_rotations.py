@@ -1,4 +1,4 @@
-"""Rotated codecs: the transform, the best values for normal numbers, oracle cases with given signs, published constants."""
+"""Rotated codecs: the transform, the best values for normal numbers, oracles, constants."""
 
 import math
 
@@ -177,7 +177,7 @@ def test_drive_comes_to_its_constants(d):
 
 @pytest.mark.long
 def test_errors_of_unbiased_messages_average_out():
-    """Of one vector, sent with other rotations: the error of the mean of 64 messages is near 1/64 of that of one."""
+    """With 64 rotations of a vector, the error of the mean is near 1/64 of that of a message."""
     d = 2000
     x = jax.random.normal(jax.random.key(0), (d,))
     for kind, arguments in (("drive", {}), ("eden", {"bits": 1}), ("eden", {"bits": 3})):
@@ -186,8 +186,9 @@ def test_errors_of_unbiased_messages_average_out():
         y = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(1), 64))
         alone, together = ((y - x) ** 2).sum(axis=1).mean(), ((y.mean(axis=0) - x) ** 2).sum()
         assert 0.9 < 64 * together / alone < 1.1
-    assert_allclose(made("drive").encode(x, (), jax.random.key(3))[0][0], made("eden", bits=1).encode(
-        x, (), jax.random.key(3))[0][0] * centroids(1)[1], rtol=1e-5)  # fmt: skip
+    one_bit_scale = made("drive").encode(x, (), jax.random.key(3))[0][0]
+    scale = made("eden", bits=1).encode(x, (), jax.random.key(3))[0][0]
+    assert_allclose(one_bit_scale, scale * centroids(1)[1], rtol=1e-5)
 
 
 @pytest.mark.long

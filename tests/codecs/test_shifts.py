@@ -1,4 +1,4 @@
-"""What senders, servers and receivers remember of messages: shifts, sketches of the server, and the downlink of differences."""
+"""What senders, servers and receivers remember: shifts, sketches, and a downlink of differences."""
 
 import json
 
@@ -113,7 +113,7 @@ def trained(x: np.ndarray, i: int, lr: float, steps: int) -> np.ndarray:
 @pytest.mark.long
 @pytest.mark.parametrize("alpha", [1.0, 0.4])
 def test_shifts_on_the_wire_are_those_of_plain_numpy(alpha):
-    """Some of the clients, others without samples; the clients that did not come keep their shifts."""
+    """Partial cohorts, and clients without samples; the shifts of absent clients do not change."""
     x, h = np.full(D, 2.0), np.zeros((len(SIZES), D))
     for ids in COHORTS:
         total, weight = np.zeros(D), 0
@@ -139,7 +139,7 @@ def test_shifts_on_the_wire_are_those_of_plain_numpy(alpha):
 
 @pytest.mark.long
 def test_a_shift_learns_and_what_arrives_is_unbiased():
-    """With E Q(x) = x, the mean over many messages of one vector is the vector, and the shift comes as near as it likes."""
+    """With E Q(x) = x, the mean of many messages of a vector is the vector, as is the shift."""
     d, k, rng = 6, 2, np.random.default_rng(0)
 
     def encode(x, memory, key):
@@ -193,7 +193,7 @@ HEADS = {
 @pytest.mark.long
 @pytest.mark.parametrize("method", HEADS)
 def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, method):
-    """Shifts of clients and of the server; of FedPer the shared leaves travel alone, beside SCAFFOLD's model its variate."""
+    """Shifts of clients and of the server, with FedPer's shared leaves and SCAFFOLD's variate."""
     model, whole_bytes, model_bytes = HEADS[method]
     links = {
         "wire": [EF21],
@@ -244,7 +244,7 @@ def test_statistics_of_a_model_travel_whole_beside_the_differences():
 
 
 def by_hand(cohorts, sizes, beside: int, model: int, N: int) -> list[dict[int, int]]:
-    """Bytes that every client of a round gets: all messages that it does not have, one by one, or the model."""
+    """Bytes that each client of a round gets: all messages that it lacks, or the model."""
     held: list[set[int] | None] = [None] * N
     received = []
     for r, ids in enumerate(cohorts):
@@ -261,7 +261,7 @@ def by_hand(cohorts, sizes, beside: int, model: int, N: int) -> list[dict[int, i
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_client_that_comes_back_is_billed_what_it_missed(seed):
-    """Random cohorts and messages of random sizes, with a resume in the middle, against a count by hand."""
+    """Random cohorts and messages of random sizes, with a resume, against a count by hand."""
     rng = np.random.default_rng(seed)
     N, beside, model = 12, int(rng.integers(0, 500)), 1000
     cohorts = [rng.choice(N, size=rng.integers(0, 6), replace=False) for _ in range(30)]
@@ -284,7 +284,7 @@ def test_a_client_that_comes_back_is_billed_what_it_missed(seed):
 
 @pytest.mark.long
 def test_a_downlink_of_differences_is_that_of_plain_numpy():
-    """Clients start from their copy, and Δ is relative to it; all of them have the same one, also after they missed rounds."""
+    """Clients start from their copy, the same for all, and Δ is relative to it."""
     setting = {
         "name": "downlink",
         "rounds": len(COHORTS),
@@ -371,7 +371,7 @@ def test_an_estimate_is_unbiased_and_as_good_as_its_bound():
 @pytest.mark.long
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
-    """Through a run: momentum and errors are kept in sketches, the largest coordinates alone reach the model."""
+    """In a run momentum and errors are sketches; only the largest coordinates reach the model."""
     rows, columns, k, rho = 3, 3, 2, 0.7
     link = {
         "kind": "count_sketch",
@@ -453,11 +453,12 @@ REFUSED = {
     ),
     "no rule": (
         {"broadcast": [{"kind": "count_sketch", "k": 3}]},
-        "broadcast[0]: count_sketch with k has a memory behind the rule, and a broadcast has no rule; leave k out",
+        "broadcast[0]: count_sketch with k has a memory behind the rule, "
+        "and a broadcast has no rule; leave k out",
     ),
     "no k": (
         {"wire": [{"kind": "count_sketch", "momentum": 0.9}]},
-        "momentum and masked are of a server with k",
+        "momentum and masked need k",
     ),
     "no shift of it": (
         {"wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "count_sketch"}}]},
@@ -469,7 +470,8 @@ REFUSED = {
     ),
     "messages in flight": (
         {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "wire": [EF21]},
-        "wire: a link remembers a client's last message, and it may send two between two steps; write restart: flush",
+        "wire: a link remembers a client's last message, "
+        "and it may send two between two steps; write restart: flush",
     ),
     "models in flight": (
         {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "broadcast": [EF21]},

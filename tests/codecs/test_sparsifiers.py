@@ -1,4 +1,4 @@
-"""Codecs that send some coordinates, some messages, or code words: by oracles, plain NumPy, limits and variances."""
+"""Codecs that send some coordinates, some messages, or code words: oracles, NumPy and variances."""
 
 import math
 
@@ -19,7 +19,7 @@ from fedsim.codecs.product_quantise import scaled, started
 from fedsim.codecs.rand_k import drawn
 from fedsim.codecs.selection import by_search, largest
 from fedsim.codecs.sizes import plus, size, subset_bits, subset_bits_of
-from fedsim.codecs.top_k import Kept
+from fedsim.codecs.top_k import Sparse
 from fedsim.compose import FAMILIES, in_bytes, most_bytes
 from fedsim.engine.keys import Phase, round_key
 from fedsim.errors import ScenarioError
@@ -39,7 +39,7 @@ def test_top_k_follows_its_oracle():
             codec = CODECS["top_k"](k=k)
             payload, _, _ = codec.encode(jnp.asarray(x), (), None)
             y = codec.decode(payload, len(x))
-            assert payload.places.tolist() == sorted(case["expected"]["idx"]), case["name"]
+            assert payload.indices.tolist() == sorted(case["expected"]["idx"]), case["name"]
             assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
             assert_allclose(((x - y) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-12)
             assert ((x - y) ** 2).sum() <= case["expected"]["contraction_bound"] + 1e-12
@@ -54,7 +54,7 @@ def test_rand_k_follows_its_oracle():
                 value(case["inputs"]["idx"]).astype(int),
                 case["params"]["k"],
             )
-            y = CODECS["rand_k"](k=k).decode(Kept(jnp.asarray(x)[places], places), len(x))
+            y = CODECS["rand_k"](k=k).decode(Sparse(jnp.asarray(x)[places], places), len(x))
             assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
             assert_allclose(
                 (len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12
@@ -232,7 +232,7 @@ def test_random_places_are_unbiased_with_the_variance_of_the_paper():
 
 
 def federated(send, lr: float = 0.1, server_lr: float = 0.5):
-    """FedAvg on quadratics in plain NumPy; `send(round, client, update) -> what arrives` remembers what it likes."""
+    """FedAvg on quadratics in NumPy; `send(round, client, update) -> what arrives` has a memory."""
     (H, a), x = problem_arrays(), np.full(D, 2.0)
     for number, ids in enumerate(ROUNDS, start=1):
         total, weight = np.zeros(D), 0
@@ -334,7 +334,7 @@ def test_random_places_are_those_of_plain_numpy(feedback):
 
 @pytest.mark.long
 def test_error_feedback_needs_the_unscaled_codec():
-    """Every draw multiplies the error of its coordinate by 1 − d/k: −3 for the scaled codec, 0 without."""
+    """A draw multiplies the error of its coordinate by 1 − d/k: −3 for the scaled codec, else 0."""
     x, norms = jnp.ones(8), []
     for scale in (True, False):
         codec = CODECS["error_feedback"](codec=CODECS["rand_k"](k=2, scale=scale))
@@ -347,7 +347,7 @@ def test_error_feedback_needs_the_unscaled_codec():
 
 @pytest.mark.long
 def test_lazy_clients_are_those_of_plain_numpy():
-    """The last vector stands for a client that is silent, zeros before it; 4 d + 1 bytes, or one."""
+    """A silent client counts with its last vector, at first zeros; 4 d + 1 bytes, or one."""
     known, sends = np.zeros((len(SIZES), D)), {}
 
     def send(number, i, update):
@@ -390,7 +390,7 @@ def test_lazy_messages_have_the_stated_error():
 
 @pytest.mark.long
 def test_of_a_lazy_server_clients_keep_the_start_model():
-    """They get it whole when they first take part; then a silent server sends one bit to each of them."""
+    """They get all of it when they first take part; then a silent server sends one bit to each."""
     broadcast = [{"kind": "lazy", "probability": 1e-6}]
     silent = run(wire=[], broadcast=broadcast, rounds=2, client={"lr": 0.0}, cohort="all")
     start = jax.tree.leaves(run(wire=[], rounds=0).model())

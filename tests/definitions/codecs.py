@@ -24,7 +24,7 @@ from fedsim.codecs.qsgd import quantised
 from fedsim.codecs.stochastic_quantise import quantised as quantised_between
 from fedsim.codecs.stochastic_quantise import values as values_between
 from fedsim.codecs.terngrad import ternary
-from fedsim.codecs.top_k import Kept
+from fedsim.codecs.top_k import Sparse
 from fedsim.types import Size
 
 Checks = Iterator[tuple[Any, Any]]
@@ -82,7 +82,7 @@ def of_top_k() -> Checks:
 
 
 def of_rand_k() -> Checks:
-    payload = Kept(f([-4, 1]), jnp.asarray([1, 3]))
+    payload = Sparse(f([-4, 1]), jnp.asarray([1, 3]))
     yield made("codec", {"kind": "rand_k", "k": 2}).decode(payload, 4), [0, -8, 0, 2]
     yield (
         made("codec", {"kind": "rand_k", "k": 2, "scale": False}).decode(payload, 4),

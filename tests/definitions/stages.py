@@ -152,7 +152,7 @@ def mean_info(info: dict, present) -> dict:
 
 
 def strongest_at_13(updates, context):
-    """A defence that an attack moves furthest with 13 times (1, 2) beyond the honest mean (2, 2)."""
+    """A defence that an attack moves furthest with 13 · (1, 2) beyond the honest mean (2, 2)."""
     strength = updates.delta[4, 0] - 2
     return jnp.stack([2 + jnp.maximum(13 - jnp.abs(strength - 13), 0), jnp.asarray(2.0)])
 

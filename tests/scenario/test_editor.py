@@ -268,7 +268,7 @@ def test_what_is_offered_is_explained_and_ready_to_be_typed_over(editor):
         ),
         (
             START + "server: [{kind: kr|um, f: 1}]",
-            "#### rule krum\n\nThe one update with the closest company.",
+            "#### rule krum\n\nThe update with the closest neighbours.",
         ),
         (START + "server: [{kind: kr|um, f: 1}]", "krum(f, neighbours=null)"),
         (START + "server: [{kind: krum, |f: 1}]", "#### rule krum\n\nmalicious clients to expect."),

@@ -131,7 +131,7 @@ def test_every_field_of_every_section_is_described(golden):
 
 def test_parts_of_a_docstring():
     docs = docs_of(FAMILIES["rule"]["trimmed_mean"])
-    assert docs.summary == "Coordinate-wise mean of what is left after dropping both tails."
+    assert docs.summary == "Coordinate-wise mean without the smallest and the largest values."
     assert (
         docs.body.startswith("aggᵈ = 1/(m−2·trim)")
         and "Resists: trim malicious clients" in docs.body
