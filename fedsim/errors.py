@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from fedsim.spelling import is_slip, plain, spellings
+
 # Characters of a line. However long its path is, what is wrong has at least MIN_CHARACTERS of them.
 MAX_CHARACTERS = 300
 MIN_CHARACTERS = 160
@@ -307,17 +309,32 @@ def did_you_mean(word: object, known: Iterable[str], see: str = "") -> str:
 
 
 def nearest(word: object, known: Iterable[str], alike: float = 0.6) -> str | None:
-    """The known name that was probably meant, if any.
+    """The known name that was probably meant, if any: another spelling, or a slip of the fingers.
+
+    A name that only looks alike was not meant: `ifca` is not `mifa`.
 
     Args:
       word: what was typed.
       known: the names that there are.
       alike: how similar they must be, from 0 to 1.
+
+    >>> nearest("MultiKrum", ["krum", "multi_krum"]), nearest("ifca", ["mifa"])
+    ('multi_krum', None)
     """
     text = str(word)[:60].lower()
+    known = list(known)
+    by_plain: dict[str, str] = {}
+    for name in known:
+        by_plain.setdefault(plain(name), name)
+    for spelling in spellings(text):
+        if spelling in by_plain:
+            return by_plain[spelling]
+
     by_lower_case = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(text, by_lower_case, n=1, cutoff=alike)
-    return by_lower_case[near[0]] if near else None
+    for near in difflib.get_close_matches(text, by_lower_case, n=5, cutoff=alike):
+        if is_slip(text, near):
+            return by_lower_case[near]
+    return None
 
 
 def shortened(text: str, most: int) -> str:

@@ -1,6 +1,7 @@
 """Files that a scenario names: where they are, and which ones it may not name."""
 
 import contextlib
+import difflib
 import functools
 import itertools
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.compose import FAMILIES
-from fedsim.errors import DataError, MissingFileError, Problem, nearest, shortened
+from fedsim.errors import DataError, MissingFileError, Problem, shortened
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.named_files import DATA, SectionKey
 from fedsim.scenario.scenario import Scenario
@@ -170,7 +171,7 @@ def _similar_file(paths: list[str]) -> str | None:
         with contextlib.suppress(OSError):
             entries = itertools.islice(os.scandir(path.parent), MAX_ENTRIES)
             names = {entry.name for entry in entries}
-            similar = nearest(path.name, names - {path.name})
-            if similar is not None:
-                return similar
+            similar = difflib.get_close_matches(path.name, names - {path.name}, n=1)
+            if similar:
+                return similar[0]
     return None

@@ -12,8 +12,9 @@ from fedsim.cli import options
 
 def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from fedsim.kinds import FAMILIES
+    from fedsim.scenario.expected import plural_of
 
-    names = [*(f"{family}s" for family in FAMILIES), *NOT_KINDS]
+    names = [*map(plural_of, FAMILIES), *NOT_KINDS]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -62,12 +63,24 @@ def _listed(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
     from fedsim.scenario import catalogue
 
     families = catalogue(family)
-    if not families:
-        from fedsim.errors import did_you_mean
-
-        near = did_you_mean(family, [*catalogue(None), *NOT_KINDS])
-        raise click.UsageError(f"no family '{family}'{near}")
+    if family is not None and not families:
+        meant = _meant_family(family, [*catalogue(None), *NOT_KINDS])
+        raise click.UsageError(f"no family '{family}'{meant}")
     return families
+
+
+def _meant_family(word: str, known: list[str]) -> str:
+    """Return what to write for a word that is no family."""
+    from fedsim.errors import did_you_mean, nearest
+    from fedsim.scenario.guesses import meant, what_is
+
+    if near := nearest(word, known, alike=1.0):
+        return f"; did you mean '{near}'?"
+    if remedy := meant(word, "list"):
+        return f"; {remedy}"
+    if nearest(word, known) is None and (meaning := what_is(word)):
+        return f"; {meaning}"
+    return did_you_mean(word, known)
 
 
 def _print_wrapped(rows: list[tuple[str, str]]) -> None:
@@ -152,7 +165,8 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
     options.enable(plugins)
     from fedsim.scenario.explain import explanations, lines_of
 
-    explained = explanations(name, _command_named(name.rpartition("/")[2]))
+    word = name.rpartition("/")[2]
+    explained = explanations(name, _command_named(word), _options_named(word))
     if as_json:
         click.echo(json.dumps(explained))
         return
@@ -171,3 +185,19 @@ def _command_named(name: str) -> dict[str, str]:
         return {}
     command = group.get_command(ctx, name)
     return {name: command.get_short_help_str(200)} if command else {}
+
+
+def _options_named(name: str) -> dict[str, str]:
+    """Return {option of commands: what it does} of the options with a name, with or without --."""
+    ctx = click.get_current_context()
+    group = ctx.parent.command if ctx.parent else None
+    flag = f"--{name.lstrip('-').replace('_', '-')}"
+    if not isinstance(group, click.Group):
+        return {}
+    commands: dict[str, list[str]] = {}  # what the option does -> the commands that have it
+    for command_name in group.list_commands(ctx):
+        command = group.get_command(ctx, command_name)
+        for option in command.params if command else ():
+            if isinstance(option, click.Option) and flag in option.opts and option.help:
+                commands.setdefault(option.help, []).append(command_name)
+    return {f"{flag} of fedsim {', '.join(names)}": help for help, names in commands.items()}

@@ -10,6 +10,7 @@ import click
 
 from fedsim.cli.suggestions import edit_of, meant_options
 from fedsim.errors import Failure, LostError, exhausted, exit_code, printable
+from fedsim.synonyms import answer, synonym
 
 # Where JAX reads the variables JAX_* of the environment.
 JAX_CONFIG = os.path.join("jax", "_src", "config.py")
@@ -51,8 +52,19 @@ def _usage_lines(
         if context.parent:  # the options of a command follow its name
             words = arguments[arguments.index(str(context.info_name)) + 1 :]
         return list(dict.fromkeys(meant_options(context, words))) or [line]
-    meant = _meant_as_option(error, context)
+    meant = _meant_as_choice(error) or _meant_as_option(error, context)
+    if isinstance(error, click.BadParameter) and meant:
+        return [f"{line}; {meant}"]
     return [f"{line.partition('. ')[0]}; {meant}"] if meant else [line]
+
+
+def _meant_as_choice(error: click.ClickException) -> str:
+    """Return the value of an option that another one was meant as, such as latex for tex."""
+    wrong = re.search(r"'([^']*)' is not one of", error.format_message())
+    if wrong is None or not isinstance(error, click.BadParameter) or error.param is None:
+        return ""
+    row = synonym(wrong[1], *(f"value:{flag}" for flag in error.param.opts))
+    return answer(row, value=wrong[1]) if row else ""
 
 
 def _meant_as_option(error: click.ClickException, context: click.Context) -> str:
@@ -60,20 +72,29 @@ def _meant_as_option(error: click.ClickException, context: click.Context) -> str
     extra = re.fullmatch(r"Got unexpected extra argument(s?) \((.*)\)", error.format_message())
     if extra is None:
         return ""
-    plural, words = extra.groups()
-    if context.info_name == "compare":
-        methods = words.replace(" ", ",")
-        return (
-            f"write methods in one word, --methods fedavg,{methods}; "
-            "to compare two runs, use fedsim diff"
-        )
-
+    words = extra[2].split()
     takes_edits = any("--set" in option.opts for option in context.command.params)
-    edit = re.fullmatch(r"([\w.\[\]]+)=(.*)", words)
-    if edit is None or plural or not takes_edits:
+    edits = [re.fullmatch(r"[+~]*([\w.\[\]]+)=(.*)", word) for word in words]
+    if takes_edits and all(edits):
+        meant = [_meant_as_edit(*edit.groups()) for edit in edits if edit]
+        return "; ".join(dict.fromkeys(meant))
+    if context.info_name != "compare":
         return ""
-    path, value = edit.groups()
-    return edit_of(path, value) or f"write --set {path}={value}"
+    if any("/" in word for word in words):
+        return "to compare two runs, use fedsim diff DIRECTORY DIRECTORY"
+    methods = ",".join(words)
+    return (
+        f"write methods in one word, --methods fedavg,{methods}; "
+        "to compare two runs, use fedsim diff"
+    )
+
+
+def _meant_as_edit(path: str, value: str) -> str:
+    """Return the `--set` that an extra word `PATH=VALUE` was meant as."""
+    meant = edit_of(path, value) or f"write --set {path}={value}"
+    if "," in value and not value.startswith(("[", "{")):
+        meant += f"; for several values use fedsim compare SCENARIO --vary {path}={value}"
+    return meant
 
 
 def print_error(error: Exception, farewell: str) -> int:

@@ -1,6 +1,5 @@
 """What a wrong command line was meant as: commands and options by the field's other names."""
 
-import difflib
 import itertools
 import re
 import shlex
@@ -9,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from fedsim.errors import nearest
-from fedsim.synonyms import answer, synonym
+from fedsim.synonyms import ABSENT, answer, synonym
 
 
 def meant_command(words: list[str], known: Iterable[str]) -> str:
@@ -19,14 +18,30 @@ def meant_command(words: list[str], known: Iterable[str]) -> str:
       words: the name that was typed, and the words after it.
       known: the names of all commands.
     """
+    from fedsim.scenario.guesses import in_words, row_of, what_is
+
     name, *others = words
     if name.endswith((".yaml", ".yml")):
         return f"did you mean 'run {name}'?"
-    if ours := synonym(name, "command"):
-        ours = ours._replace(ours=f"fedsim {ours.ours}")
-        return answer(ours, rest=shlex.join(others) or "SCENARIO", value=name)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
-    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+    if row := row_of(name, "command"):
+        return in_words(row, name, rest=shlex.join(others) or _usual_argument(row.ours))
+    if near := nearest(name, known):
+        return f"did you mean '{near}'?"
+    if meaning := what_is(name):
+        return meaning
+    return f"there are {', '.join(known)}"
+
+
+def _usual_argument(command: str) -> str:
+    """Return the argument of a command, for one that was typed without any."""
+    directories = ("report", "export", "verify", "diff")
+    names = ("new", "explain")
+    first_word = command.partition(" ")[0]
+    if first_word in directories:
+        return "DIRECTORY"
+    if first_word in names:
+        return "NAME"
+    return "PATH" if first_word == "data" else "SCENARIO"
 
 
 def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]:
@@ -56,11 +71,35 @@ def _meant_option(
     name = flag.lstrip("-")
     if meant := _by_other_name(context, flags, name, value):
         return meant
+    long_flags = [known for known in flags if known.startswith("--")]
+    if near := nearest(flag, long_flags, alike=1.0):
+        return f"did you mean '{near}'?"
+    if commands := _commands_with(context, flag):
+        return f"it is an option of fedsim {', '.join(commands)}"
     if "--set" in flags and (meant := edit_of(name, value)):
         return meant
-    long_flags = [known for known in flags if known.startswith("--")]
     near = nearest(flag, long_flags, 0.7)
-    return f"did you mean '{near}'?" if near else ""
+    return f"did you mean '{near}'?" if near else _meant_without_set(name)
+
+
+def _commands_with(context: click.Context, flag: str) -> list[str]:
+    """Return the other commands that have an option."""
+    group = context.parent.command if context.parent else None
+    if not isinstance(group, click.Group):
+        return []
+    commands: list[str] = []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command and any(flag in parameter.opts for parameter in command.params):
+            commands.append(name)
+    return commands
+
+
+def _meant_without_set(name: str) -> str:
+    """Return what does not exist, or what a kind is, for an option of a command without `--set`."""
+    from fedsim.scenario.guesses import meant, what_is
+
+    return meant(name) or what_is(name)
 
 
 def _unknown_options(
@@ -99,7 +138,7 @@ def _by_other_name(
     flag = ours.ours.split()[0] if ours.ours else ""
     if flag.startswith("--") and flag not in flags:
         return ""
-    return answer(ours, value=shlex.quote(value) if value else "VALUE")
+    return answer(ours, value=shlex.quote(value) if value else "VALUE", typed=name)
 
 
 def edit_of(name: str, value: str) -> str:
@@ -107,19 +146,37 @@ def edit_of(name: str, value: str) -> str:
 
     It is empty for a name that is nowhere in a scenario.
     """
-    value = value or "VALUE"
-    ours = synonym(name, "key")
-    if ours is None:
-        from fedsim.scenario.keys import paths_of
+    from fedsim.scenario.guesses import in_words, row_of, what_is
+    from fedsim.scenario.keys import keys_at, paths_of
 
-        paths = paths_of(name.replace("-", "_"))
-        return _write_edit(paths[0], value) if paths else ""
-    if not ours.ours or ours.ours.startswith("--"):
-        return answer(ours)
-    if ours.remark:
+    value = value or "VALUE"
+    key = name.replace("-", "_")
+    row = row_of(key, "key")
+    if row is None:
+        paths = sorted(paths_of(key), key=_order_of_section)
+        if not paths:
+            return what_is(key)
+        kinds = keys_at(paths[0])[0].kinds
+        return _write_edit(paths[0], value) + (f" (of {', '.join(kinds[:3])})" if kinds else "")
+    if row.where == ABSENT or not row.ours or row.ours.startswith("--"):
+        return in_words(row, key, value=value)
+    if row.remark:
         # It says what values there are, and the one that was typed may not be among them.
-        return f"{_write_edit(ours.ours, 'VALUE')} ({ours.remark})"
-    return _write_edit(ours.ours, value)
+        return f"{_write_edit(row.ours, 'VALUE')} ({row.remark})"
+    return _write_edit(row.ours, value)
+
+
+# The sections that options of other tools are mostly about, first; keys elsewhere come last.
+SECTIONS = ("data.partition", "client", "server", "cohort", "fleet", "wire", "model")
+
+
+def _order_of_section(path: str) -> tuple[int, int]:
+    """Return what sorts the paths of a key: at the top, then by section, then by depth."""
+    depth = path.count(".")
+    section = path.rpartition(".")[0]
+    if section in SECTIONS:
+        return 1 + SECTIONS.index(section), depth
+    return (0 if depth == 0 else len(SECTIONS) + 1), depth
 
 
 def _write_edit(path: str, value: str) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.docs import docs_of, labelled_parts
+from fedsim.scenario.expected import plural_of
 from fedsim.scenario.fragments import fragment_of, links_of
+from fedsim.spelling import plain
 
 
 def catalogue(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
@@ -17,14 +19,22 @@ def catalogue(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
     `client` and `server`, its links, `state`, what they store, and `sends`, what a client sends.
 
     Args:
-      family: the family, singular or plural; None for all of them.
+      family: the family, singular or plural, in any spelling; None for all of them.
     """
     entries: dict[str, dict[str, dict[str, Any]]] = {}
     for name, kinds in FAMILIES.items():
-        plural = f"{name}s"
-        if family is None or family in (name, plural):
-            entries[plural] = {kind: _entry(name, kind, kinds[kind]) for kind in sorted(kinds)}
+        if family is None or name == family_named(family):
+            rows = {kind: _entry(name, kind, kinds[kind]) for kind in sorted(kinds)}
+            entries[plural_of(name)] = rows
     return entries
+
+
+def family_named(word: str) -> str:
+    """Return the family of a name, singular or plural, in any spelling; empty if there is none."""
+    for family in FAMILIES:
+        if plain(word) in (plain(family), plain(plural_of(family)), plain(f"{family}s")):
+            return family
+    return ""
 
 
 def aliases_of(kind: str) -> list[str]:

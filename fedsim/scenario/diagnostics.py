@@ -4,11 +4,11 @@ Every message says what was found, what is allowed, and what to do.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
-from fedsim.kinds import ALIASES, FAMILIES
+from fedsim.kinds import ALIASES
 from fedsim.limits import MOST
 from fedsim.scenario import schema
 from fedsim.scenario.annotations import (
@@ -22,7 +22,6 @@ from fedsim.scenario.annotations import (
     sections_in,
 )
 from fedsim.scenario.expected import (
-    SECTIONS_OF,
     advice,
     families_of,
     joined,
@@ -33,15 +32,19 @@ from fedsim.scenario.expected import (
     value_in_words,
     with_article,
 )
+from fedsim.scenario.guesses import belonging, families_with, in_words, meant, row_of, what_is
 from fedsim.scenario.reader import Document, Path, value_at
 from fedsim.scenario.schema import Kind, Kinds, is_section
-from fedsim.scenario.shorthand import meant_as_call, short_keys
-from fedsim.synonyms import Synonym, answer, synonym
+from fedsim.scenario.shorthand import CALL, meant_as_call, short_keys
+from fedsim.synonyms import ABSENT, PARAMETER, Synonym, parameters_like, synonym
 
 PLUGIN = "; to use one of your own, add --plugin"
 
 # How many sections deep a misplaced key is looked for.
 MAX_DEPTH = 2
+
+# How many kinds are named that have the keys of a mapping without a kind.
+MAX_FITTING = 6
 
 # How similar a value must be to an allowed word to be taken for it: the words are short.
 MIN_SIMILARITY = 0.87
@@ -186,13 +189,13 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
             return path, str(error["ctx"]["error"])
         # Where a plain value is allowed as well, the message names all that is.
         case schema.NO_KIND if not plain_types(spot.annotation):
-            return path, f"needs a kind: {{kind: NAME, ...}}{_known(kinds_of(spot.annotation))}"
+            return path, f"needs a kind: {{kind: NAME, ...}}{_remedy_of_no_kind(spot, value)}"
         case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
             return _unknown_kind(document, spot, value)
         case "less_than_equal" | "greater_than_equal" if _is_too_large(value):
             bounds = f"{type_in_words(spot.annotation)}, and at most {MOST}"
             return path, f"should be {bounds}, found {value_in_words(value)}"
-    return path, _wrong_value(spot.annotation, value)
+    return path, _wrong_value(spot, value)
 
 
 def _is_too_large(value: Any) -> bool:
@@ -200,14 +203,60 @@ def _is_too_large(value: Any) -> bool:
     return isinstance(value, int) and not -MOST <= value <= MOST
 
 
-def _wrong_value(annotation: Any, value: Any) -> str:
+def _wrong_value(spot: Spot, value: Any) -> str:
     """Return what is allowed, what was found, and what to write instead, if that is known."""
-    remedy = advice(value, annotation)
-    if isinstance(value, str):
-        near = nearest(value, literal_words(annotation), MIN_SIMILARITY)
-        if near:
-            remedy = f"; did you mean '{near}'?"
+    annotation = spot.annotation
+    remedy = _remedy_of_value(spot, value) or advice(value, annotation)
     return f"should be {type_in_words(annotation)}, found {value_in_words(value)}{remedy}"
+
+
+def _remedy_of_value(spot: Spot, value: Any) -> str:
+    """Return what a value was meant as, by the table of synonyms or as a kind; else empty."""
+    where = dotted(key for key in spot.path if isinstance(key, str))
+    kinds = kinds_of(spot.annotation)
+    if kinds is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        families = [f"number:{family}" for family in families_of(kinds)]
+        remedy = meant("number", *families, value=str(value))
+        return f"; {remedy}" if remedy else ""
+
+    item = item_of(spot.annotation)
+    kinds_of_items = kinds_of(item) if item is not None else None
+    if kinds_of_items is not None:
+        return _remedy_of_links(where, value, kinds_of_items)
+    if remedy := meant(_word_for(value), f"value:{where}", value=str(value)):
+        return f"; {remedy}"
+    if not isinstance(value, str):
+        return ""
+    if near := nearest(value, literal_words(spot.annotation), MIN_SIMILARITY):
+        return f"; did you mean '{near}'?"
+    if kinds is not None:
+        return guess_of_kind(value, kinds)
+    return ""
+
+
+def _word_for(value: Any) -> str:
+    """Return the word that the table has for a value: itself, or what kind of thing it is."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "list" if isinstance(value, list) else "number"
+
+
+def _remedy_of_links(where: str, value: Any, kinds: Kinds) -> str:
+    """Return what to write for a value in place of a list of links; empty if a bracket will do."""
+    if isinstance(value, dict) and "kind" not in value:
+        return (
+            f"; a list is written as a whole, [LINK, ...], or --set '{where}[0]=LINK' changes "
+            "one link of it"
+        )
+    name = value.get("kind") if isinstance(value, dict) else value
+    call = CALL.fullmatch(name) if isinstance(name, str) else None
+    if call is None:
+        return ""
+    if kinds.kind_of(call[1]) is not None:
+        return f"; write [{value}]" if isinstance(value, str) else ""
+    return f": no {joined(families_of(kinds))}{_remedy_of_kind(str(name), kinds)}"
 
 
 def _missing(document: Document, spot: Spot) -> str:
@@ -229,7 +278,8 @@ def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[Path, str
     """Return the path to blame for a name that is not a kind, and what to say."""
     kinds = kinds_of(spot.annotation)
     assert kinds is not None
-    text = _no_kind(kinds.as_mapping(value)["kind"], kinds)
+    name = value.get("kind", kinds.default) if isinstance(value, dict) else value
+    text = _no_kind(name, kinds)
     if isinstance(value_at(document.values, spot.path), dict):
         return (*spot.path, "kind"), text
     return spot.path, text
@@ -246,24 +296,57 @@ def _no_kind(name: Any, kinds: Kinds) -> str:
 
 def _remedy_of_kind(name: str, kinds: Kinds) -> str:
     """Return what to write for a name that is not among the kinds: the likeliest guess first."""
+    return guess_of_kind(name, kinds) or f"{_known(kinds)}{PLUGIN}"
+
+
+def guess_of_kind(name: str, kinds: Kinds) -> str:
+    """Return what a name that is not among the kinds was meant as, empty if that is not known."""
     factories = {kind.name: kind.factory for kind in kinds}
     if call := meant_as_call(name, factories):
         return f"; {call}"
 
-    other_families = [family for family in FAMILIES if ALIASES.get(name, name) in FAMILIES[family]]
-    if other_families:
-        family = other_families[0]
-        section = SECTIONS_OF.get(family, family)
-        return f"; that is {with_article([family])}, which belongs in {section}"
-
     families = families_of(kinds)
-    if ours := synonym(name, *(f"kind:{family}" for family in families), "kind"):
-        return f"; {answer(ours, value=name)}"
+    word = name.partition("(")[0].strip()
+    ending = word.rpartition(".")[2]
+    wheres = [f"kind:{family}" for family in families]
+    if row := synonym(word, *wheres):
+        return f"; {in_words(row, word)}"
+    if row := synonym(ending, *(f"suffix:{family}" for family in families)):
+        if ending != word:
+            return f"; {in_words(row, ending, value=word)}"
 
-    aliases = {alias for alias, kind in ALIASES.items() if kind in factories}
-    if near := nearest(name, factories.keys() | aliases):
+    aliases = [alias for alias, kind in ALIASES.items() if kind in factories]
+    known = [*factories, *aliases]
+    if near := nearest(word, known, alike=1.0):  # another spelling
         return f"; did you mean '{near}'?"
-    return f"{_known(kinds)}{PLUGIN}"
+    if elsewhere := families_with(word):
+        return f"; that is {belonging(elsewhere)}"
+    if remedy := meant(word, "kind"):
+        return f"; {remedy}"
+    if near := nearest(word, known):
+        return f"; did you mean '{near}'?"
+    return ""
+
+
+def _remedy_of_no_kind(spot: Spot, value: Any) -> str:
+    """Return the kind that a mapping without one was meant as, or the kinds that have its keys."""
+    kinds = kinds_of(spot.annotation)
+    assert kinds is not None
+    if not isinstance(value, dict):
+        return _known(kinds)
+    for key, name in value.items():
+        if isinstance(name, str) and kinds.kind_of(name) is not None:
+            return f"; write kind: {name} in place of {key}: {name}"
+
+    common = set(names_of(kinds.common))
+    keys = value.keys() - common
+    fitting = [kind for kind in kinds if keys and keys <= set(kind.keys)]
+    if not fitting:
+        return _known(kinds)
+    fitting.sort(key=lambda kind: len(kind.keys))
+    names = ", ".join(kind.name for kind in fitting[:MAX_FITTING])
+    more = f" ... ({list_command(families_of(kinds))})" if len(fitting) > MAX_FITTING else ""
+    return f"; with {joined(sorted(keys))} there are {names}{more}"
 
 
 def _known(kinds: Kinds | None) -> str:
@@ -300,13 +383,15 @@ def _given_twice(document: Document, key: str | int) -> str:
 def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
     """Return where an unknown key was probably meant to be, or which keys there are.
 
-    The guesses, in this order: the field's other name for a key, a key of an inner section, a
-    misspelt key, a key of another kind, a key of another section.
+    The guesses, in this order: a path as of `--set`, the field's other name for a key, a key of an
+    inner section, a misspelt key, a key of another kind, a key of another section, a kind.
     """
     key = str(path[-1])
     known = list(names_of(section))
-    if ours := _synonym_of(key, path):
-        return _remedy_by_synonym(ours, path, known)
+    if re.fullmatch(r"\w+(\[[0-9]+\]|\.\w+)+", key):
+        return f"; that is a path, for --set {shortened(key, 60)}=VALUE; in a file indent the keys"
+    if row := _row_of_key(path, section):
+        return _remedy_by_row(row, path, known)
     if key.endswith(")"):
         return "; it is the end of a call that a comma cut off: write the call in quotes"
     if below := list(_holders(section, key, path[:-1])):
@@ -325,23 +410,44 @@ def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
     in_this_section = [holder for holder in elsewhere if holder.split(".")[0] == path[0]]
     if elsewhere:
         return _belongs_in(in_this_section or elsewhere)
+    if kind := what_is(key):
+        return f"; {kind}"
     return did_you_mean(key, known)
 
 
-def _synonym_of(key: str, path: Path) -> Synonym | None:
-    """Return our name for a key that the field calls by another one, None if there is none."""
-    if len(path) == 1:
-        return synonym(key, "key:top", "key")
-    return synonym(key, "key")
+def _row_of_key(path: Path, section: Any) -> Synonym | None:
+    """Return what the table has for a key: of its kind or section first, then of any section.
+
+    Args:
+      path: the path of the key.
+      section: the section or kind that it was written in.
+    """
+    key = str(path[-1])
+    known = names_of(section)
+    wheres = ["key:top"]
+    if len(path) > 1:
+        above = dotted(part for part in path[:-1] if isinstance(part, str))
+        wheres = [f"key:{above}"]
+    if isinstance(section, Kind):
+        wheres.append(f"key:{section.family}")
+    if row := synonym(key, *wheres):
+        return row
+
+    for row in parameters_like(key):
+        for name in row.ours.split():
+            if isinstance(section, Kind) and name in known and name != key:
+                return row._replace(ours=name)
+    return row_of(key, "key")
 
 
-def _remedy_by_synonym(ours: Synonym, path: Path, known: list[str]) -> str:
-    name = ours.ours.rpartition(".")[2]
+def _remedy_by_row(row: Synonym, path: Path, known: Collection[str]) -> str:
+    name = row.ours.rpartition(".")[2]
     sibling = dotted((*path[:-1], name))
     # The key that is meant may also be in this section.
-    if name in known and ours.ours != sibling:
-        return f"; write {sibling}"
-    return f"; {answer(ours)}"
+    if row.where != ABSENT and name in known and row.ours != sibling:
+        remark = f" ({row.remark})" if "." not in row.ours and row.remark else ""
+        return f"; write {sibling}{remark}"
+    return f"; {in_words(row, str(path[-1]))}"
 
 
 def _belongs_in(holders: list[str]) -> str:
@@ -397,8 +503,11 @@ def meant_paths(path: Path, root: Any, value: Any) -> set[Path]:
     section = _spot(root, value, path).section
     if section is None:
         return {above}
-    if ours := _synonym_of(key, path):
-        return {tuple(ours.ours.split("."))} if ours.ours else set()
+    if row := _row_of_key(path, section):
+        if row.where == ABSENT or not row.ours:
+            return set()
+        is_of_kind = row.where == PARAMETER or row.ours in names_of(section)
+        return {(*above, row.ours) if is_of_kind else tuple(row.ours.split("."))}
     if near := nearest(key, names_of(section)):
         return {(*above, near)}
 

@@ -101,7 +101,7 @@ def _kinds_in_words(kinds: Kinds, plural: bool) -> str:
     families = families_of(kinds)
     command = list_command(families)
     if plural:
-        return f"{joined(family + 's' for family in families)} ({command})"
+        return f"{joined(map(plural_of, families))} ({command})"
     return f"{with_article(families)}, {{kind: NAME, ...}} or NAME alone ({command})"
 
 
@@ -145,7 +145,16 @@ def families_of(kinds: Kinds) -> list[str]:
 
 def list_command(families: Sequence[str]) -> str:
     """Return the command that lists the kinds of these families."""
-    return f"fedsim list {families[0]}s" if len(families) == 1 else "fedsim list"
+    return f"fedsim list {plural_of(families[0])}" if len(families) == 1 else "fedsim list"
+
+
+def plural_of(family: str) -> str:
+    """Return the name of a family's kinds.
+
+    >>> plural_of("rule"), plural_of("availability")
+    ('rules', 'availabilities')
+    """
+    return f"{family[:-1]}ies" if family.endswith("y") else f"{family}s"
 
 
 def with_article(families: Sequence[str]) -> str:

@@ -11,31 +11,37 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean
+from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean, nearest
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.annotations import annotation_of
-from fedsim.scenario.catalogue import aliases_of, catalogue
+from fedsim.scenario.catalogue import aliases_of, catalogue, family_named
 from fedsim.scenario.docs import docs_of
-from fedsim.scenario.expected import type_in_words
+from fedsim.scenario.expected import SECTIONS_OF, list_command, plural_of, type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of
+from fedsim.scenario.guesses import meant
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
 from fedsim.scenario.meanings import meanings, meanings_of_column
-from fedsim.synonyms import answer, synonym
+from fedsim.scenario.sections import Spec
 
 WIDTH = 122  # wider than any line of a docstring, which stays as it is
 
 Line = tuple[bool, str]  # whether it is a heading, and its text
 
 
-def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def explanations(
+    name: str,
+    commands: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
     """Return all meanings of a name, as plain values; of `FAMILY/NAME` the one in that family.
 
     Args:
       name: a kind (`median`, `rule/median`), a key or its path (`rounds`, `client.lr`, `key/seed`),
         a column or a table (`bytes_up`, `column/seed`, `rounds.csv`), an exit code (`5`, `exit`),
-        or `rules`, for advice on which of them to take.
+        a family (`attacks`), or `rules`, for advice on which of them to take.
       commands: name -> what it does, of the commands that can be asked for.
+      options: option and its commands -> what it does, of the options of this name.
 
     Raises:
       ScenarioError: for a name that has no meaning.
@@ -49,7 +55,9 @@ def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[d
         explained += _meanings_of_file(word)
     if name == "rules":
         explained.append(guide_to_rules())
-    explained += _meanings_without_parameters(family, word, commands)
+    elif family == "":
+        explained += _meanings_of_family(word, singular_too=not explained)
+    explained += _meanings_without_parameters(family, word, commands, options or {})
     if not explained:
         remedy = _remedy(word, [*names(), *commands])
         raise ScenarioError([Problem("", f"nothing is called '{name}'{remedy}")], "explain")
@@ -58,10 +66,15 @@ def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[d
 
 def _remedy(word: str, known: Iterable[str]) -> str:
     """Return what a name without a meaning was probably meant as."""
+    known = list(known)
+    if spelled := nearest(word, known, alike=1.0):
+        return f"; did you mean '{spelled}'?"
     kinds = [f"kind:{family}" for family in FAMILIES]
-    ours = synonym(word.rpartition(".")[2], "key", "key:top", "kind", *kinds, "command")
-    if ours:
-        return f"; {answer(ours, value=word, rest='SCENARIO')}"
+    in_a_scenario = ("key", "key:top", "kind", *kinds, "column", "value:evaluate.metric")
+    key = word.rpartition(".")[2]
+    for wheres in (in_a_scenario, ("list", "command")):
+        if remedy := meant(key, *wheres, value=word, rest="SCENARIO"):
+            return f"; {remedy}"
     return did_you_mean(word, known)
 
 
@@ -190,15 +203,40 @@ def _meanings_of_file(name: str) -> list[dict[str, Any]]:
     return [explained]
 
 
+def _meanings_of_family(word: str, singular_too: bool) -> list[dict[str, Any]]:
+    """Return the meaning of the name of a family: where its kinds belong, and what they are.
+
+    Args:
+      word: the name, mostly plural.
+      singular_too: whether the singular counts, which is mostly a key as well.
+    """
+    family = family_named(word)
+    if not family or (word == family and not singular_too):
+        return []
+    section = SECTIONS_OF.get(family, family)
+    sentences = [f"They belong in `{section}`; `{list_command([family])}` has their parameters."]
+    if family in Spec.model_fields and section != family:
+        sentences.append(f"The section `{family}` is something else: `fedsim explain {family}`.")
+    entries = {kind: row["summary"] for kind, row in catalogue(family)[plural_of(family)].items()}
+    explained = {
+        "family": "family",
+        "kind": plural_of(family),
+        "summary": " ".join(sentences),
+        "parameters": [],
+        "entries": entries,
+    }
+    return [explained]
+
+
 def _meanings_without_parameters(
-    family: str, word: str, commands: Mapping[str, str]
+    family: str, word: str, commands: Mapping[str, str], options: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return the meanings of a word as a column, an exit code or a command."""
+    """Return the meanings of a word as a column, an exit code, a command or an option."""
     columns = meanings_of_column(word)
     codes = {str(code): text for code, text in EXIT_CODES.items() if word in ("exit", str(code))}
     asked = {f"fedsim {name}": text for name, text in commands.items() if name == word}
 
-    entries = {"column": columns, "exit": codes, "command": asked}
+    entries = {"column": columns, "exit": codes, "command": asked, "option": dict(options)}
     if family in columns and family in meanings()["tables"]:
         entries[family] = {family: columns[family]}
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.errors import Problem, ScenarioError, dotted
 from fedsim.kinds import FAMILIES
-from fedsim.scenario.diagnostics import problem_at, problems_of
+from fedsim.scenario.diagnostics import guess_of_kind, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of
 from fedsim.scenario.reader import Document, Path, Position
@@ -96,7 +96,11 @@ def _as_mapping(document: Document, method: Any) -> dict[str, Any]:
             remedy = str(error)
         if call is not None:
             return call
-        remedy = meant_as_call(method, FAMILIES["rule"] | FAMILIES["method"]) or remedy
+        if meant := meant_as_call(method, FAMILIES["rule"] | FAMILIES["method"]):
+            remedy = meant
+        elif guess := guess_of_kind(method, METHODS):
+            text = f"no method or rule {value_in_words(method)}{guess}"
+            raise ScenarioError([problem_at(document, ("method",), text)], document.file)
     problem = problem_at(document, ("method",), f"{remedy}, found {value_in_words(method)}")
     raise ScenarioError([problem], document.file)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 LAYERS = (
     "_version",
+    "spelling",
     "errors",
     "synonyms",
     "limits",

@@ -7,7 +7,9 @@ a path of the resolved scenario and its value.
 
 import csv
 import functools
+import inspect
 import json
+import re
 
 import numpy as np
 import pytest
@@ -17,20 +19,26 @@ from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
 
 import fedsim as package
 from fedsim.assemble.stack_inputs import checked_links
+from fedsim.cli.catalogue import NOT_KINDS
 from fedsim.cli.entry import MODULES, cli
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import EXIT_CODES, ScenarioError
 from fedsim.rules.sgd import sgd
 from fedsim.scenario import read
-from fedsim.scenario.explain import explanations
+from fedsim.scenario.annotations import annotation_of
+from fedsim.scenario.catalogue import family_named
+from fedsim.scenario.expected import literal_words
+from fedsim.scenario.explain import explanations, names
+from fedsim.scenario.guesses import in_words, row_of
 from fedsim.scenario.keys import keys, keys_at
 from fedsim.scenario.load import edited
 from fedsim.scenario.meanings import meanings
 from fedsim.scenario.reader import parse
 from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import call_of
-from fedsim.synonyms import Synonym, _plain, synonyms
+from fedsim.spelling import plain
+from fedsim.synonyms import Synonym, synonyms
 
 GUESSES = list(csv.DictReader((TESTS / "guesses.csv").read_text(encoding="utf-8").splitlines(True)))
 
@@ -99,47 +107,127 @@ def own(family: str) -> set[str]:
 
 
 def test_no_word_of_the_field_stands_twice_for_one_place():
-    places = [(_plain(s.typed), s.where) for s in synonyms()]
+    places = [(plain(s.typed), s.where) for s in synonyms() if s.where != "parameter"]
     assert len(places) == len(set(places))
 
 
 def test_a_word_that_fedsim_knows_itself_is_no_synonym():
-    """What has a kind, key, command or option by now means that: its row has to go."""
+    """What has a kind, key, command or option by now means that: its row is never read, and has to go."""
+    every_kind = set().union(*map(own, FAMILIES)) | ALIASES.keys()
     for synonym in synonyms():
-        where, _, family = synonym.where.partition(":")
-        typed = {
-            "kind": lambda f=family: (
-                set().union(*map(own, [f] if f else FAMILIES)) | ALIASES.keys()
-            ),
-            "key": lambda: set(Spec.model_fields),
-            "command": lambda: set(MODULES),
-            "option": lambda f=family: {flag.lstrip("-") for flag in flags(f or "run")},
-        }[where]()
-        assert synonym.typed not in typed, (
+        where, _, of = synonym.where.partition(":")
+        known: set[str] = set()
+        if where == "kind":
+            known = own(of) | ALIASES.keys() if of else every_kind
+        elif where == "key" and of in ("", "top"):
+            known = set(Spec.model_fields)
+        elif where == "absent":
+            known = set(Spec.model_fields) | every_kind | set(MODULES)
+        elif where == "command":
+            known = set(MODULES)
+        elif where == "list":
+            known = {family for family in FAMILIES if family_named(synonym.typed) == family}
+            assert not known, f"take '{synonym.typed}' (list) out of fedsim/synonyms.csv"
+        elif where == "option":
+            known = {flag.lstrip("-") for flag in flags(of or "run")}
+        assert plain(synonym.typed) not in map(plain, known), (
             f"take '{synonym.typed}' ({synonym.where}) out of fedsim/synonyms.csv"
         )
 
 
 def test_what_a_synonym_leads_to_is_there():
     every = set().union(*map(flags, MODULES))
+    explained = {*names(), *MODULES}
     for synonym in filter(lambda s: s.ours, synonyms()):
-        where, _, family = synonym.where.partition(":")
+        where, _, of = synonym.where.partition(":")
         first = synonym.ours.split()[0]
-        if where == "command":
+        if where in ("command", "list"):
             assert first in MODULES, synonym
+            if first in ("list", "explain") and "{" not in synonym.ours:
+                assert is_answered(synonym.ours), synonym
         elif first.startswith("--"):
-            assert first in (flags(family) if where == "option" and family else every), synonym
+            assert first in (flags(of) if where == "option" and of else every), synonym
         elif where == "key":
-            assert keys_at(synonym.ours), synonym
-        elif where == "kind":
-            link = yaml.safe_load(synonym.ours) if synonym.ours.startswith("{") else None
-            for name in (
-                synonym.ours.replace(" or ", ", ").split(", ")
-                if family == "attack"
-                else [synonym.ours]
-            ):
-                call = link or call_of(name)
-                assert call and call["kind"] in own(family), synonym
+            assert keys_at(synonym.ours) or keys_at(f"{of}.{synonym.ours}"), synonym
+        elif where == "parameter":
+            known = {p for kinds in FAMILIES.values() for f in kinds.values() for p in parameters(f)}
+            assert set(synonym.ours.split()) <= known, synonym
+        elif where in ("kind", "number", "suffix") and of in FAMILIES | {"": {}}:
+            assert is_link(synonym.ours, of), synonym
+        elif where in ("absent", "column"):
+            assert set(synonym.ours.split()) <= explained, synonym
+        elif where == "value" and not of.startswith("--") and "{" not in synonym.ours:
+            assert synonym.ours in literal_words(annotation_of(keys_at(of)[0].field)), synonym
+
+
+def is_answered(line: str) -> bool:
+    command, _, name = line.partition(" ")
+    if command == "list":
+        return not name or bool(family_named(name)) or name in NOT_KINDS
+    return bool(explanations(name, options=dict.fromkeys([name.replace("_", "-")], "")))
+
+
+def parameters(factory) -> list[str]:
+    return list(inspect.signature(factory).parameters)
+
+
+def is_link(text: str, family: str) -> bool:
+    """Whether a link as written, with placeholders filled in, is one of a family, or of any."""
+    text = text.replace("{value}", "1").replace("{number}", "1")
+    links = [text]
+    if not text.startswith("{"):
+        links = text.replace(" or ", ", ").split(", ") if "(" not in text else [text]
+    for link in links:
+        values = yaml.safe_load(link) if link.startswith("{") else call_of(link)
+        families = [family] if family else list(FAMILIES)
+        if family == "stage":
+            families = ["stage", "aggregate_stage", "rule"]
+        factories = [FAMILIES[name].get(ALIASES.get(values["kind"], values["kind"])) for name in families]
+        known = [
+            set(parameters(factory)) | {"kind", "lr", "path", "loss", "nesterov"}
+            for factory in factories
+            if factory is not None
+        ]
+        if not any(set(values) <= names for names in known):
+            return False
+    return True
+
+
+# What remarks say: `kind(a=1)`, `fedsim command`, `--option`, `section.key`.
+CALLED = re.compile(r"(?<![\w.])([a-z]\w+)\(((?:[a-z_]+=[^,()]*(?:, )?)+)\)")
+PYTHON = {"run", "load_model", "as_model", "savez"}
+
+
+def test_what_remarks_name_is_there():
+    every = set().union(*map(flags, MODULES)) | {"--no-pictures", "--version", "--help"}
+    for synonym in synonyms():
+        text = synonym.remark.replace("{value}", "1").replace("{typed}", "1")
+        for kind, arguments in CALLED.findall(text):
+            if kind in PYTHON or kind == "as_model" or kind.isupper():
+                continue
+            factories = [kinds[kind] for kinds in FAMILIES.values() if kind in kinds]
+            given = {part.partition("=")[0].strip() for part in arguments.split(",")}
+            assert any(given <= set(parameters(factory)) for factory in factories), (kind, synonym)
+        for command in re.findall(r"fedsim ([a-z]+)", text):
+            assert command in MODULES or command in ("alone",), synonym
+        for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text):
+            assert flag in every, synonym
+        for path in re.findall(r"(?<![\w./])((?:client|data|cohort|fleet|evaluate|compare|model|numerics)\.[a-z_.]+[a-z])", text):
+            assert keys_at(path), (path, synonym)
+
+
+def test_a_name_answers_itself_once_it_exists():
+    row = row_of("ditto", "kind")
+    assert "nearest: fedper" in in_words(row, "ditto")
+    FAMILIES["client"]["ditto"] = FAMILIES["client"]["fedper"]
+    try:
+        assert in_words(row, "ditto") == "ditto is a client, which belongs in client: fedsim explain ditto"
+        with pytest.raises(ScenarioError, match="that is a client, which belongs in client"):
+            read({"name": "x", "data": "digits", "server": ["ditto"]})
+    finally:
+        del FAMILIES["client"]["ditto"]
+    waits = Synonym("dp", "absent", "clip", "", once=("fedper",))
+    assert in_words(waits, "dp").startswith("fedper is a method")
 
 
 # ---- explain

@@ -1,0 +1,96 @@
+"""When two words are one: other spellings of a name, and slips of the fingers."""
+
+import re
+
+# What other tools append to the name of a thing.
+_APPENDED = re.compile(
+    r"(partitioner|aggregat(or|ion)|strategy|attack(er)?|defen[cs]e|selector|sampler|trainer|server"
+    r"|client|dataset|optimi[sz]er|scheduler|fn)$"
+)
+
+
+def plain(word: str) -> str:
+    """`batchSize`, `batch-size` and `batch_size` are one word."""
+    return re.sub(r"[^a-z0-9]", "", word.lower())
+
+
+def spellings(word: str) -> list[str]:
+    """The plain words that a word may stand for: itself, and without what other tools add to it.
+
+    >>> spellings("optax.adam"), spellings("DirichletPartitioner"), spellings("batches")
+    (['optaxadam', 'adam'], ['dirichletpartitioner', 'dirichlet'], ['batches', 'batche', 'batch'])
+    """
+    words = [plain(word)]
+    is_path = re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", word)
+    if is_path:
+        words.append(plain(word.rpartition(".")[2]))
+    words += [_APPENDED.sub("", each) for each in words]
+    for each in list(words):
+        words += singulars(each)
+    return [each for each in dict.fromkeys(words) if each]
+
+
+def singulars(word: str) -> list[str]:
+    """The words that a word may be the plural of.
+
+    >>> singulars("availabilities")
+    ['availabilitie', 'availabiliti', 'availability']
+    """
+    endings = {"s": "", "es": "", "ies": "y"}
+    return [
+        word.removesuffix(ending) + replacement
+        for ending, replacement in endings.items()
+        if word.endswith(ending) and len(word) > 3
+    ]
+
+
+def is_slip(typed: str, known: str) -> bool:
+    """Whether fingers may have made one of two lower-case words of the other."""
+    shorter = min(len(typed), len(known))
+    if shorter <= 4 and typed[:1] != known[:1]:
+        return False
+    if shorter > 2 and _is_whole_word_of(typed, known):
+        return True
+    left_out = typed[:1] == known[:1] and _is_within(typed, known)
+    if left_out and 2 * len(typed) >= 0.7 * (len(typed) + len(known)):
+        return True
+
+    allowed = 3
+    if shorter <= 5:
+        allowed = 1
+    elif shorter <= 9:
+        allowed = 2
+    return edits_between(typed, known) <= allowed
+
+
+def _is_whole_word_of(one: str, other: str) -> bool:
+    """Whether one of two names begins or ends the other, at an underscore."""
+    short, long = sorted((one, other), key=len)
+    return long.startswith(f"{short}_") or long.endswith(f"_{short}")
+
+
+def _is_within(short: str, long: str) -> bool:
+    """Whether all letters of a word are in a longer one, in their order."""
+    letters = iter(long)
+    return all(letter in letters for letter in short)
+
+
+def edits_between(one: str, other: str) -> int:
+    """How many letters were added, left out, replaced or swapped with their neighbour.
+
+    >>> edits_between("mena", "mean"), edits_between("ifca", "mifa")
+    (1, 2)
+    """
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one):
+        row_before = before
+        before = row
+        row = [i + 1]
+        for j, theirs in enumerate(other):
+            replaced = before[j] + (letter != theirs)
+            least = min(replaced, before[j + 1] + 1, row[j] + 1)
+            if i and j and letter == other[j - 1] and one[i - 1] == theirs:
+                least = min(least, row_before[j - 1] + 1)
+            row.append(least)
+    return row[-1]
