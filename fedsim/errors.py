@@ -50,9 +50,11 @@ class Problem(NamedTuple):
     what: str
     line: int | None = None
     column: int | None = None
+    file: str | None = None  # where it is not the scenario's own
 
     def text(self, file: str) -> str:
         """`FILE:LINE:COLUMN: where: what`, in characters that a terminal only prints."""
+        file = self.file or file
         location = [part for part in (file, self.line, self.column) if part is not None]
         head = ":".join(printable(str(part)) for part in location)
         where = shortened(printable(self.where), 80)

@@ -56,7 +56,8 @@ def is_slip(typed: str, known: str) -> bool:
         return True
 
     allowed = 3
-    if shorter <= 5:
+    same_ends = typed[:1] == known[:1] and typed[-1:] == known[-1:]
+    if shorter <= 5 and not same_ends:
         allowed = 1
     elif shorter <= 9:
         allowed = 2
@@ -64,8 +65,8 @@ def is_slip(typed: str, known: str) -> bool:
 
 
 def _is_whole_word_of(one: str, other: str) -> bool:
-    """Whether one of two names begins or ends the other, at an underscore."""
-    short, long = sorted((one, other), key=len)
+    """Whether one of two names begins or ends the other, at an underscore or a dash."""
+    short, long = sorted((one.replace("-", "_"), other.replace("-", "_")), key=len)
     return long.startswith(f"{short}_") or long.endswith(f"_{short}")
 
 

@@ -1,20 +1,30 @@
 """`fedsim check`."""
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsim.cli import options
+from fedsim.errors import printable
+
+if TYPE_CHECKING:
+    from fedsim.scenario import Scenario
 
 
 @click.command("check")
 @options.scenario
 @options.compared
 @options.device
-@options.as_json("the forecast")
+@click.option(
+    "--resolved",
+    is_flag=True,
+    help="Print the scenario with its base, every --set and every default, and no forecast.",
+)
+@options.as_json("the forecast, or the resolved scenario,")
 @options.debug
-def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
+def check_command(device: str | None, resolved: bool, as_json: bool, **arguments: Any) -> None:
     """Build a scenario and the cells of its comparison, and forecast a run; trains nothing.
 
     \b
@@ -22,6 +32,7 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
       fedsim check scenarios/iid.yaml
       fedsim check scenarios/iid.yaml --set model=cnn --json
       fedsim check scenarios/compare/rules.yaml
+      fedsim check scenarios/iid.yaml --resolved
       fedsim check scenarios/iid.yaml --methods fedavg,'krum(f=3)' --vary cohort.size=5,20
     """
     arguments["device"] = device
@@ -45,6 +56,9 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
 
     with numerics(scenario, device=device) as devices:
         experiment = build(scenario, devices=devices[:1])
+        if resolved:
+            _print_resolved(experiment.scenario, as_json)
+            return
         with allocations(experiment.scenario, experiment.counted):
             expected = {"scenario": scenario.spec.name, **forecast(experiment)}
             # Last, since its program would count as memory.
@@ -60,3 +74,19 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
         click.echo(json.dumps(expected))
     else:
         console.forecast(expected)
+
+
+def _print_resolved(scenario: "Scenario", as_json: bool) -> None:
+    """Print a resolved scenario, which is one itself, with paths as seen from here."""
+    from fedsim.runs.directory import yaml_of
+    from fedsim.scenario.places import resolved_from
+
+    values = resolved_from(scenario, Path())
+    if as_json:
+        click.echo(json.dumps(values))
+        return
+    document = scenario.document
+    if document.bases:
+        chain = ", which extends ".join(document.bases)
+        click.echo(printable(f"# {document.file} extends {chain}"))
+    click.echo(yaml_of(values), nl=False)

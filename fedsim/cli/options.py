@@ -40,6 +40,17 @@ def as_json(output: str) -> Callable:
     return click.option("--json", "as_json", is_flag=True, help=f"Print {output} as JSON.")
 
 
+def _completed(name: str) -> Callable:
+    """Return what completes an option; it is imported when a shell asks."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        from fedsim.cli import completion
+
+        return getattr(completion, name)(ctx, param, incomplete)
+
+    return complete
+
+
 plugins = click.option(
     "--plugin",
     "plugins",
@@ -61,7 +72,8 @@ edits = click.option(
     "edits",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value, e.g. client.lr=0.05; repeatable.",
+    shell_complete=_completed("edits"),
+    help="Change a value, e.g. client.lr=0.05, after `extends` has been merged in; repeatable.",
 )
 seeds = click.option(
     "--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = only this one."
@@ -84,16 +96,22 @@ data_roots = click.option(
 methods = click.option(
     "--methods",
     metavar="LIST",
+    shell_complete=_completed("methods"),
     help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned "
     "[compare.methods].",
 )
 vary = click.option(
-    "--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable."
+    "--vary",
+    multiple=True,
+    metavar="PATH=V1,V2",
+    shell_complete=_completed("axes"),
+    help="An axis of the grid; repeatable.",
 )
 tune = click.option(
     "--tune",
     multiple=True,
     metavar="PATH=V1,V2",
+    shell_complete=_completed("axes"),
     help="Settings that every method is tried with; repeatable.",
 )
 

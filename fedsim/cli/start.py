@@ -17,14 +17,20 @@ SCHEMA = "fedsim.schema.json"
 
 @click.command("new")
 @click.argument("name", type=click.Path(path_type=Path))
+@click.option(
+    "--extends",
+    metavar="SCENARIO",
+    help="Build on another scenario, of the same folder or one that comes with fedsim.",
+)
 @options.debug
-def new_command(name: Path) -> None:
+def new_command(name: Path, extends: str | None) -> None:
     """Write a commented scenario to start from, NAME.yaml, and a schema for editors next to it.
 
     \b
     Examples:
       fedsim new mine
       fedsim new scenarios/mine
+      fedsim new longer --extends iid
     """
     path = name if name.suffix in (".yaml", ".yml") else name.with_name(f"{name.name}.yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", path.stem):
@@ -33,10 +39,17 @@ def new_command(name: Path) -> None:
     if path.exists():
         raise FileExistsError(errno.EEXIST, "already exists; choose another name", str(path))
 
-    starter = files("fedsim.scenario").joinpath("starter.yaml").read_text(encoding="utf-8")
+    template = "starter.yaml"
+    if extends is not None:
+        from fedsim.scenario.bases import demand_base
+
+        template = "extending.yaml"
+        demand_base(extends, path)
+    starter = files("fedsim.scenario").joinpath(template).read_text(encoding="utf-8")
+    starter = starter.replace("extends: iid", f"extends: {extends}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
-        file.write(starter.replace("STARTER", path.stem).replace("starter.yaml", str(path)))
+        file.write(starter.replace("starter.yaml", str(path)).replace("STARTER", path.stem))
     # There may be one of an earlier fedsim. A link there is replaced, not followed.
     schema = path.parent / SCHEMA
     write(schema, _schema())

@@ -271,7 +271,12 @@ def hashes(path: Path, excluded: Collection[str] = ()) -> dict[str, str]:
 
 def write_yaml(path: Path, values: Any) -> None:
     """Write readable YAML in the given order."""
-    files.write(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+    files.write(path, yaml_of(values))
+
+
+def yaml_of(values: Any) -> str:
+    """The text of plain values in YAML, keys in their order."""
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def write_model(path: Path, variables: Any) -> None:

@@ -268,6 +268,8 @@ def _read_again(request: Request, record: dict[str, Any]) -> tuple[Scenario | No
     missing = _missing_links(record) + _missing_inputs(record, request.given)
     if missing:
         return None, Missing(missing)
+    if "extends" in record["scenario"]:
+        return None, ["the recorded scenario has extends; a record holds what was resolved"]
     name = directory.SCENARIO
     in_file = parse((request.path / name).read_text(encoding="utf-8"), name).values
     # In the file, paths are relative to the run directory.

@@ -33,7 +33,7 @@ from fedsim.scenario.expected import (
     with_article,
 )
 from fedsim.scenario.guesses import belonging, families_with, in_words, meant, row_of, what_is
-from fedsim.scenario.reader import Document, Path, value_at
+from fedsim.scenario.reader import NOWHERE, Document, Path, value_at
 from fedsim.scenario.schema import Kind, Kinds, is_section
 from fedsim.scenario.shorthand import CALL, meant_as_call, short_keys
 from fedsim.synonyms import ABSENT, PARAMETER, Synonym, parameters_like, synonym
@@ -78,7 +78,7 @@ def problems_of(
     """
     texts = texts_by_path(document, annotation, value, errors, above)
     problems = [problem_at(document, path, text) for path, text in texts.items()]
-    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
+    return sorted(problems, key=_position)
 
 
 def texts_by_path(
@@ -120,11 +120,15 @@ def in_order(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     The problems of a mapping without lines are in the order of its keys.
     """
 
-    def position(problem: Problem) -> tuple[int, int, list[int]]:
-        indices = _indices(document.values, problem.where)
-        return problem.line or 0, problem.column or 0, indices
+    def position(problem: Problem) -> tuple[Any, ...]:
+        return *_position(problem), _indices(document.values, problem.where)
 
     return sorted(dict.fromkeys(problems), key=position)
+
+
+def _position(problem: Problem) -> tuple[str, int, int]:
+    """Return what sorts problems by position: those of the scenario's own file come first."""
+    return problem.file or "", problem.line or 0, problem.column or 0
 
 
 def _indices(values: Any, where: str) -> list[int]:
@@ -150,16 +154,16 @@ def problem_at(document: Document, path: Path, text: str) -> Problem:
     nearest_path = path
     while nearest_path and nearest_path not in document.positions:
         nearest_path = nearest_path[:-1]
-    line, column = document.positions.get(nearest_path, (None, None))
+    position = document.positions.get(nearest_path, NOWHERE)
 
     edit = _edit_of(document, path)
     if not edit:
-        return Problem(where, text, line, column)
+        return Problem(where, text, *position)
     text = f"{text} (--set {shortened(edit, 60)})"
     if not nearest_path:
         # The value is not in the file: its beginning would say nothing.
         return Problem(where, text)
-    return Problem(where, text, line, column)
+    return Problem(where, text, *position)
 
 
 def _edit_of(document: Document, path: Path) -> str:
@@ -375,7 +379,7 @@ def _is_given_in_optimizer(document: Document, path: Path) -> bool:
 def _given_twice(document: Document, key: str | int) -> str:
     """Return that a short key of `client` is given next to its optimizer, which excludes it."""
     position = document.positions.get(("client", "optimizer", "<key>"))
-    line = f" of line {position[0]}" if position else ""
+    line = f" of {position.in_words()}" if position else ""
     short = f"is short for optimizer: {{kind: sgd, {key}: ...}}"
     return f"{short}, but there is client.optimizer{line}; keep one of them"
 

@@ -59,9 +59,19 @@ def editor_schema(plugins: bool = True) -> Json:
         "$schema": DRAFT,
         "$comment": f"optax {version('optax')}",
         "description": "A fedsim scenario.",
-        **scenario,
+        **_unless_extended(scenario),
         "definitions": dict(sorted(draft.definitions.items())),
     }
+
+
+def _unless_extended(scenario: Json) -> Json:
+    """Return the schema of a scenario in which `extends` makes up for keys that are missing."""
+    complete: Json = {"required": scenario.pop("required"), "properties": {}}
+    for name, schema in scenario["properties"].items():
+        for part in (schema, *schema.get("allOf", [])):
+            if part.get("required") == ["kind"]:
+                complete["properties"][name] = {"required": part.pop("required")}
+    return {**scenario, "if": {"required": ["extends"]}, "else": complete}
 
 
 class Draft:

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import re
-import stat
 from collections.abc import Iterable
 from pathlib import Path as File
 from typing import Any
@@ -13,17 +12,23 @@ import yaml
 from pydantic import ValidationError
 
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
+from fedsim.scenario.bases import EXTENDS, with_base
 from fedsim.scenario.diagnostics import in_order, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.mending import METHOD, OWNED, in_sound_order, mended, with_refused
 from fedsim.scenario.merge import with_method
-from fedsim.scenario.reader import MAX_BYTES, TOO_LARGE, Document, Path, parse, without_line
+from fedsim.scenario.reader import Document, Path, parse, text_of, without_line
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Spec
 from fedsim.scenario.shipped import scenario_file
 from fedsim.scenario.shorthand import full_path, with_calls_expanded, with_optimizer
 
 _EDITED_PATH = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
+
+EXTENDED_FIRST = (
+    "the base is merged in before --set changes values; write extends: in a file of its own, and "
+    "there what replaces the base's values"
+)
 
 # A client trains for steps or for epochs: setting one removes the other.
 _OTHER = {"steps": "epochs", "epochs": "steps"}
@@ -53,7 +58,7 @@ def read(
         return source
 
     problems: list[Problem] = []
-    document = with_calls_expanded(_document(source, data_roots), Spec)
+    document = with_calls_expanded(document_of(source, data_roots), Spec)
     document = _with_edits(document, edits, problems)
     document = _with_method(document, method, problems)
 
@@ -102,18 +107,23 @@ def _with_method(document: Document, method: Any, problems: list[Problem]) -> Do
         return with_refused(document, OWNED if replace else [METHOD])
 
 
-def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Document:
-    """Return the document of whatever a scenario is given as."""
+def document_of(source: Any, data_roots: tuple[str | os.PathLike, ...] = ()) -> Document:
+    """Return the document of whatever a scenario is given as, its base merged in.
+
+    Arguments and errors as of `read`; nothing is checked but what `extends` names.
+    """
     if isinstance(source, Scenario):
         return _with_roots(source.document, data_roots)
     if isinstance(source, Document):
-        return _with_roots(source, data_roots)
+        return _with_roots(with_base(source, File(source.file).parent), data_roots)
     if isinstance(source, dict):
-        return _document_of_values(source)
+        return with_base(_document_of_values(source), None)
 
     path = scenario_file(source)
     name = str(source if path == File(source) else path)
-    return parse(_text(path), name)._replace(roots=_roots(path.parent, data_roots))
+    document = with_base(parse(text_of(path), name), path.parent, (path,))
+    folders = [File(file).parent for file in document.bases]
+    return document._replace(roots=_roots(path.parent, [*data_roots, *folders]))
 
 
 def _with_roots(document: Document, data_roots: tuple[str | os.PathLike, ...]) -> Document:
@@ -158,27 +168,6 @@ def _roots(folder: File, data_roots: Iterable[str | os.PathLike]) -> tuple[str, 
     return tuple(os.path.abspath(root) for root in (folder, ".", *data_roots))
 
 
-def _text(path: File) -> str:
-    """Return the text of a scenario file: a regular file in UTF-8, of a limited size."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        problem = Problem("", "is not a regular file; a scenario is a text file")
-        raise ScenarioError([problem], str(path))
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ScenarioError([Problem("", TOO_LARGE)], str(path))
-
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        line = before.count(b"\n") + 1
-        column = len(before) - before.rfind(b"\n")
-        found_byte = f"byte {content[error.start]:#04x} is not UTF-8 ({error.reason})"
-        problem = Problem("", f"{found_byte}; save the file as UTF-8 text", line, column)
-        raise ScenarioError([problem], str(path)) from None
-
-
 def edited(document: Document, edit: str) -> Document:
     """Return a document after `PATH=VALUE`.
 
@@ -188,6 +177,9 @@ def edited(document: Document, edit: str) -> Document:
       ScenarioError: if the edit cannot be read, or there is nothing at the path to set.
     """
     path, value = _path_and_value(document, edit)
+    if path[0] == EXTENDS:
+        text = f"{EXTENDED_FIRST} (--set {shortened(edit, 60)})"
+        raise ScenarioError([Problem(EXTENDS, text)], document.file)
     path = full_path(document, path)
     values = json.loads(json.dumps(document.values))  # a copy
     holder = _holder(document, values, path, edit)

@@ -17,6 +17,7 @@ from fedsim.scenario.diagnostics import guess_of_kind, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of
 from fedsim.scenario.reader import Document, Path, Position
+from fedsim.scenario.schema import Kinds
 from fedsim.scenario.sections import METHODS
 from fedsim.scenario.shorthand import call_of, kind_name, meant_as_call
 
@@ -98,7 +99,7 @@ def _as_mapping(document: Document, method: Any) -> dict[str, Any]:
             return call
         if meant := meant_as_call(method, FAMILIES["rule"] | FAMILIES["method"]):
             remedy = meant
-        elif guess := guess_of_kind(method, METHODS):
+        elif "(" not in method and (guess := guess_of_kind(method, METHODS)):
             text = f"no method or rule {value_in_words(method)}{guess}"
             raise ScenarioError([problem_at(document, ("method",), text)], document.file)
     problem = problem_at(document, ("method",), f"{remedy}, found {value_in_words(method)}")
@@ -114,6 +115,42 @@ def _client(client: Any, fragment: dict[str, Any]) -> Any:
     replaced = {"kind", *_parameters("client", kind_name(client))}
     other_keys = {name: value for name, value in client.items() if name not in replaced}
     return {**other_keys, **fragment}
+
+
+def without_parameters(section: dict[str, Any], kinds: Kinds, kind: Any) -> dict[str, Any]:
+    """Return a section with the keys that do not belong to its kind, for another kind.
+
+    Args:
+      section: the section, which stays as it is if the kind is its own.
+      kinds: the kinds that are allowed there.
+      kind: the name of the other kind.
+    """
+    before = kinds.kind_of(section)
+    if before is None or before.name == kind_name(kind):
+        return section
+    dropped = {"kind", *inspect.signature(before.factory).parameters}
+    return {key: value for key, value in section.items() if key not in dropped}
+
+
+def without_replaced_by(document: Document, method: Any) -> Document:
+    """Return a document without what a method replaces; as it is if the method is refused."""
+    try:
+        section, fragment = _section_and_fragment(document, method)
+    except ScenarioError:
+        return document
+
+    values = {key: value for key, value in document.values.items() if key != "method"}
+    if "client" in fragment and "client" in values:
+        values["client"] = _client(values["client"], {})
+    positions = document.positions
+    links = values.get("server")
+    if isinstance(links, list):
+        left = _server(links, [], keep_optimizers=section.family == "rule")
+        values["server"] = [link for _, link in left]
+        positions = _moved_positions(positions, [index for index, _ in left])
+        if not left:
+            del values["server"]
+    return document._replace(values=values, positions=positions)
 
 
 def _parameters(family: str, kind: str) -> list[str]:
@@ -236,13 +273,21 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
         if difference is not None:
             key, text = difference
             path = (*path, key) if isinstance(link, dict) else path
-            text = f"{text} in {method}; remove one of them"
+            text = f"{text} in {method}; {_way_out(document)}"
             problems.append(problem_at(document, path, text))
     if "client" in fragment and optimizers and len(optimizers) != len(optimizers_of_method):
-        text = f"{method} owns what follows the rule; remove one of them"
+        text = f"{method} owns what follows the rule; {_way_out(document)}"
         problems.append(problem_at(document, ("server", optimizers[0]), text))
     if problems:
         raise ScenarioError(problems, document.file)
+
+
+def _way_out(document: Document) -> str:
+    """Return how to end a conflict with a method, which may be that of a base."""
+    position = document.positions.get(("method",))
+    if position is not None and position.file:
+        return "name a method here, or write method: null to drop that of the base"
+    return "remove one of them"
 
 
 def _difference(link: Any, link_of_method: dict) -> tuple[str, str] | None:
@@ -260,4 +305,4 @@ def _difference(link: Any, link_of_method: dict) -> tuple[str, str] | None:
 
 def _line_of_method(document: Document) -> str:
     position = document.positions.get(("method",))
-    return f" (line {position[0]})" if position else ""
+    return f" ({position.in_words()})" if position else ""

@@ -6,8 +6,10 @@ strings and None, and a position for every path.
 """
 
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path as File
 from typing import Any, NamedTuple
 
 import yaml
@@ -38,7 +40,21 @@ MERGE_KEY = "merge keys (<<) are not allowed; write the keys out"
 EMPTY = "is empty; a scenario needs at least name: and data: (fedsim new writes one)"
 
 Path = tuple[str | int, ...]
-Position = tuple[int, int]  # line and column, from 1
+
+
+class Position(NamedTuple):
+    """Line and column, from 1 (None: nowhere), and the file if it is not the scenario's own."""
+
+    line: int | None
+    column: int | None
+    file: str | None = None
+
+    def in_words(self) -> str:
+        """`line 3`, and the file if it is another one."""
+        return f"{self.file}, line {self.line}" if self.file else f"line {self.line}"
+
+
+NOWHERE = Position(None, None)
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
@@ -103,6 +119,7 @@ class Document(NamedTuple):
         may name any.
       edits: (path, text) of every `--set`.
       broken: paths whose values were refused and left out, so that the rest can be checked.
+      bases: names of the files that were merged in, the one that `extends` names first.
     """
 
     values: dict[str, Any]
@@ -111,6 +128,7 @@ class Document(NamedTuple):
     roots: tuple[str, ...] | None = None
     edits: tuple[tuple[Path, str], ...] = ()
     broken: frozenset[Path] = frozenset()
+    bases: tuple[str, ...] = ()
 
 
 def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
@@ -121,6 +139,27 @@ def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
         except (KeyError, IndexError, TypeError):
             return absent
     return values
+
+
+def text_of(path: File) -> str:
+    """Return the text of a scenario file: a regular file in UTF-8, of a limited size."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        problem = Problem("", "is not a regular file; a scenario is a text file")
+        raise ScenarioError([problem], str(path))
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ScenarioError([Problem("", TOO_LARGE)], str(path))
+
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before) - before.rfind(b"\n")
+        found_byte = f"byte {content[error.start]:#04x} is not UTF-8 ({error.reason})"
+        problem = Problem("", f"{found_byte}; save the file as UTF-8 text", line, column)
+        raise ScenarioError([problem], str(path)) from None
 
 
 def parse(text: str, file: str) -> Document:
@@ -180,7 +219,7 @@ def _checked_text(text: str, file: str) -> str:
 
 def _position(mark: Any) -> Position:
     """Return the position of a mark, which counts from 0."""
-    return mark.line + 1, mark.column + 1
+    return Position(mark.line + 1, mark.column + 1)
 
 
 def _not_yaml(error: yaml.MarkedYAMLError) -> Problem:

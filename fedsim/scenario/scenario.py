@@ -25,6 +25,7 @@ class Scenario(NamedTuple):
     def resolved(self) -> dict[str, Any]:
         """Return plain values with every default filled in; reading them again gives the same."""
         plain = self.spec.model_dump(mode="json")
+        plain.pop("extends")  # the base is merged in
         # Sections that change nothing are left out.
         if self.spec.compare == Compare():
             plain.pop("compare")

@@ -331,7 +331,12 @@ class Spec(Section):
     """All sections of a scenario, in the order in which a resolved scenario is written."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN), InWords(NAME)]
-    """Name of the run directory, unless `--out` gives another."""
+    """Name of the run directory, unless `--out` gives another; of a scenario with `extends`, by
+    default the name of its file."""
+    extends: str | None = None
+    """Another scenario that this one builds on: a file of the same folder, or the name of one that
+    comes with fedsim. What this file says replaces what that one says, sections key by key, lists as
+    a whole; then `--set` changes the result. `fedsim check --resolved` shows it."""
     rounds: Index = 100
     """How often the server sends its model out."""
     seeds: Seeds = [0]

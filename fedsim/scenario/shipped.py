@@ -32,14 +32,20 @@ def scenario_file(name: str | Path) -> Path:
         local = Path(f"{path}{ending}")
         if local.is_file():
             return local
-    if path.is_absolute():
-        return path
+    return shipped_file(path) or path
 
+
+def shipped_file(name: str | Path) -> Path | None:
+    """Return the file of a scenario that comes with fedsim; None if none has this name.
+
+    The folder may be left out if no other scenario has the same name.
+    """
+    path = Path(name)
     scenarios = shipped()
     if path.as_posix() in scenarios:
         return scenarios[path.as_posix()]
     of_that_name = [f for other, f in scenarios.items() if other.rpartition("/")[2] == str(path)]
-    return of_that_name[0] if len(of_that_name) == 1 else path
+    return of_that_name[0] if len(of_that_name) == 1 else None
 
 
 def about(file: Path) -> str:

@@ -155,7 +155,7 @@ def mappings_of(value: Any, annotation: Any) -> Any:
     if isinstance(value, dict):
         expanded: dict[str, Any] = {}
         for key, inner in value.items():
-            expanded[key] = mappings_of(inner, _annotation_of_key(annotation, value, key))
+            expanded[key] = mappings_of(inner, annotation_of_key(annotation, value, key))
         return expanded
     if not isinstance(value, str) or "(" not in value or kinds_of(annotation) is None:
         return value
@@ -167,7 +167,7 @@ def mappings_of(value: Any, annotation: Any) -> Any:
     return value if call is None else mappings_of(call, annotation)
 
 
-def _annotation_of_key(annotation: Any, mapping: dict, key: str) -> Any:
+def annotation_of_key(annotation: Any, mapping: dict, key: str) -> Any:
     """Return the annotation of a key of a mapping.
 
     If the kind of the mapping is unknown, the first kind that has the key decides.

@@ -16,6 +16,7 @@ from conftest import some
 
 from fedsim.cli import cli, main
 from fedsim.cli.entry import COMMANDS, MODULES
+from fedsim.scenario.expected import plural_of
 
 OLD = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "1"}
 FEDSIM = [sys.executable, "-m", "fedsim.cli"]
@@ -270,7 +271,7 @@ def test_list_and_explain_know_every_kind(tmp_path):
     listed = json.loads(invoke("list", "--json").output)
     for family, kinds in FAMILIES.items():
         own = {kind for kind, factory in kinds.items() if factory.__module__.startswith("fedsim.")}
-        assert own <= set(listed[f"{family}s"])
+        assert own <= set(listed[plural_of(family)])
         for kind in sorted(own):
             shown = invoke("explain", f"{family}/{kind}")
             assert shown.exit_code == 0 and shown.output.startswith(f"{family}/{kind}"), (

@@ -571,7 +571,8 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         ({"method": "fedpox"}, "method: no method or rule 'fedpox'; did you mean 'fedprox'?"),
         ({"method": "fedprox(mu=x)"}, "method.mu: should be a number of at least 0, found 'x'"),
         ({"method": "fedprox(nu=1)"}, "method.nu: unknown key; known: kind, mu"),
-        ({"method": "fed prox"}, "should be a method, NAME or NAME(a=1)"),
+        ({"method": "fed prox"}, "method: no method or rule 'fed prox'; did you mean 'fedprox'?"),
+        ({"method": "?"}, "should be a method, NAME or NAME(a=1)"),
     ],
 )
 def test_a_method_in_a_file_must_not_meet_another_one(written, message):

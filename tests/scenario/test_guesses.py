@@ -86,6 +86,40 @@ def test_there_are_enough_guesses_and_each_once():
     assert len({(guess["typed"], guess["where"]) for guess in GUESSES}) == len(GUESSES) >= 60
 
 
+WORDS = list(csv.DictReader((TESTS / "words.csv").read_text(encoding="utf-8").splitlines(True)))
+
+
+def answer_to(guess, folder) -> str:
+    """What fedsim says to a line of `words.csv`; empty if it takes the line as it is."""
+    if guess["where"] == "shell":
+        done = fedsim(guess["typed"], folder)
+        assert "Traceback" not in done.stderr
+        return done.stderr
+    try:
+        read(parse(written(guess["typed"]), "s.yaml"))
+    except ScenarioError as error:
+        return str(error)
+    return ""
+
+
+FEW = ("server: fedavg", "method: ifca", "explain lora", "list strategies", "tune iid.yaml")
+
+
+@pytest.mark.parametrize("typed", FEW)
+def test_a_word_of_another_tool_leads_to_ours(typed, desk):  # noqa: F811
+    (guess,) = (guess for guess in WORDS if guess["typed"] == typed)
+    assert guess["answer"] in answer_to(guess, desk)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["file", "shell"])
+def test_every_word_of_other_tools_leads_to_ours(where, desk):  # noqa: F811
+    """`words.csv`: what users of other tools type, and the part of the line that names ours."""
+    told = {g["typed"]: (g["answer"], answer_to(g, desk)) for g in WORDS if g["where"] == where}
+    assert len(told) > 200
+    assert {typed: said for typed, said in told.items() if said[0] not in said[1]} == {}
+
+
 # ---- the table of synonyms
 
 
@@ -95,7 +129,7 @@ def ids(synonym: Synonym) -> str:
 
 def flags(name: str) -> set[str]:
     command = cli.get_command(None, name)  # type: ignore[arg-type]
-    return {flag for parameter in command.params for flag in parameter.opts}
+    return {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
 
 
 def own(family: str) -> set[str]:
@@ -116,6 +150,8 @@ def test_a_word_that_fedsim_knows_itself_is_no_synonym():
     every_kind = set().union(*map(own, FAMILIES)) | ALIASES.keys()
     for synonym in synonyms():
         where, _, of = synonym.where.partition(":")
+        if "{number}" in synonym.ours:  # its words have a number behind them
+            continue
         known: set[str] = set()
         if where == "kind":
             known = own(of) | ALIASES.keys() if of else every_kind
@@ -150,7 +186,9 @@ def test_what_a_synonym_leads_to_is_there():
         elif where == "key":
             assert keys_at(synonym.ours) or keys_at(f"{of}.{synonym.ours}"), synonym
         elif where == "parameter":
-            known = {p for kinds in FAMILIES.values() for f in kinds.values() for p in parameters(f)}
+            known = {
+                p for kinds in FAMILIES.values() for f in kinds.values() for p in parameters(f)
+            }
             assert set(synonym.ours.split()) <= known, synonym
         elif where in ("kind", "number", "suffix") and of in FAMILIES | {"": {}}:
             assert is_link(synonym.ours, of), synonym
@@ -182,7 +220,9 @@ def is_link(text: str, family: str) -> bool:
         families = [family] if family else list(FAMILIES)
         if family == "stage":
             families = ["stage", "aggregate_stage", "rule"]
-        factories = [FAMILIES[name].get(ALIASES.get(values["kind"], values["kind"])) for name in families]
+        factories = [
+            FAMILIES[name].get(ALIASES.get(values["kind"], values["kind"])) for name in families
+        ]
         known = [
             set(parameters(factory)) | {"kind", "lr", "path", "loss", "nesterov"}
             for factory in factories
@@ -212,7 +252,10 @@ def test_what_remarks_name_is_there():
             assert command in MODULES or command in ("alone",), synonym
         for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text):
             assert flag in every, synonym
-        for path in re.findall(r"(?<![\w./])((?:client|data|cohort|fleet|evaluate|compare|model|numerics)\.[a-z_.]+[a-z])", text):
+        for path in re.findall(
+            r"(?<![\w./])((?:client|data|cohort|fleet|evaluate|compare|model|numerics)\.[a-z_.]+[a-z])",
+            text,
+        ):
             assert keys_at(path), (path, synonym)
 
 
@@ -221,7 +264,10 @@ def test_a_name_answers_itself_once_it_exists():
     assert "nearest: fedper" in in_words(row, "ditto")
     FAMILIES["client"]["ditto"] = FAMILIES["client"]["fedper"]
     try:
-        assert in_words(row, "ditto") == "ditto is a client, which belongs in client: fedsim explain ditto"
+        assert (
+            in_words(row, "ditto")
+            == "ditto is a client, which belongs in client: fedsim explain ditto"
+        )
         with pytest.raises(ScenarioError, match="that is a client, which belongs in client"):
             read({"name": "x", "data": "digits", "server": ["ditto"]})
     finally:

@@ -1,0 +1,286 @@
+"""`extends`: a scenario that builds on another one, merged before anything is checked.
+
+The base is a scenario in the folder of the one that names it, or one that comes with fedsim; it may
+have a base itself. Keys of the scenario replace those of its base, sections key by key; lists are
+replaced as a whole. Another kind in a section drops the parameters of the base's kind, and a method
+drops what it replaces, as on the command line.
+"""
+
+import difflib
+import os
+import re
+from pathlib import Path as File
+from typing import Any
+
+from fedsim.errors import MissingFileError, ScenarioError
+from fedsim.scenario.annotations import kinds_of, section_for
+from fedsim.scenario.diagnostics import problem_at
+from fedsim.scenario.expected import value_in_words
+from fedsim.scenario.merge import without_parameters, without_replaced_by
+from fedsim.scenario.named_files import naming_files
+from fedsim.scenario.reader import Document, Path, Position, parse, text_of
+from fedsim.scenario.schema import Kinds
+from fedsim.scenario.sections import NAME_PATTERN, Spec
+from fedsim.scenario.shipped import ENDINGS, shipped, shipped_file
+from fedsim.scenario.shorthand import (
+    annotation_of_key,
+    kind_name,
+    with_calls_expanded,
+    with_optimizer,
+)
+
+EXTENDS = "extends"
+MAX_BASES = 8
+
+# Keys of which a section has at most one: setting one removes the others that the base has.
+ALTERNATIVES: dict[Path, tuple[str, ...]] = {
+    ("client",): ("steps", "epochs"),
+    ("fleet", "malicious"): ("share", "count", "ids"),
+}
+
+
+def with_base(document: Document, folder: File | None, files: tuple[File, ...] = ()) -> Document:
+    """Return a document with its base merged in; a document without `extends` as it is.
+
+    Args:
+      document: the document as written.
+      folder: its folder; None for the mapping of a Python program, whose base may be any file.
+      files: the files that have led to this one, itself included.
+
+    Raises:
+      ScenarioError: if the base may not be read, or cannot be; at the line that names it, or at the
+        line of the base that is wrong.
+    """
+    if EXTENDS not in document.values:
+        return document
+    if len(files) > MAX_BASES:
+        text = f"is one base too many; at most {MAX_BASES} scenarios build on one another"
+        raise _refusal(document, text)
+
+    file = _base_file(document, folder, files)
+    base = parse(text_of(file), _name_of(file, document))
+    base = with_base(base, file.parent, (*files, file))
+    base = _with_paths_from(_with_files_named(base), file.parent, folder or File("."))
+    merged = _merged(base, _with_own_name(document))
+    return merged._replace(bases=(base.file, *base.bases))
+
+
+# ---- which file
+
+
+def _base_file(document: Document, folder: File | None, files: tuple[File, ...]) -> File:
+    """Return the file that `extends` names."""
+    name = document.values[EXTENDS]
+    if not isinstance(name, str) or not name.strip() or "\0" in name:
+        text = f"should be a file in the scenario's folder, such as base.yaml, or {_SHIPPED}"
+        raise _refusal(document, f"{text}, found {value_in_words(name)}")
+    if folder is not None and (os.path.isabs(name) or ".." in File(name).parts):
+        raise _outside(document, name)
+
+    known = [file.resolve() for file in files]
+    candidates = [(folder or File(".")) / f"{name}{ending}" for ending in ENDINGS]
+    existing = [file for file in candidates if file.is_file()]
+    for file in existing:
+        if folder is not None and not _is_below(file, folder):
+            raise _outside(document, name)
+        if file.resolve() not in known:
+            return file
+    of_fedsim = shipped_file(name)
+    if of_fedsim is not None and of_fedsim.resolve() not in known:
+        return of_fedsim
+    if existing:
+        chain = " → ".join(file.name for file in (*files, existing[0]))
+        raise _refusal(document, f"leads back to itself: {chain}; remove one of them")
+    text = f"there is no scenario {value_in_words(name)}{_similar(name, folder or File('.'))}"
+    raise MissingFileError(_refusal(document, text).problems, document.file)
+
+
+def demand_base(name: str, path: File) -> None:
+    """Refuse what the scenario at a path could not name as its base.
+
+    Raises:
+      ScenarioError: as reading it would.
+    """
+    document = Document({EXTENDS: name}, {}, str(path))
+    _base_file(document, path.parent, (path,))
+
+
+def _is_below(file: File, folder: File) -> bool:
+    """Whether a file is in a folder or below it, symbolic links followed."""
+    return file.resolve().is_relative_to(folder.resolve())
+
+
+_SHIPPED = "the name of a scenario that comes with fedsim (fedsim list scenarios)"
+
+
+def _refusal(document: Document, text: str) -> ScenarioError:
+    return ScenarioError([problem_at(document, (EXTENDS,), text)], document.file)
+
+
+def _outside(document: Document, name: str) -> ScenarioError:
+    found = value_in_words(name)
+    text = f"{found} lies outside the scenario's folder; move it there, or write {_SHIPPED}"
+    return _refusal(document, text)
+
+
+def _similar(name: str, folder: File) -> str:
+    """Return the scenario with a similar name in a folder, or of those that come with fedsim."""
+    known = {name: name for name in shipped()}
+    for file in sorted(folder.glob("*.y*ml"))[:1000]:
+        known |= {file.stem: file.name, file.name: file.name}
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"; did you mean {known[near[0]]}?"
+    return f"; write the path of a file in the scenario's folder, or {_SHIPPED}"
+
+
+def _name_of(file: File, document: Document) -> str:
+    """Return the name of a base in messages: seen from where the scenario was named."""
+    folder = File(document.file).parent
+    if _is_below(file, folder):
+        return str(folder / file.resolve().relative_to(folder.resolve()))
+    return str(file)
+
+
+# ---- what the base says
+
+
+def _with_files_named(base: Document) -> Document:
+    """Return a base whose positions name its file."""
+    positions = {
+        path: position if position.file else position._replace(file=base.file)
+        for path, position in base.positions.items()
+    }
+    return base._replace(positions=positions)
+
+
+def _with_paths_from(base: Document, base_folder: File, folder: File) -> Document:
+    """Return a base whose data files are named as seen from the folder of the scenario."""
+    if base_folder.resolve() == folder.resolve() or not _is_below(base_folder, folder):
+        return base
+    values = _copied(base.values)
+    for _, section in naming_files(values):
+        path = section["path"]
+        if isinstance(path, str) and (base_folder / path).exists():
+            section["path"] = os.path.relpath(base_folder / path, folder)
+    return base._replace(values=values)
+
+
+def _copied(values: Any) -> Any:
+    """Return plain values of which no mapping or list is shared."""
+    if isinstance(values, dict):
+        return {key: _copied(value) for key, value in values.items()}
+    if isinstance(values, list):
+        return [_copied(value) for value in values]
+    return values
+
+
+def _with_own_name(document: Document) -> Document:
+    """Return a document that is named like its file unless it has a name.
+
+    With the base's name it would be written into the base's run directory.
+    """
+    stem = File(document.file).stem
+    is_file = document.file.endswith((".yaml", ".yml"))
+    if "name" in document.values or not is_file or not re.fullmatch(NAME_PATTERN, stem):
+        return document
+    return document._replace(values={"name": stem, **document.values})
+
+
+# ---- merging
+
+
+def _merged(base: Document, document: Document) -> Document:
+    """Return a document with everything of its base that it does not replace."""
+    base = with_optimizer(with_calls_expanded(base, Spec))
+    document = with_calls_expanded(document, Spec)
+    document = _with_optimizer_of(base, document)
+    method = document.values.get("method")
+    if method is not None:
+        base = without_replaced_by(base, method)
+
+    merge = _Merge(base.positions)
+    own_values = {key: value for key, value in document.values.items() if key != EXTENDS}
+    values = merge.of(base.values, own_values, Spec, ())
+    known_keys = [key for key in Spec.model_fields if key in values]
+    in_order = {key: values[key] for key in (*known_keys, *values)}
+    positions = {**merge.positions_left(), **document.positions}
+    return document._replace(values=in_order, positions=positions)
+
+
+def _with_optimizer_of(base: Document, document: Document) -> Document:
+    """Return a document whose `client.momentum`, say, stands where that of its base does.
+
+    Next to another optimizer of the base it stays, and the schema refuses both together.
+    """
+    client = document.values.get("client")
+    client_of_base = base.values.get("client")
+    if not isinstance(client, dict) or not isinstance(client_of_base, dict):
+        return with_optimizer(document)
+    if kind_name(client_of_base.get("optimizer", "sgd")) not in ("", "sgd"):
+        return document
+
+    # The client's kind decides which of its keys are short for the optimizer's.
+    kind = client.get("kind", client_of_base.get("kind"))
+    if kind is not None:
+        client = {**client, "kind": kind}
+    return with_optimizer(document._replace(values={**document.values, "client": client}))
+
+
+class _Merge:
+    """Merges the values of a scenario into those of its base.
+
+    Args:
+      positions: the positions of the base.
+    """
+
+    def __init__(self, positions: dict[Path, Position]):
+        self.positions = dict(positions)
+        self.replaced: set[Path] = set()  # where, and below which, nothing of the base is left
+
+    def of(self, base: Any, value: Any, annotation: Any, path: Path) -> Any:
+        """Return the value at a path, merged into that of the base."""
+        if value is base:
+            return base
+        kinds = kinds_of(annotation)
+        if kinds is not None:
+            base, value = self._as_sections(base, value, kinds, path)
+        are_mappings = isinstance(base, dict) and isinstance(value, dict)
+        if not are_mappings or (kinds is None and section_for(annotation, value) is None):
+            self.replaced.add(path)
+            return value
+
+        left = base
+        if kinds is not None and "kind" in value:
+            left = without_parameters(left, kinds, value["kind"])
+        alternatives = ALTERNATIVES.get(path, ())
+        if any(value.get(key) is not None for key in alternatives):
+            left = {key: inner for key, inner in left.items() if key not in alternatives}
+        self.replaced.update((*path, key) for key in base.keys() - left.keys())
+
+        merged = dict(left)
+        for key, inner in value.items():
+            if key in left:
+                inner_annotation = annotation_of_key(annotation, {**left, **value}, key)
+                inner = self.of(left[key], inner, inner_annotation, (*path, key))
+            merged[key] = inner
+        return merged
+
+    def _as_sections(self, base: Any, value: Any, kinds: Kinds, path: Path) -> tuple[Any, Any]:
+        """Return two values with a bare kind as a mapping where the other one is a mapping."""
+        if isinstance(base, str) and isinstance(value, dict):
+            if path in self.positions:
+                self.positions[(*path, "kind")] = self.positions[path]
+            return {"kind": base}, value
+        is_kind = isinstance(value, str) and kinds.kind_of(value) is not None
+        if isinstance(base, dict) and is_kind:
+            return base, {"kind": value}
+        return base, value
+
+    def positions_left(self) -> dict[Path, Position]:
+        """Return the positions of what is left of the base."""
+        return {
+            path: position
+            for path, position in self.positions.items()
+            if not any(path[:depth] in self.replaced for depth in range(1, len(path) + 1))
+        }

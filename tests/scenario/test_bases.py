@@ -1,0 +1,260 @@
+"""`extends`: what a scenario says replaces what its base says, and nothing reads the base later."""
+
+import json
+import shutil
+
+import pytest
+import yaml
+from test_commands import fedsim
+
+import fedsim as package
+from fedsim.errors import MissingFileError, ScenarioError
+from fedsim.scenario import read
+from fedsim.scenario.bases import MAX_BASES
+from fedsim.scenario.json_schema import editor_schema
+
+BASE = """\
+name: base
+rounds: 2
+data:
+  kind: digits
+  clients: 10
+  partition: {kind: dirichlet, alpha: 0.5, min_samples: 5}
+model: mlp
+client: {kind: fedprox, mu: 0.1, lr: 0.2, epochs: 2, momentum: 0.9}
+server: [clip(norm=2), {kind: trimmed_mean, trim: 2}, {kind: adam, lr: 0.02}]
+compare: {methods: [mean], vary: {client.lr: [0.1, 0.2]}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "base.yaml").write_text(BASE)
+    return tmp_path
+
+
+def child(folder, text, name="child.yaml"):
+    (folder / name).write_text(f"extends: base.yaml\n{text}")
+    return folder / name
+
+
+def refusal(path, *edits) -> str:
+    with pytest.raises(ScenarioError) as error:
+        read(path, edits)
+    return str(error.value).replace(f"{path.parent}/", "")
+
+
+def test_keys_replace_and_lists_replace(folder):
+    scenario = read(
+        child(
+            folder,
+            "data: {partition: {alpha: 0.1}}\nmodel: {hidden: [8]}\n"
+            "client: {kind: sgd, steps: 4}\nserver: [median]\ncompare: {vary: {rounds: [1, 2]}}\n",
+        )
+    )
+    resolved = scenario.resolved()
+    assert resolved["name"] == "child" and resolved["rounds"] == 2 and "extends" not in resolved
+    partition = {"kind": "dirichlet", "alpha": 0.1, "min_samples": 5}
+    assert resolved["data"]["partition"] == partition and resolved["data"]["clients"] == 10
+    assert resolved["model"] == {"kind": "mlp", "loss": None, "hidden": [8]}
+    client = resolved["client"]
+    assert (client["kind"], client["lr"], client["steps"], client["epochs"]) == (
+        "sgd",
+        0.2,
+        4,
+        None,
+    )
+    assert "mu" not in client and client["optimizer"]["momentum"] == 0.9
+    assert [link["kind"] for link in resolved["server"]] == ["median"]
+    assert resolved["compare"]["methods"] == ["mean"]
+    assert resolved["compare"]["vary"] == {"rounds": [1, 2]}
+    assert read(resolved).hash() == scenario.hash()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rounds: no", ["child.yaml:2:9: rounds: should be an integer"]),
+        (
+            "server: {1: {trim: 3}}",
+            ["child.yaml:2:9: server: should be a list", "a list is written as a whole"],
+        ),
+        ("client: {epochs: 1, steps: 2}", ["child.yaml:2:9: client: steps and epochs are both"]),
+        (
+            "client: {optimizer: adam, momentum: 0.5}",
+            ["child.yaml:2:27: client.momentum: is short"],
+        ),
+        ("extends: base.yaml", ["child.yaml:2:1: extends: this key is given twice"]),
+        ("client: {mu: 0.5}\nmethod: fedprox(mu=0.1)", ["child.yaml:2:10: client.mu: is 0.5 here"]),
+    ],
+)
+def test_what_is_wrong_in_the_scenario_is_at_its_line(folder, text, said):
+    told = refusal(child(folder, text))
+    assert all(part in told for part in said), told
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("rounds: 2", "rouns: 2", "base.yaml:2:1: rouns: unknown key; did you mean 'rounds'?"),
+        ("alpha: 0.5", "alpha: -1", "base.yaml:6:39: data.partition.alpha: should be"),
+        ("kind: dirichlet", "kind: diriclet", "base.yaml:6:21: data.partition.kind: no partition"),
+        ("model: mlp", "model: mpl", "base.yaml:7:8: model"),
+        ("trim: 2", "trim: x", "base.yaml:9:45: server[1].trim: should be"),
+        ("name: base", "name: [", "base.yaml:2:"),
+        ("clients: 10", "clients: 10\n  clients: 11", "base.yaml:6:3: data.clients: this key is"),
+    ],
+)
+def test_what_is_wrong_in_the_base_is_at_the_base_s_line(folder, old, new, said):
+    (folder / "base.yaml").write_text(BASE.replace(old, new))
+    told = refusal(child(folder, "model: {hidden: [8]}\nseeds: 2\n"))
+    assert said in told and "child.yaml" not in told
+
+
+@pytest.mark.long
+def test_bases_have_bases_and_end(folder):
+    for i in range(MAX_BASES + 2):
+        (folder / f"d{i}.yaml").write_text(f"extends: d{i + 1}\nclient: {{lr: 0.{i + 1}}}\n")
+    (folder / f"d{MAX_BASES + 2}.yaml").write_text(BASE)
+    assert read(folder / "d4.yaml").resolved()["client"]["lr"] == 0.5
+    assert len(read(folder / "d4.yaml").document.bases) == 6
+    assert "at most 8 scenarios build on one another" in refusal(folder / "d0.yaml")
+
+    (folder / "d10.yaml").write_text("extends: d4.yaml\n")
+    assert "leads back to itself: d4.yaml → d5.yaml" in refusal(folder / "d4.yaml")
+    (folder / "own.yaml").write_text("extends: own.yaml\n")
+    assert "own.yaml:1:10: extends: leads back to itself" in refusal(folder / "own.yaml")
+    (folder / "iid.yaml").write_text("extends: iid\nrounds: 7\n")  # the one that comes with fedsim
+    assert read(folder / "iid.yaml").resolved()["data"]["clients"] == 100
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name", ["../base.yaml", "/etc/hostname", "inner/../../base.yaml", "link.yaml"]
+)
+def test_a_base_lies_in_the_scenario_s_folder(folder, name):
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "link.yaml").symlink_to(folder / "base.yaml")
+    (inner / "child.yaml").write_text(f"extends: {name}\n")
+    assert "lies outside the scenario's folder" in refusal(inner / "child.yaml")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("value", ["3", "[base.yaml]", "''", "null", "{a: 1}", "true"])
+def test_a_base_is_one_name(folder, value):
+    (folder / "child.yaml").write_text(f"extends: {value}\nname: x\ndata: digits\n")
+    assert "child.yaml:1:10: extends: should be a file in the scenario's" in refusal(
+        folder / "child.yaml"
+    )
+
+
+@pytest.mark.long
+def test_a_base_that_is_missing_or_no_text(folder):
+    (folder / "child.yaml").write_text("extends: bade.yaml\n")
+    with pytest.raises(MissingFileError, match=r"did you mean base\.yaml"):
+        read(folder / "child.yaml")
+    (folder / "base.yaml").write_bytes(b"name: \xff\n")
+    assert "base.yaml:1:7: byte 0xff is not UTF-8" in refusal(child(folder, ""))
+
+
+@pytest.mark.long
+def test_methods_of_scenario_and_base(folder):
+    scenario = read(child(folder, "method: fedavgm(momentum=0.5)\n"))
+    resolved = scenario.resolved()
+    assert resolved["method"] == "fedavgm(momentum=0.5)" and resolved["client"]["kind"] == "sgd"
+    assert [link["kind"] for link in resolved["server"]] == ["clip", "mean", "fedavgm"]
+    rule = read(child(folder, "method: median\n")).resolved()
+    assert [link["kind"] for link in rule["server"]] == ["clip", "median", "adam"]
+    assert rule["client"]["kind"] == "fedprox"
+
+    (folder / "of.yaml").write_text("extends: child.yaml\nserver: [median]\n")
+    child(folder, "method: fedavgm\n")
+    assert "in method fedavgm (child.yaml, line 2); name a method here, or write method: null" in (
+        refusal(folder / "of.yaml")
+    )
+    (folder / "of.yaml").write_text("extends: child.yaml\nserver: [median]\nmethod: null\n")
+    assert [link["kind"] for link in read(folder / "of.yaml").resolved()["server"]] == ["median"]
+
+
+@pytest.mark.long
+def test_set_comes_after_the_base(folder):
+    path = child(folder, "client: {lr: 0.3}\n")
+    assert read(path, ("client.mu=0.7", "server[1].trim=1")).resolved()["server"][1]["trim"] == 1
+    assert "extends: the base is merged in before --set" in refusal(path, "extends=iid")
+    path = child(folder, "fleet: {malicious: {share: 0.1}}\n")
+    (folder / "base.yaml").write_text(f"{BASE}fleet: {{malicious: {{count: 2, per: round}}}}\n")
+    assert read(path).resolved()["fleet"]["malicious"] == {
+        "share": 0.1, "count": None, "ids": None, "per": "round"
+    }  # fmt: skip
+
+
+@pytest.mark.long
+def test_data_files_of_a_base_are_in_its_folder(folder):
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "w.csv").write_text("a,y\n1,2\n2,3\n3,1\n4,2\n5,1\n")
+    (inner / "s.yaml").write_text(
+        "name: s\ndata: {kind: csv, path: w.csv, target: y, clients: 2}\n"
+    )
+    (folder / "w.csv").write_text("a,y\n9,9\n")
+    (folder / "child.yaml").write_text("extends: inner/s.yaml\nrounds: 1\n")
+    assert read(folder / "child.yaml").resolved()["data"]["path"] == "inner/w.csv"
+    assert fedsim("check child.yaml", folder).returncode == 0
+
+
+@pytest.mark.long
+def test_a_record_needs_no_base(folder):
+    child(folder, "model: logistic\n")
+    assert fedsim("run child.yaml --quiet --no-pictures", folder).returncode == 0
+    run = folder / "reports/child"
+    record = json.loads((run / "run.json").read_text())
+    assert record["scenario"]["client"]["mu"] == 0.1 and "extends" not in record["scenario"]
+    assert "extends" not in yaml.safe_load((run / "scenario.yaml").read_text())
+    assert fedsim("run child.yaml --resume --quiet --no-pictures", folder).returncode == 0
+
+    (folder / "base.yaml").write_text(BASE.replace("mu: 0.1", "mu: 0.4"))
+    done = fedsim("run child.yaml --resume --quiet --no-pictures", folder)
+    assert done.returncode == 7 and "scenario.client.mu: 0.1, now 0.4" in done.stderr
+    (folder / "base.yaml").unlink()
+    assert package.verify(run).equal
+    shutil.copy(run / "scenario.yaml", folder / "again.yaml")
+    assert read(folder / "again.yaml").hash() == record["hashes"]["scenario"]
+
+    record["scenario"]["extends"] = "iid"
+    (run / "run.json").write_text(json.dumps(record))
+    assert not package.verify(run).equal
+
+
+@pytest.mark.long
+def test_check_shows_what_is_resolved(folder):
+    child(folder, "rounds: 5\n")
+    done = fedsim("check child.yaml --resolved --set client.lr=0.5", folder)
+    assert done.returncode == 0 and done.stdout.startswith("# child.yaml extends base.yaml\n")
+    values = yaml.safe_load(done.stdout)
+    assert (values["rounds"], values["client"]["lr"], values["client"]["mu"]) == (5, 0.5, 0.1)
+    assert read(values).resolved() == values
+    plain = fedsim("check child.yaml --resolved --json --set client.lr=0.5", folder)
+    assert json.loads(plain.stdout) == values
+
+
+@pytest.mark.long
+def test_new_and_schema_know_the_key(folder):
+    assert fedsim("new mine --extends base.yaml", folder).returncode == 0
+    assert read(folder / "mine.yaml").resolved()["client"]["mu"] == 0.1
+    done = fedsim("new other --extends bas", folder)
+    assert done.returncode == 4 and "did you mean base.yaml?" in done.stderr
+    assert not (folder / "other.yaml").exists()
+    schema = editor_schema(plugins=False)
+    assert "extends" in schema["properties"] and "required" not in schema
+    assert schema["else"]["required"] == ["name", "data"]
+    assert schema["else"]["properties"]["data"] == {"required": ["kind"]}
+
+
+@pytest.mark.long
+def test_a_mapping_of_python_has_bases_too(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert read({"extends": "base.yaml", "rounds": 3}).resolved()["name"] == "base"
+    assert read({"extends": str(folder / "base.yaml"), "name": "x"}).resolved()["rounds"] == 2
