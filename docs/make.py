@@ -22,6 +22,7 @@ from fedsim.cli.entry import COMMANDS, cli
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.scenario import catalogue
+from fedsim.scenario.expected import plural_of
 from fedsim.scenario.meanings import meanings
 
 DOCS = Path(__file__).parent
@@ -127,7 +128,7 @@ def catalogue_page() -> str:
             if hasattr(optax, kind) and getdoc(f) == getdoc(getattr(optax, kind))
         ]
         rows = [
-            row(kind, f, known[family + "s"][kind])
+            row(kind, f, known[plural_of(family)][kind])
             for kind, f in ours.items()
             if kind not in borrowed
         ]

@@ -11,6 +11,10 @@ from fedsim.errors import nearest
 from fedsim.synonyms import ABSENT, answer, synonym
 
 
+# The sections that options of other tools are mostly about, first; keys elsewhere come last.
+SECTIONS = ("data.partition", "client", "server", "cohort", "fleet", "wire", "model")
+
+
 def meant_command(words: list[str], known: Iterable[str]) -> str:
     """Return what a command that does not exist was meant as.
 
@@ -164,10 +168,6 @@ def edit_of(name: str, value: str) -> str:
         # It says what values there are, and the one that was typed may not be among them.
         return f"{_write_edit(row.ours, 'VALUE')} ({row.remark})"
     return _write_edit(row.ours, value)
-
-
-# The sections that options of other tools are mostly about, first; keys elsewhere come last.
-SECTIONS = ("data.partition", "client", "server", "cohort", "fleet", "wire", "model")
 
 
 def _order_of_section(path: str) -> tuple[int, int]:

@@ -31,6 +31,7 @@ from fedsim.scenario.shorthand import (
 
 EXTENDS = "extends"
 MAX_BASES = 8
+SHIPPED = "the name of a scenario that comes with fedsim (fedsim list scenarios)"
 
 # Keys of which a section has at most one: setting one removes the others that the base has.
 ALTERNATIVES: dict[Path, tuple[str, ...]] = {
@@ -72,7 +73,7 @@ def _base_file(document: Document, folder: File | None, files: tuple[File, ...])
     """Return the file that `extends` names."""
     name = document.values[EXTENDS]
     if not isinstance(name, str) or not name.strip() or "\0" in name:
-        text = f"should be a file in the scenario's folder, such as base.yaml, or {_SHIPPED}"
+        text = f"should be a file in the scenario's folder, such as base.yaml, or {SHIPPED}"
         raise _refusal(document, f"{text}, found {value_in_words(name)}")
     if folder is not None and (os.path.isabs(name) or ".." in File(name).parts):
         raise _outside(document, name)
@@ -110,16 +111,13 @@ def _is_below(file: File, folder: File) -> bool:
     return file.resolve().is_relative_to(folder.resolve())
 
 
-_SHIPPED = "the name of a scenario that comes with fedsim (fedsim list scenarios)"
-
-
 def _refusal(document: Document, text: str) -> ScenarioError:
     return ScenarioError([problem_at(document, (EXTENDS,), text)], document.file)
 
 
 def _outside(document: Document, name: str) -> ScenarioError:
     found = value_in_words(name)
-    text = f"{found} lies outside the scenario's folder; move it there, or write {_SHIPPED}"
+    text = f"{found} lies outside the scenario's folder; move it there, or write {SHIPPED}"
     return _refusal(document, text)
 
 
@@ -131,7 +129,7 @@ def _similar(name: str, folder: File) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return f"; did you mean {known[near[0]]}?"
-    return f"; write the path of a file in the scenario's folder, or {_SHIPPED}"
+    return f"; write the path of a file in the scenario's folder, or {SHIPPED}"
 
 
 def _name_of(file: File, document: Document) -> str:

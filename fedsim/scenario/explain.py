@@ -98,7 +98,7 @@ def _meanings_of_kind(family: str, word: str) -> list[dict[str, Any]]:
     kind = ALIASES.get(word, word)
     explained: list[dict[str, Any]] = []
     for name, factories in FAMILIES.items():
-        if family in ("", name, f"{name}s") and kind in factories:
+        if family in ("", name, plural_of(name)) and kind in factories:
             explained.append(_explain_factory(name, kind, factories[kind]))
     return explained
 

@@ -254,6 +254,19 @@ def test_new_and_schema_know_the_key(folder):
 
 
 @pytest.mark.long
+def test_the_page_s_scenarios_build_on_one_another(root, tmp_path):
+    page = (root / "docs/scenarios.md").read_text()
+    for name in ("robust", "patient"):
+        text = page.partition(f"<!-- {name} -->\n```yaml\n")[2].partition("```")[0]
+        (tmp_path / f"{name}.yaml").write_text(text)
+    resolved = read(tmp_path / "patient.yaml").resolved()
+    assert resolved["name"] == "patient" and resolved["rounds"] == 60
+    assert resolved["data"]["partition"]["min_samples"] == 5
+    assert (resolved["client"]["mu"], resolved["client"]["epochs"]) == (0.1, 2)
+    assert [link["kind"] for link in resolved["server"]] == ["median"]
+
+
+@pytest.mark.long
 def test_a_mapping_of_python_has_bases_too(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert read({"extends": "base.yaml", "rounds": 3}).resolved()["name"] == "base"
