@@ -10,7 +10,6 @@ import click
 from fedsim.errors import nearest
 from fedsim.synonyms import ABSENT, answer, synonym
 
-
 # The sections that options of other tools are mostly about, first; keys elsewhere come last.
 SECTIONS = ("data.partition", "client", "server", "cohort", "fleet", "wire", "model")
 
