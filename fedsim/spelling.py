@@ -30,6 +30,16 @@ def spellings(word: str) -> list[str]:
     return [each for each in dict.fromkeys(words) if each]
 
 
+def parts(word: str) -> list[str]:
+    """The words that a name is made of, of at least two letters; empty for a single word.
+
+    >>> parts("attack_ratio"), parts("CNNMnist"), parts("krum")
+    (['attack', 'ratio'], ['CNN', 'Mnist'], [])
+    """
+    found = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", word)
+    return [part for part in found if len(part) > 1] if len(found) > 1 else []
+
+
 def singulars(word: str) -> list[str]:
     """The words that a word may be the plural of.
 
@@ -51,7 +61,7 @@ def is_slip(typed: str, known: str) -> bool:
         return False
     if shorter > 2 and _is_whole_word_of(typed, known):
         return True
-    left_out = typed[:1] == known[:1] and _is_within(typed, known)
+    left_out = typed[:1] == known[:1] and len(typed) > 3 and _is_within(typed, known)
     if left_out and 2 * len(typed) >= 0.7 * (len(typed) + len(known)):
         return True
 

@@ -72,14 +72,22 @@ def _listed(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
 def _meant_family(word: str, known: list[str]) -> str:
     """Return what to write for a word that is no family."""
     from fedsim.errors import did_you_mean, nearest
+    from fedsim.kinds import FAMILIES
+    from fedsim.scenario.expected import plural_of
     from fedsim.scenario.guesses import meant, what_is
+    from fedsim.spelling import parts
 
     if near := nearest(word, known, alike=1.0):
         return f"; did you mean '{near}'?"
     if remedy := meant(word, "list"):
         return f"; {remedy}"
-    if nearest(word, known) is None and (meaning := what_is(word)):
+    if near := nearest(word, [*known, *FAMILIES]):
+        return f"; did you mean '{plural_of(near) if near in FAMILIES else near}'?"
+    if meaning := what_is(word):
         return f"; {meaning}"
+    for part in parts(word):
+        if remedy := meant(part, "list"):
+            return f"; {remedy}"
     return did_you_mean(word, known)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from fedsim.errors import nearest
+from fedsim.spelling import parts
 from fedsim.synonyms import ABSENT, answer, synonym
 
 # The sections that options of other tools are mostly about, first; keys elsewhere come last.
@@ -81,8 +82,16 @@ def _meant_option(
         return f"it is an option of fedsim {', '.join(commands)}"
     if "--set" in flags and (meant := edit_of(name, value)):
         return meant
-    near = nearest(flag, long_flags, 0.7)
-    return f"did you mean '{near}'?" if near else _meant_without_set(name)
+    if near := nearest(flag, long_flags, 0.7):
+        return f"did you mean '{near}'?"
+    if meant := _meant_without_set(name):
+        return meant
+    for part in parts(name):
+        if meant := _by_other_name(context, flags, part, value):
+            return meant
+        if "--set" in flags and (meant := edit_of(part, value)):
+            return meant
+    return ""
 
 
 def _commands_with(context: click.Context, flag: str) -> list[str]:
@@ -159,7 +168,9 @@ def edit_of(name: str, value: str) -> str:
         paths = sorted(paths_of(key), key=_order_of_section)
         if not paths:
             return what_is(key)
-        kinds = keys_at(paths[0])[0].kinds
+        kinds = [kind for key in keys_at(paths[0]) for kind in key.kinds]
+        if not keys_at(paths[0])[0].kinds:
+            kinds = []
         return _write_edit(paths[0], value) + (f" (of {', '.join(kinds[:3])})" if kinds else "")
     if row.where == ABSENT or not row.ours or row.ours.startswith("--"):
         return in_words(row, key, value=value)

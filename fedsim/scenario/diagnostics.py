@@ -36,6 +36,7 @@ from fedsim.scenario.guesses import belonging, families_with, in_words, meant, r
 from fedsim.scenario.reader import NOWHERE, Document, Path, value_at
 from fedsim.scenario.schema import Kind, Kinds, is_section
 from fedsim.scenario.shorthand import CALL, meant_as_call, short_keys
+from fedsim.spelling import parts
 from fedsim.synonyms import ABSENT, PARAMETER, Synonym, parameters_like, synonym
 
 PLUGIN = "; to use one of your own, add --plugin"
@@ -250,6 +251,9 @@ def _word_for(value: Any) -> str:
 def _remedy_of_links(where: str, value: Any, kinds: Kinds) -> str:
     """Return what to write for a value in place of a list of links; empty if a bracket will do."""
     if isinstance(value, dict) and "kind" not in value:
+        names = [name for name in value.values() if isinstance(name, str)]
+        if len(value) == 1 and names:
+            return _remedy_of_links(where, names[0], kinds)
         return (
             f"; a list is written as a whole, [LINK, ...], or --set '{where}[0]=LINK' changes "
             "one link of it"
@@ -260,7 +264,8 @@ def _remedy_of_links(where: str, value: Any, kinds: Kinds) -> str:
         return ""
     if kinds.kind_of(call[1]) is not None:
         return f"; write [{value}]" if isinstance(value, str) else ""
-    return f": no {joined(families_of(kinds))}{_remedy_of_kind(str(name), kinds)}"
+    found = "" if name == value else f" {value_in_words(name)}"
+    return f": no {joined(families_of(kinds))}{found}{_remedy_of_kind(str(name), kinds)}"
 
 
 def _missing(document: Document, spot: Spot) -> str:
@@ -310,6 +315,9 @@ def guess_of_kind(name: str, kinds: Kinds) -> str:
         return f"; {call}"
 
     families = families_of(kinds)
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?\s?%?", name):
+        remedy = meant("number", *(f"number:{family}" for family in families), value=name)
+        return f"; {remedy}" if remedy else ""
     word = name.partition("(")[0].strip()
     ending = word.rpartition(".")[2]
     wheres = [f"kind:{family}" for family in families]
@@ -329,6 +337,11 @@ def guess_of_kind(name: str, kinds: Kinds) -> str:
         return f"; {remedy}"
     if near := nearest(word, known):
         return f"; did you mean '{near}'?"
+    for part in parts(word):
+        if row := row_of(part, *wheres, "kind"):
+            return f"; {in_words(row, part)}"
+        if near := nearest(part, known, alike=1.0):
+            return f"; perhaps {near}"
     return ""
 
 
@@ -346,7 +359,9 @@ def _remedy_of_no_kind(spot: Spot, value: Any) -> str:
     keys = value.keys() - common
     fitting = [kind for kind in kinds if keys and keys <= set(kind.keys)]
     if not fitting:
-        return _known(kinds)
+        remedies = [meant(str(key), "key", value=str(key)) for key in keys]
+        remedy = next((text for text in remedies if text), "")
+        return f"; {remedy}" if remedy else _known(kinds)
     fitting.sort(key=lambda kind: len(kind.keys))
     names = ", ".join(kind.name for kind in fitting[:MAX_FITTING])
     more = f" ... ({list_command(families_of(kinds))})" if len(fitting) > MAX_FITTING else ""
@@ -416,7 +431,24 @@ def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
         return _belongs_in(in_this_section or elsewhere)
     if kind := what_is(key):
         return f"; {kind}"
-    return did_you_mean(key, known)
+    return _remedy_of_parts(path, section, root) or did_you_mean(key, known)
+
+
+def _remedy_of_parts(path: Path, section: Any, root: Any) -> str:
+    """Return what one of the words of an unknown key was meant as, the first of them that is known.
+
+    `attack_ratio` is about attacks, and `train_lr` about how clients train.
+    """
+    for part in parts(str(path[-1])):
+        part_path = (*path[:-1], part.lower())
+        if part.lower() in names_of(section):
+            return f"; perhaps {dotted(part_path)}"
+        if row := _row_of_key(part_path, section):
+            return _remedy_by_row(row, part_path, names_of(section))
+        holders = list(_holders(root, part.lower())) if is_section(root) else []
+        if holders:
+            return f"; perhaps {f'{holders[0]}.{part.lower()}'.strip('.')}"
+    return ""
 
 
 def _row_of_key(path: Path, section: Any) -> Synonym | None:

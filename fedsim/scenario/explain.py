@@ -18,11 +18,12 @@ from fedsim.scenario.catalogue import aliases_of, catalogue, family_named
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import SECTIONS_OF, list_command, plural_of, type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of
-from fedsim.scenario.guesses import meant
+from fedsim.scenario.guesses import meant, what_is
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
 from fedsim.scenario.meanings import meanings, meanings_of_column
 from fedsim.scenario.sections import Spec
+from fedsim.spelling import parts
 
 WIDTH = 122  # wider than any line of a docstring, which stays as it is
 
@@ -66,7 +67,7 @@ def explanations(
 
 def _remedy(word: str, known: Iterable[str]) -> str:
     """Return what a name without a meaning was probably meant as."""
-    known = list(known)
+    known = sorted(known)
     if spelled := nearest(word, known, alike=1.0):
         return f"; did you mean '{spelled}'?"
     kinds = [f"kind:{family}" for family in FAMILIES]
@@ -75,6 +76,13 @@ def _remedy(word: str, known: Iterable[str]) -> str:
     for wheres in (in_a_scenario, ("list", "command")):
         if remedy := meant(key, *wheres, value=word, rest="SCENARIO"):
             return f"; {remedy}"
+    near = nearest(word, known)
+    if near is None and (meaning := what_is(word.partition(".")[0])):
+        return f"; {meaning}"
+    if near is None:
+        for part in parts(word):
+            if remedy := meant(part, *in_a_scenario, "list", value=part):
+                return f"; {remedy}"
     return did_you_mean(word, known)
 
 

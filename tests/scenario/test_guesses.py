@@ -256,7 +256,7 @@ def test_what_remarks_name_is_there():
             r"(?<![\w./])((?:client|data|cohort|fleet|evaluate|compare|model|numerics)\.[a-z_.]+[a-z])",
             text,
         ):
-            assert keys_at(path), (path, synonym)
+            assert keys_at(path) or path.endswith(".csv"), (path, synonym)
 
 
 def test_a_name_answers_itself_once_it_exists():
