@@ -12,7 +12,7 @@ import numpy as np
 
 import fedsim
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 BITS = ("rounds", "clients", "partition", "summary")
 
@@ -175,7 +175,7 @@ def run(name: str, edits=(), **options):
 def digest(result) -> str:
     h = hashlib.sha256()
     for name in BITS:
-        h.update(to_csv(result.records[name], ORDER[name]).encode())
+        h.update(to_csv(result.records[name], TABLE_COLUMNS[name]).encode())
     for seed in result.scenario["seeds"]:
         model = result.model(seed=seed)
         for leaves in (model[layer] for layer in sorted(model)):

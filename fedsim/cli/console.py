@@ -11,7 +11,7 @@ from rich.table import Table
 from fedsim.disk.tables import Record
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
-from fedsim.runs.result import OPTIONAL, ORDER, Result
+from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.words import variation
 
 
@@ -50,7 +50,11 @@ def table(result: Result, out: Path) -> None:
             f"{last['bytes_down'] / 1e6:.2f}",
         )
     _print(view, 100)
-    tables = [f"{name}.csv" for name in ORDER if result.records[name] or name not in OPTIONAL]
+    tables = [
+        f"{name}.csv"
+        for name in TABLE_COLUMNS
+        if result.records[name] or name not in OPTIONAL_TABLES
+    ]
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 

@@ -147,13 +147,15 @@ def read_scenario(
     except ScenarioError as error:
         if not all_stages or error.mended is None:
             raise
-        from fedsim.runs.refusals import Compared, completed
+        from fedsim.runs.refusals import CompareOverrides, with_later_problems
 
-        comparison = None
+        compare_overrides = None
         if compares:
             keys = ("methods", "vary", "tune", "baseline", "score")
-            comparison = Compared(**{key: arguments.get(key) or None for key in keys})
-        raise completed(error, arguments.get("device"), comparison) from None
+            compare_overrides = CompareOverrides(
+                **{key: arguments.get(key) or None for key in keys}
+            )
+        raise with_later_problems(error, arguments.get("device"), compare_overrides) from None
 
 
 def _existing_file(name: str) -> Path:

@@ -14,7 +14,7 @@ from rich.text import Text
 from fedsim.assemble import Experiment
 from fedsim.cli.time_left import Point, TimeLeft, in_words, on_a_clock
 from fedsim.engine.run import Row, Run
-from fedsim.runs.execute import Configuration, Ended
+from fedsim.runs.execute import Configuration, EndedRun
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
 
@@ -69,19 +69,21 @@ class Count:
         alone = Configuration(number=1, runs=self.runs, rounds=self.spec.rounds, program=None)
         self.time_left = TimeLeft({"": alone}, clock=clock)
 
-    def begin(self, cells: Mapping[str, Configuration], processes: int) -> None:
-        """A comparison of these configurations begins, on so many processes."""
-        self.cells = cells
-        self.runs = sum(cell.runs for cell in cells.values())
-        self.time_left = TimeLeft(cells, max(processes, 1), self.clock)
+    def comparison_started(
+        self, configurations: Mapping[str, Configuration], processes: int
+    ) -> None:
+        """A comparison of these configurations starts on this many processes."""
+        self.cells = configurations
+        self.runs = sum(cell.runs for cell in configurations.values())
+        self.time_left = TimeLeft(configurations, max(processes, 1), self.clock)
         self._show("compiling")
 
-    def enters(self, who: Mapping[str, Any]) -> None:
-        """What comes next is of this configuration."""
+    def set_configuration(self, who: Mapping[str, Any]) -> None:
+        """The following calls are about this configuration."""
         self.label = label_of(who)
 
-    def goes_on(self, experiment: Experiment, seed: int, run: Run) -> None:
-        """A run starts, resumes from its last commit, or has ended before."""
+    def run_started(self, experiment: Experiment, seed: int, run: Run) -> None:
+        """A run starts, resumes from its last commit, or had ended before."""
         if self.elsewhere or run.round < 0:
             return
         key = (id(experiment), seed)
@@ -95,8 +97,8 @@ class Count:
             self.time_left.finished(self._configuration(), key)
             self.runs_done += 1
 
-    def ended(self, runs: Sequence[Ended]) -> None:
-        """These runs have ended, in other processes."""
+    def runs_ended(self, runs: Sequence[EndedRun]) -> None:
+        """Other processes have executed these runs."""
         self.elsewhere = True
         self.runs_done += len(runs)
         for run in runs:

@@ -100,7 +100,7 @@ def diff_command(one: Path, other: Path, as_json: bool) -> None:
 
 def described(difference: "Difference") -> Iterator[str]:
     """Yield the differences of two runs as lines, then the names of what does not differ."""
-    from fedsim.runs.diff import TABLES
+    from fedsim.runs.diff import COMPARED_TABLES
 
     for name, fields in difference.groups.items():
         yield from _lines_of_fields(name, fields)
@@ -112,7 +112,7 @@ def described(difference: "Difference") -> Iterator[str]:
     yield from _lines_of_fields("surroundings (which change no bit)", difference.surroundings)
 
     compared: dict[str, Any] = dict(difference.groups)
-    for name in TABLES:
+    for name in COMPARED_TABLES:
         compared[f"{name}.csv"] = difference.tables.get(name)
     compared["models"] = difference.models
     same = [name for name, differences in compared.items() if not differences]

@@ -15,10 +15,10 @@ from fedsim.runs import directory
 from fedsim.runs.commits import LOG
 from fedsim.runs.comparison import columns_of
 from fedsim.runs.differences import differences
-from fedsim.runs.filenames import COMMITS, layout_of
+from fedsim.runs.filenames import COMMITS, run_files_of
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import RecordedSeed, recorded
-from fedsim.runs.result import OPTIONAL, ORDER
+from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
@@ -86,15 +86,15 @@ def summary_of_files(record: dict[str, Any], hashes: dict[str, str]) -> str:
 
 def _files_of_every_run(record: dict[str, Any]) -> list[str]:
     """Names of the files that every run writes."""
-    names = [f"{table}.csv" for table in ORDER if table not in OPTIONAL]
+    names = [f"{table}.csv" for table in TABLE_COLUMNS if table not in OPTIONAL_TABLES]
     names.append(directory.SCENARIO)
     if is_comparison(record):
         return [*names, "compare.csv"]
-    layout = layout_of(Path(), record)
+    run_files = run_files_of(Path(), record)
     method = record["method"]
     for seed in record["scenario"]["seeds"]:
-        names.append(str(layout.model(method, seed)))
-        names.append(str(layout.folder(method, seed) / LOG))
+        names.append(str(run_files.model(method, seed)))
+        names.append(str(run_files.folder(method, seed) / LOG))
     return names
 
 
@@ -152,9 +152,9 @@ def of_seeds(path: Path, record: dict[str, Any]) -> tuple[list[RecordedSeed], li
 def of_tables(path: Path, record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
     """Compare the CSV files with the logs, and the scenario file with the record."""
     problems = []
-    for name, columns in ORDER.items():
+    for name, columns in TABLE_COLUMNS.items():
         rows = [row for seed in seeds for row in seed.tables.get(name, [])]
-        if rows or name not in OPTIONAL:
+        if rows or name not in OPTIONAL_TABLES:
             problems += _difference_of_files(path / f"{name}.csv", tables.to_csv(rows, columns))
     return problems + _of_scenario_file(path, record)
 

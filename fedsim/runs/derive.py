@@ -22,7 +22,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import verdict_of
 from fedsim.runs.directory import RunDirectory
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.runs.unfinished import (
     axes_of,
     by_setting,
@@ -39,7 +39,7 @@ from fedsim.study.cost_axes import AXES
 # Tables of comparisons, those from which the verdict follows, and those from which all else does.
 CONCLUSIONS = ("compare", *(axis.table for axis in AXES), "worst", "breakdown")
 VERDICT_TABLES = (*CONCLUSIONS, "summary", "rounds", "tuning")
-TABLES = (*ORDER, *CONCLUSIONS, "tuning")
+TABLES = (*TABLE_COLUMNS, *CONCLUSIONS, "tuning")
 
 # A column that every reader of a table relies on.
 NEEDED_COLUMN = {

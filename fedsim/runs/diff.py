@@ -17,13 +17,13 @@ from fedsim.errors import CheckpointError
 from fedsim.runs import directory
 from fedsim.runs.differences import differences
 from fedsim.runs.filenames import names_in
-from fedsim.runs.result import OPTIONAL
+from fedsim.runs.result import OPTIONAL_TABLES
 from fedsim.runs.unfinished import csv_of, is_complete, records_so_far, runs_of
 from fedsim.scenario.named_files import naming_files, without_hashed_paths
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
 # All tables but `timing`, which may differ between equal runs.
-TABLES = ("rounds", "clients", "partition", *OPTIONAL, "summary")
+COMPARED_TABLES = ("rounds", "clients", "partition", *OPTIONAL_TABLES, "summary")
 
 MAX_CHARACTERS = 50  # of a path
 
@@ -164,7 +164,7 @@ def _fields(a: Any, b: Any) -> list[Field]:
 def _tables(a: Source, b: Source) -> dict[str, RowDifferences]:
     """The rows that differ, of the tables that do."""
     unequal = {}
-    for name in TABLES:
+    for name in COMPARED_TABLES:
         text_a = _text(a, name)
         text_b = _text(b, name)
         if text_a != text_b:

@@ -17,7 +17,7 @@ from safetensors import numpy as safetensors
 
 from fedsim.disk import files
 from fedsim.errors import DataError, DirectoryError
-from fedsim.runs.filenames import Layout, names_in, names_of
+from fedsim.runs.filenames import RunFiles, names_in, names_of
 from fedsim.runs.lock import FOLDER, LOCK, demand_free, lock
 from fedsim.runs.record_form import malformed
 from fedsim.runs.untrusted import demand_plausible_size, demand_regular_files
@@ -59,10 +59,10 @@ class RunDirectory(NamedTuple):
             return None
         return self.before["environment"].get("threads")
 
-    def layout(self, labels: Iterable[str]) -> Layout:
+    def run_files(self, labels: Iterable[str]) -> RunFiles:
         """File names of the runs with these labels; those of the run that resumes stay."""
         earlier_names = {} if self.before is None else names_in(self.before)
-        return Layout(self.path, names_of(labels, earlier_names))
+        return RunFiles(self.path, names_of(labels, earlier_names))
 
     def elapsed(self, started: float) -> float:
         """Wall seconds of the run: those that it had when it resumed, and those since `started`."""

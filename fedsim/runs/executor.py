@@ -10,7 +10,7 @@ from typing import Protocol
 
 from fedsim.errors import CheckpointError
 from fedsim.runs.commits import committed
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.scenario import read
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
@@ -79,7 +79,7 @@ def all_runs(cells: Sequence[Cell]) -> Runs:
     return [(cell, tuple(cell.scenario.spec.seeds)) for cell in cells]
 
 
-def unfinished_and_ended(runs: Runs, layout: Layout) -> tuple[Runs, list[RunKey]]:
+def unfinished_and_ended(runs: Runs, run_files: RunFiles) -> tuple[Runs, list[RunKey]]:
     """Sort runs by their journals into those that have not ended, and those that have.
 
     A run whose journal is damaged is in neither: this process reads it later, and reports what is
@@ -92,7 +92,7 @@ def unfinished_and_ended(runs: Runs, layout: Layout) -> tuple[Runs, list[RunKey]
         unfinished_seeds = []
         for seed in seeds:
             with contextlib.suppress(CheckpointError):
-                progress = committed(layout.folder(label, seed), cell.scenario.spec.rounds)
+                progress = committed(run_files.folder(label, seed), cell.scenario.spec.rounds)
                 if progress is None or progress.status == "running":
                     unfinished_seeds.append(seed)
                 else:

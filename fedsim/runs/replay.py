@@ -27,27 +27,27 @@ from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
 from fedsim.runs.commits import LOG, Commit, commit_files, read_commit, read_log
 from fedsim.runs.differences import differences
-from fedsim.runs.filenames import Layout, layout_of
+from fedsim.runs.filenames import RunFiles, run_files_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal
 from fedsim.runs.record import identity
-from fedsim.runs.result import OPTIONAL
+from fedsim.runs.result import OPTIONAL_TABLES
 
 CHUNK_BYTES = 1 << 26  # of client memory that are compared at a time
-FINAL_TABLES = ("summary", "clients", "partition", *OPTIONAL)
+FINAL_TABLES = ("summary", "clients", "partition", *OPTIONAL_TABLES)
 
 
 class RecordedSeed(NamedTuple):
     """One seed as a run directory records it.
 
     Attributes:
-      layout: the files of the run directory.
+      run_files: the files of the run directory.
       who: the first columns of its rows: method and seed.
       tables: its rows by table.
       commits: the states that it committed, oldest first; the last one is the end.
     """
 
-    layout: Layout
+    run_files: RunFiles
     who: Record
     tables: dict[str, list[Record]]
     commits: list[Snapshot]
@@ -65,12 +65,12 @@ class RecordedSeed(NamedTuple):
     @property
     def folder(self) -> Path:
         """The folder of its log and its commits."""
-        return self.layout.folder(self.who["method"], self.who["seed"])
+        return self.run_files.folder(self.who["method"], self.who["seed"])
 
     @property
     def model(self) -> Path:
         """The file of its final model."""
-        return self.layout.model(self.who["method"], self.who["seed"])
+        return self.run_files.model(self.who["method"], self.who["seed"])
 
 
 # -------------------------------------------------------------------------- reading a recorded seed
@@ -87,8 +87,8 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
     Raises:
       CheckpointError: where they do not match.
     """
-    layout = layout_of(path, record)
-    folder = layout.folder(record["method"], seed)
+    run_files = run_files_of(path, record)
+    folder = run_files.folder(record["method"], seed)
     paths = commit_files(folder)
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
@@ -102,7 +102,7 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
         if (folder / LOG).stat().st_size > end.full.length:
             raise CorruptError(f"{end.path}: does not match {LOG}, which is longer")
     return RecordedSeed(
-        layout=layout,
+        run_files=run_files,
         who={"method": record["method"], "seed": seed},
         tables=tables,
         commits=[commit.run for commit in commits],

@@ -20,7 +20,7 @@ from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.environment import memory
 from fedsim.runs.execute import PlannedExperiment, Watch, execute, listener
-from fedsim.runs.filenames import Layout
+from fedsim.runs.filenames import RunFiles
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
 from fedsim.runs.result import Result
@@ -183,13 +183,13 @@ def _run_checked(
             supplied = [name for name, value in options.given.items() if value is not None]
             record = record_of(experiment, devices, supplied)
 
-            layout = None
+            run_files = None
             log = None
             if run_directory is not None:
-                layout = run_directory.layout([experiment.method])
-                record["names"] = layout.names
+                run_files = run_directory.run_files([experiment.method])
+                record["names"] = run_files.names
                 _prepare(run_directory, record, experiment, options.force)
-                log = trackers.Log(options.trackers, layout, options.resume)
+                log = trackers.Log(options.trackers, run_files, options.resume)
                 stack.enter_context(contextlib.closing(log))
 
             planned = PlannedExperiment(
@@ -201,13 +201,13 @@ def _run_checked(
             )
             listen = listener(options.watch, log)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
-                (result,) = execute([planned], layout, options.calls, listen, options.ask)
+                (result,) = execute([planned], run_files, options.calls, listen, options.ask)
 
         # The directory of a run that had ended before stays as it is.
         if run_directory is not None and not _is_complete(run_directory, record):
-            assert layout is not None  # a run directory has one
+            assert run_files is not None  # a run directory has one
             record["memory"] = memory(devices)
-            _finish(run_directory, layout, record, result, options)
+            _finish(run_directory, run_files, record, result, options)
     return result
 
 
@@ -262,7 +262,7 @@ def _is_complete(run_directory: RunDirectory, record: dict[str, Any]) -> bool:
 
 def _finish(
     run_directory: RunDirectory,
-    layout: Layout,
+    run_files: RunFiles,
     record: dict[str, Any],
     result: Result,
     options: Options,
@@ -275,7 +275,7 @@ def _finish(
     }
     if result.notes:
         record["notes"] = {str(seed): note for seed, note in result.notes.items()}
-    result.write(layout)
+    result.write(run_files)
     if options.pictures:
         derived = derive.derived_files(result.frames(), record)
         derive.write_files(run_directory.path, derived)

@@ -24,7 +24,7 @@ from fedsim.errors import (
 from fedsim.runs.comparison import Outcome
 from fedsim.runs.execute import Listener, PlannedExperiment, execute
 from fedsim.runs.executor import RunKey, Runs, execute_all, keys_of
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.record import record_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.places import roots_of, scrubbed
@@ -41,7 +41,7 @@ class Sweep:
     Args:
       devices: the devices to compute on.
       numerics: scenario -> the context to compute in.
-      layout: the files of the run directory; None: nothing is written.
+      run_files: the files of the run directory; None: nothing is written.
       listen: called with every run and every row.
       partition: a `cached_partition`.
     """
@@ -50,13 +50,13 @@ class Sweep:
         self,
         devices: list,
         numerics: Callable[[Scenario], AbstractContextManager[list]],
-        layout: Layout | None,
+        run_files: RunFiles | None,
         listen: Listener | None,
         partition: Partitioner,
     ):
         self.devices = devices
         self.numerics = numerics
-        self.layout = layout
+        self.run_files = run_files
         self.listen = listen
         self.partition = partition
         self.runs: Runs = []
@@ -140,7 +140,7 @@ class Sweep:
         planned_cells = list(group.values())
         try:
             with planned_cells[0].numerics():
-                results = execute(planned_cells, self.layout, None, self.listen, ask)
+                results = execute(planned_cells, self.run_files, None, self.listen, ask)
         except FATAL:
             raise
         except Exception as error:
@@ -159,7 +159,7 @@ class Sweep:
 
 def run_sweep(
     runs: Runs,
-    layout: Layout,
+    run_files: RunFiles,
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool] = lambda: False,
@@ -169,7 +169,7 @@ def run_sweep(
 
     Args:
       runs: the runs.
-      layout: the files of the folder with their journals.
+      run_files: the files of the folder with their journals.
       device: as `devices_of` takes it.
       threads: the threads of XLA's pool.
       ask: whether to stop.
@@ -190,7 +190,7 @@ def run_sweep(
         sweep = Sweep(
             devices=devices,
             numerics=within,
-            layout=layout,
+            run_files=run_files,
             listen=None,
             partition=partition or _partition_of_process(),
         )

@@ -36,7 +36,7 @@ from fedsim.runs.executor import (
     with_scenarios,
     without_scenarios,
 )
-from fedsim.runs.filenames import Layout
+from fedsim.runs.filenames import RunFiles
 from fedsim.runs.spawned import begin, compile_cache
 from fedsim.runs.sweep import Partitioner, run_sweep
 from fedsim.scenario.plugins import ENABLED
@@ -54,7 +54,7 @@ class Workers:
 
     Args:
       document: the scenario without its grid.
-      layout: the files of the run directory, which the caller has locked.
+      run_files: the files of the run directory, which the caller has locked.
       jobs: how many processes there are, this one among them.
       device: as `devices_of` takes it.
       threads: the threads of XLA's pool.
@@ -64,14 +64,14 @@ class Workers:
     def __init__(
         self,
         document: Document,
-        layout: Layout,
+        run_files: RunFiles,
         jobs: int,
         device: str | None,
         threads: int | None,
         partition: Partitioner,
     ):
         self.execute = partial(
-            _execute, document=document, layout=layout, device=device, threads=threads
+            _execute, document=document, run_files=run_files, device=device, threads=threads
         )
         self.jobs = jobs
         self.partition = partition

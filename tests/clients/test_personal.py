@@ -23,7 +23,7 @@ from fedsim.compose.shapes import ContractError
 from fedsim.disk.tables import to_csv
 from fedsim.engine.personal import by_client
 from fedsim.errors import ScenarioError
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 
 
@@ -65,10 +65,11 @@ def tables(result) -> list[str]:
     """The result's tables, but for the method's name."""
     records = {
         n: [{k: v for k, v in row.items() if k != "method"} for row in result.records[n]]
-        for n in ORDER
+        for n in TABLE_COLUMNS
     }
     return [
-        to_csv(records[name], ORDER[name]) for name in ("rounds", "clients", "partition", "summary")
+        to_csv(records[name], TABLE_COLUMNS[name])
+        for name in ("rounds", "clients", "partition", "summary")
     ]
 
 
@@ -263,7 +264,9 @@ def test_the_same_bits_however_it_is_run(server, tmp_path):
     beside = ran(server, seeds=[3, 0])
     jax.tree.map(np.testing.assert_array_equal, beside.state(seed=0), whole.state())
     first = [row for row in beside.records["clients"] if row["seed"] == 0]
-    assert to_csv(first, ORDER["clients"]) == to_csv(whole.records["clients"], ORDER["clients"])
+    assert to_csv(first, TABLE_COLUMNS["clients"]) == to_csv(
+        whole.records["clients"], TABLE_COLUMNS["clients"]
+    )
 
 
 @pytest.mark.long

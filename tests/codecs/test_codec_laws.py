@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 import fedsim
 from fedsim.compose import FAMILIES, lift, most_bytes, row_of, transmitted
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 TOP = {"kind": "top_k", "k": 3}
 NEEDED = {  # arguments without which a codec cannot be, or is too large for short messages
@@ -173,11 +173,11 @@ def run(kind: str, **changes) -> fedsim.Result:
 
 
 def equal(one: fedsim.Result, other: fedsim.Result) -> None:
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
-        other.records["rounds"], ORDER["rounds"]
+    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        other.records["rounds"], TABLE_COLUMNS["rounds"]
     )
-    assert to_csv(one.records["clients"], ORDER["clients"]) == to_csv(
-        other.records["clients"], ORDER["clients"]
+    assert to_csv(one.records["clients"], TABLE_COLUMNS["clients"]) == to_csv(
+        other.records["clients"], TABLE_COLUMNS["clients"]
     )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)

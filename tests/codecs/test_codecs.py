@@ -16,7 +16,7 @@ from fedsim.codecs.count_sketch import Hashes, estimate, sketch
 from fedsim.compose import FAMILIES, most_bytes
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
 CASES = ORACLE["cases"]
@@ -94,8 +94,8 @@ def test_what_is_decoded_is_the_sum_of_the_tables():
     assert_allclose(flat(sketched.model()) - flat(start), decoded[0], rtol=1e-4, atol=1e-6)
     assert sketched.rounds["bytes_up"].iloc[-1] == 6 * 4 * 3 * 40
     folded, blocks = run(wire=[link]), run(wire=[link], numerics={"block": 2})
-    assert to_csv(folded.records["rounds"], ORDER["rounds"]) == to_csv(
-        blocks.records["rounds"], ORDER["rounds"]
+    assert to_csv(folded.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        blocks.records["rounds"], TABLE_COLUMNS["rounds"]
     )
     assert not run(
         wire=[link], server=["mean", {"kind": "aggregate_noise", "std": 0.0}], rounds=1
@@ -185,8 +185,8 @@ def quadratics(start: float = 2.0, **sections) -> fedsim.Result:
 @pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 5, "lanes": 3}])
 def test_no_layout_changes_memory_or_bytes(numerics):
     one, other = run(), run(numerics=numerics)
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
-        other.records["rounds"], ORDER["rounds"]
+    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        other.records["rounds"], TABLE_COLUMNS["rounds"]
     )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)

@@ -21,7 +21,7 @@ from fedsim.codecs.stochastic_quantise import quantised, values
 from fedsim.codecs.terngrad import ternary
 from fedsim.compose import FAMILIES, most_bytes
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -349,8 +349,8 @@ def test_no_layout_changes_a_bit_or_a_length():
     whole = fedsim.run(scenario)
     for numerics in ({"block": 2}, {"block": 5, "lanes": 3}):
         other = fedsim.run({**scenario, "numerics": numerics})
-        assert to_csv(whole.records["rounds"], ORDER["rounds"]) == to_csv(
-            other.records["rounds"], ORDER["rounds"]
+        assert to_csv(whole.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+            other.records["rounds"], TABLE_COLUMNS["rounds"]
         )
         for a, b in zip(
             jax.tree.leaves(whole.model()), jax.tree.leaves(other.model()), strict=True

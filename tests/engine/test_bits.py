@@ -11,7 +11,7 @@ from conftest import some
 
 import fedsim
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 BITS = ("rounds", "clients", "partition", "summary")
 
@@ -34,7 +34,7 @@ def digest(result) -> str:
     """Hash of the result CSVs and of the final parameters."""
     sha = hashlib.sha256()
     for name in BITS:
-        sha.update(to_csv(result.records[name], ORDER[name]).encode())
+        sha.update(to_csv(result.records[name], TABLE_COLUMNS[name]).encode())
     model = result.model()
     for layer in sorted(model):
         for leaf in sorted(model[layer]):

@@ -16,7 +16,7 @@ from fedsim.disk.checkpoint import decode
 from fedsim.engine.loop import banked
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet.streams import Stream, generator
-from fedsim.runs.result import OPTIONAL
+from fedsim.runs.result import OPTIONAL_TABLES
 from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
@@ -190,7 +190,7 @@ def files_of(path) -> dict:
         for folder in sorted((path / "checkpoints").iterdir())
     ]
     arrays = [decode(commit.read_bytes()).arrays for commit in commits]
-    optional = files.keys() & {f"{name}.csv" for name in OPTIONAL}
+    optional = files.keys() & {f"{name}.csv" for name in OPTIONAL_TABLES}
     assert len(files) == 2 + 4 + len(optional) and len(arrays) == 2
     assert any(name.startswith("plan.") for name in arrays[0])
     return {

@@ -17,7 +17,7 @@ from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import Population
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 SCENARIO = {
@@ -135,8 +135,8 @@ def test_no_layout_changes_the_noise(numerics):
     one, other = (
         run(numerics=each, cohort={"kind": "uniform", "size": 1}) for each in ({}, numerics)
     )
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
-        other.records["rounds"], ORDER["rounds"]
+    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        other.records["rounds"], TABLE_COLUMNS["rounds"]
     )
 
 
@@ -151,7 +151,7 @@ def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
     ).read_bytes()
     together = run(seeds=[3, 4])
     assert (
-        to_csv(together.records["rounds"][7:], ORDER["rounds"]).splitlines()[1:]
+        to_csv(together.records["rounds"][7:], TABLE_COLUMNS["rounds"]).splitlines()[1:]
         == (tmp_path / "whole/rounds.csv").read_text().splitlines()[1:]
     )
 

@@ -28,7 +28,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.cli import cli
 from fedsim.errors import CheckpointError, DataError, DirectoryError, LockedError, ScenarioError
 from fedsim.machine import memory_now
-from fedsim.runs.description import describe
+from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 
 MISTAKES = mistakes()

@@ -21,7 +21,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.cli import cli
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
-from fedsim.runs.description import describe
+from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 from fedsim.sources import sha256_of_data
 from fedsim.sources.classes import FEW, fault_of_classes

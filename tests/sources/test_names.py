@@ -21,7 +21,7 @@ import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
-from fedsim.runs.description import describe
+from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 from fedsim.sources.names import fault_of, is_sound, require_sound
 
