@@ -22,7 +22,7 @@ from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, longest_first
-from fedsim.engine.records import Program
+from fedsim.engine.program import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
@@ -194,28 +194,28 @@ def _program(
     )
 
     lane_devices = tuple(devices) if devices else None
-    probe = mesh(trained.probe, lane_devices, layout.shards) if server.probes else None
-    server_training = mesh(trained.server_lanes) if server.refers else None
+    probe_mesh = mesh(trained.probe, lane_devices, layout.shards) if server.needs_probe else None
+    server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
     samples = max(len(x) for x, _ in scored.values())
-    evaluators = useful_threads(samples * tree.nbytes(inputs.shapes["params"]))
+    evaluation_threads = useful_threads(samples * tree.nbytes(inputs.shapes["params"]))
 
     return Program(
         mesh=mesh(trained.lanes, lane_devices, layout.shards),
         server=server,
         evaluate=trained.evaluate,
-        evaluators=evaluators,
+        evaluation_threads=evaluation_threads,
         task=trained.task,
         width=layout.width,
-        room=layout.capacity,
+        capacity=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        diagnoses=spec.evaluate.diagnostics,
-        probe=probe,
-        own=server_training,
-        solo=trained.client.solo,
+        diagnostics=spec.evaluate.diagnostics,
+        probe_mesh=probe_mesh,
+        server_mesh=server_mesh,
+        trains_alone=trained.client.solo,
     )
 
 

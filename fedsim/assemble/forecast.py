@@ -61,7 +61,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     training_bytes = sum(memory[name] for name in memory if name != "tables")
     at_the_end = ("process", "samples", "client_memory", "server", "tables")
     ending_bytes = sum(memory[name] for name in at_the_end)
-    server_steps = int(plan.of_server().steps[0]) if program.server.refers else 0
+    server_steps = int(plan.of_server().steps[0]) if program.server.needs_reference else 0
 
     return {
         "clients": plan.federation.N,
@@ -148,12 +148,12 @@ def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call
     plan = of_first_seed(experiment.plans)
     calls = [_training_call(experiment, shapes), *_server_calls(experiment, shapes)]
 
-    stacks_by_set, _, _ = held_out(plan.federation, program.evaluators)
+    stacks_by_set, _, _ = held_out(plan.federation, program.evaluation_threads)
     for stacks in stacks_by_set.values():
         arguments = (shapes["server"].shared, *shapes_of(stacks[0]))
-        calls.append(_Call(program.evaluators, program.evaluate, arguments))
+        calls.append(_Call(program.evaluation_threads, program.evaluate, arguments))
 
-    if program.probe is not None:
+    if program.probe_mesh is not None:
         calls.append(_probe_call(experiment, shapes))
     return calls
 
@@ -179,7 +179,7 @@ def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
 def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     """The program of the pass at the global model."""
     program = experiment.program
-    assert program.probe is not None
+    assert program.probe_mesh is not None
     integer = Shape((), np.int32)
     at = shapes["at"]
     plan = of_first_seed(experiment.plans)
@@ -193,12 +193,14 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
         keys=((at.root,), at.round),
     )
     arguments = (inputs, lane, rows, integer, integer, integer)
-    return _Call(program.probe.shards, program.probe.train, arguments, donated=(lane, rows))
+    return _Call(
+        program.probe_mesh.shards, program.probe_mesh.train, arguments, donated=(lane, rows)
+    )
 
 
 def _bank(experiment: Experiment, shapes: dict[str, Any]) -> tuple:
     """Start models of the lanes."""
-    return (shapes["server"].shared,) * experiment.program.room.versions
+    return (shapes["server"].shared,) * experiment.program.capacity.models_per_run
 
 
 def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
@@ -208,10 +210,10 @@ def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]
     store = shapes["store"]
     total = shapes["total"]
     messages = shapes["messages"]
-    adding = _Call(1, server.reduction.adding, (total, messages, 0), donated=(total,))
+    adding = _Call(1, server.aggregator.add_program, (total, messages, 0), donated=(total,))
     if server.pipeline.folds:
         arguments = (total, store, messages, at, 0)
-        adding = _Call(1, server.reduction.adding, arguments, donated=(total, store))
+        adding = _Call(1, server.aggregator.add_program, arguments, donated=(total, store))
     closing = _Call(1, server.update, (total, store, shapes["slots"], at), donated=store)
     return [adding, closing]
 

@@ -83,7 +83,7 @@ def layout_of(
         width,
         pack,
         shards,
-        apart=device_count > 1,  # each device holds the samples of its clients
+        samples_by_shard=device_count > 1,  # each device holds the samples of its clients
     )
     return Layout(width, shards, shapes)
 

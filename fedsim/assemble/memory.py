@@ -12,7 +12,7 @@ import numpy as np
 from fedsim.data import Federation, scale_remark
 from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
 from fedsim.engine.processes import joined
-from fedsim.engine.records import Program
+from fedsim.engine.program import Program
 from fedsim.errors import TooLarge, exhausted, in_parts, shortened
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory

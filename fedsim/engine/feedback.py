@@ -52,16 +52,16 @@ def _hash(x: Array) -> Array:
     return x ^ x >> 16
 
 
-MEASURES: dict[str, Callable[[Tree], Array]] = {"norm": tree.norm, "sketch": sketch}
+FEEDBACK: dict[str, Callable[[Tree], Array]] = {"norm": tree.norm, "sketch": sketch}
 
 
-@functools.partial(jax.jit, static_argnames="asked")
-def observed(delta: Tree, asked: tuple[str, ...]) -> dict[str, Array]:
-    """Return what is asked about the rows of a block, `[block, ...]` each.
+@functools.partial(jax.jit, static_argnames="names")
+def update_feedback(delta: Tree, names: tuple[str, ...]) -> dict[str, Array]:
+    """Return what a cohort asks about the rows of a block, `[block, ...]` each.
 
     Args:
       delta: the updates as the training left them, before wire and attacks `[block, ...]`.
-      asked: names of MEASURES.
+      names: names of FEEDBACK.
     """
     rows = jax.tree.leaves(delta)[0].shape[0]
 
@@ -69,5 +69,5 @@ def observed(delta: Tree, asked: tuple[str, ...]) -> dict[str, Array]:
     if rows == 1:
         delta = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), delta)
 
-    measures = lax.map(lambda row: {name: MEASURES[name](row) for name in asked}, delta)
-    return jax.tree.map(lambda leaf: leaf[:rows], measures)
+    feedback = lax.map(lambda row: {name: FEEDBACK[name](row) for name in names}, delta)
+    return jax.tree.map(lambda leaf: leaf[:rows], feedback)

@@ -14,13 +14,13 @@ import numpy as np
 from fedsim import tree
 from fedsim.compose import most_bytes, shaped
 from fedsim.data import Federation
-from fedsim.engine.layout import Queues, laid_out
+from fedsim.engine.layout import Queues, shapes_of_layout
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Width
 from fedsim.engine.program import Program
 from fedsim.engine.server_records import Messages, RoundStart, ServerState
-from fedsim.engine.server_samples import ALONE, capacity_of, server_samples
+from fedsim.engine.server_samples import ALONE, capacity_of_server, server_samples
 from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
 from fedsim.types import Codec, Flown, Shared
@@ -100,7 +100,7 @@ def footprint(
       activations: bytes of the largest value in one client's pass through the model.
     """
     f = plan.federation
-    room = program.room
+    capacity = program.capacity
     lanes = program.width.lanes
     shards = program.mesh.shards
     codec = program.server.pipeline.codec
@@ -111,11 +111,11 @@ def footprint(
     shapes = _round_shapes(program, plan, server, reference=reference.update, kept=kept)
     start = shapes.start
 
-    seat_rows = stacked(shapes.row, room.seats)
+    seat_rows = stacked(shapes.row, capacity.seats)
     on_lanes = shards * (tree.nbytes(shapes.lane) + tree.nbytes(seat_rows))
     stack = tree.nbytes(shapes.messages.rows) if shards > 1 else 0
     work_on_lanes = 2 * shards * lanes * activations
-    versions = plan.held - 1 + 2 * (room.versions - 1)
+    versions = plan.held - 1 + 2 * (capacity.models_per_run - 1)
     samples = tree.nbytes((shapes.data, start.server_samples))
     parts = {
         "samples": samples + _scored_bytes(f) + reference.samples,
@@ -175,24 +175,24 @@ def _round_shapes(
       reference: shapes of the server's own update; None: there is none.
       kept: what may stay on the device.
     """
-    room = program.room
+    capacity = program.capacity
     memories = program.server.memories
     start = _start_shapes(program, plan, server, reference)
-    queues, slots = laid_out(program.width, room, program.dtype, plan)
+    queues, slots = shapes_of_layout(program.width, capacity, program.dtype, plan)
 
     # Client memory: of all members on the device if it fits, else of one cohort.
-    store = jax.eval_shape(lambda shared: memories.empty(shared, room.members), server.shared)
+    store = jax.eval_shape(lambda shared: memories.empty(shared, capacity.members), server.shared)
     if tree.nbytes(store.rows) > kept.memory:
-        cohort = room.blocks * program.width.block
+        cohort = capacity.blocks * program.width.block
         store = jax.eval_shape(lambda shared: memories.empty(shared, cohort), server.shared)
     loaded = jax.eval_shape(memories.gather, store, server.shared, slots, start.root)
     stage_memory = {name: rows for name, rows in loaded.items() if name != CLIENT}
     memory = loaded[CLIENT]
     if program.mesh.shards > 1:
-        memory = stacked(tree_row(memory), room.seats)
+        memory = stacked(tree_row(memory), capacity.seats)
 
     lane, row = of_lanes(program.mesh, server.shared, memory, queues=queues, slots=slots)
-    stack = stacked(row, room.runs * program.width.block)
+    stack = stacked(row, capacity.runs * program.width.block)
     messages = Messages(stack, slots, stage_memory)
     return RoundShapes(
         start=start,
@@ -205,7 +205,7 @@ def _round_shapes(
         lane=lane,
         row=row,
         messages=messages,
-        received=jax.eval_shape(program.server.reduction.zero, messages, start),
+        received=jax.eval_shape(program.server.aggregator.zero, messages, start),
     )
 
 
@@ -216,7 +216,7 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
     round_number: Any = Shape((), np.int32)
 
     samples = None
-    if program.server.scores:
+    if program.server.needs_server_loss:
         samples = shapes_of(server_samples(plan.federation))
     flown = None
     if plan.timetable.mixing is not None:
@@ -238,7 +238,7 @@ def _data_shapes(program: Program, f: Federation, kept: Kept) -> tuple:
     """Return the shapes of the training samples on the device: all of them, or those of a block."""
     samples = len(f.train.x)
     if f.train.x.nbytes + f.train.y.nbytes > kept.samples:
-        samples = program.room.samples
+        samples = program.capacity.samples
     return tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
 
 
@@ -255,7 +255,7 @@ def _table_samples(f: Federation) -> int:
 
 def _rule_work(program: Program, shapes: RoundShapes) -> int:
     """Return the bytes of the largest value that a rule makes of many messages; 0 for few."""
-    messages = program.room.blocks * program.width.block
+    messages = program.capacity.blocks * program.width.block
     if program.server.pipeline.folds or messages < MANY:
         return 0
     return widest(program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start)
@@ -277,16 +277,16 @@ class ProbePass(NamedTuple):
 
 def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     """Return what the pass at the global model takes, where a round has one."""
-    mesh = program.probe
+    mesh = program.probe_mesh
     if mesh is None:
         return ProbePass()
-    room = program.room._replace(steps=program.room.passes)
-    queues, slots = laid_out(program.width, room, program.dtype, plan)
+    capacity = program.capacity._replace(steps=program.capacity.probe_steps)
+    queues, slots = shapes_of_layout(program.width, capacity, program.dtype, plan)
     lane, row = of_lanes(mesh, shared, memory=(), queues=queues, slots=slots)
-    rows = stacked(row, room.seats)
+    rows = stacked(row, capacity.seats)
 
     message = message_bytes(row, program.server.pipeline.codec)
-    if program.server.asks_loss:
+    if program.server.needs_client_loss:
         message += tree.payload_bytes(row.loss)
     return ProbePass(
         held=mesh.shards * (tree.nbytes(lane) + tree.nbytes(rows)),
@@ -311,12 +311,14 @@ class ReferenceTraining(NamedTuple):
 
 def reference_training(program: Program, plan: Plan, shared: Shared) -> ReferenceTraining:
     """Return what the server's own training takes, where there is one."""
-    if program.own is None:
+    if program.server_mesh is None:
         return ReferenceTraining()
     server_plan = plan.of_server()
-    queues, slots = laid_out(ALONE, capacity_of(server_plan), program.dtype, server_plan)
+    queues, slots = shapes_of_layout(
+        ALONE, capacity_of_server(server_plan), program.dtype, server_plan
+    )
     sent = {**shared, "aux": {}}
-    lane, row = of_lanes(program.own, sent, memory=(), queues=queues, slots=slots)
+    lane, row = of_lanes(program.server_mesh, sent, memory=(), queues=queues, slots=slots)
     update = row.message.delta
     return ReferenceTraining(
         samples=tree.nbytes((server_plan.federation.train.x, server_plan.federation.train.y)),

@@ -24,10 +24,10 @@ def measure(
     Returns:
       The states, with the sums of their honest rows; and the sums over all updates.
     """
-    first = trained.block.key.first
+    first_slot = trained.block.key.first_slot
     calls = []
     for state, messages in zip(states, trained.messages, strict=True):
-        calls.append((state, messages, first))
+        calls.append((state, messages, first_slot))
     programs = [state.run.programs.distances.add for state in states]
     states = run_in_threads(_with_honest, calls, programs)
 
@@ -44,9 +44,9 @@ def with_deviations(
     return run_in_threads(_with_deviation, calls, programs)
 
 
-def _with_honest(state: RoundState, messages: Messages, first: int) -> RoundState:
+def _with_honest(state: RoundState, messages: Messages, first_slot: int) -> RoundState:
     """Add the honest rows of a block where the block is summed and forgotten."""
-    if not state.has_block(first) or not isinstance(state.received, Sum):
+    if not state.has_block(first_slot) or not isinstance(state.received, Sum):
         return state
     honest = state.run.programs.distances.add(state.honest, messages, state.start)
     return state._replace(honest=honest)

@@ -27,7 +27,7 @@ from fedsim.engine.evaluation import (
     metrics,
     scores,
 )
-from fedsim.engine.feedback import MEASURES
+from fedsim.engine.feedback import FEEDBACK
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
@@ -131,8 +131,10 @@ class Run:
 
         # Samples that nobody trains on.
         f = plan.federation
-        stacks, self.sizes, self.batch = held_out(f, program.evaluators)
-        self.held: dict[str, list[Stack]] = held_out_on_device(stacks, f, program.evaluators)
+        stacks, self.sizes, self.batch = held_out(f, program.evaluation_threads)
+        self.held: dict[str, list[Stack]] = held_out_on_device(
+            stacks, f, program.evaluation_threads
+        )
 
         # The server, and the models that clients of an asynchronous one train from.
         self.server: ServerState = program.server.init(shared, plan.present)
@@ -147,17 +149,17 @@ class Run:
 
         # The server's own samples, where a rule asks for losses on them or for an update.
         self.server_samples = None
-        if program.server.scores:
+        if program.server.needs_server_loss:
             self.server_samples = jax.device_put(server_samples(f))
-        self.training = None
-        if program.own is not None:
-            self.training = ServerTraining(program.own, plan, program.dtype, key)
+        self.server_training = None
+        if program.server_mesh is not None:
+            self.server_training = ServerTraining(program.server_mesh, plan, program.dtype, key)
 
-        # Losses are measured anyhow; these take a program.
-        self.measures = tuple(name for name in plan.cohort.feedback if name in MEASURES)
+        # Losses come with the training; these take a program.
+        self.feedback_names = tuple(name for name in plan.cohort.feedback if name in FEEDBACK)
 
         self.folder = folder
-        fits = self.row_bytes() * program.room.members <= resident
+        fits = self.row_bytes() * program.capacity.members <= resident
         self.store = self._make_store(on_disk=not fits)
 
         self.round = -1
@@ -192,15 +194,17 @@ class Run:
     def _make_store(self, on_disk: bool) -> Store:
         """Return an empty store of the clients' memory."""
         memories = self.program.server.memories
-        room = self.program.room
+        capacity = self.program.capacity
         N = self.plan.federation.N
         if not on_disk:
-            return Resident(memories, self.initial, self.plan.members, capacity=room.members, N=N)
+            return Resident(
+                memories, self.initial, self.plan.members, capacity=capacity.members, N=N
+            )
 
         if self.folder is None:  # a run that writes nothing: the folder is deleted with the run
             self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        cohort = room.blocks * self.program.width.block
+        cohort = capacity.blocks * self.program.width.block
         return OnDisk(memories, self.initial, capacity=cohort, N=N, folder=self.folder)
 
     def state(self, server: ServerState, plays: bool) -> RunState:
@@ -221,8 +225,8 @@ class Run:
             expected=self.expected,
             versions=self.versions,
             server_samples=self.server_samples,
-            training=self.training,
-            measures=self.measures,
+            server_training=self.server_training,
+            feedback_names=self.feedback_names,
             plays=plays,
         )
 
@@ -255,34 +259,40 @@ class Run:
         return True
 
     def finish_round(
-        self, round: DispatchedRound, tests: dict[str, Scores] | None
+        self, dispatched: DispatchedRound, tests: dict[str, Scores] | None
     ) -> Iterator[Row]:
         """Count a round when the device has finished it, and yield its row if it is evaluated.
 
         Args:
-          round: as it was dispatched.
+          dispatched: the round.
           tests: scores of its evaluation; None: it is not evaluated, unless the run ends with it.
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
-        results = (round.report, round.stats, tests, round.diagnosis, round.feedback)
+        results = (
+            dispatched.report,
+            dispatched.stats,
+            tests,
+            dispatched.diagnosis,
+            dispatched.feedback,
+        )
         jax.block_until_ready(results)
 
-        self.round = round.cohort.round
-        self.server = round.server
-        self._count_updates(round.report)
-        self.totals["virtual_seconds"] += round.cohort.seconds
-        self._count_sent(round)
-        wasted = self._count_received(round)
+        self.round = dispatched.cohort.round
+        self.server = dispatched.server
+        self._count_updates(dispatched.report)
+        self.totals["virtual_seconds"] += dispatched.cohort.seconds
+        self._count_sent(dispatched)
+        wasted = self._count_received(dispatched)
         if not self.plan.pure:
-            self._advance_plan(round)
+            self._advance_plan(dispatched)
 
-        reports = {**round.report.info, **self._malicious_reports(round.cohort), **wasted}
-        columns = self.plan.columns(round.cohort)
-        self.since = add_round(self.since, round, reports, columns)
+        reports = {**dispatched.report.info, **self._malicious_reports(dispatched.cohort), **wasted}
+        columns = self.plan.columns(dispatched.cohort)
+        self.since = add_round(self.since, dispatched, reports, columns)
         if self.round == 1:
             self.first = digest(self.server)
 
-        self._update_status(round.report)
+        self._update_status(dispatched.report)
         if self.status != "running" and tests is None:
             tests = self.evaluate(self.server)
         if tests is not None:
@@ -299,25 +309,25 @@ class Run:
         if reported:  # a round in which nobody reported says nothing
             self.empty = 0 if usable else self.empty + 1
 
-    def _count_sent(self, round: DispatchedRound) -> None:
+    def _count_sent(self, dispatched: DispatchedRound) -> None:
         """Count the bytes that the clients of a round sent, lost messages included."""
-        ids = round.cohort.ids
-        sent = np.full(len(ids), round.loss_bytes, np.int64)
-        for by_slot in round.sent_bytes:
+        ids = dispatched.cohort.ids
+        sent = np.full(len(ids), dispatched.loss_bytes, np.int64)
+        for by_slot in dispatched.sent_bytes:
             sent += np.asarray(by_slot, np.int64)[: len(ids)]
         self.totals["bytes_up"] += int(sent.sum())
         np.add.at(self.joined, ids, 1)
         np.add.at(self.sent, ids, sent)
 
-    def _count_received(self, round: DispatchedRound) -> dict[str, int]:
+    def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
 
         Returns:
           The WASTED columns, where the fleet leaves clients out.
         """
-        cohort = round.cohort
+        cohort = dispatched.cohort
         others = cohort.others
-        size = None if round.received_bytes is None else int(round.received_bytes)
+        size = None if dispatched.received_bytes is None else int(dispatched.received_bytes)
         if others is None:
             received = self.downlink.deliver(cohort.ids, size)
             self.totals["bytes_down"] += int(received.sum())
@@ -351,20 +361,20 @@ class Run:
         malicious = self.plan.malicious_in(cohort.round)[cohort.ids]
         return {"malicious_reported": int((malicious & (cohort.weight > 0)).sum())}
 
-    def _advance_plan(self, round: DispatchedRound) -> None:
+    def _advance_plan(self, dispatched: DispatchedRound) -> None:
         """Tell the plan what its later rounds depend on."""
-        cohort = round.cohort
+        cohort = dispatched.cohort
 
         def of_cohort(blocks: list[Array]) -> np.ndarray:  # [block, ...] each -> [K, ...]
             rows = np.concatenate([np.asarray(block) for block in blocks])
             return rows[: len(cohort.ids)]
 
         feedback = {}
-        for name in self.measures:
-            feedback[name] = of_cohort([block[name] for block in round.feedback])
+        for name in self.feedback_names:
+            feedback[name] = of_cohort([block[name] for block in dispatched.feedback])
         if "loss" in self.plan.cohort.needs:
-            loss = of_cohort([block.loss for block in round.stats])
-            seen = of_cohort([block.seen for block in round.stats])
+            loss = of_cohort([block.loss for block in dispatched.stats])
+            seen = of_cohort([block.seen for block in dispatched.stats])
             with np.errstate(invalid="ignore", divide="ignore"):
                 feedback["loss"] = loss.astype(np.float64) / seen
         self.planner.complete(cohort, feedback)
@@ -450,7 +460,7 @@ class Run:
     ) -> Scores:
         """Return the scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
-        threads = program.evaluators if together else 1
+        threads = program.evaluation_threads if together else 1
         shown = program.server.sender.shown(server)
         return scores(program.evaluate, threads, shown, stacks=stacks, wait=wait)
 
@@ -490,7 +500,7 @@ class Run:
             "skipped": counters.skipped,
             "train_loss": counters.train_loss,
         }
-        if self.program.diagnoses:
+        if self.program.diagnostics:
             values |= counters.diagnosis()
         values |= counters.info
 
@@ -527,7 +537,7 @@ class Run:
         """Free the samples of a run that has ended; there may be many such runs."""
         self.held = {}
         self.server_samples = None
-        self.training = None
+        self.server_training = None
 
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Return the state that the run resumes from, between two rounds or after the last.

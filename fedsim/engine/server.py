@@ -55,13 +55,13 @@ class Server:
     Attributes:
       memories: what the client method and stages remember of every client.
       sender: what the clients receive.
-      reduction: how their messages become one tree.
+      aggregator: how their messages become one tree.
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
-      asks_loss: whether clients send their loss at the global model.
-      probes: whether a round has a pass at the global model before training.
-      refers: whether the rule asks for the server's own update.
-      scores: whether the rule asks for losses on the server's own samples.
+      needs_client_loss: whether clients send their loss at the global model.
+      needs_probe: whether a round has a pass at the global model before training.
+      needs_reference: whether the rule asks for the server's own update.
+      needs_server_loss: whether the rule asks for losses on the server's own samples.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class Server:
 
         rows = blocks * block
         if pipeline.folds:
-            self.reduction = Summing(pipeline, task, memories, rows)
+            self.aggregator = Summing(pipeline, task, memories, rows)
         else:
-            self.reduction = Stacking(pipeline, task, memories, rows)
+            self.aggregator = Stacking(pipeline, task, memories, rows)
         self.probing = Probing(pipeline, task, rows)
 
         # A wire with an attack that knows the defence depends on this pipeline's stages and rule.
@@ -102,10 +102,10 @@ class Server:
             deviations = Deviations(pipeline, task)
         self.distances = Distances(pipeline, task, deviations)
 
-        self.asks_loss = "loss" in rule.needs
-        self.probes = self.asks_loss or client.probe is not None
-        self.refers = "reference" in rule.needs
-        self.scores = "server_loss" in rule.needs
+        self.needs_client_loss = "loss" in rule.needs
+        self.needs_probe = self.needs_client_loss or client.probe is not None
+        self.needs_reference = "reference" in rule.needs
+        self.needs_server_loss = "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
         """Return the server with other optimisers; they share all other compiled programs."""
@@ -149,7 +149,7 @@ class Server:
           start: the round's start.
         """
         shared = start.server.shared
-        aggregated = self.reduction.aggregate(received, memory, slots, start)
+        aggregated = self.aggregator.aggregate(received, memory, slots, start)
 
         # The optimisers turn the aggregate into a step on the parameters that clients send.
         old = self.pipeline.shared_params(shared)

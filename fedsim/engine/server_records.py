@@ -184,14 +184,14 @@ def count_rows(rows: ProcessedRows, slots: Slots) -> Counts:
 
 
 def with_bytes(
-    bytes: Int[Array, " rows"], arrived: Updates, slots: Slots, first: Int[Array, ""] | int
+    bytes: Int[Array, " rows"], arrived: Updates, slots: Slots, first_slot: Int[Array, ""] | int
 ) -> Int[Array, " rows"]:
-    """Return the bytes by slot with those of a block that begins with slot `first`.
+    """Return the bytes by slot with those of the block that begins with `first_slot`.
 
     Slots beyond the cohort send nothing.
     """
     sent = jnp.where(slots.count > 0, arrived.bytes, 0)
-    return jax.lax.dynamic_update_slice_in_dim(bytes, sent, first, 0)
+    return jax.lax.dynamic_update_slice_in_dim(bytes, sent, first_slot, 0)
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:

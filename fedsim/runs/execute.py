@@ -7,9 +7,9 @@ from fedsim import tree
 from fedsim.assemble import Experiment
 from fedsim.assemble.memory import allocations
 from fedsim.disk import files
-from fedsim.engine.loop import banked, events
+from fedsim.engine.loop import events, group_runs
 from fedsim.engine.processes import joined, shared
-from fedsim.engine.records import Program
+from fedsim.engine.program import Program
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.errors import CorruptError, Interrupted
 from fedsim.machine import forget_programs
@@ -167,7 +167,7 @@ def execute(
     model_bytes = tree.nbytes(next(iter(planned[0].experiment.shared.values())))
     programs = [planned[index].experiment.program for index, _ in runs]
     plans = [planned[index].experiment.plans[seed] for index, seed in runs]
-    groups, program = banked(programs, plans, model_bytes)
+    groups, program = group_runs(programs, plans, model_bytes)
     for first, last in groups:
         group = runs[first:last]
         if ask():

@@ -12,7 +12,7 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.federation import federations_of
 from fedsim.data import Arrays, Federation
-from fedsim.engine.loop import MOST, alike
+from fedsim.engine.loop import MAX_RUNS, can_train_together
 from fedsim.errors import (
     CheckpointError,
     DirectoryError,
@@ -90,7 +90,7 @@ class Sweep:
 
             # Cells over other samples wait until these are done: few samples are in memory then.
             first = next(iter(waiting.values()), planned)
-            if len(waiting) >= MOST or not _same_samples(planned, first):
+            if len(waiting) >= MAX_RUNS or not _same_samples(planned, first):
                 yield from self._execute_waiting(waiting, ask)
                 waiting = {}
             waiting[index] = planned
@@ -216,7 +216,7 @@ def _can_run_together(planned: PlannedExperiment, other: PlannedExperiment) -> b
     if one.scenario.spec.numerics != two.scenario.spec.numerics:
         return False
     plans = zip(one.plans.values(), two.plans.values(), strict=True)
-    return all(alike([one.program, two.program], pair) for pair in plans)
+    return all(can_train_together([one.program, two.program], pair) for pair in plans)
 
 
 def _failed(cell: Cell, error: Exception) -> Outcome:

@@ -26,7 +26,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any
 
-from fedsim.engine.loop import MOST
+from fedsim.engine.loop import MAX_RUNS
 from fedsim.errors import Interrupted
 from fedsim.runs.executor import (
     RunKey,
@@ -187,7 +187,7 @@ def _tasks(family: Runs, least: int) -> list[Runs]:
       least: how many tasks there are at least, if it has enough runs.
     """
     seeds = list(dict.fromkeys(seed for _, seeds in family for seed in seeds))
-    count = max(math.ceil(len(seeds) * len(family) / MOST), least)
+    count = max(math.ceil(len(seeds) * len(family) / MAX_RUNS), least)
     seed_groups = min(count, len(seeds))
     cell_groups = min(math.ceil(count / seed_groups), len(family))
 

@@ -163,9 +163,9 @@ def test_the_server_draws_for_itself():
         own.federation, own.cohort, plan.unclipped_local, 3, 1
     )  # as a client 0 with these samples would
     assert not (shared.batches(1, 0)[0] == first[0]).all()
-    assert program.own is not None
+    assert program.server_mesh is not None
     apart = ServerTraining(
-        program.own, plan, program.dtype, root
+        program.server_mesh, plan, program.dtype, root
     ).root  # as client 0 it would share noise with client 0
     assert (jax.random.key_data(apart) != jax.random.key_data(root)).any()
     whole = built(data={**DATA, "server": {}}, server=["mean"]).plans[3]

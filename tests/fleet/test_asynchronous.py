@@ -13,7 +13,7 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.disk.checkpoint import decode
-from fedsim.engine.loop import banked
+from fedsim.engine.loop import group_runs
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.runs.result import OPTIONAL_TABLES
@@ -232,7 +232,7 @@ def test_company_changes_no_bit(kind):
         init = lambda key, x: {"W": np.zeros((x.shape[-1], 10), np.float32)}
         experiment = build(checked, model=(init, noisy) if kind == "dropout" else None)
         seeds, plans = list(experiment.plans), list(experiment.plans.values())
-        groups, program = banked([experiment.program] * len(seeds), plans, 1000)
+        groups, program = group_runs([experiment.program] * len(seeds), plans, 1000)
         assert groups == [(0, len(seeds))]
         together, ends = rows([experiment.run(seed) for seed in seeds], seeds, program)
         for seed in seeds:
@@ -300,7 +300,7 @@ def test_every_method_trains_or_refuses_in_a_line(method):
         sync = build(checked)
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
     of_rule = sync.program.server.pipeline.of_memory
-    if memory or of_rule or sync.program.server.probes:
+    if memory or of_rule or sync.program.server.needs_probe:
         reasons = (
             r"a client remembers a row|has a pass at the model"
             r"|the rule remembers one update of a client"

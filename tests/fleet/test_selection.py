@@ -14,7 +14,7 @@ from test_codecs import SIZES, D, problem_arrays, quadratics
 import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
-from fedsim.engine.feedback import observed
+from fedsim.engine.feedback import update_feedback
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet import Cohort, Drawn, Fleet, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
@@ -328,7 +328,7 @@ def test_norms_and_sketches_of_updates():
     rows["a"][1] = rows["a"][0] + 0.3 * rows["a"][1]  # rows 0 and 1 are alike
     rows["b"][3, 0] = inf
     flat = np.concatenate([rows["a"].reshape(12, -1), rows["b"]], 1)
-    whole = jax.tree.map(np.asarray, observed(rows, ("norm", "sketch")))
+    whole = jax.tree.map(np.asarray, update_feedback(rows, ("norm", "sketch")))
     fine = np.arange(12) != 3
     assert_allclose(
         whole["norm"][fine], np.linalg.norm(flat[fine].astype(float), axis=1), rtol=1e-6
@@ -342,7 +342,9 @@ def test_norms_and_sketches_of_updates():
     )
     for block in (1, 5):
         parts = [
-            observed({name: leaf[i : i + block] for name, leaf in rows.items()}, ("norm", "sketch"))
+            update_feedback(
+                {name: leaf[i : i + block] for name, leaf in rows.items()}, ("norm", "sketch")
+            )
             for i in range(0, 10, block)
         ]
         for name in ("norm", "sketch"):

@@ -42,7 +42,7 @@ def export(workload: str, path: Path) -> None:
     scenario = read(str(ROOT / f"scenarios/bench/{workload}.yaml"), (f"rounds={ROUNDS[workload]}",))
     with numerics(scenario) as devices:
         experiment = build(scenario, devices=devices)
-        (seed, plan), room = next(iter(experiment.plans.items())), experiment.program.room
+        (seed, plan), room = next(iter(experiment.plans.items())), experiment.program.capacity
         rounds = range(1, ROUNDS[workload] + 1)
         T = max(int(plan.round(r)[0].steps.max()) for r in rounds)
         cohorts = [cohort(plan, r, T, room.batch, experiment.program.dtype) for r in rounds]

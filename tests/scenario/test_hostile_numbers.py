@@ -134,14 +134,14 @@ def test_what_is_counted_is_what_is_laid_out():
         e = build(scenario, devices=devices[:1])
         plan, program = e.plans[0], e.program
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
-        key = BlockKey(round=1, first=0, playing=(True,), probe=False)
+        key = BlockKey(round=1, first_slot=0, playing=(True,), is_probe=False)
         layout = Blocks([Planner(plan)], program, readers=[]).get(key).layout
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
         assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(
             shapes["slots"]
         )
         server = program.server.init(e.shared[0], plan.present)
-        store = program.server.memories.empty(server.shared, program.room.members)
+        store = program.server.memories.empty(server.shared, program.capacity.members)
         lent = program.server.memories.gather(store, server.shared, layout.slots, jax.random.key(0))
         assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(
             shapes["seated"]
