@@ -23,7 +23,7 @@ from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
-from fedsim.engine.run import Policy, Run
+from fedsim.engine.run import Policy, Run, RunOptions
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
@@ -51,20 +51,23 @@ class Experiment(NamedTuple):
         """
         spec = self.scenario.spec
         policy = Policy(
-            nonfinite=spec.on_nonfinite == "stop",
-            impossible=spec.on_impossible == "stop",
-            aggregates=spec.rounds > 0,  # a run without rounds has nothing to aggregate
+            stop_on_nonfinite=spec.on_nonfinite == "stop",
+            stop_on_skipped=spec.on_impossible == "stop",
+            needs_aggregation=spec.rounds > 0,  # a run without rounds has nothing to aggregate
+        )
+        options = RunOptions(
+            rounds=spec.rounds,
+            every=spec.evaluate.every,
+            policy=policy,
+            folder=folder,
+            resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
         )
         return Run(
             program=self.program,
             plan=self.plans[seed],
             shared=self.shared[seed],
             key=jax.random.key(seed),
-            rounds=spec.rounds,
-            every=spec.evaluate.every,
-            policy=policy,
-            folder=folder,
-            resident=int(spec.checkpoint.resident_mb * 1e6),
+            options=options,
         )
 
 
@@ -157,8 +160,8 @@ def build(
         shared=inputs.shapes,
         activations=inputs.activation_bytes,
     )
-    check_memory(scenario, footprint.parts)
-    with allocations(scenario, footprint.parts):
+    check_memory(scenario, footprint.bytes_by_purpose)
+    with allocations(scenario, footprint.bytes_by_purpose):
         shared = jax.block_until_ready(inputs.shared or _start(scenario, inputs, params))
 
     return Experiment(
@@ -168,7 +171,7 @@ def build(
         plans=plans,
         shared=shared,
         client=inputs.trained.client,
-        counted=footprint.parts,
+        counted=footprint.bytes_by_purpose,
     )
 
 

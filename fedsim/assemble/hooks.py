@@ -21,7 +21,7 @@ from fedsim.compose.contract import (
 )
 from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Poison, Skew
-from fedsim.engine.shared_leaves import sent
+from fedsim.engine.shared_leaves import sent_variables
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
@@ -212,7 +212,7 @@ def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
         raise
     except ValueError as error:
         raise scenario.error(("client",), f"{section.kind}: {error}") from None
-    return sent(trained.client, shapes)
+    return sent_variables(trained.client, shapes)
 
 
 def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Federation) -> None:

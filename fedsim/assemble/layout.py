@@ -7,7 +7,7 @@ from fedsim import tree
 from fedsim.assemble.checked import Checked
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.plans import of_first_seed
-from fedsim.engine.footprint import least
+from fedsim.engine.footprint import minimum_bytes
 from fedsim.engine.pack import Capacity, Packer, Width, capacity
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
@@ -67,7 +67,7 @@ def layout_of(
 
     # Refuse what cannot fit before `capacity` plans all rounds, which takes time.
     longest_plan = max(plans.values(), key=_longest_client_steps)
-    counted = least(model_bytes, width, longest_plan, K, seeds=len(spec.seeds))
+    counted = minimum_bytes(model_bytes, width, longest_plan, K, seeds=len(spec.seeds))
     check_memory(scenario, counted)
 
     device_count = len(devices) if devices else 1

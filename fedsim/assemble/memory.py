@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedsim.data import Federation, scale_remark
-from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
-from fedsim.engine.processes import joined
+from fedsim.engine.footprint import TABLE_BYTES, DeviceLimits, Footprint, footprint
+from fedsim.engine.processes import is_multiprocess
 from fedsim.engine.program import Program
 from fedsim.errors import TooLarge, exhausted, in_parts, shortened
 from fedsim.fleet import Plan
@@ -54,7 +54,7 @@ REMEDIES: dict[str, tuple[Path, str]] = {
 
 def run_footprint(
     scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0
-) -> Held:
+) -> Footprint:
     """Return the memory that a run adds to what the process holds already.
 
     Args:
@@ -65,8 +65,8 @@ def run_footprint(
       activations: bytes of the largest value in a pass of one client through the model.
     """
     spec = scenario.spec
-    resident = Kept(
-        samples=0.0 if joined() else spec.data.resident_mb * 1e6,
+    resident = DeviceLimits(
+        samples=0.0 if is_multiprocess() else spec.data.resident_mb * 1e6,
         memory=spec.checkpoint.resident_mb * 1e6,
     )
     evaluated_rounds = 2 + spec.rounds // spec.evaluate.every

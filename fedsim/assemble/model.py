@@ -22,7 +22,7 @@ from fedsim.assemble.programs import (
 )
 from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
-from fedsim.engine.footprint import widest
+from fedsim.engine.footprint import largest_value_bytes
 from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
@@ -313,7 +313,7 @@ def activation_bytes(
     def largest_value(rows: int) -> int:
         batch = Shape((rows, *x.shape[1:]), x.dtype)
         mask = Shape((rows,), bool)
-        return widest(forward, variables, batch, mask, key)
+        return largest_value_bytes(forward, variables, batch, mask, key)
 
     with model_errors(scenario, supplied.model):
         return max(largest_value(rows) for rows in widths)

@@ -15,7 +15,7 @@ from fedsim import tree
 from fedsim.assemble.feasibility import at_most, bounds_of
 from fedsim.assemble.hooks import StackShapes, check_link, make_link
 from fedsim.assemble.links import Link, ServerLinks
-from fedsim.assemble.programs import MAX_CACHED, HashableSection
+from fedsim.assemble.programs import MAX_CACHED, HashableSection, hashable_sections
 from fedsim.assemble.stack_inputs import (
     argument_error,
     arrays_of,
@@ -82,7 +82,7 @@ def aggregate(
     >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
     [2.0]
     """
-    sections = tuple(map(HashableSection, checked_links("server", server)))
+    sections = hashable_sections(checked_links("server", server))
     try:
         prepared = _aggregation(sections)
     except OrderError as error:
@@ -145,8 +145,8 @@ def transmit(
     >>> arrived.tolist(), sent.tolist()
     ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """
-    wire_sections = tuple(map(HashableSection, checked_links("wire", wire)))
-    server_sections = tuple(map(HashableSection, checked_links("server", defence)))
+    wire_sections = hashable_sections(checked_links("wire", wire))
+    server_sections = hashable_sections(checked_links("server", defence))
     prepared = _transmission(wire_sections, server_sections)
 
     stack = arrays_of(deltas)
@@ -203,7 +203,7 @@ def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
     rule_index = index_of_rule([link.section for link in server])
     scenario, links = _make_links("aggregate", "server", server)
     stages, rule, steps, optimisers = ServerLinks.of([link.made for link in links], rule_index)
-    pipeline = Pipeline([], stages, rule, steps, sgd(), drop=False)
+    pipeline = Pipeline([], stages, rule, steps, sgd(), drops_nonfinite=False)
     optimiser = server_step(*optimisers)
 
     def reduce(updates: Updates, context: Context) -> Tree:
@@ -211,9 +211,9 @@ def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
         params = context.shared["params"]
         updates = updates._replace(memory=fresh_rows(pipeline.remembering, context))
         state = pipeline.init(params, jnp.ones_like(updates.arrived))
-        travelled, reduced = pipeline.over(updates, state, lambda phase: context)
+        travelled, reduced = pipeline.apply(updates, state, lambda phase: context)
         step, _ = optimiser.apply(reduced.aggregate, optimiser.init(params), params)
-        skipped = pipeline.skips(jnp.sum(travelled.kept.arrived))
+        skipped = pipeline.skips(jnp.sum(travelled.staged.arrived))
         return tree.select(skipped, tree.zeros_like(step), step)
 
     return Prepared(scenario, links, jax.jit(reduce), rule.needs)
@@ -233,7 +233,7 @@ def _transmission(
     scenario, links = _make_links("transmit", "wire", wire)
     _, defence = _make_links("transmit", "defence", server)
     stages, rule, _, _ = ServerLinks.of([link.made for link in defence], rule_index)
-    pipeline = Pipeline(_decoding_each(links), stages, rule, [], sgd(), drop=False)
+    pipeline = Pipeline(_decoding_each(links), stages, rule, [], sgd(), drops_nonfinite=False)
 
     remembering = {
         name: link for name, link in pipeline.remembering.items() if name in pipeline.wire_names

@@ -48,7 +48,7 @@ def _with_probe(state: RoundState, messages: Messages, first_slot: int) -> Round
     """Add a block's messages of ONE run."""
     if state.cohort is None:
         return state
-    programs = state.run.programs
+    programs = state.run.server_programs
     probe = state.probe or ProbeState()
     total = None
     if programs.client.probe is not None:  # else only the rule asks, and the loss alone is sent
@@ -63,7 +63,7 @@ def with_probe_mean(state: RoundState) -> RoundState:
         return state
     if "probe" not in state.broadcast.shared["aux"]:
         return state
-    server, broadcast = state.run.programs.probing.send(
+    server, broadcast = state.run.server_programs.probing.with_mean(
         state.probe.total, state.start.server, state.broadcast
     )
     return state._replace(start=state.start._replace(server=server), broadcast=broadcast)

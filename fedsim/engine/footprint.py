@@ -23,7 +23,7 @@ from fedsim.engine.server_records import Messages, RoundStart, ServerState
 from fedsim.engine.server_samples import ALONE, capacity_of_server, server_samples
 from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
-from fedsim.types import Codec, Flown, Shared
+from fedsim.types import Codec, Mixing, Shared
 
 Shape = jax.ShapeDtypeStruct
 
@@ -38,21 +38,21 @@ LANE_BYTES = 200
 MANY = 1000
 
 
-class Held(NamedTuple):
-    """What a run holds.
+class Footprint(NamedTuple):
+    """The memory that a run will hold.
 
     Attributes:
-      parts: bytes by purpose; `tables` at the end, when those of training are free again.
+      bytes_by_purpose: `tables` are held at the end, when the memory of training is free again.
       message: bytes of what one client sends.
       shapes: shapes of what the programs take, by name.
     """
 
-    parts: dict[str, int]
+    bytes_by_purpose: dict[str, int]
     message: int
     shapes: dict[str, Any]
 
 
-class Kept(NamedTuple):
+class DeviceLimits(NamedTuple):
     """Bytes that may stay on the device.
 
     If there are more samples, those of each block are handed over with it. If there is more client
@@ -63,7 +63,7 @@ class Kept(NamedTuple):
     memory: float
 
 
-def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dict[str, int]:
+def minimum_bytes(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dict[str, int]:
     """Return bytes by purpose that any run holds; `footprint` counts much more.
 
     Args:
@@ -87,15 +87,15 @@ def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dic
 
 
 def footprint(
-    program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, activations: int = 0
-) -> Held:
+    program: Program, plan: Plan, shared: Any, limits: DeviceLimits, rows: int, activations: int = 0
+) -> Footprint:
     """Return what a run holds besides what the process already holds.
 
     Args:
       program: the run's program.
       plan: a seed's plan.
       shared: shapes of the variables at the start of the run.
-      kept: what may stay on the device.
+      limits: what may stay on the device.
       rows: evaluated rounds of all runs.
       activations: bytes of the largest value in one client's pass through the model.
     """
@@ -108,7 +108,7 @@ def footprint(
     server = jax.eval_shape(program.server.init, shared, Shape((f.N,), np.bool_))
     reference = reference_training(program, plan, server.shared)
     probe = probe_pass(program, plan, server.shared)
-    shapes = _round_shapes(program, plan, server, reference=reference.update, kept=kept)
+    shapes = _round_shapes(program, plan, server, reference=reference.update, limits=limits)
     start = shapes.start
 
     seat_rows = stacked(shapes.row, capacity.seats)
@@ -117,7 +117,7 @@ def footprint(
     work_on_lanes = 2 * shards * lanes * activations
     versions = plan.held - 1 + 2 * (capacity.models_per_run - 1)
     samples = tree.nbytes((shapes.data, start.server_samples))
-    parts = {
+    bytes_by_purpose = {
         "samples": samples + _scored_bytes(f) + reference.samples,
         "client_memory": tree.nbytes(shapes.store) + 2 * tree.nbytes(shapes.loaded),
         "lanes": on_lanes + lanes * shards * LANE_BYTES + probe.held + reference.held,
@@ -130,21 +130,22 @@ def footprint(
         "tables": TABLE_BYTES * f.N + 16 * _table_samples(f),
     }
     if codec is not None:
-        parts["codec"] = lanes * coding_bytes(codec, shapes.row.message.delta)
+        bytes_by_purpose["codec"] = lanes * coding_bytes(codec, shapes.row.message.delta)
     by_name = {
         "data": shapes.data,
-        "at": start,
+        "start": start,
         "server": server,
         "store": shapes.store,
         "queues": shapes.queues,
         "slots": shapes.slots,
         "lane": shapes.lane,
-        "seated": shapes.memory,
+        "memory": shapes.memory,
         "rows": seat_rows,
         "messages": shapes.messages,
-        "total": shapes.received,
+        "received": shapes.received,
     }
-    return Held(parts, message_bytes(shapes.row, codec) + probe.message, by_name)
+    message = message_bytes(shapes.row, codec) + probe.message
+    return Footprint(bytes_by_purpose, message, by_name)
 
 
 class RoundShapes(NamedTuple):
@@ -164,7 +165,7 @@ class RoundShapes(NamedTuple):
 
 
 def _round_shapes(
-    program: Program, plan: Plan, server: ServerState, reference: Any, kept: Kept
+    program: Program, plan: Plan, server: ServerState, reference: Any, limits: DeviceLimits
 ) -> RoundShapes:
     """Return the shapes of a round.
 
@@ -173,7 +174,7 @@ def _round_shapes(
       plan: a seed's plan.
       server: shapes of the server.
       reference: shapes of the server's own update; None: there is none.
-      kept: what may stay on the device.
+      limits: what may stay on the device.
     """
     capacity = program.capacity
     memories = program.server.memories
@@ -182,7 +183,7 @@ def _round_shapes(
 
     # Client memory: of all members on the device if it fits, else of one cohort.
     store = jax.eval_shape(lambda shared: memories.empty(shared, capacity.members), server.shared)
-    if tree.nbytes(store.rows) > kept.memory:
+    if tree.nbytes(store.rows) > limits.memory:
         cohort = capacity.blocks * program.width.block
         store = jax.eval_shape(lambda shared: memories.empty(shared, cohort), server.shared)
     loaded = jax.eval_shape(memories.gather, store, server.shared, slots, start.root)
@@ -196,7 +197,7 @@ def _round_shapes(
     messages = Messages(stack, slots, stage_memory)
     return RoundShapes(
         start=start,
-        data=_data_shapes(program, plan.federation, kept),
+        data=_data_shapes(program, plan.federation, limits),
         queues=queues,
         slots=slots,
         store=store,
@@ -218,9 +219,9 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
     samples = None
     if program.server.needs_server_loss:
         samples = shapes_of(server_samples(plan.federation))
-    flown = None
+    mixing = None
     if plan.timetable.mixing is not None:
-        flown = Flown(program.server.pipeline.shared_params(server.shared), number)
+        mixing = Mixing(program.server.pipeline.shared_params(server.shared), number)
     return RoundStart(
         server=server,
         root=jax.eval_shape(jax.random.key, 0),
@@ -230,14 +231,14 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
         expected=expected,
         server_samples=samples,
         reference=reference,
-        flown=flown,
+        mixing=mixing,
     )
 
 
-def _data_shapes(program: Program, f: Federation, kept: Kept) -> tuple:
+def _data_shapes(program: Program, f: Federation, limits: DeviceLimits) -> tuple:
     """Return the shapes of the training samples on the device: all of them, or those of a block."""
     samples = len(f.train.x)
-    if f.train.x.nbytes + f.train.y.nbytes > kept.samples:
+    if f.train.x.nbytes + f.train.y.nbytes > limits.samples:
         samples = program.capacity.samples
     return tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
 
@@ -258,7 +259,9 @@ def _rule_work(program: Program, shapes: RoundShapes) -> int:
     messages = program.capacity.blocks * program.width.block
     if program.server.pipeline.folds or messages < MANY:
         return 0
-    return widest(program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start)
+    return largest_value_bytes(
+        program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start
+    )
 
 
 class ProbePass(NamedTuple):
@@ -375,10 +378,10 @@ def coding_bytes(codec: Codec, sent: Any) -> int:
 
     memory = jax.eval_shape(codec.memory, x)
     key = jax.eval_shape(jax.random.key, 0)
-    return widest(received, x, memory, key)
+    return largest_value_bytes(received, x, memory, key)
 
 
-def widest(program: Any, *shapes: Any) -> int:
+def largest_value_bytes(program: Any, *shapes: Any) -> int:
     """Return the bytes of the largest value that a program makes, from a trace of it.
 
     Args:

@@ -19,7 +19,7 @@ from fedsim.engine.blocks import Blocks
 from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
-from fedsim.engine.processes import joined
+from fedsim.engine.processes import is_multiprocess
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, Round, RunState, Workspace
 from fedsim.engine.round import run_round
@@ -63,7 +63,7 @@ def events(
         handed over with it, which changes no bit.
     """
     for run in runs:
-        for row in run.begin(1 / len(runs)):
+        for row in run.start(1 / len(runs)):
             yield run, row
 
     loop = Loop(runs, program, calls, samples)
@@ -163,7 +163,7 @@ class Loop:
     def must_wait(self, number: int) -> bool:
         """Return whether the host must read a round before it can dispatch the next one."""
         for run in self.runs:
-            may_end = run.empty or run.policy.nonfinite or run.policy.impossible
+            may_end = run.empty or run.policy.stop_on_nonfinite or run.policy.stop_on_skipped
             if may_end or not run.planner.ready(number + 1):
                 return True
         return False
@@ -239,7 +239,12 @@ def group_runs(
     """
     program = programs[0]
     largest = min(_max_runs(program, model_bytes), len(plans))
-    if largest < 2 or joined() or program.trains_alone or not can_train_together(programs, plans):
+    if (
+        largest < 2
+        or is_multiprocess()
+        or program.trains_alone
+        or not can_train_together(programs, plans)
+    ):
         return [(i, i + 1) for i in range(len(plans))], program
 
     # Groups of about equal size.

@@ -28,7 +28,7 @@ def measure(
     calls = []
     for state, messages in zip(states, trained.messages, strict=True):
         calls.append((state, messages, first_slot))
-    programs = [state.run.programs.distances.add for state in states]
+    programs = [state.run.server_programs.distances.add for state in states]
     states = run_in_threads(_with_honest, calls, programs)
 
     delta = trained.stack.message.delta
@@ -40,7 +40,7 @@ def with_deviations(
 ) -> list[ServerUpdate | None]:
     """Add to the reports how far the aggregates lie from the honest clients."""
     calls = list(zip(states, updates, strict=True))
-    programs = [state.run.programs.distances.report for state in states]
+    programs = [state.run.server_programs.distances.report for state in states]
     return run_in_threads(_with_deviation, calls, programs)
 
 
@@ -48,7 +48,7 @@ def _with_honest(state: RoundState, messages: Messages, first_slot: int) -> Roun
     """Add the honest rows of a block where the block is summed and forgotten."""
     if not state.has_block(first_slot) or not isinstance(state.received, Sum):
         return state
-    honest = state.run.programs.distances.add(state.honest, messages, state.start)
+    honest = state.run.server_programs.distances.add(state.honest, messages, state.start)
     return state._replace(honest=honest)
 
 
@@ -58,7 +58,7 @@ def _with_deviation(state: RoundState, update: ServerUpdate | None) -> ServerUpd
         return None
     assert state.received is not None
     assert state.slots is not None
-    deviation = state.run.programs.distances.report(
+    deviation = state.run.server_programs.distances.report(
         received=state.received,
         reduced=update.reduced,
         honest=state.honest,

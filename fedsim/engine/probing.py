@@ -84,15 +84,15 @@ class Probing:
         return ProbeSum(delta, count, with_bytes(total.bytes, arrived, slots, first_slot))
 
     @jitted
-    def send(
+    def with_mean(
         self, total: ProbeSum, server: ServerState, broadcast: Broadcast
     ) -> tuple[ServerState, Broadcast]:
         """Return the server and its broadcast with the mean of the pass in `aux`."""
         mean = tree.divide(total.delta, total.arrived)
         mean = self.pipeline.decoded(mean, server.shared)
 
-        def with_mean(shared: Shared) -> Shared:
+        def with_probe(shared: Shared) -> Shared:
             return {**shared, "aux": {**shared["aux"], "probe": mean}}
 
-        server = server._replace(shared=with_mean(server.shared))
-        return server, broadcast._replace(shared=with_mean(broadcast.shared))
+        server = server._replace(shared=with_probe(server.shared))
+        return server, broadcast._replace(shared=with_probe(broadcast.shared))

@@ -36,7 +36,7 @@ class RunState(NamedTuple):
     """What a run brings to a round."""
 
     server: ServerState
-    programs: Server
+    server_programs: Server
     initial: Shared  # variables at the run's start, with which client memory begins
     store: Store  # of the clients' memory
     root: Key[Array, ""]  # the run's root key

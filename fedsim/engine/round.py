@@ -38,7 +38,7 @@ from fedsim.engine.server_records import Messages, RoundStart, ServerUpdate
 from fedsim.engine.slots import RunCohort, Slots, by_run, with_memory_rows
 from fedsim.engine.threads import run_in_threads
 from fedsim.tree import Tree
-from fedsim.types import Flown, Shared
+from fedsim.types import Mixing, Shared
 
 
 def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
@@ -167,10 +167,10 @@ def train(
 
 
 def receive(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
-    """Step 3: a block's messages pass the wire and are added to what the server has received.
+    """Step 3: pass a block's messages through the wire, and add them to those received so far.
 
     If the rule must see all rows together, messages are only gathered here, and pass the wire at
-    the beginning of step 4.
+    the start of step 4.
     """
     first_slot = trained.block.key.first_slot
     calls = []
@@ -178,14 +178,14 @@ def receive(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]
         calls.append((state, messages, first_slot))
 
     # Runs with different programs compile and dispatch them side by side.
-    programs = [state.run.programs.aggregator.add_program for state in states]
+    programs = [state.run.server_programs.aggregator.add_program for state in states]
     return run_in_threads(_with_messages, calls, programs)
 
 
 def aggregate(states: list[RoundState]) -> list[ServerUpdate | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
     calls = [(state,) for state in states]
-    programs = [state.run.programs.update for state in states]
+    programs = [state.run.server_programs.update for state in states]
     return run_in_threads(_server_update, calls, programs)
 
 
@@ -242,14 +242,14 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     """Start a run's round: load the memory of its clients, and broadcast the model."""
     ids = np.zeros(0, int)
     cohort = None
-    flown = None
+    mixing = None
     server = run.server
     broadcast = Broadcast(server.shared)
     if run_cohort is not None:
         cohort = run_cohort.cohort
         ids = cohort.ids
-        flown = _flown(run, run_cohort)
-        server, broadcast = run.programs.sender.broadcast(server, run.root, number)
+        mixing = _mixing_of(run, run_cohort)
+        server, broadcast = run.server_programs.sender.broadcast(server, run.root, number)
     memory, memory_rows = run.store.load(ids)
 
     start = RoundStart(
@@ -260,7 +260,7 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
         samples=run.samples,
         expected=run.expected,
         server_samples=run.server_samples,
-        flown=flown,
+        mixing=mixing,
     )
     return RoundState(
         run=run,
@@ -272,23 +272,23 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     )
 
 
-def _flown(run: RunState, run_cohort: RunCohort) -> Flown | None:
-    """Return what the round's only client trained from, under a schedule that mixes models.
+def _mixing_of(run: RunState, run_cohort: RunCohort) -> Mixing | None:
+    """Return how the model of a round's only client is mixed with the server's.
 
-    Such a schedule (`fedasync`) makes every message a round.
+    A schedule that mixes models (`fedasync`) makes every message a round; under others it is None.
     """
-    mixing = run_cohort.plan.timetable.mixing
-    if mixing is None or run.versions is None:
+    share_of_age = run_cohort.plan.timetable.mixing
+    if share_of_age is None or run.versions is None:
         return None
     cohort = run_cohort.cohort
     if len(cohort.ids):
         version = cohort.start[0]
-        share = mixing(cohort.age[0])
+        share = share_of_age(cohort.age[0])
     else:  # a round without a client
         version = cohort.round - 1
         share = 0.0
-    params = run.programs.pipeline.shared_params(run.versions.models[version])
-    return Flown(params, run.samples.dtype.type(share))
+    params = run.server_programs.pipeline.shared_params(run.versions.models[version])
+    return Mixing(params, run.samples.dtype.type(share))
 
 
 def _slots_with_memory(
@@ -308,7 +308,7 @@ def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree
     of_stages = []
     for state, of_run in zip(states, slots, strict=True):
         run = state.run
-        by_owner = run.programs.memories.gather(state.memory, run.initial, of_run, run.root)
+        by_owner = run.server_programs.memories.gather(state.memory, run.initial, of_run, run.root)
         of_methods.append(by_owner.pop(CLIENT))
         of_stages.append(by_owner)
     if len(states) == 1:
@@ -344,7 +344,7 @@ def _with_messages(state: RoundState, messages: Messages, first_slot: int) -> Ro
         index = first_slot // len(messages.slots.weight)
         messages = messages._replace(loss=state.probe.losses[index])
 
-    received, memory, stats = run.programs.aggregator.add(
+    received, memory, stats = run.server_programs.aggregator.add(
         state.received, state.memory, messages, state.start, first_slot
     )
     return state._replace(
@@ -362,7 +362,7 @@ def _server_update(state: RoundState) -> ServerUpdate | None:
         return None
     assert state.received is not None
     assert state.slots is not None
-    return state.run.programs.update(state.received, state.memory, state.slots, state.start)
+    return state.run.server_programs.update(state.received, state.memory, state.slots, state.start)
 
 
 def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:
@@ -374,7 +374,7 @@ def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:
 
 def _loss_bytes(state: RoundState) -> int:
     """Return the bytes of a client's loss at the global model, where clients send it."""
-    if not state.run.programs.needs_client_loss:
+    if not state.run.server_programs.needs_client_loss:
         return 0
     loss = state.stats[0].loss
     return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype))

@@ -21,11 +21,11 @@ from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import (
     Scores,
     Stack,
-    gathered,
-    held_out,
-    held_out_on_device,
+    evaluation_stacks,
     metrics,
     scores,
+    scores_by_row,
+    stacks_on_device,
 )
 from fedsim.engine.feedback import FEEDBACK
 from fedsim.engine.program import Program
@@ -62,16 +62,35 @@ class CommitPoint(NamedTuple):
 class Policy(NamedTuple):
     """When a run ends before its last round, and when it counts as not run."""
 
-    nonfinite: bool = False  # end at the first message that is not finite
-    impossible: bool = False  # end at the first round that too few clients survive
-    aggregates: bool = True  # at its end, a run without an aggregated round has not run
+    stop_on_nonfinite: bool = False  # end at the first message that is not finite
+    stop_on_skipped: bool = False  # end at the first round with too few messages for the rule
+    needs_aggregation: bool = True  # a run without an aggregated round counts as not run
 
 
-DEFAULT = Policy()
-COMPLETED = ("done", "not_run")  # a run that ended so can be prolonged
+class RunOptions(NamedTuple):
+    """How long a run is, and where it keeps what does not fit."""
 
-# Attributes of a run that a checkpoint stores as they are.
-CARRIED = ("round", "status", "reason", "first", "empty", "trained", "usable", "aggregated")
+    rounds: int  # the last round
+    every: int  # rounds between two evaluations
+    policy: Policy = Policy()
+    folder: Path | None = None  # for client memory that does not fit; None: a temporary one
+    resident_bytes: int = 0  # of client memory that fit on the device
+
+
+# A run that ended so has done all its rounds; with more of them it can be prolonged.
+COMPLETED = ("done", "not_run")
+
+# Attributes of a run that a checkpoint stores by these names.
+STORED_ATTRIBUTES = (
+    "round",
+    "status",
+    "reason",
+    "first",
+    "empty",
+    "trained",
+    "usable",
+    "aggregated",
+)
 
 
 class Run:
@@ -82,11 +101,7 @@ class Run:
       plan: the host's half.
       shared: variables at the start of the run.
       key: root key of all the run's device randomness.
-      rounds: the last round.
-      every: rounds between two evaluations.
-      policy: when to end early.
-      folder: folder for client memory that does not fit on the device; None: a temporary one.
-      resident: bytes of client memory that fit.
+      options: how long the run is, and where it keeps what does not fit.
 
     Attributes:
       server: after the last round that is over.
@@ -115,26 +130,21 @@ class Run:
         plan: Plan,
         shared,
         key,
-        rounds: int,
-        every: int,
-        policy: Policy = DEFAULT,
-        folder: Path | None = None,
-        resident: int = 0,
+        options: RunOptions,
     ):
         self.program = program
         self.plan = plan
         self.planner = Planner(plan)
         self.key = key
-        self.rounds = rounds
-        self.every = every
-        self.policy = policy
+        self.rounds = options.rounds
+        self.every = options.every
+        self.policy = options.policy
 
-        # Samples that nobody trains on.
+        # Samples that nobody trains on, in batches, and the rows of each set.
         f = plan.federation
-        stacks, self.sizes, self.batch = held_out(f, program.evaluation_threads)
-        self.held: dict[str, list[Stack]] = held_out_on_device(
-            stacks, f, program.evaluation_threads
-        )
+        threads = program.evaluation_threads
+        stacks, self.rows_of_set, self.evaluation_batch = evaluation_stacks(f, threads)
+        self.stacks: dict[str, list[Stack]] = stacks_on_device(stacks, f, threads)
 
         # The server, and the models that clients of an asynchronous one train from.
         self.server: ServerState = program.server.init(shared, plan.present)
@@ -158,8 +168,8 @@ class Run:
         # Losses come with the training; these take a program.
         self.feedback_names = tuple(name for name in plan.cohort.feedback if name in FEEDBACK)
 
-        self.folder = folder
-        fits = self.row_bytes() * program.capacity.members <= resident
+        self.folder = options.folder
+        fits = self.row_bytes() * program.capacity.members <= options.resident_bytes
         self.store = self._make_store(on_disk=not fits)
 
         self.round = -1
@@ -181,9 +191,9 @@ class Run:
         self.left = np.zeros(f.N, np.int64)
         self.ages = np.zeros(1, np.int64)
 
-        # Wall and compile seconds: of this process at the last row, of the processes before it.
-        self.last = (0.0, 0.0)
-        self.before = (0.0, 0.0)
+        # Wall and compile seconds: of this process up to the last row, and of earlier processes.
+        self.seconds = (0.0, 0.0)
+        self.earlier_seconds = (0.0, 0.0)
 
     def row_bytes(self) -> int:
         """Return the bytes of a client's memory."""
@@ -216,7 +226,7 @@ class Run:
         """
         return RunState(
             server=server,
-            programs=self.program.server,
+            server_programs=self.program.server,
             initial=self.initial,
             store=self.store,
             root=self.key,
@@ -230,7 +240,7 @@ class Run:
             plays=plays,
         )
 
-    def begin(self, share: float) -> Iterator[Row]:
+    def start(self, share: float) -> Iterator[Row]:
         """Start the clock, and yield the row of round 0 if the run has not begun.
 
         Args:
@@ -247,7 +257,7 @@ class Run:
             self._end()
             yield self._row(self.evaluate(self.server))
 
-    def close(self) -> bool:
+    def end_if_complete(self) -> bool:
         """End an interrupted run that now ends with its last round, if that was evaluated.
 
         Returns:
@@ -268,31 +278,27 @@ class Run:
           tests: scores of its evaluation; None: it is not evaluated, unless the run ends with it.
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
-        results = (
-            dispatched.report,
-            dispatched.stats,
-            tests,
-            dispatched.diagnosis,
-            dispatched.feedback,
-        )
-        jax.block_until_ready(results)
+        cohort = dispatched.cohort
+        report = dispatched.report
+        feedback = dispatched.feedback
+        jax.block_until_ready((report, dispatched.stats, tests, dispatched.diagnosis, feedback))
 
-        self.round = dispatched.cohort.round
+        self.round = cohort.round
         self.server = dispatched.server
-        self._count_updates(dispatched.report)
-        self.totals["virtual_seconds"] += dispatched.cohort.seconds
+        self._count_updates(report)
+        self.totals["virtual_seconds"] += cohort.seconds
         self._count_sent(dispatched)
         wasted = self._count_received(dispatched)
         if not self.plan.pure:
             self._advance_plan(dispatched)
 
-        reports = {**dispatched.report.info, **self._malicious_reports(dispatched.cohort), **wasted}
-        columns = self.plan.columns(dispatched.cohort)
+        reports = {**report.info, **self._malicious_reports(cohort), **wasted}
+        columns = self.plan.columns(cohort)
         self.since = add_round(self.since, dispatched, reports, columns)
         if self.round == 1:
             self.first = digest(self.server)
 
-        self._update_status(dispatched.report)
+        self._update_status(report)
         if self.status != "running" and tests is None:
             tests = self.evaluate(self.server)
         if tests is not None:
@@ -391,9 +397,9 @@ class Run:
         elif self.empty >= EMPTY_ROUNDS:
             reason = f"{EMPTY_ROUNDS} rounds running, no client's update could be used"
             self._end_early("diverged", reason)
-        elif self.policy.nonfinite and nonfinite:
+        elif self.policy.stop_on_nonfinite and nonfinite:
             self._end_early("stopped", f"{nonfinite} messages were not finite")
-        elif self.policy.impossible and bool(report.skipped):
+        elif self.policy.stop_on_skipped and bool(report.skipped):
             usable = int(report.reported) - nonfinite
             least = self.program.server.pipeline.least
             self._end_early("stopped", f"{usable} usable messages, the rule needs {least}")
@@ -407,7 +413,7 @@ class Run:
 
     def _end(self) -> None:
         """End the run after its last round: done, unless its model is not a result."""
-        not_aggregated = self.policy.aggregates and not self.aggregated
+        not_aggregated = self.policy.needs_aggregation and not self.aggregated
         if not_aggregated and self.trained and not self.usable and not self.reason:
             self.reason = (
                 f"round {self.round}: none of the {self.trained} updates of all rounds could be "
@@ -448,7 +454,7 @@ class Run:
         """
         return {
             name: self.scores(server, stacks, together=together)
-            for name, stacks in self.held.items()
+            for name, stacks in self.stacks.items()
         }
 
     def scores(
@@ -506,7 +512,7 @@ class Run:
 
         for name, results in tests.items():
             _, y = self.plan.federation.scored[name]
-            means = metrics(gathered(results, self.sizes[name]), y)
+            means = metrics(scores_by_row(results, self.rows_of_set[name]), y)
             if name == "triggered":  # samples with a backdoor's trigger
                 values["attack_success"] = means.get("accuracy")
             else:
@@ -519,23 +525,23 @@ class Run:
         wall = self.share * (time.perf_counter() - began)
         compiling = self.share * (compile_seconds() - began_compiling)
 
-        last_wall, last_compiling = self.last
+        last_wall, last_compiling = self.seconds
         working = wall - last_wall - (compiling - last_compiling)
-        self.last = (wall, compiling)
+        self.seconds = (wall, compiling)
 
-        wall_before, compiling_before = self.before
+        earlier_wall, earlier_compiling = self.earlier_seconds
         useful = self.since.useful
         return {
             "round": self.round,
-            "wall_seconds": wall_before + wall,
-            "compile_seconds": compiling_before + compiling,
+            "wall_seconds": earlier_wall + wall,
+            "compile_seconds": earlier_compiling + compiling,
             "steps_per_second": useful / working if working > 0 else 0.0,
             "lane_efficiency": self.since.lane_efficiency,
         }
 
     def release(self) -> None:
         """Free the samples of a run that has ended; there may be many such runs."""
-        self.held = {}
+        self.stacks = {}
         self.server_samples = None
         self.server_training = None
 
@@ -545,12 +551,12 @@ class Run:
         Args:
           portable: refer to no file.
         """
-        values = {name: getattr(self, name) for name in CARRIED}
+        values = {name: getattr(self, name) for name in STORED_ATTRIBUTES}
         values["totals"] = self.totals
         values["since"] = self.since._asdict()
         values["open_since"] = self.open_since._asdict()
         values["before"] = [
-            before + now for before, now in zip(self.before, self.last, strict=True)
+            before + now for before, now in zip(self.earlier_seconds, self.seconds, strict=True)
         ]
 
         arrays = named("server", self.server)
@@ -590,7 +596,7 @@ class Run:
         # Checkpoints of 0.5.0 did not count the aggregated updates: the usable ones are the
         # nearest number.
         values = {"aggregated": values["usable"], **values}
-        for name in (*CARRIED, "totals"):
+        for name in (*STORED_ATTRIBUTES, "totals"):
             setattr(self, name, values[name])
 
         if not self.plan.pure:
@@ -600,7 +606,7 @@ class Run:
             self.ages = np.array(arrays["ages"])
             self.versions.restore(arrays, self.round, self.server.shared, needed)
 
-        self.before = tuple(values["before"])
+        self.earlier_seconds = tuple(values["before"])
         self.since = Counters(**values["since"])
         self.open_since = Counters(**values["open_since"])
 

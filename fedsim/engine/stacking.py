@@ -127,9 +127,9 @@ class Stacking:
         pipeline = self.pipeline
         slots = gathered.slots
         contexts = contexts_of(pipeline, self.task, start, slots)
-        processed, output = pipeline.over(sent_updates(gathered), start.server.state, contexts)
+        processed, output = pipeline.apply(sent_updates(gathered), start.server.state, contexts)
         arrived = processed.arrived
-        staged = processed.kept
+        staged = processed.staged
         counts = count_rows(processed, slots)
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing

@@ -69,7 +69,7 @@ class Summing:
         contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
         process = lambda updates: self.pipeline.process(updates, state, contexts)
         processed = jax.eval_shape(process, updates)
-        no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.kept)
+        no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.staged)
         rule = self.fold.zero(no_rows)
         section_sums = sections.zero(updates, self.pipeline.client)
         nobody = jnp.zeros((), jnp.int32)
@@ -113,7 +113,7 @@ class Summing:
         contexts = contexts_of(pipeline, self.task, start, slots)
         processed = pipeline.process(sent_updates(messages), start.server.state, contexts)
         arrived = processed.arrived
-        staged = processed.kept
+        staged = processed.staged
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
         # changes any more.

@@ -8,7 +8,7 @@ from fedsim.assemble import Experiment
 from fedsim.assemble.memory import allocations
 from fedsim.disk import files
 from fedsim.engine.loop import events, group_runs
-from fedsim.engine.processes import joined, shared
+from fedsim.engine.processes import from_first_process, is_multiprocess
 from fedsim.engine.program import Program
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.errors import CorruptError, Interrupted
@@ -207,7 +207,7 @@ def run_group(
     """Execute runs side by side, from their last commits until they end or are interrupted."""
     for journaled in journaled_runs:
         _resume(journaled.run, journaled.journal)
-        if journaled.run.close():
+        if journaled.run.end_if_complete():
             _commit_end(journaled)
         if listen is not None:
             listen(journaled, None)
@@ -238,7 +238,7 @@ def run_group(
 
 def _resident_bytes(journaled_runs: Sequence[JournaledRun]) -> float:
     """Bytes of training samples that the device may hold."""
-    if joined():  # each process loads what its lanes read
+    if is_multiprocess():  # each process loads what its lanes read
         return 0.0
     specs = [journaled.experiment.scenario.spec for journaled in journaled_runs]
     return min(spec.data.resident_mb for spec in specs) * 1e6
@@ -261,9 +261,9 @@ def _resume(run: Run, journal: Journal) -> None:
             # The commit is intact, but no run has written it.
             reason = f"the commit of round {journal.round} is damaged: {error!r}"
             raise CorruptError(f"{journal.folder}: {reason}") from None
-    if joined():
+    if is_multiprocess():
         # The first process has read the commit, and the others take its state over.
-        state = shared(run.snapshot(portable=True) if last is not None else None)
+        state = from_first_process(run.snapshot(portable=True) if last is not None else None)
         if state is not None and last is None:
             run.restore(state)
 

@@ -208,7 +208,7 @@ def _differing_rows(
       experiment: the experiment, built again.
       until: the round after which to stop; None: the end.
     """
-    run.close()
+    run.end_if_complete()
     next_row = run.round + 1
     if run.status == "running" and run.round == run.rounds:
         # A longer run would not have evaluated this last round; it is evaluated now.

@@ -13,7 +13,7 @@ from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import data_warnings
 from fedsim.disk import files
-from fedsim.engine.processes import first
+from fedsim.engine.processes import is_first_process
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.differences import demand_same
@@ -147,7 +147,7 @@ def run(
     checked = read_checked(scenario, all_edits, data_roots, device, given=options.given)
 
     # Of several processes the first one writes.
-    with open_run_directory(out if first() else None, force, resume) as run_directory:
+    with open_run_directory(out if is_first_process() else None, force, resume) as run_directory:
         return _run_checked(checked, run_directory, options)
 
 

@@ -213,12 +213,12 @@ def _under_seeds(runs: Runs, chosen: set[int]) -> Runs:
 
 def programs_of(cell: Cell) -> Hashable:
     """A key of the programs that a cell compiles to; it is rarely equal for different ones."""
-    from fedsim.assemble.programs import HashableSection, client_key
+    from fedsim.assemble.programs import client_key, hashable_sections
 
     spec = cell.scenario.spec
-    wire = tuple(map(HashableSection, spec.wire))
-    server = tuple(map(HashableSection, spec.server))
-    broadcast = tuple(map(HashableSection, spec.broadcast))
+    wire = hashable_sections(spec.wire)
+    server = hashable_sections(spec.server)
+    broadcast = hashable_sections(spec.broadcast)
     rest = repr((spec.model, spec.schedule, spec.numerics))
     return client_key(spec.client), wire, server, broadcast, rest
 

@@ -41,7 +41,7 @@ from fedsim.types.task import Task as Task
 from fedsim.types.task import ValueAndGrad as ValueAndGrad
 from fedsim.types.task import Work as Work
 from fedsim.types.updates import Context as Context
-from fedsim.types.updates import Flown as Flown
+from fedsim.types.updates import Mixing as Mixing
 from fedsim.types.updates import ServerLoss as ServerLoss
 from fedsim.types.updates import Updates as Updates
 from fedsim.types.updates import by_samples as by_samples

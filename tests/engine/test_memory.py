@@ -101,7 +101,7 @@ def test_each_device_is_handed_the_samples_of_the_clients_that_it_trains():
     width = Width(lanes=2, block=12)
     shards = 3
 
-    shapes = capacity([[plan]], width, shards=shards, apart=True)
+    shapes = capacity([[plan]], width, shards=shards, samples_by_shard=True)
     assert shapes.samples < capacity([[plan]], width, shards=shards).samples
 
     cohort = RunCohort(plan, plan.round(1)[0])

@@ -299,7 +299,7 @@ def test_every_method_trains_or_refuses_in_a_line(method):
     with numerics(checked):
         sync = build(checked)
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
-    of_rule = sync.program.server.pipeline.of_memory
+    of_rule = sync.program.server.pipeline.rule_memory_link
     if memory or of_rule or sync.program.server.needs_probe:
         reasons = (
             r"a client remembers a row|has a pass at the model"

@@ -28,7 +28,7 @@ EXECUTED = {
     "frame",
     "rounding",
 }  # blocks of Python, here and by test_readme.py
-STEPS = ["plan", "train", "send", "aggregate", "save"]
+STEPS = ["plan", "train", "receive", "aggregate", "save"]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import run_footprint
 from fedsim.cli import cli
-from fedsim.engine.footprint import widest
+from fedsim.engine.footprint import largest_value_bytes
 from fedsim.errors import ScenarioError, TooLarge, exit_code
 from fedsim.limits import MOST, memory_limit, require_memory
 from fedsim.machine import memory_now
@@ -119,7 +119,7 @@ def test_check_counts_what_the_build_counts(tmp_path):
         counted = run_footprint(
             scenario, experiment.program, experiment.plans[0], experiment.shared[0]
         )
-    assert counted.parts.items() <= told["memory"].items()
+    assert counted.bytes_by_purpose.items() <= told["memory"].items()
     assert told["bytes_up_a_round"] == counted.message * 4
 
 
@@ -144,7 +144,7 @@ def test_what_is_counted_is_what_is_laid_out():
         store = program.server.memories.empty(server.shared, program.capacity.members)
         lent = program.server.memories.gather(store, server.shared, layout.slots, jax.random.key(0))
         assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(
-            shapes["seated"]
+            shapes["memory"]
         )
         keys = ((jax.random.key(0),), 1)
         handed = program.mesh.inputs((server.shared,), lent[CLIENT], layout, [()], keys)
@@ -154,7 +154,10 @@ def test_what_is_counted_is_what_is_laid_out():
 
 def test_a_program_is_looked_through_for_its_largest_value():
     inner = jax.jit(lambda x: (x[:, None] * x[None]).sum())
-    assert widest(lambda x: inner(x) + 1, jax.ShapeDtypeStruct((1000,), np.float32)) == 4_000_000
+    assert (
+        largest_value_bytes(lambda x: inner(x) + 1, jax.ShapeDtypeStruct((1000,), np.float32))
+        == 4_000_000
+    )
 
 
 def test_the_limit_is_that_of_the_machine_or_less():
