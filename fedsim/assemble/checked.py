@@ -65,7 +65,7 @@ from fedsim.assemble.programs import (
     training,
 )
 from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
-from fedsim.compose import most_bytes
+from fedsim.compose import max_bytes
 from fedsim.data import Federation
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
@@ -449,4 +449,4 @@ def _encoded_bytes(message: Any, params: Any, links: list[Link]) -> int:
     codec = next((link.made for link in links if isinstance(link.made, Codec)), None)
     if codec is None:
         return message_bytes
-    return message_bytes - tree.payload_bytes(params) + most_bytes(codec, params)
+    return message_bytes - tree.payload_bytes(params) + max_bytes(codec, params)

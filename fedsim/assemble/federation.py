@@ -21,7 +21,7 @@ from fedsim.assemble.skews import with_skews
 from fedsim.data import Arrays, Federation, Parts, Pool, Samples, Sets, federate
 from fedsim.data.partition import even, offsets_of
 from fedsim.data.splits import drawn_clients
-from fedsim.errors import PartitionError, TooLarge
+from fedsim.errors import OutOfMemoryError, PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION
 from fedsim.scenario.scenario import Scenario
@@ -88,7 +88,7 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partition
                 require_count(scenario, count, text)
     except PartitionError as error:
         raise partition_problem(scenario, error) from None
-    except TooLarge as error:
+    except OutOfMemoryError as error:
         raise scenario.too_large(PARTITION, str(error)) from None
     return Partitioned(sets, classes, parts)
 

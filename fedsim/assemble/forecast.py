@@ -18,7 +18,7 @@ from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import data_warnings, run_footprint
 from fedsim.assemble.plans import of_first_seed
-from fedsim.compose import most_bytes
+from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass, shapes_of
@@ -99,7 +99,7 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
 
     message_bytes = None
     if codec is not None:
-        encoded = most_bytes(codec, travelling(client, shared["params"]))
+        encoded = max_bytes(codec, travelling(client, shared["params"]))
         message_bytes = counted.whole - counted.model + encoded
     received = [int(counted.deliver(work.ids, message_bytes).sum()) for work in rounds]
     return int(_mean(received))

@@ -54,7 +54,7 @@ def layout_of(
       devices: on which the lanes train; None: the default one.
 
     Raises:
-      TooLargeError: for what cannot fit into memory, whatever the rounds are.
+      ScenarioTooLargeError: for what cannot fit into memory, whatever the rounds are.
     """
     spec = scenario.spec
     plan = of_first_seed(plans)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from fedsim.compose import FAMILIES, scheduled
 from fedsim.compose.shapes import ContractError
-from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
+from fedsim.errors import DataError, LinkError, OutOfMemoryError, PartitionError, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Path
 from fedsim.scenario.sections import sections_within
@@ -74,7 +74,7 @@ def _scheduled_optimizer(factory: Callable, values: dict[str, Any]) -> Any:
 
 
 def _memory_problem(error: MemoryError) -> str:
-    if isinstance(error, TooLarge):
+    if isinstance(error, OutOfMemoryError):
         return str(error)
     return f"needs more memory than there is ({error})"
 

@@ -13,7 +13,7 @@ from fedsim.data import Federation, scale_remark
 from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
 from fedsim.engine.processes import joined
 from fedsim.engine.records import Program
-from fedsim.errors import TooLarge, exhausted, in_parts, shortened
+from fedsim.errors import OutOfMemoryError, exhausted, memory_in_words, shortened
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory
 from fedsim.machine import memory_now
@@ -82,11 +82,11 @@ def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
       parts: bytes by purpose.
 
     Raises:
-      TooLargeError: naming the bytes, at the path of what takes most of them.
+      ScenarioTooLargeError: naming the bytes, at the path of what takes most of them.
     """
     try:
         require_memory(process=memory_now(), **parts)
-    except TooLarge as error:
+    except OutOfMemoryError as error:
         path, remedy = _remedy(scenario, parts)
         raise scenario.too_large(path, f"{error}; {remedy}") from None
 
@@ -117,7 +117,7 @@ def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
       parts: bytes by purpose, as they were counted.
 
     Raises:
-      TooLargeError: in place of the failed allocation's error.
+      ScenarioTooLargeError: in place of the failed allocation's error.
     """
     try:
         yield
@@ -126,7 +126,9 @@ def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
         if not reason:
             raise
         path, remedy = _remedy(scenario, parts)
-        text = f"an allocation failed ({reason}); the forecast is {in_parts(parts)}; {remedy}"
+        text = (
+            f"an allocation failed ({reason}); the forecast is {memory_in_words(parts)}; {remedy}"
+        )
         raise scenario.too_large(path, text) from error
 
 
@@ -139,7 +141,7 @@ def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
       classes: classes of the samples.
 
     Raises:
-      TooLargeError: for tables, plans and partitions of all seeds that do not fit.
+      ScenarioTooLargeError: for tables, plans and partitions of all seeds that do not fit.
     """
     spec = scenario.spec
     N = spec.data.clients

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
+from fedsim.errors import MAX_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
 from fedsim.kinds import ALIASES, FAMILIES
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.scenario import schema
 from fedsim.scenario.annotations import (
     annotation_of,
@@ -83,7 +83,7 @@ def texts_by_path(
 ) -> dict[Path, str]:
     """Return path -> what is wrong there, of pydantic's errors; arguments as of `problems_of`."""
     texts: dict[Path, str] = {}
-    for error in errors[: 4 * MOST_PROBLEMS]:
+    for error in errors[: 4 * MAX_PROBLEMS]:
         spot = _spot(annotation, value, error["loc"])
         spot = spot._replace(path=(*above, *spot.path))
         path, text = _path_and_text(document, annotation, spot, error)
@@ -190,14 +190,14 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
         case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
             return _unknown_kind(document, spot, value)
         case "less_than_equal" | "greater_than_equal" if _is_too_large(value):
-            bounds = f"{type_in_words(spot.annotation)}, and at most {MOST}"
+            bounds = f"{type_in_words(spot.annotation)}, and at most {MAX_INTEGER}"
             return path, f"should be {bounds}, found {value_in_words(value)}"
     return path, _wrong_value(spot.annotation, value)
 
 
 def _is_too_large(value: Any) -> bool:
     """Whether a value is an integer beyond the bounds that go without saying."""
-    return isinstance(value, int) and not -MOST <= value <= MOST
+    return isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER
 
 
 def _wrong_value(annotation: Any, value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from fedsim.errors import shortened
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.schema import Kinds, is_section, is_union
 
 # Type -> singular with article, plural.
@@ -111,8 +111,8 @@ def _bounds(annotation: Any, notes: tuple) -> str:
         return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""
 
     # The bounds of a 32-bit integer go without saying.
-    lowers = [note for note in notes if isinstance(note, Ge | Gt) and note != Ge(-MOST - 1)]
-    uppers = [note for note in notes if isinstance(note, Le | Lt) and note != Le(MOST)]
+    lowers = [note for note in notes if isinstance(note, Ge | Gt) and note != Ge(-MAX_INTEGER - 1)]
+    uppers = [note for note in notes if isinstance(note, Le | Lt) and note != Le(MAX_INTEGER)]
     lower = lowers[0] if lowers else None
     upper = _upper(annotation, uppers[0]) if uppers else ""
 

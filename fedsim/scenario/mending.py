@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedsim.errors import MOST_PROBLEMS, OrderError, Problem
+from fedsim.errors import MAX_PROBLEMS, OrderError, Problem
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.diagnostics import meant_paths, problem_at, texts_by_path
 from fedsim.scenario.order import index_of_rule
@@ -47,7 +47,7 @@ def mended(document: Document, errors: list[Any]) -> tuple[Scenario | None, list
       The scenario, None if too little is left; and the further problems, none of which only follows
       from the others.
     """
-    if len(errors) > MOST_PROBLEMS:
+    if len(errors) > MAX_PROBLEMS:
         return None, []
 
     hidden: dict[Path, str] = {}

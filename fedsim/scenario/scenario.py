@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
-from fedsim.errors import ScenarioError, TooLargeError
+from fedsim.errors import ScenarioError, ScenarioTooLargeError
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.reader import Document, Path
@@ -60,9 +60,9 @@ class Scenario(NamedTuple):
         """
         return ScenarioError([problem_at(self.document, path, what)], self.document.file)
 
-    def too_large(self, path: Path, what: str) -> TooLargeError:
+    def too_large(self, path: Path, what: str) -> ScenarioTooLargeError:
         """Return what does not fit into memory as an exception; arguments as of `error`."""
-        return TooLargeError([problem_at(self.document, path, what)], self.document.file)
+        return ScenarioTooLargeError([problem_at(self.document, path, what)], self.document.file)
 
 
 def _kind_first(value: Any) -> Any:

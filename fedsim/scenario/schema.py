@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from fedsim.kinds import ALIASES, FAMILIES, registrations
 from fedsim.kinds.shipped import Shipped, is_codec
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.docs import docs_of
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
@@ -304,10 +304,10 @@ def scenario_annotation(annotation: Any) -> Any:
     """Return the annotation by which a scenario validates a parameter of a factory.
 
     Integers without bounds are limited to 32 bits, like the counters on a device; integers with
-    bounds but no upper one are at most MOST. Unions are validated by form.
+    bounds but no upper one are at most MAX_INTEGER. Unions are validated by form.
     """
     if annotation is int:
-        return Annotated[int, Ge(-MOST - 1), Le(MOST)]
+        return Annotated[int, Ge(-MAX_INTEGER - 1), Le(MAX_INTEGER)]
 
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
@@ -317,7 +317,7 @@ def scenario_annotation(annotation: Any) -> Any:
         inner, *notes = arguments
         if inner is not int:
             return Annotated[scenario_annotation(inner), *notes]
-        return annotation if _has_upper_bound(notes) else Annotated[int, *notes, Le(MOST)]
+        return annotation if _has_upper_bound(notes) else Annotated[int, *notes, Le(MAX_INTEGER)]
     if is_union(annotation):
         # The integers of `int | float` have the range of a float.
         unlimited = (int, float) if float in arguments else ()

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.expected import InWords
 from fedsim.scenario.schema import LR_SCHEDULES, ByForm, Kinds, Section
 
@@ -29,8 +29,8 @@ MAX_SEEDS = 10_000
 # The default of a section all of whose keys have defaults.
 EMPTY: Any = {}
 
-Count = Annotated[int, Ge(1), Le(MOST)]
-Index = Annotated[int, Ge(0), Le(MOST)]
+Count = Annotated[int, Ge(1), Le(MAX_INTEGER)]
+Index = Annotated[int, Ge(0), Le(MAX_INTEGER)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 Share = Annotated[float, Ge(0), Le(1)]
 ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
@@ -282,7 +282,7 @@ class Compare(Section):
     first one."""
     score: Literal["final", "best", "mean_last_k"] = "final"
     """Which score of a run's metric is compared."""
-    margin: Annotated[float, Ge(0), Le(MOST)] | None = None
+    margin: Annotated[float, Ge(0), Le(MAX_INTEGER)] | None = None
     """How much worse a score may be and still count as the same where fewer bytes or seconds are
     reported; by default 0.01 for scores between 0 and 1, else 1 % of the baseline's mean."""
 

@@ -23,7 +23,7 @@ from fedsim.study.methods import (
     value_of,
 )
 from fedsim.study.summary import SCORES
-from fedsim.types import OWN_SAMPLES
+from fedsim.types import SERVER_SAMPLE_NEEDS
 
 MOST_CELLS = 10_000  # of a comparison; each of them holds a scenario
 MOST_RUNS = 100_000  # of a comparison, under all seeds
@@ -267,7 +267,7 @@ def _rule_that_reads(spec: Any) -> str:
     rule = next(link for link in spec.server if link.family == "rule")
     # A rule that cannot be made is refused when its cell is built.
     with contextlib.suppress(ValueError):
-        if factory_of(rule)().needs & OWN_SAMPLES:
+        if factory_of(rule)().needs & SERVER_SAMPLE_NEEDS:
             return rule.kind
     return ""
 
