@@ -15,7 +15,7 @@ from fedsim.fleet import Cohort, Fleet, Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.order import index_of_rule
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
 from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Rule
@@ -263,7 +263,7 @@ def unknown_members(scenario: Scenario, cohort: Cohort, N: int) -> Findings:
         yield from _beyond(members, N, ("cohort", "rounds"))
 
 
-def _beyond(ids: Any, N: int, path: Path) -> Findings:
+def _beyond(ids: Any, N: int, path: KeyPath) -> Findings:
     """Every client in a list, or in lists of a list, that does not exist."""
     if not isinstance(ids, list | tuple):
         return

@@ -17,11 +17,11 @@ from fedsim.errors import OutOfMemoryError, exhausted, memory_in_words, shortene
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory
 from fedsim.machine import memory_now
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 
 # purpose of memory -> the path that decides how much it takes, and what to do
-REMEDIES: dict[str, tuple[Path, str]] = {
+REMEDIES: dict[str, tuple[KeyPath, str]] = {
     "start_models": (("model",), "use a smaller model, or fewer seeds"),
     "server": (("model",), "use a smaller model"),
     "lanes": (
@@ -91,7 +91,7 @@ def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
         raise scenario.too_large(path, f"{error}; {remedy}") from None
 
 
-def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[Path, str]:
+def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[KeyPath, str]:
     """The path of what takes most memory, and what to do."""
     spec = scenario.spec
     largest = max(parts, key=lambda purpose: parts[purpose])

@@ -13,7 +13,7 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.diagnostics import problems_of
 from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import LISTS_OF_LINKS
-from fedsim.scenario.shorthand import mappings_of
+from fedsim.scenario.shorthand import expand_calls
 from fedsim.tree import Tree
 from fedsim.types import ServerLoss
 
@@ -153,7 +153,7 @@ def checked_links(section: str, links: Any) -> list[BaseModel]:
     """
     annotation = LISTS_OF_LINKS[section]
     listed = [links] if isinstance(links, str | dict) else list(links)
-    mappings = mappings_of(listed, annotation)
+    mappings = expand_calls(listed, annotation)
     try:
         return TypeAdapter(annotation).validate_python(mappings)
     except ValidationError as error:

@@ -61,8 +61,8 @@ def check_size(scenario: Scenario, link: Link, params: Any) -> None:
       params: shapes of the parameters that a message has.
 
     Raises:
-      ScenarioTooLargeError: for a message whose size does not fit into an int32, or whose arrays do not fit
-        into memory.
+      ScenarioTooLargeError: for a message whose size does not fit into an int32, or whose arrays
+        do not fit into memory.
     """
     codec = link.made
     kind = link.section.kind

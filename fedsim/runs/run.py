@@ -27,7 +27,7 @@ from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
-from fedsim.scenario.places import resolved_from
+from fedsim.scenario.recorded_paths import resolved_from
 
 
 class Options(NamedTuple):

@@ -12,7 +12,7 @@ from fedsim.scenario import Scenario, read
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import Compare
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.cells import OPTIONS, Axes, Cell, Corner, Places, Refused, bare, placed
 from fedsim.study.methods import (
     ComparedMethod,
@@ -318,7 +318,7 @@ def axes(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     else:
         for text in vary:
             path, _, values = text.partition("=")
-            by_path[path.strip()] = top_level(values)
+            by_path[path.strip()] = split_at_commas(values)
             if not by_path[path.strip()]:
                 problem = Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")
                 raise ScenarioError([problem], f"{option} {text}")
