@@ -16,8 +16,9 @@ from fedsim.assemble import Experiment, temporary
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
-from fedsim.assemble.memory import data_warnings, run_footprint
+from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
+from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
@@ -121,12 +122,12 @@ def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     process = max(_resident_bytes() + COMPILER_BYTES, memory_peak())
 
     temporary_bytes = max(
-        call.at_once * temporary.counted(call.program, *call.shapes, donated=call.donated)
+        call.at_once * temporary.traced_bytes(call.program, *call.shapes, donated=call.donated)
         for call in calls
     )
     if temporary_bytes > SMALL_SHARE * (process + sum(held.parts.values())):
         temporary_bytes = max(
-            call.at_once * temporary.measured(call.program, *call.shapes) for call in calls
+            call.at_once * temporary.compiled_bytes(call.program, *call.shapes) for call in calls
         )
         process = _resident_bytes()  # which has the compiled programs now
     memory = {"process": process, **held.parts, "temporary": temporary_bytes}

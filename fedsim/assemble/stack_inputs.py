@@ -124,11 +124,13 @@ def _shapes_in_words(tree: Tree) -> list[str]:
 
 
 @functools.lru_cache(64)
-def as_server_loss(loss: Callable[[Tree], Any]) -> ServerLoss:
-    """Return a function of the parameters alone as `Context.server_loss`.
+def as_server_loss(loss: Callable[[Tree], Any] | None) -> ServerLoss | None:
+    """Return a function of the parameters alone as `Context.server_loss`; None for None.
 
     Which samples it is over is up to the function.
     """
+    if loss is None:
+        return None
 
     def of_params(params: Tree, batch: int | None = None, key: Any = None) -> Any:
         del batch, key

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.memory import data_warnings
+from fedsim.assemble.sample_notes import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import first
 from fedsim.runs import derive, directory, trackers
