@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.assemble.checked import Checked, checked
+from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
@@ -25,6 +25,7 @@ from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
 from fedsim.engine.run import Policy, Run, RunOptions
 from fedsim.engine.threads import useful_threads
+from fedsim.errors import DeviceError
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.scenario.scenario import Scenario
@@ -40,7 +41,7 @@ class Experiment(NamedTuple):
     plans: dict[int, Plan]  # by seed
     shared: dict[int, Any]  # start variables by seed
     client: Client  # the method's hooks, as the lanes run them
-    counted: dict[str, int]  # bytes by purpose that a run adds to what the process holds
+    memory_bytes: dict[str, int]  # bytes by purpose that a run adds to what the process holds
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
@@ -86,18 +87,24 @@ def numerics(
 
     Yields:
       The devices to train on; everything else happens on the first one of this process.
+
+    Raises:
+      DeviceError: when the devices do not exist, or none of them is this process's.
     """
     spec = scenario.spec.numerics
     fix_threads(threads if spec.threads == "auto" else spec.threads)
     devices = devices_of(device)
     process = jax.process_index()
-    first_local_device = next(d for d in devices if d.process_index == process)
+    local_devices = [d for d in devices if d.process_index == process]
+    if not local_devices:
+        text = f"process {process} has none of these devices"
+        raise DeviceError(f"--device {device}: {text}; name at least one of every process")
 
     with (
         compile_cache(),
         jax.enable_x64(spec.dtype == "float64"),
         jax.default_matmul_precision(spec.matmul_precision),
-        jax.default_device(first_local_device),
+        jax.default_device(local_devices[0]),
         # A hyper-parameter beyond the float type is infinite; its rounds show what that does.
         np.errstate(over="ignore"),
     ):
@@ -114,7 +121,7 @@ def build(
     loss=None,
     pack: Packer = longest_first,
     devices: Sequence[Any] | None = None,
-    partition: Callable[..., dict[int, Federation]] = federations_of,
+    make_federations: Callable[..., dict[int, Federation]] = federations_of,
 ) -> Experiment:
     """Return the plans and the program of a scenario (call it inside `numerics`).
 
@@ -127,19 +134,20 @@ def build(
         (targets).
       pack: assigns clients to lanes; changes no bit.
       devices: on which the lanes train (None: the default one); changes no bit either.
-      partition: in place of `federations_of`, for building several scenarios over the same samples.
+      make_federations: called in place of `federations_of`, with its arguments; a cache, say, for
+        several scenarios over the same samples.
 
     Raises:
       ScenarioError: for combinations that cannot run, with a line for each.
       DataError: for samples that cannot be learned from.
     """
-    inputs = checked(
+    inputs = check_scenario(
         scenario,
         data=data,
         model=model,
         params=params,
         loss=loss,
-        partition=partition,
+        make_federations=make_federations,
     )
     plans = plans_of(
         scenario,
@@ -171,13 +179,13 @@ def build(
         plans=plans,
         shared=shared,
         client=inputs.trained.client,
-        counted=footprint.bytes_by_purpose,
+        memory_bytes=footprint.bytes_by_purpose,
     )
 
 
 def _program(
     spec: Any,
-    inputs: Checked,
+    inputs: CheckedScenario,
     layout: Layout,
     *,
     pack: Packer,
@@ -222,14 +230,14 @@ def _program(
     )
 
 
-def _start(scenario: Scenario, inputs: Checked, params: Any) -> dict[int, Any]:
+def _start(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
     """Return the start variables by seed; `params`: start parameters in place of the model's."""
     model = inputs.training_inputs.model
     start = partial(start_variables, scenario, model, inputs.trained, params=params)
     return {seed: start(seed) for seed in scenario.spec.seeds}
 
 
-def _resolved(scenario: Scenario, inputs: Checked, width: Width, data: Any) -> Scenario:
+def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:
     """Return the scenario with what the build decided written out."""
     federation = of_first_seed(inputs.federations)
     spec = scenario.spec

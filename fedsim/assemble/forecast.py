@@ -16,9 +16,10 @@ from fedsim.assemble import Experiment, temporary
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
-from fedsim.assemble.memory import data_warnings, run_footprint
+from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
-from fedsim.compose import most_bytes
+from fedsim.assemble.sample_notes import data_warnings
+from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
@@ -99,7 +100,7 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
 
     message_bytes = None
     if codec is not None:
-        encoded = most_bytes(codec, shared_leaves(client, shared["params"]))
+        encoded = max_bytes(codec, shared_leaves(client, shared["params"]))
         message_bytes = counted.all_bytes - counted.model_bytes + encoded
     received = [int(counted.deliver(work.ids, message_bytes).sum()) for work in rounds]
     return int(_mean(received))
@@ -121,12 +122,12 @@ def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     process = max(_resident_bytes() + COMPILER_BYTES, memory_peak())
 
     temporary_bytes = max(
-        call.at_once * temporary.counted(call.program, *call.shapes, donated=call.donated)
+        call.at_once * temporary.traced_bytes(call.program, *call.shapes, donated=call.donated)
         for call in calls
     )
     if temporary_bytes > SMALL_SHARE * (process + sum(footprint.bytes_by_purpose.values())):
         temporary_bytes = max(
-            call.at_once * temporary.measured(call.program, *call.shapes) for call in calls
+            call.at_once * temporary.compiled_bytes(call.program, *call.shapes) for call in calls
         )
         process = _resident_bytes()  # which has the compiled programs now
     memory = {"process": process, **footprint.bytes_by_purpose, "temporary": temporary_bytes}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
-from fedsim.assemble.checked import Checked
+from fedsim.assemble.check import CheckedScenario
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.plans import of_first_seed
 from fedsim.engine.footprint import minimum_bytes
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
 
 def layout_of(
     scenario: Scenario,
-    inputs: Checked,
+    inputs: CheckedScenario,
     plans: dict[int, Plan],
     *,
     pack: Packer,
@@ -54,7 +54,7 @@ def layout_of(
       devices: on which the lanes train; None: the default one.
 
     Raises:
-      TooLargeError: for what cannot fit into memory, whatever the rounds are.
+      ScenarioTooLargeError: for what cannot fit into memory, whatever the rounds are.
     """
     spec = scenario.spec
     plan = of_first_seed(plans)

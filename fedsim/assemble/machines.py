@@ -118,7 +118,7 @@ def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
     if len(beyond) > LISTED:
         lines.append(f"and {len(beyond) - LISTED:,} more problems")
 
-    error = DataError(*lines).within(file["path"])
+    error = DataError(*lines).with_prefix(file["path"])
     error.section = COHORT
     raise error
 

@@ -194,7 +194,7 @@ def start_models(
 
     Raises:
       ScenarioError: for parameters that are not floats, or do not fit the model.
-      TooLargeError: for a supplied model that does not fit into memory.
+      ScenarioTooLargeError: for a supplied model that does not fit into memory.
     """
     seeds = scenario.spec.seeds
     with model_errors(scenario, supplied.model):
@@ -220,7 +220,7 @@ def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) 
     A model that cannot be traced counts as empty: what is wrong with it shows when it is made.
 
     Raises:
-      TooLargeError: naming the bytes.
+      ScenarioTooLargeError: naming the bytes.
     """
     model_bytes = 0
     with contextlib.suppress(Exception):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.clients import augmenting, carrying, mean_loss, sgd
-from fedsim.compose import FAMILIES, named, server_step
+from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
@@ -222,7 +222,7 @@ def training(
 def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
     """`data.augment`, as a change of a batch."""
     sections = [link.section for link in links]
-    names = named([section.kind for section in sections])
+    names = unique_names([section.kind for section in sections])
     changes = [factory_of(section)() for section in sections]
     return augmenting(dict(zip(names, changes, strict=True)))
 

@@ -29,7 +29,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     Raises:
       ScenarioError: for keys of the section that do not suit the samples.
       DataError: for samples that cannot be learned from.
-      TooLargeError: for more clients than memory has space for.
+      ScenarioTooLargeError: for more clients than memory has space for.
     """
     section = scenario.spec.data
     file = path_of(scenario, DATA) if data is None else {}
@@ -50,7 +50,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     except PartitionError as error:
         raise partition_problem(scenario, error) from None
     except DataError as error:
-        raise (error.within(file["path"]) if file else error) from None
+        raise (error.with_prefix(file["path"]) if file else error) from None
 
     if by_id and data is None:
         text = "leave it out, or choose a partition"

@@ -45,7 +45,7 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
 
     with numerics(scenario, device=device) as devices:
         experiment = build(scenario, devices=devices[:1])
-        with allocations(experiment.scenario, experiment.counted):
+        with allocations(experiment.scenario, experiment.memory_bytes):
             expected = {"scenario": scenario.spec.name, **forecast(experiment)}
             # Last, since its program would count as memory.
             expected["batch"] = one_batch(experiment)

@@ -83,7 +83,7 @@ def file(path: Name, sha256: str | None = None) -> Assign:
                 f"there are {read} samples, 0 to {read - 1}"
                 for i in beyond[:LISTED]
             ]
-            raise _error(lines, len(beyond)).within(path)
+            raise _error(lines, len(beyond)).with_prefix(path)
 
         # The training row of every sample that was read; NOTHING indexes the last entry.
         row_of = np.full(read + 1, NOBODY)

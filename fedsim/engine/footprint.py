@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.compose import most_bytes, shaped
+from fedsim.compose import max_bytes, shaped
 from fedsim.data import Federation
 from fedsim.engine.layout import Queues, shapes_of_layout
 from fedsim.engine.memory import CLIENT, Memory
@@ -354,7 +354,7 @@ def message_bytes(row: Any, codec: Codec | None) -> int:
     """Return the most bytes of what one client sends, from the shapes of its row."""
     sent = row.message
     if codec is not None and jax.tree.leaves(sent.delta):
-        params = most_bytes(codec, sent.delta)
+        params = max_bytes(codec, sent.delta)
     else:
         params = tree.payload_bytes(sent.delta)
     return params + tree.payload_bytes((sent.stats, sent.aux))

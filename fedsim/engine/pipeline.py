@@ -9,16 +9,16 @@ from jaxtyping import Array, Bool, Int
 from fedsim import tree
 from fedsim.compose import (
     add_reports,
-    aggregate_line,
+    aggregate_chain,
     as_stages,
+    chain,
     decoding,
     decoding_step,
+    finished_report,
     fresh_rows,
     labels,
-    line,
     no_reports,
-    settled,
-    with_before,
+    with_row_stage,
 )
 from fedsim.engine.keys import Phase
 from fedsim.engine.shared_leaves import shared_leaves
@@ -119,7 +119,7 @@ class Pipeline:
         self.drops_nonfinite = drops_nonfinite
 
         wire_stages = as_stages(wire, self._defence)
-        stages = with_before(stages, rule)
+        stages = with_row_stage(stages, rule)
         links = [*wire_stages, *stages]
 
         # Every link reports under its name; a kind that occurs twice is numbered.
@@ -129,8 +129,8 @@ class Pipeline:
         self.stage_names = names[len(wire) : len(links)]
         self.rule_name = names[len(links)]
         self.step_names = names[len(links) + 1 :]
-        self.wire = line(wire_stages, width, self.wire_names)
-        self.stages = line(stages, width, self.stage_names)
+        self.wire = chain(wire_stages, width, self.wire_names)
+        self.stages = chain(stages, width, self.stage_names)
         self.aims = any(isinstance(link, Aim) for link in wire)
 
         # Payloads of a linear codec are summed by the rule and decoded once, after it.
@@ -140,7 +140,7 @@ class Pipeline:
             self.decoder = decoding(self.codec)
             steps = [decoding_step(self.codec), *steps]
             self.step_names = [self.codec.name, *self.step_names]
-        self.steps = aggregate_line(steps)
+        self.steps = aggregate_chain(steps)
 
         self.remembering = {}
         for name, link in zip(link_names, links, strict=True):
@@ -322,7 +322,7 @@ class Pipeline:
     def _reports(self, info: Info, rule_info: Info, steps_info: Info) -> Info:
         """Name what links report, as `krum/malicious_kept`, and add the COMMON columns."""
         names = [*self.wire_names, *self.stage_names]
-        reports = [(names[index], settled(values)) for index, values in info.items()]
+        reports = [(names[index], finished_report(values)) for index, values in info.items()]
         reports.append((self.rule_name, rule_info))
         reports += [(self.step_names[index], values) for index, values in steps_info.items()]
 

@@ -175,7 +175,7 @@ class Server:
         )
 
         # Parameters that clients do not send keep their values.
-        params = tree.filled(params, shared["params"])
+        params = tree.fill_leaves(params, shared["params"])
         server = ServerState({"params": params, "stats": stats, "aux": aux}, state)
         return ServerUpdate(
             server=server,

@@ -88,7 +88,7 @@ def _mean_loss(
         drawn = jax.random.randint(key, (batch,), 0, samples.count)
         index = jnp.pad(drawn, (0, n * E - batch))
         valid = jnp.arange(n * E) < batch
-    variables = {"params": tree.filled(params, shared["params"]), "stats": shared["stats"]}
+    variables = {"params": tree.fill_leaves(params, shared["params"]), "stats": shared["stats"]}
 
     def of_batch(rows: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return the sum of a batch's losses, and how many labels it is over."""

@@ -13,7 +13,7 @@ def shared_leaves(client: Client, params: Tree) -> Tree:
     """Return the shared leaves of a tree with the structure of `params`, such as an update."""
     if client.shares is None:
         return params
-    return tree.part(params, client.shares(params))
+    return tree.select_leaves(params, client.shares(params))
 
 
 def sent_variables(client: Client, shared: Shared) -> Shared:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.assemble import Experiment, build
-from fedsim.assemble.checked import checked
+from fedsim.assemble.check import check_scenario
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
@@ -100,7 +100,7 @@ def try_cells(
         problems = Problems(cell.scenario)
         with numerics(cell.scenario, device=device) as devices:
             if key in round_costs or cell.scenario.document.broken:
-                problems.attempt(checked, cell.scenario, *NOTHING_GIVEN, partition)
+                problems.attempt(check_scenario, cell.scenario, *NOTHING_GIVEN, partition)
             else:
                 round_cost = problems.attempt(_round_cost, cell, devices, partition)
                 if round_cost:
@@ -127,7 +127,7 @@ def try_cells(
 
 def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner) -> Cost:
     """Build a cell -> what a round of it costs."""
-    experiment: Experiment = build(cell.scenario, devices=devices[:1], partition=partition)
+    experiment: Experiment = build(cell.scenario, devices=devices[:1], make_federations=partition)
     plan = next(iter(experiment.plans.values()))
     rounds = list(itertools.islice(plan.survey(), SURVEYED))
     if not rounds:

@@ -27,8 +27,8 @@ from fedsim.runs.sweep import Partitioner, Sweep, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers, programs_of
-from fedsim.scenario.places import resolved_from, roots_of
-from fedsim.scenario.plugins import own_links
+from fedsim.scenario.plugins import plugin_links
+from fedsim.scenario.recorded_paths import resolved_from, roots_of
 from fedsim.study.grid import Cell, Design, design_of
 
 
@@ -268,7 +268,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         if half not in halves.setdefault(cell.method, []):
             halves[cell.method].append(half)
         hashes[label] = cell.scenario.hash()
-        links |= own_links(spec)
+        links |= plugin_links(spec)
     return {
         "status": "running",
         "kind": "compare",

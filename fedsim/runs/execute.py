@@ -174,7 +174,7 @@ def execute(
             _, seed = group[0]
             raise Interrupted(f"before seed {seed}")
         journaled_runs = [_journaled(planned[index], run_files, seed) for index, seed in group]
-        with allocations(planned[0].experiment.scenario, planned[0].experiment.counted):
+        with allocations(planned[0].experiment.scenario, planned[0].experiment.memory_bytes):
             run_group(journaled_runs, program, calls, listen, ask)
         for (index, seed), journaled in zip(group, journaled_runs, strict=True):
             journaled.run.release()

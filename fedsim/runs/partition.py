@@ -5,8 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.assemble.federation import Partitioned, dealt, federated, resolved_data
-from fedsim.assemble.memory import partition_notes
+from fedsim.assemble.federation import (
+    PartitionedSamples,
+    federations_from,
+    partitioned_samples,
+    resolved_data,
+)
+from fedsim.assemble.sample_notes import partition_notes
 from fedsim.data import Federation, PartitionError, split_text
 from fedsim.data.partition import column_of
 from fedsim.disk import files, tables
@@ -50,8 +55,8 @@ def write_partition(
       DirectoryError: when nothing can be written there.
     """
     scenario, by = _with_column(scenario, by)
-    samples = dealt(scenario, None, np.dtype(scenario.spec.numerics.dtype))
-    federations = federated(scenario, samples)
+    samples = partitioned_samples(scenario, None, np.dtype(scenario.spec.numerics.dtype))
+    federations = federations_from(scenario, samples)
     several = len(federations) > 1
     partitions = {}
     for seed, federation in federations.items():
@@ -90,7 +95,7 @@ def _with_column(scenario: Scenario, by: str | None) -> tuple[Scenario, str | No
     return scenario._replace(spec=scenario.spec.model_copy(update={"data": data})), by
 
 
-def _column(samples: Partitioned, by: str) -> np.ndarray:
+def _column(samples: PartitionedSamples, by: str) -> np.ndarray:
     """The values of a column, of which there may not be too many to draw."""
     try:
         values = column_of(samples.sets.columns, by)

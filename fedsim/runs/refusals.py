@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.assemble.checked import checked
+from fedsim.assemble.check import check_scenario
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
@@ -101,7 +101,7 @@ def refuse(
     inputs = {"data": None, "model": None, "params": None, "loss": None, **(given or {})}
     partition = cached_partition()
     with numerics(scenario, device=device):
-        problems.attempt(checked, scenario, *inputs.values(), partition)
+        problems.attempt(check_scenario, scenario, *inputs.values(), partition)
 
     tried = None
     if overrides is not None and (scenario.spec.compare.methods or any(overrides)):

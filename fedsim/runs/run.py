@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.memory import data_warnings
+from fedsim.assemble.sample_notes import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
 from fedsim.runs import derive, directory, trackers
@@ -27,7 +27,7 @@ from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
-from fedsim.scenario.places import resolved_from
+from fedsim.scenario.recorded_paths import resolved_from
 
 
 class Options(NamedTuple):

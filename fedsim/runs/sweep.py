@@ -27,7 +27,7 @@ from fedsim.runs.executor import RunKey, Runs, execute_all, keys_of
 from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.record import record_of
 from fedsim.scenario import Scenario
-from fedsim.scenario.places import roots_of, scrubbed
+from fedsim.scenario.recorded_paths import roots_of, with_relative_paths
 from fedsim.study.grid import Cell
 
 FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)  # they end the comparison
@@ -107,7 +107,7 @@ class Sweep:
             return self.numerics(cell.scenario)
 
         with within():
-            experiment = build(cell.scenario, devices=self.devices, partition=self.partition)
+            experiment = build(cell.scenario, devices=self.devices, make_federations=self.partition)
             record = {**record_of(experiment, self.devices, []), "method": cell.method}
         return PlannedExperiment(
             experiment=experiment,
@@ -222,7 +222,7 @@ def _can_run_together(planned: PlannedExperiment, other: PlannedExperiment) -> b
 def _failed(cell: Cell, error: Exception) -> Outcome:
     """The outcome of a cell that cannot be run."""
     line = " ".join(str(error).split())
-    reason = scrubbed(line, roots_of(cell.scenario.document)) or type(error).__name__
+    reason = with_relative_paths(line, roots_of(cell.scenario.document)) or type(error).__name__
     out_of_memory = exit_code(error) == 8 or bool(exhausted(error))
     return Outcome(cell, None, reason, out_of_memory)
 

@@ -93,7 +93,7 @@ def _failure(error: Exception) -> str:
     return f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {error}"
 
 
-def own_links(spec: BaseModel) -> dict[str, str]:
+def plugin_links(spec: BaseModel) -> dict[str, str]:
     """Return name -> SHA-256 of the defining file, of a scenario's links that are not fedsim's."""
     hashes: dict[str, str] = {}
     for _, section in sections_within(spec):

@@ -357,4 +357,4 @@ def _plain(column: Any, where: str) -> np.ndarray:
     try:
         return plain(column)
     except DataError as error:
-        raise error.within(where) from None
+        raise error.with_prefix(where) from None

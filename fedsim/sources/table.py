@@ -4,7 +4,7 @@ import io
 from typing import Any, BinaryIO, Literal
 
 from fedsim.compose import dataset
-from fedsim.errors import DataError, TooLarge
+from fedsim.errors import DataError, OutOfMemoryError
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import require_pyarrow, require_size, text_columns
@@ -132,7 +132,7 @@ def _read_parquet(file: BinaryIO, drop: list[str]) -> Any:
         require_sound_texts(content)
         # Each column moves into the frame without a copy, or is freed when it was copied.
         return content.to_pandas(split_blocks=True, self_destruct=True)
-    except (DataError, TooLarge):
+    except (DataError, OutOfMemoryError):
         raise
     except Exception as error:  # pyarrow's own errors, and what they wrap
         reason = (str(error).splitlines() or [type(error).__name__])[0]

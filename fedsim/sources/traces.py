@@ -136,7 +136,7 @@ def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> n
         first, second = trace.lines[order[repeated[0] : repeated[0] + 2]].tolist()
         raise DataError(
             f"line {second}: the client is in line {first} already; give each client one row"
-        ).within(path)
+        ).with_prefix(path)
     return trace.values[order]
 
 

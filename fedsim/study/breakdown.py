@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.pairing import SURE
 from fedsim.study.statistics import half_width_of, holm, p_mean_positive
 from fedsim.study.summary import Record, larger_is_better, variation_of
@@ -38,7 +38,7 @@ def beside(variant: str | None, path: str) -> str:
     >>> beside("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
     'wire=[zero]'
     """
-    settings = top_level(variant) if isinstance(variant, str) else []
+    settings = split_at_commas(variant) if isinstance(variant, str) else []
     rest = []
     for setting in settings:
         setting_path, _ = path_and_value(setting)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.methods import text_of
 from fedsim.study.words import codec_axes, path_and_value
 
@@ -163,7 +163,7 @@ def time_axes(variants: Iterable[str]) -> set[str]:
     labels = list(variants)
     paths = codec_axes(labels)
     for label in labels:
-        for setting in top_level(label):
+        for setting in split_at_commas(label):
             path, _ = path_and_value(setting)
             if TIMED.match(path) or WORK.match(path):
                 paths.add(path)

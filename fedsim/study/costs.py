@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, Axis
 from fedsim.study.standings import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
@@ -119,7 +119,7 @@ def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
     def rest(row: Record) -> str:
         """What varies apart from the compared paths."""
         settings = []
-        for setting in top_level(variation_of(row)):
+        for setting in split_at_commas(variation_of(row)):
             path, _ = path_and_value(setting)
             if path not in compared:
                 settings.append(setting)
@@ -143,7 +143,7 @@ def name_of(
     """
     compared = axis.compared(variation_of(other) for other in rows)
     names = []
-    for setting in top_level(variation_of(row)):
+    for setting in split_at_commas(variation_of(row)):
         path, _ = path_and_value(setting)
         if path in compared:
             names.append(words(setting))

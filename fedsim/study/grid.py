@@ -12,7 +12,7 @@ from fedsim.scenario import Scenario, read
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import Compare
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.cells import OPTIONS, Axes, Cell, Corner, Places, Refused, bare, placed
 from fedsim.study.methods import (
     ComparedMethod,
@@ -23,7 +23,7 @@ from fedsim.study.methods import (
     value_of,
 )
 from fedsim.study.summary import SCORES
-from fedsim.types import OWN_SAMPLES
+from fedsim.types import SERVER_SAMPLE_NEEDS
 
 MOST_CELLS = 10_000  # of a comparison; each of them holds a scenario
 MOST_RUNS = 100_000  # of a comparison, under all seeds
@@ -267,7 +267,7 @@ def _rule_that_reads(spec: Any) -> str:
     rule = next(link for link in spec.server if link.family == "rule")
     # A rule that cannot be made is refused when its cell is built.
     with contextlib.suppress(ValueError):
-        if factory_of(rule)().needs & OWN_SAMPLES:
+        if factory_of(rule)().needs & SERVER_SAMPLE_NEEDS:
             return rule.kind
     return ""
 
@@ -318,7 +318,7 @@ def axes(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     else:
         for text in vary:
             path, _, values = text.partition("=")
-            by_path[path.strip()] = top_level(values)
+            by_path[path.strip()] = split_at_commas(values)
             if not by_path[path.strip()]:
                 problem = Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")
                 raise ScenarioError([problem], f"{option} {text}")

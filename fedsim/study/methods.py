@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario.merge import label_of
 from fedsim.scenario.reader import scalar
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.words import call_of, path_and_value
 
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever is in the brackets
@@ -85,7 +85,7 @@ def methods_of(methods: str | Sequence[Any] | None) -> list[ComparedMethod]:
 
 def entries_of(methods: str | Sequence[Any] | None) -> list[Any]:
     """Return the entries of `--methods` or of `compare.methods`."""
-    return top_level(methods) if isinstance(methods, str) else list(methods or ())
+    return split_at_commas(methods) if isinstance(methods, str) else list(methods or ())
 
 
 def _method(entry: Any) -> ComparedMethod:
@@ -151,7 +151,7 @@ def alternatives(call: str) -> dict[str, list[str]]:
     if match is None:
         return {}
     several = {}
-    for argument in top_level(match[2]):
+    for argument in split_at_commas(match[2]):
         name, text = path_and_value(argument)
         if "|" not in text:
             continue
@@ -174,7 +174,7 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
     if match is None or not any(path.startswith("method.") for path in setting):
         return method
     arguments = []
-    for argument in top_level(match[2]):
+    for argument in split_at_commas(match[2]):
         name, _ = path_and_value(argument)
         value = setting.get(f"method.{name}")
         if value is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario.reader import parse
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 
 # path -> (name of the axis, a value of it); {s} is the plural
 TITLES = {
@@ -88,7 +88,7 @@ def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
     """
     if "=" not in label:
         return label
-    return ", ".join(_setting_in_words(setting, scenario) for setting in top_level(label))
+    return ", ".join(_setting_in_words(setting, scenario) for setting in split_at_commas(label))
 
 
 def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
@@ -188,7 +188,7 @@ def is_attack(label: str) -> bool:
     >>> is_attack("wire=[{kind: top_k, k: 5}]")
     False
     """
-    for setting in top_level(label):
+    for setting in split_at_commas(label):
         if not ATTACK_PATHS.match(setting):
             continue
         path, _ = path_and_value(setting)
@@ -228,7 +228,7 @@ def codec_axes(variations: Iterable[str]) -> set[str]:
     """
     values: dict[str, set[str]] = {}
     for label in variations:
-        for setting in top_level(label):
+        for setting in split_at_commas(label):
             path, text = path_and_value(setting)
             if CODEC_PATHS.match(path):
                 values.setdefault(path, set()).add(text)

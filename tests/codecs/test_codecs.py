@@ -13,7 +13,7 @@ from reference.scenarios import dealt
 
 import fedsim
 from fedsim.codecs.count_sketch import Hashes, estimate, sketch
-from fedsim.compose import FAMILIES, most_bytes
+from fedsim.compose import FAMILIES, max_bytes
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.runs.result import TABLE_COLUMNS
@@ -79,7 +79,7 @@ def test_a_sketch_follows_its_oracle_and_sums():
                 atol=1e-15,
             )
             codec = FAMILIES["codec"]["count_sketch"](rows=table.shape[0], columns=table.shape[1])
-            assert most_bytes(codec, x) == case["expected"]["bits"] // 8
+            assert max_bytes(codec, x) == case["expected"]["bits"] // 8
 
 
 @pytest.mark.long
@@ -106,7 +106,7 @@ def test_bits_are_those_of_the_paper():
     (case,) = cases("bits")
     for d, bits in case["expected"].items():
         row = jnp.zeros(int(d))
-        assert most_bytes(FAMILIES["codec"]["cast"](), row) == -(-bits["fp16"] // 8)
+        assert max_bytes(FAMILIES["codec"]["cast"](), row) == -(-bits["fp16"] // 8)
 
 
 def test_a_message_is_counted_as_it_travels():

@@ -19,7 +19,7 @@ from fedsim.codecs.qsgd import quantised as to_levels
 from fedsim.codecs.scaling import unit
 from fedsim.codecs.stochastic_quantise import quantised, values
 from fedsim.codecs.terngrad import ternary
-from fedsim.compose import FAMILIES, most_bytes
+from fedsim.compose import FAMILIES, max_bytes
 from fedsim.disk.tables import to_csv
 from fedsim.runs.result import TABLE_COLUMNS
 
@@ -149,7 +149,7 @@ def test_bits_are_those_of_the_papers():
     (case,) = cases("bits")
     for d, bits in case["expected"].items():
         row = jax.ShapeDtypeStruct((int(d),), np.float32)
-        size = lambda kind, **arguments: most_bytes(made(kind, **arguments), row)
+        size = lambda kind, **arguments: max_bytes(made(kind, **arguments), row)
         sizes = {f"qsgd_s{s}_fixed_width": size("qsgd", levels=s) for s in (1, 4, 16, 64)}
         sizes |= {
             f"uniform_sq_k{k}": size("stochastic_quantise", levels=k) for k in (2, 4, 16, 256)

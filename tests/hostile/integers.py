@@ -29,7 +29,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.kinds import FAMILIES
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.machine import memory_now
 from fedsim.scenario import read
 from fedsim.scenario import sections as sections_module
@@ -160,9 +160,9 @@ def _noted(annotation: Any, notes: tuple = (), depth: int = 0) -> Iterator[tuple
 
 def _most(notes: tuple) -> int | None:
     for note in notes:
-        if isinstance(note, Le) and note.le < MOST:
+        if isinstance(note, Le) and note.le < MAX_INTEGER:
             return note.le
-        if isinstance(note, Lt) and note.lt <= MOST:
+        if isinstance(note, Lt) and note.lt <= MAX_INTEGER:
             return note.lt - 1
     return None
 

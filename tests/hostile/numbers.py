@@ -31,7 +31,7 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.machine import memory_now
 from fedsim.scenario import read
 from fedsim.scenario.annotations import annotation_of, kinds_of
-from fedsim.scenario.schema import Kinds
+from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import Spec
 
 WHOLE = [0, 1, -1, 10**9, 10**18, -(10**18)]
@@ -122,7 +122,7 @@ def _of_sections() -> Iterator[Case]:
 def _model(family: str, kind: str) -> type[BaseModel]:
     """The model of a kind, with what its family has in common."""
     at = {"dataset": "data", "client": "client"}.get(family)
-    kinds = kinds_of(annotation_of(Spec.model_fields[at])) if at else Kinds(family)
+    kinds = kinds_of(annotation_of(Spec.model_fields[at])) if at else AllowedKinds(family)
     return next(one.model for one in kinds if one.name == kind)
 
 

@@ -162,7 +162,7 @@ def compare(result: fedsim.Result, want: loop.Ended) -> None:
         if isinstance(got, dict) and any(
             leaf is None for leaf in got.values()
         ):  # no state of what never travels
-            got = fedsim.tree.filled(got, jax.tree.map(np.zeros_like, result.model()))
+            got = fedsim.tree.fill_leaves(got, jax.tree.map(np.zeros_like, result.model()))
         np.testing.assert_allclose(flat(got), value, err_msg=f"server {name}", **close)
     rows = state["client"].get(
         "method", state["client"]

@@ -9,7 +9,7 @@ from conftest import READERS, TESTS, sampled
 
 import fedsim
 from fedsim.assemble import build
-from fedsim.assemble.checked import checked
+from fedsim.assemble.check import check_scenario
 from fedsim.assemble.components import links_of
 from fedsim.assemble.experiment import federations_of, numerics
 from fedsim.assemble.hooks import stack_shapes, training_shapes
@@ -262,7 +262,7 @@ def test_every_link_of_ours_keeps_the_contract(family, kind):
         scenario["client"] = {"kind": PARTNERS[kind]}
     scenario = read(scenario)
     with numerics(scenario):
-        sound = checked(scenario, None, None, None, None, federations_of)
+        sound = check_scenario(scenario, None, None, None, None, federations_of)
         trained, shapes, some = sound.trained, sound.shapes, sound.federations[0]
         if family == "client":
             rows = sound.plan_inputs.local.widest(some.sizes)

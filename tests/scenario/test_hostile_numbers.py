@@ -21,8 +21,8 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import run_footprint
 from fedsim.cli import cli
 from fedsim.engine.footprint import largest_value_bytes
-from fedsim.errors import ScenarioError, TooLarge, exit_code
-from fedsim.limits import MOST, memory_limit, require_memory
+from fedsim.errors import OutOfMemoryError, ScenarioError, exit_code
+from fedsim.limits import MAX_INTEGER, memory_limit, require_memory
 from fedsim.machine import memory_now
 from fedsim.scenario import read
 from fedsim.study.grid import MOST_CELLS, axes, variations
@@ -166,7 +166,7 @@ def test_the_limit_is_that_of_the_machine_or_less():
     with confined(1 << 29):
         assert memory_limit() < min(whole, memory_now() + (2 << 29))
     with pytest.raises(
-        TooLarge, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"
+        OutOfMemoryError, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"
     ):
         require_memory(a=10**30, b=3)
 
@@ -282,7 +282,7 @@ def test_labels_that_are_trained_for_nothing_are_remarked_on(y, y_test, remark):
 @pytest.mark.long
 def test_an_extreme_that_is_admitted_is_played():
     assert outcome(Case("lr", {**TINY, "client": {"lr": 1e38, "steps": 2}})) == "diverged"
-    assert outcome(Case("every", {**TINY, "evaluate": {"every": MOST}})) == "done"
+    assert outcome(Case("every", {**TINY, "evaluate": {"every": MAX_INTEGER}})) == "done"
     assert outcome(Case("every", {**TINY, "evaluate": {"every": 0}})) == "refused: ScenarioError"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
-from fedsim.assemble.memory import data_warnings
+from fedsim.assemble.sample_notes import data_warnings
 from fedsim.data import Arrays, prepare
 from fedsim.data.completion import scale_remark
 from fedsim.disk import tables

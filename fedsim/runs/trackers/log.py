@@ -18,7 +18,7 @@ from fedsim.runs.trackers.mlflow import MLflow
 from fedsim.runs.trackers.tensorboard import TensorBoard
 from fedsim.runs.trackers.tracked import TrackedRun, Tracker, numbers
 from fedsim.runs.trackers.wandb import Wandb
-from fedsim.scenario.places import resolved_from
+from fedsim.scenario.recorded_paths import resolved_from
 
 OPTION = "--log-to"
 MAX_CHARACTERS = 200  # of a reason
