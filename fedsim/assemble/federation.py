@@ -25,7 +25,7 @@ from fedsim.errors import PartitionError, TooLarge
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION
 from fedsim.scenario.scenario import Scenario
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 from fedsim.sources.mapped import take_rows
 
 
@@ -66,7 +66,7 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partition
     partition = partition_section(section, sets.owner is not None)
     pool = Pool(
         y=sets.train.y,
-        classes=0 if per_token(sets.train.y) else classes,
+        classes=0 if is_per_token(sets.train.y) else classes,
         owner=sets.owner,
         owners=sets.owners,
         x=sets.train.x,

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.data.partition import Parts, parts_of
 from fedsim.data.splits import Samples, Sets
-from fedsim.sources.arrays import Names, per_token
+from fedsim.sources.arrays import Names, is_per_token
 from fedsim.sources.mapped import chunks
 
 
@@ -87,7 +87,7 @@ class Federation(NamedTuple):
     @property
     def per_token(self) -> bool:
         """Whether every token has a label, instead of every sample."""
-        return self.classes > 0 and per_token(self.train.y)
+        return self.classes > 0 and is_per_token(self.train.y)
 
     @property
     def N(self) -> int:

@@ -24,7 +24,7 @@ COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # prefixes of cells that a spreadsh
 GUARD = "'"  # written in front of such text, and of text that begins with it
 NAMES = ("client", "label")  # columns of numbers or names; 007 is a name
 TEXT = ("method", "baseline", "variant", "tuned", "reason")  # columns that stay text when read
-LISTED = 100_000  # clients up to which tables of clients list all, not only those that took part
+MAX_LISTED_CLIENTS = 100_000  # beyond, tables of clients list only those that took part
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 
 # The columns of the tables, in their order; `files.yaml` says what they mean.
@@ -182,7 +182,7 @@ def is_guarded(cell: str) -> bool:
 
 
 @contextlib.contextmanager
-def as_written(*paths: Path) -> Iterator[None]:
+def reporting_table_errors(*paths: Path) -> Iterator[None]:
     """Turn any error in reading tables into one line: readers rely on the columns that runs write.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
+from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
@@ -543,7 +543,7 @@ class Run:
             before + now for before, now in zip(self.before, self.last, strict=True)
         ]
 
-        arrays = named("server", self.server)
+        arrays = leaves_by_name("server", self.server)
         for name in self._client_counters():
             arrays[name] = getattr(self, name)
         arrays |= self.downlink.arrays()
@@ -569,9 +569,9 @@ class Run:
           CheckpointError: when it does not fit this run.
         """
         values, arrays = snapshot
-        self.server = jax.device_put(fitted("server", arrays, self.server))
+        self.server = jax.device_put(restore_tree("server", arrays, self.server))
         for name in self._client_counters():
-            setattr(self, name, fitted(name, arrays, getattr(self, name)).copy())
+            setattr(self, name, restore_tree(name, arrays, getattr(self, name)).copy())
         self.downlink.restore(arrays)
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._make_store(on_disk=True)

@@ -180,7 +180,7 @@ def decimal_comma_in(cells: Cells) -> str | None:
     return None
 
 
-def labels(
+def parse_labels(
     cells: Sequence[str],
     row_numbers: Sequence[int],
     column: int,
@@ -235,7 +235,7 @@ def labels(
     return y
 
 
-def ids(
+def parse_ids(
     cells: Sequence[str],
     row_numbers: Sequence[int],
     column: int,

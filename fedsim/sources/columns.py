@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import MAX_CATEGORIES, Features, ids, is_blank, labels
+from fedsim.sources.cells import MAX_CATEGORIES, Features, is_blank, parse_ids, parse_labels
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.faults import WHOLE_COLUMN, Faults
 
@@ -125,7 +125,7 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
         raise DataError("no samples")
 
     drop = missing == "drop"
-    y = labels(table.target, row_numbers, roles.target, faults, drop, table.features.parse)
+    y = parse_labels(table.target, row_numbers, roles.target, faults, drop, table.features.parse)
     if roles.target not in faults.columns:
         fault = fault_of_classes(y)
         if fault is not None:
@@ -133,10 +133,10 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
 
     client = None
     if roles.client is not None:
-        client = ids(table.client, row_numbers, roles.client, faults)
+        client = parse_ids(table.client, row_numbers, roles.client, faults)
     columns = {}
     for column, cells in zip(roles.extra, table.extra, strict=True):
-        columns[roles.names[column]] = ids(cells, row_numbers, column, faults, "value")
+        columns[roles.names[column]] = parse_ids(cells, row_numbers, column, faults, "value")
     x = table.features.table()
     _add_faults_of_features(x, table, missing)
     faults.raise_any()

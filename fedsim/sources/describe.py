@@ -7,15 +7,15 @@ import numpy as np
 from fedsim.sources.arrays import (
     Arrays,
     class_count,
-    classes_named,
-    numbered,
-    per_token,
+    encode_labels,
+    is_per_token,
+    number_ids,
     vocabulary_of,
 )
-from fedsim.sources.mapped import Mapped, chunks, in_file
+from fedsim.sources.mapped import Mapped, chunks, is_memmap
 
 
-def described(arrays: Arrays) -> dict[str, Any]:
+def describe_arrays(arrays: Arrays) -> dict[str, Any]:
     """Return counts of the samples that a reader returned.
 
     Args:
@@ -29,7 +29,7 @@ def described(arrays: Arrays) -> dict[str, Any]:
     Raises:
       DataError: for names that are not UTF-8 text, and for labels that cannot be classes.
     """
-    arrays, labels = classes_named(arrays)
+    arrays, labels = encode_labels(arrays)
     arrays = arrays._replace(vocabulary=vocabulary_of(arrays))
     _require_classes(arrays)
     x: Any = arrays.x
@@ -48,7 +48,7 @@ def described(arrays: Arrays) -> dict[str, Any]:
         "columns": sorted(arrays.columns or ()),
         "missing": _missing(features, arrays.features),
         "bytes": sum(sizes),
-        "in_file": isinstance(x, Mapped) or in_file(x),
+        "in_file": isinstance(x, Mapped) or is_memmap(x),
     }
 
 
@@ -77,7 +77,7 @@ def _target(y: np.ndarray, labels: tuple[str, ...] | None) -> dict[str, Any]:
     counts = np.bincount(y[y >= 0].astype(np.int64), minlength=len(labels or ()))
     names = labels or [str(k) for k in range(len(counts))]
     return {
-        "kind": "tokens" if per_token(y) else "classes",
+        "kind": "tokens" if is_per_token(y) else "classes",
         "count": len(counts),
         "samples": dict(zip(names, counts.tolist(), strict=False)),
     }
@@ -85,7 +85,7 @@ def _target(y: np.ndarray, labels: tuple[str, ...] | None) -> dict[str, Any]:
 
 def _clients(ids: np.ndarray) -> dict[str, Any]:
     """The number of clients, and those with the fewest and the most samples."""
-    numbers, names = numbered(np.asarray(ids))
+    numbers, names = number_ids(np.asarray(ids))
     sizes = np.bincount(numbers, minlength=len(names))
     smallest = int(sizes.argmin())
     largest = int(sizes.argmax())

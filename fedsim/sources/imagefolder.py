@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import ids
+from fedsim.sources.cells import parse_ids
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
@@ -168,4 +168,4 @@ def _images(files: dict[str, Path], split: str, client_folders: bool) -> list[Im
 
 def _ids(images: list[Image]) -> np.ndarray:
     faults = Faults("row", ["client"])
-    return ids([image.client for image in images], range(len(images)), 0, faults)
+    return parse_ids([image.client for image in images], range(len(images)), 0, faults)
