@@ -19,7 +19,7 @@ from fedsim.assemble.samples import (
 )
 from fedsim.assemble.skews import with_skews
 from fedsim.data import Arrays, Federation, Parts, Pool, Samples, Sets, federate
-from fedsim.data.partition import even, offsets_of
+from fedsim.data.partition import even_sizes, offsets_of
 from fedsim.data.splits import drawn_clients
 from fedsim.errors import PartitionError, TooLarge
 from fedsim.fleet.streams import Stream, generator
@@ -74,7 +74,7 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partition
         columns=sets.columns,
         names=sets.names.clients,
         rows=sets.rows,
-        read=sets.read,
+        rows_read=sets.rows_read,
     )
     parts = {}
     try:
@@ -166,7 +166,7 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
     """
     sets, classes = load_samples(scenario, data, dtype)
     n = len(sets.train.y)
-    sizes = even(n, scenario.spec.data.clients)
+    sizes = even_sizes(n, scenario.spec.data.clients)
     parts = Parts(np.arange(n, dtype=np.int32), offsets_of(sizes))
     return federate(sets, classes, parts)
 
@@ -178,7 +178,7 @@ def resolved_data(scenario: Scenario, data: Arrays | None, federation: Federatio
     whether a test set was cut, and the paths and hashes of files.
     """
     section = scenario.spec.data
-    partition = partition_section(section, federation.named)
+    partition = partition_section(section, federation.has_client_ids)
     resolved = {
         "clients": federation.N,
         "partition": partition.model_copy(update=resolved_file(scenario, PARTITION)),

@@ -52,7 +52,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
         stragglers=stragglers,
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
-        keep=nominal_size,
+        report_goal=nominal_size,
     )
 
 

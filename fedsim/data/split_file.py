@@ -75,19 +75,19 @@ def file(path: Name, sha256: str | None = None) -> Assign:
         split = _read(source)
 
     def assign(pool, clients, rng):
-        read = pool.read or len(pool.y)
-        beyond = np.flatnonzero(split.samples >= read)
+        total = pool.rows_read or len(pool.y)
+        beyond = np.flatnonzero(split.samples >= total)
         if len(beyond):
             lines = [
                 f"{split.where(i)}: sample {split.samples[i]}: "
-                f"there are {read} samples, 0 to {read - 1}"
+                f"there are {total} samples, 0 to {total - 1}"
                 for i in beyond[:MAX_LISTED]
             ]
             raise _error(lines, len(beyond)).within(path)
 
         # The training row of every sample that was read; NOTHING indexes the last entry.
-        row_of = np.full(read + 1, NOBODY)
-        rows_read = np.arange(read) if pool.rows is None else pool.rows
+        row_of = np.full(total + 1, NOBODY)
+        rows_read = np.arange(total) if pool.rows is None else pool.rows
         row_of[rows_read] = np.arange(len(pool.y))
 
         rows = row_of[split.samples]

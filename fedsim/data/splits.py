@@ -45,7 +45,7 @@ class Sets(NamedTuple):
       vocabulary: number of tokens, if features are tokens; else 0.
       columns: further columns of the training rows.
       rows: number of every training row among all rows that were read; None: they are the same.
-      read: rows that were read.
+      rows_read: rows that were read.
       owner_test: client number of every test row; None: test samples have no client ids.
       held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
         there are none.
@@ -62,7 +62,7 @@ class Sets(NamedTuple):
     vocabulary: int = 0
     columns: Mapping[str, np.ndarray] = {}
     rows: np.ndarray | None = None
-    read: int = 0
+    rows_read: int = 0
     owner_test: np.ndarray | None = None
     held_out: np.ndarray | None = None
 
@@ -177,7 +177,7 @@ def prepare(
         scale=float(arrays.scale),
         vocabulary=int(arrays.vocabulary),
         columns=_columns(arrays, rows.train),
-        read=len(arrays.y),
+        rows_read=len(arrays.y),
         owner_test=owners.owner_test,
         held_out=held_out,
     )

@@ -58,8 +58,8 @@ def add_round(
     """
     report = round.report
     sampled = len(round.cohort.ids)
-    if round.cohort.others is not None:
-        sampled += len(round.cohort.others.ids)
+    if round.cohort.uncounted is not None:
+        sampled += len(round.cohort.uncounted.ids)
 
     counters = counters._replace(
         sampled=counters.sampled + sampled,

@@ -277,7 +277,7 @@ class Run:
             self._advance_plan(round)
 
         reports = {**round.report.info, **self._malicious_reports(round.cohort), **wasted}
-        columns = self.plan.columns(round.cohort)
+        columns = self.plan.staleness_columns(round.cohort)
         self.since = add_round(self.since, round, reports, columns)
         if self.round == 1:
             self.first = digest(self.server)
@@ -316,7 +316,7 @@ class Run:
           The WASTED columns, where the fleet leaves clients out.
         """
         cohort = round.cohort
-        others = cohort.others
+        others = cohort.uncounted
         size = None if round.received_bytes is None else int(round.received_bytes)
         if others is None:
             received = self.downlink.deliver(cohort.ids, size)
@@ -371,7 +371,7 @@ class Run:
 
         if self.versions is not None:
             self.ages = _add_occurrences(self.ages, cohort.age[cohort.weight > 0])
-            self.versions.release(cohort.round, self.plan.flown(self.planner.state))
+            self.versions.release(cohort.round, self.plan.versions_in_flight(self.planner.state))
 
     def _update_status(self, report: RoundReport) -> None:
         """End the run if the round that is over says so."""
@@ -551,7 +551,7 @@ class Run:
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
-            needed = self.plan.flown(self.planner.state)
+            needed = self.plan.versions_in_flight(self.planner.state)
             arrays["ages"] = self.ages
             arrays |= self.versions.arrays(self.planner.completed, needed)
         return Snapshot(values, arrays)
@@ -586,7 +586,7 @@ class Run:
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
-            needed = self.plan.flown(self.planner.state)
+            needed = self.plan.versions_in_flight(self.planner.state)
             self.ages = np.array(arrays["ages"])
             self.versions.restore(arrays, self.round, self.server.shared, needed)
 

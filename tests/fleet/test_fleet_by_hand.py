@@ -21,7 +21,7 @@ from fedsim.fleet import (
 from fedsim.fleet.availability import Moment
 from fedsim.fleet.flights import Flights, nobody
 from fedsim.fleet.machines import ClientOutcome, Machines
-from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.timetables import Timetable
 
 nan, inf = math.nan, math.inf
@@ -40,7 +40,7 @@ def population(ids=IDS, samples=SAMPLES, **columns) -> Population:
 
 def sketches(*numbers: float) -> np.ndarray:
     """Updates that differ by these numbers in one coordinate."""
-    return np.outer(numbers, np.eye(SKETCH)[0]) + np.eye(SKETCH)[1]
+    return np.outer(numbers, np.eye(SKETCH_SIZE)[0]) + np.eye(SKETCH_SIZE)[1]
 
 
 # name -> (kind, its parameters, population, round, who is drawn: each set that may be)
@@ -331,8 +331,8 @@ def test_a_server_steps_when_it_says(name):
         planner.complete(work, {})
         assert (work.ids.tolist(), work.start.tolist(), work.seconds) == (ids, start, seconds)
         assert work.age.tolist() == [r - 1 - version for version in start]
-        assert work.others is None
-    assert planner.plan.flown(planner.state) == flown
+        assert work.uncounted is None
+    assert planner.plan.versions_in_flight(planner.state) == flown
 
 
 @pytest.mark.parametrize(
