@@ -243,6 +243,8 @@ class Machines:
         late = ~joined & ~leaves
         spent = np.where(leaves, leaves_at, length)
         done = _full_steps(np.maximum(spent - down, 0), step, able)
+        # Without the model, a client takes no step, even where steps take no time.
+        done = np.where((moment == BEFORE) | (spent < down), 0, done)
         wasted = np.where(leaves_after, able, done)
         arrived_in_vain = leaves_after | (late & (end <= length))
         return RoundOutcome(
@@ -299,13 +301,14 @@ class Machines:
             return ClientOutcome(float(self.seconds[client]), left=True, steps=planned)
 
         (down,), (step,), _ = self._durations(ids)
-        reached = bool(moment >= 0)
-        training = max(moment, 0.0) * planned * step
+        if moment == BEFORE:
+            return ClientOutcome(0.0, left=True, reached=False, sent=False)
+
+        training = moment * planned * step
         return ClientOutcome(
-            seconds=float(down + training) if reached else 0.0,
+            seconds=float(down + training),
             left=True,
             steps=int(_full_steps(training, step, planned)),
-            reached=reached,
             sent=False,
         )
 

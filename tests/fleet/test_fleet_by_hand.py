@@ -643,6 +643,32 @@ def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
     assert alone.steps == (0 if joined else wasted)
 
 
+@pytest.mark.parametrize(
+    ("dropout", "deadline", "wasted"),
+    [
+        (Dropout(before=1.0), np.inf, [0, 0]),
+        (Dropout(during=1.0), np.inf, [4, 4]),  # no time passes between its steps
+        (Dropout(), 1.5, [0, 0]),  # the first is in time, the second has not received the model
+    ],
+)
+def test_steps_that_take_no_time_need_the_model(dropout, deadline, wasted):
+    """The first client receives the model after 1 s, the second after 2 s; steps take 0 s."""
+    links = lambda clients, rng: Rates(down=np.array([10.0, 5.0]), up=np.inf)
+    fleet = Fleet(speed=speed_of([0.0, 0.0]), links=links, dropout=dropout, deadline=deadline)
+    machines = Machines(
+        fleet,
+        Clients(np.array([5, 5]), lambda: np.zeros((2, 0), int)),
+        clock.Cost(np.array([4, 4]), 10, 20),
+        0,
+    )
+    outcome = machines.round_outcome(1, np.array([0, 1]))
+    assert outcome.wasted.tolist() == wasted
+    if any(dropout):
+        alone = [machines.client_outcome(1, client) for client in (0, 1)]
+        assert [client.steps for client in alone] == wasted
+        assert [client.reached for client in alone] == outcome.reached.tolist()
+
+
 # ----------------------------------------------------------------------------------------- coverage
 
 CASES = {
