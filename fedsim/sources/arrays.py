@@ -249,6 +249,20 @@ def encode_labels(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     return arrays, tuple(names.tolist())
 
 
+def with_test_set(arrays: Arrays, n: int) -> Arrays:
+    """Keep the first n samples for training, and use the others for testing."""
+    arrays = arrays._replace(
+        x=arrays.x[:n],
+        y=arrays.y[:n],
+        x_test=arrays.x[n:],
+        y_test=arrays.y[n:],
+    )
+    ids = arrays.client
+    if ids is None:
+        return arrays
+    return arrays._replace(client=ids[:n], client_test=ids[n:])
+
+
 def _without_empty_test_set(arrays: Arrays) -> Arrays:
     """Remove a test set that has no rows, whatever its type."""
     if arrays.x_test is None or arrays.y_test is None:

@@ -168,7 +168,9 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     if matches:
         return f"did you mean {matches[0]!a}?"
     listed = ", ".join(ascii(column[:40]) for column in names[:6])
-    return f"there are {listed} ..." if len(names) > 6 else f"there are {listed}"
+    if len(names) > 6:
+        listed += " ..."
+    return f"there are {listed}"
 
 
 def _add_faults_of_features(x: np.ndarray, table: Table, missing: Missing) -> None:
@@ -201,12 +203,15 @@ def _without_blanks(arrays: Arrays, target: Sequence[str]) -> Arrays:
     """Drop samples with a blank among their features `[n, columns]`, or as their label."""
     no_label = np.array([is_blank(cell) for cell in target], bool)
     complete = ~np.isnan(arrays.x).any(1) & ~no_label  # [n]
-    return arrays._replace(
+    columns = arrays.columns or {}
+    arrays = arrays._replace(
         x=arrays.x[complete],
         y=arrays.y[complete],
-        client=None if arrays.client is None else arrays.client[complete],
-        columns={name: values[complete] for name, values in (arrays.columns or {}).items()},
+        columns={name: values[complete] for name, values in columns.items()},
     )
+    if arrays.client is None:
+        return arrays
+    return arrays._replace(client=arrays.client[complete])
 
 
 def _one_hot(

@@ -33,23 +33,33 @@ def describe_arrays(arrays: Arrays) -> dict[str, Any]:
     arrays = arrays._replace(vocabulary=vocabulary_of(arrays))
     _require_classes(arrays)
     x: Any = arrays.x
-    features = [values for values in (arrays.x, arrays.x_test) if values is not None]
-    sizes = [int(np.prod(values.shape)) * values.dtype.itemsize for values in features]
+    features = [x]
+    test_rows = 0
+    if arrays.x_test is not None and arrays.y_test is not None:
+        features.append(arrays.x_test)
+        test_rows = len(arrays.y_test)
+    names = None if arrays.features is None else list(arrays.features)
+    clients = None if arrays.client is None else _clients(arrays.client)
     return {
         "rows": len(arrays.y),
-        "test_rows": 0 if arrays.y_test is None else len(arrays.y_test),
+        "test_rows": test_rows,
         "shape": list(x.shape[1:]),
         "type": str(x.dtype),
         "scale": float(arrays.scale),
         "vocabulary": arrays.vocabulary or None,
-        "features": None if arrays.features is None else list(arrays.features),
+        "features": names,
         "target": _target(np.asarray(arrays.y), labels),
-        "clients": None if arrays.client is None else _clients(arrays.client),
+        "clients": clients,
         "columns": sorted(arrays.columns or ()),
-        "missing": _missing(features, arrays.features),
-        "bytes": sum(sizes),
+        "missing": _missing(features, names),
+        "bytes": sum(map(_stored_bytes, features)),
         "in_file": isinstance(x, Mapped) or is_memmap(x),
     }
+
+
+def _stored_bytes(values: Any) -> int:
+    """The size of an array, in memory or in a file."""
+    return int(np.prod(values.shape)) * values.dtype.itemsize
 
 
 def _require_classes(arrays: Arrays) -> None:
@@ -58,8 +68,13 @@ def _require_classes(arrays: Arrays) -> None:
     Raises:
       DataError: for timestamps, ids, and classes without a name where others have one.
     """
-    labels = [np.asarray(values) for values in (arrays.y, arrays.y_test) if values is not None]
-    integers = [values for values in labels if values.dtype.kind in "iu" and values.size]
+    integers = []
+    for labels in (arrays.y, arrays.y_test):
+        if labels is None:
+            continue
+        labels = np.asarray(labels)
+        if labels.dtype.kind in "iu" and labels.size:
+            integers.append(labels)
     if integers:
         class_count(arrays, *integers)
 
@@ -96,7 +111,7 @@ def _clients(ids: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _missing(features: list[Any], names: Any) -> dict[str, int]:
+def _missing(features: list[Any], names: list[str] | None) -> dict[str, int]:
     """The number of blanks by column, where there are any.
 
     Args:
