@@ -59,7 +59,7 @@ def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
         holders=Holders(np.arange(n, dtype=np.int32), np.concatenate([[0], np.cumsum(sizes)])),
         test_holders=Holders(no_rows, np.zeros(len(sizes) + 1, np.int64)),
         classes=2,
-        named=False,
+        has_client_ids=False,
     )
 
 

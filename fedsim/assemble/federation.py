@@ -19,13 +19,13 @@ from fedsim.assemble.samples import (
 )
 from fedsim.assemble.skews import with_skews
 from fedsim.data import Arrays, Federation, Parts, Pool, Samples, Sets, federate
-from fedsim.data.partition import even, offsets_of
+from fedsim.data.partition import even_sizes, offsets_of
 from fedsim.data.splits import drawn_clients
 from fedsim.errors import OutOfMemoryError, PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION
 from fedsim.scenario.scenario import Scenario
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 from fedsim.sources.mapped import take_rows
 
 
@@ -68,7 +68,7 @@ def partitioned_samples(
     partition = partition_section(section, sets.owner is not None)
     pool = Pool(
         y=sets.train.y,
-        classes=0 if per_token(sets.train.y) else classes,
+        classes=0 if is_per_token(sets.train.y) else classes,
         owner=sets.owner,
         owners=sets.owners,
         x=sets.train.x,
@@ -76,7 +76,7 @@ def partitioned_samples(
         columns=sets.columns,
         names=sets.names.clients,
         rows=sets.rows,
-        read=sets.read,
+        rows_read=sets.rows_read,
     )
     parts = {}
     try:
@@ -168,7 +168,7 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
     """
     sets, classes = load_samples(scenario, data, dtype)
     n = len(sets.train.y)
-    sizes = even(n, scenario.spec.data.clients)
+    sizes = even_sizes(n, scenario.spec.data.clients)
     parts = Parts(np.arange(n, dtype=np.int32), offsets_of(sizes))
     return federate(sets, classes, parts)
 
@@ -180,7 +180,7 @@ def resolved_data(scenario: Scenario, data: Arrays | None, federation: Federatio
     whether a test set was cut, and the paths and hashes of files.
     """
     section = scenario.spec.data
-    partition = partition_section(section, federation.named)
+    partition = partition_section(section, federation.has_client_ids)
     resolved = {
         "clients": federation.N,
         "partition": partition.model_copy(update=resolved_file(scenario, PARTITION)),

@@ -62,7 +62,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     training_bytes = sum(memory[name] for name in memory if name != "tables")
     at_the_end = ("process", "samples", "client_memory", "server", "tables")
     ending_bytes = sum(memory[name] for name in at_the_end)
-    server_steps = int(plan.of_server().steps[0]) if program.server.needs_reference else 0
+    server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
     return {
         "clients": plan.federation.N,

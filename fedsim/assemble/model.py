@@ -27,7 +27,7 @@ from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
-from fedsim.models.modules import required
+from fedsim.models.modules import required_arguments
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS
 from fedsim.types import Model
@@ -133,7 +133,7 @@ def _supplied_model(supplied: Supplied, fit: _Fit) -> Model:
     # A function of parameters and samples is a model once it comes with parameters.
     model = supplied.model
     is_function = callable(model) and not isinstance(model, type) and not hasattr(model, "apply")
-    if is_function and supplied.params is not None and required(model) >= 2:
+    if is_function and supplied.params is not None and required_arguments(model) >= 2:
         return as_model(lambda key: supplied.params, model, shape=fit.shape, **options)
     return as_model(model, shape=fit.shape, **options)
 

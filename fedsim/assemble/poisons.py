@@ -8,7 +8,7 @@ from fedsim.assemble.memory import check_memory
 from fedsim.assemble.problems import UNKNOWN, Findings, Problems
 from fedsim.compose import unique_names
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Federation, Poison, poisoned, unfit, with_triggered
+from fedsim.data import Federation, Poison, poison_refusal, poisoned, with_triggered
 from fedsim.errors import PartitionError
 from fedsim.fleet import Adversary
 from fedsim.fleet.streams import Stream, generator
@@ -102,7 +102,7 @@ def _unfit(i: int, kind: str, poison: Poison, federation: Federation) -> Finding
     if poison.trigger is not None and poison.target is None:
         yield path, f"{kind} has a trigger, and no target"
         return
-    text = unfit(poison, federation)
+    text = poison_refusal(poison, federation)
     if text:
         yield path, f"{kind} {text}"
 

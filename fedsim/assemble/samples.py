@@ -15,7 +15,7 @@ from fedsim.scenario.named_files import DATA
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PARTITIONS
 from fedsim.sources import of_frame
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 
 
 def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, int]:
@@ -55,7 +55,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     if by_id and data is None:
         text = "leave it out, or choose a partition"
         require_count(scenario, sets.owners, f"the samples name {sets.owners}; {text}")
-    single_labels = not per_token(sets.train.y)
+    single_labels = not is_per_token(sets.train.y)
     check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
     return sets, classes
 

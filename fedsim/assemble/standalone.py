@@ -282,7 +282,7 @@ def _hashable_sections(list_name: str, links: Any) -> tuple[HashableSection, ...
     Raises:
       ScenarioError: with every problem.
     """
-    return tuple(map(HashableSection, checked_links(list_name, links)))
+    return hashable_sections(checked_links(list_name, links))
 
 
 def _make_links(command: str, argument: str, sections: Sequence[HashableSection]) -> list[Link]:

@@ -44,7 +44,7 @@ def _clear_cache(as_json: bool) -> None:
 
     removed = cache_folder.clear()
     size = sum(kept.bytes for kept in removed)
-    folder = cache_folder.place()
+    folder = cache_folder.cache_path()
     if as_json:
         click.echo(json.dumps({"place": str(folder), "sets": len(removed), "bytes": size}))
     else:

@@ -55,7 +55,7 @@ def report_command(
         from fedsim.disk import files
         from fedsim.runs.derive import page_of_runs
 
-        files.write_named(out, page_of_runs(directories))
+        files.write_output(out, page_of_runs(directories))
         written = {str(out.parent): [out.name]}
     else:
         written = {}
@@ -166,7 +166,7 @@ def export_command(
 
     content = exported(directory, table, form, guard, spread)
     if out is not None:
-        files.write_named(out, content)
+        files.write_output(out, content)
         click.echo(f"{out} written")
     elif form == "parquet":
         raise click.UsageError("parquet is not text; give --out FILE", click.get_current_context())

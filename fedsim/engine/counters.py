@@ -61,8 +61,8 @@ def add_round(
     """
     report = dispatched.report
     sampled = len(dispatched.cohort.ids)
-    if dispatched.cohort.others is not None:
-        sampled += len(dispatched.cohort.others.ids)
+    if dispatched.cohort.uncounted is not None:
+        sampled += len(dispatched.cohort.uncounted.ids)
 
     counters = counters._replace(
         sampled=counters.sampled + sampled,

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Int
 
 from fedsim import tree
-from fedsim.disk.checkpoint import fitted
+from fedsim.disk.checkpoint import restore_tree
 from fedsim.engine.shared_leaves import sent_variables, shared_leaves
 from fedsim.types import Client, Codec, Shared
 
@@ -72,10 +72,10 @@ class Downlink:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Resume from what `arrays` returned."""
-        self.received = fitted("received", arrays, self.received).copy()
+        self.received = restore_tree("received", arrays, self.received).copy()
         if self.recursive:
-            self.sent = fitted("sent_down", arrays, self.sent).copy()
-            self.last = fitted("last_down", arrays, self.last).copy()
+            self.sent = restore_tree("sent_down", arrays, self.sent).copy()
+            self.last = restore_tree("last_down", arrays, self.last).copy()
 
 
 def downlink(client: Client, codec: Codec | None, shared: Shared, clients: int) -> Downlink:

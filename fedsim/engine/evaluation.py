@@ -16,7 +16,7 @@ from fedsim.engine.jitted import Jitted
 from fedsim.engine.task import counted, per_label
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.machine import platform
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 from fedsim.types import Shared
 
 # Limits of an evaluation batch.
@@ -61,7 +61,7 @@ class Scoring(NamedTuple):
             variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False
         )
         losses = per_label(self.loss(outputs, y), y)
-        if per_token(y):
+        if is_per_token(y):
             has_label = counted(jnp.ones(len(y), bool), y)
             losses = jnp.sum(jnp.where(has_label, losses, 0), axis=1)
         return {"loss": losses, **row_metrics(outputs, y, self.labelled)}
@@ -95,7 +95,7 @@ def row_metrics(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
     """
     if labelled:
         hit = outputs.argmax(-1) == y
-        return {"hit": hit.sum(1) if per_token(y) else hit}
+        return {"hit": hit.sum(1) if is_per_token(y) else hit}
     if outputs.size != y.size:
         return {}
     difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
@@ -230,7 +230,7 @@ def scores_by_row(results: Scores, n: int) -> dict[str, np.ndarray]:
 
 def labels_of(y: np.ndarray) -> np.ndarray:
     """Return the number of labels of each row `[n]`: one, or one for each labelled token."""
-    if per_token(y):
+    if is_per_token(y):
         return np.sum(y >= 0, axis=1)
     return np.ones(len(y), np.int64)
 

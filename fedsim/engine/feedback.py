@@ -14,18 +14,18 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from fedsim import tree
-from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.tree import Tree
 
 GOLDEN_RATIO = 0x9E3779B9  # 2³² / φ: spreads consecutive numbers
 
 
-def sketch(update: Tree) -> Float[Array, " SKETCH"]:
+def sketch(update: Tree) -> Float[Array, " SKETCH_SIZE"]:
     """Return a row of a count sketch: sums of coordinates with random signs; E[s(x)·s(y)] = x·y.
 
-    The update is cut into segments of SKETCH coordinates. A hash of a coordinate's position gives
-    its sign, and a hash of the segment's number rotates the segment. The hash is the same for all
-    clients, rounds and methods.
+    The update is cut into segments of SKETCH_SIZE coordinates. A hash of a coordinate's position
+    gives its sign, and a hash of the segment's number rotates the segment. The hash is the same for
+    all clients, rounds and methods.
     """
     leaves = []
     for leaf in jax.tree.leaves(update):
@@ -33,13 +33,13 @@ def sketch(update: Tree) -> Float[Array, " SKETCH"]:
         leaves.append(leaf.astype(wide).ravel())
     flat = jnp.concatenate(leaves)
 
-    # [D] -> [segments, SKETCH], the last one filled up with zeros
-    segments = jnp.pad(flat, (0, -len(flat) % SKETCH)).reshape(-1, SKETCH)
+    # [D] -> [segments, SKETCH_SIZE], the last one filled up with zeros
+    segments = jnp.pad(flat, (0, -len(flat) % SKETCH_SIZE)).reshape(-1, SKETCH_SIZE)
     position = jnp.arange(segments.size, dtype=jnp.uint32).reshape(segments.shape)
-    segment = position[:, :1] // SKETCH
+    segment = position[:, :1] // SKETCH_SIZE
 
     rotation = _hash(segment ^ jnp.uint32(GOLDEN_RATIO))
-    source = (position + rotation) % SKETCH
+    source = (position + rotation) % SKETCH_SIZE
     signs = 1 - 2 * (_hash(position) >> 31).astype(segments.dtype)
     rotated = jnp.take_along_axis(segments * signs, source.astype(jnp.int32), 1)
     return jnp.sum(rotated, 0)

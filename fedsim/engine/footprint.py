@@ -115,7 +115,7 @@ def footprint(
     on_lanes = shards * (tree.nbytes(shapes.lane) + tree.nbytes(seat_rows))
     stack = tree.nbytes(shapes.messages.rows) if shards > 1 else 0
     work_on_lanes = 2 * shards * lanes * activations
-    versions = plan.held - 1 + 2 * (capacity.models_per_run - 1)
+    versions = plan.max_versions - 1 + 2 * (capacity.models_per_run - 1)
     samples = tree.nbytes((shapes.data, start.server_samples))
     bytes_by_purpose = {
         "samples": samples + _scored_bytes(f) + reference.samples,
@@ -316,7 +316,7 @@ def reference_training(program: Program, plan: Plan, shared: Shared) -> Referenc
     """Return what the server's own training takes, where there is one."""
     if program.server_mesh is None:
         return ReferenceTraining()
-    server_plan = plan.of_server()
+    server_plan = plan.server_plan()
     queues, slots = shapes_of_layout(
         ALONE, capacity_of_server(server_plan), program.dtype, server_plan
     )

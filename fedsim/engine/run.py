@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
+from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
@@ -293,7 +293,7 @@ class Run:
             self._advance_plan(dispatched)
 
         reports = {**report.info, **self._malicious_reports(cohort), **wasted}
-        columns = self.plan.columns(cohort)
+        columns = self.plan.staleness_columns(cohort)
         self.since = add_round(self.since, dispatched, reports, columns)
         if self.round == 1:
             self.first = digest(self.server)
@@ -332,32 +332,32 @@ class Run:
           The WASTED columns, where the fleet leaves clients out.
         """
         cohort = dispatched.cohort
-        others = cohort.others
+        uncounted = cohort.uncounted
         size = None if dispatched.received_bytes is None else int(dispatched.received_bytes)
-        if others is None:
+        if uncounted is None:
             received = self.downlink.deliver(cohort.ids, size)
             self.totals["bytes_down"] += int(received.sum())
             selective = self.plan.machines.fleet.selective
             return dict.fromkeys(WASTED, 0) if selective else {}
 
-        reached = others.ids[others.reached]
+        reached = uncounted.ids[uncounted.reached]
         received = self.downlink.deliver(np.concatenate([cohort.ids, reached]), size)
-        received_by_others = int(received[len(cohort.ids) :].sum())
+        received_by_uncounted = int(received[len(cohort.ids) :].sum())
         self.totals["bytes_down"] += int(received.sum())
 
         # The exact size of a message that does not count is unknown: take the largest one.
-        senders = others.ids[others.sent]
+        senders = uncounted.ids[uncounted.sent]
         message = int(self.plan.cost.up)
-        sent_by_others = message * len(senders)
-        self.totals["bytes_up"] += sent_by_others
+        sent_by_uncounted = message * len(senders)
+        self.totals["bytes_up"] += sent_by_uncounted
         np.add.at(self.sent, senders, message)
-        np.add.at(self.late, others.ids[others.late], 1)
-        np.add.at(self.left, others.ids[others.left], 1)
+        np.add.at(self.late, uncounted.ids[uncounted.late], 1)
+        np.add.at(self.left, uncounted.ids[uncounted.left], 1)
         return {
-            "clients_late": int(others.late.sum()),
-            "clients_left": int(others.left.sum()),
-            "steps_wasted": int(others.steps.sum()),
-            "bytes_wasted": received_by_others + sent_by_others,
+            "clients_late": int(uncounted.late.sum()),
+            "clients_left": int(uncounted.left.sum()),
+            "steps_wasted": int(uncounted.steps.sum()),
+            "bytes_wasted": received_by_uncounted + sent_by_uncounted,
         }
 
     def _malicious_reports(self, cohort: RoundPlan) -> dict[str, int]:
@@ -387,7 +387,7 @@ class Run:
 
         if self.versions is not None:
             self.ages = _add_occurrences(self.ages, cohort.age[cohort.weight > 0])
-            self.versions.release(cohort.round, self.plan.flown(self.planner.state))
+            self.versions.release(cohort.round, self.plan.versions_in_flight(self.planner.state))
 
     def _update_status(self, report: RoundReport) -> None:
         """End the run if the round that is over says so."""
@@ -559,7 +559,7 @@ class Run:
             before + now for before, now in zip(self.earlier_seconds, self.seconds, strict=True)
         ]
 
-        arrays = named("server", self.server)
+        arrays = leaves_by_name("server", self.server)
         for name in self._client_counters():
             arrays[name] = getattr(self, name)
         arrays |= self.downlink.arrays()
@@ -567,7 +567,7 @@ class Run:
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
-            needed = self.plan.flown(self.planner.state)
+            needed = self.plan.versions_in_flight(self.planner.state)
             arrays["ages"] = self.ages
             arrays |= self.versions.arrays(self.planner.completed, needed)
         return Snapshot(values, arrays)
@@ -585,9 +585,9 @@ class Run:
           CheckpointError: when it does not fit this run.
         """
         values, arrays = snapshot
-        self.server = jax.device_put(fitted("server", arrays, self.server))
+        self.server = jax.device_put(restore_tree("server", arrays, self.server))
         for name in self._client_counters():
-            setattr(self, name, fitted(name, arrays, getattr(self, name)).copy())
+            setattr(self, name, restore_tree(name, arrays, getattr(self, name)).copy())
         self.downlink.restore(arrays)
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._make_store(on_disk=True)
@@ -602,7 +602,7 @@ class Run:
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
-            needed = self.plan.flown(self.planner.state)
+            needed = self.plan.versions_in_flight(self.planner.state)
             self.ages = np.array(arrays["ages"])
             self.versions.restore(arrays, self.round, self.server.shared, needed)
 

@@ -121,7 +121,7 @@ class ServerTraining:
 
     def __init__(self, mesh: Mesh, plan: Plan, dtype: np.dtype, root: Key[Array, ""]):
         self.mesh = mesh
-        self.plan = plan.of_server()
+        self.plan = plan.server_plan()
         self.dtype = dtype
         self.steps = int(self.plan.steps[0])
         self.capacity = capacity_of_server(self.plan)

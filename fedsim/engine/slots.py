@@ -135,7 +135,7 @@ def _planned_slots(
         start=integers(first_model + np.searchsorted(run_cohort.start_versions, jobs.start[rows])),
         draw=integers(jobs.draw[rows]),
         age=integers(jobs.age[rows]),
-        shift=integers(np.full((K, int(plan.moves)), jobs.shift)),
+        shift=integers(np.full((K, int(plan.labels_shift)), jobs.shift)),
         memory_row=integers(np.zeros(K)),
         seat=integers(np.zeros(K)),
     )
@@ -187,7 +187,7 @@ def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
         start=integer,
         draw=integer,
         age=integer,
-        shift=shape((slots, int(plan.moves)), np.int32),
+        shift=shape((slots, int(plan.labels_shift)), np.int32),
         memory_row=integer,
         seat=integer,
     )

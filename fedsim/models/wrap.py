@@ -114,7 +114,7 @@ def _from_functions(init: Callable, apply: Callable, example: Callable | None) -
       apply: `apply(params, x) -> outputs`, perhaps with further arguments by name.
       example: makes a batch of one sample; None: the samples' shape is unknown.
     """
-    needs_sample = modules.required(init) >= 2
+    needs_sample = modules.required_arguments(init) >= 2
     if needs_sample and example is None:
         raise ValueError(
             "model: init(key, x) needs a sample; "

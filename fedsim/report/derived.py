@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.disk.tables import LISTED
+from fedsim.disk.tables import MAX_LISTED_CLIENTS
 from fedsim.report import figures, page, tables
 from fedsim.report.about import About, about
 from fedsim.report.cost_table import cost_table
@@ -231,6 +231,6 @@ def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | i
       table: the columns of `clients.csv`, where there is one.
       count: how many clients the scenario has.
     """
-    if (count or 0) > LISTED:
+    if (count or 0) > MAX_LISTED_CLIENTS:
         return None
     return count if table is None else table["client"].unique().tolist()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.disk import files, tables
-from fedsim.disk.tables import Record, as_written, read_table
+from fedsim.disk.tables import Record, read_table, reporting_table_errors
 from fedsim.engine.run import COMPLETED
 from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
 from fedsim.report.results import rows_of
@@ -111,7 +111,7 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     if summary is None:
         return ["summary.csv is missing"]
     try:
-        with as_written(path):
+        with reporting_table_errors(path):
             computed = conclusions(
                 summary=rows_of(summary),
                 tuning=[] if tuning is None else rows_of(tuning),
@@ -126,7 +126,7 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     problems = []
     for name, rows in computed.items():
         expected = tables.to_csv(rows, columns_of(name, varied, tuned))
-        with files.naming(path), contextlib.suppress(FileNotFoundError):
+        with files.reporting_os_errors(path), contextlib.suppress(FileNotFoundError):
             if (path / f"{name}.csv").read_text(encoding="utf-8") != expected:
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
@@ -162,7 +162,7 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[RecordedSeed]) -> 
 def _difference_of_files(file: Path, text: str) -> list[str]:
     """Where a table differs from what the logs give."""
     expected = text.encode()
-    with files.naming(file.parent):
+    with files.reporting_os_errors(file.parent):
         present = file.read_bytes()
     if present == expected:
         return []

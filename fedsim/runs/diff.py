@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.disk import files
-from fedsim.disk.checkpoint import named
+from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
 from fedsim.runs.differences import differences
@@ -179,7 +179,7 @@ def _text(source: Source, name: str) -> str | None:
         return source.so_far.get(file.name)
     if not file.exists():
         return None
-    with files.naming(file):
+    with files.reporting_os_errors(file):
         return file.read_bytes().decode(errors="replace")
 
 
@@ -234,8 +234,8 @@ def _model_files(source: Source) -> dict[tuple[str, str], Path]:
 def _model(a: Path, b: Path) -> ModelDifference | None:
     """The difference of two model files; None where they are equal."""
     try:
-        tensors_a = named("", directory.load_model(a))
-        tensors_b = named("", directory.load_model(b))
+        tensors_a = leaves_by_name("", directory.load_model(a))
+        tensors_b = leaves_by_name("", directory.load_model(b))
     except OSError as error:
         return ModelDifference(a.name, f"cannot be read: {error}", None)
     if _shapes(tensors_a) != _shapes(tensors_b):

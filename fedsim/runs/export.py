@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedsim.disk.tables import as_written, inert, read_table
+from fedsim.disk.tables import inert, read_table, reporting_table_errors
 from fedsim.errors import DirectoryError
 from fedsim.report import tables
 from fedsim.report.mark import in_latex, in_markdown, mark_of
@@ -124,14 +124,14 @@ def _table(source: Source, name: str) -> pd.DataFrame:
 def _rows_for_paper(source: Source, spread: str) -> pd.DataFrame:
     """A row per method and variation."""
     score = source.record.get("score", "final")
-    with as_written(source.path):
+    with reporting_table_errors(source.path):
         return tables.for_paper(_summary(source), source.read("compare"), score, spread)
 
 
 def _paper_table(source: Source, spread: str) -> str:
     """A paper's table in LaTeX."""
     record = source.record
-    with as_written(source.path):
+    with reporting_table_errors(source.path):
         summary = by_setting(record, {"summary": _summary(source)})["summary"]
         compare = source.read("compare")
         return paper_table(

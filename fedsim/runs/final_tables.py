@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.data import Federation
-from fedsim.disk.tables import LISTED, Record
+from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
@@ -111,7 +111,7 @@ def _partition(federation: Federation, joined: np.ndarray) -> Record:
 
 
 def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:
-    """The clients in the tables: all, or of more than LISTED those that ever took part."""
-    if federation.N <= LISTED:
+    """The clients in the tables: all; of too many to list, those that ever took part."""
+    if federation.N <= MAX_LISTED_CLIENTS:
         return np.arange(federation.N)
     return np.flatnonzero(joined)

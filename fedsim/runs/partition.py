@@ -79,7 +79,7 @@ def write_partition(
         files.write(folder / name, content)
     if split is not None:
         as_json = split.suffix == ".json"
-        files.write_named(split, split_text(samples.parts[first], samples.sets.rows, as_json))
+        files.write_output(split, split_text(samples.parts[first], samples.sets.rows, as_json))
     return WrittenPartitions(partitions, partition_notes(federations[first]))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedsim.assemble import Experiment
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot, named
+from fedsim.disk.checkpoint import Snapshot, leaves_by_name
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
@@ -92,7 +92,7 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
     paths = commit_files(folder)
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
-    with files.naming(folder):
+    with files.reporting_os_errors(folder):
         commits = [_commit_of_run(file, identity(record, seed)) for file in paths]
         for commit in commits[:-1]:
             # A run that was made longer has dropped the rows after its former end.
@@ -162,7 +162,7 @@ def _replay_last_rounds(
     with _temporary_run(seed, experiment) as (run, folder):
         try:
             if before is not None:
-                with files.naming(folder):
+                with files.reporting_os_errors(folder):
                     for rows in seed.folder.glob("memory-*.rows"):
                         shutil.copyfile(rows, folder / rows.name)
                 _restore(run, before)
@@ -315,7 +315,7 @@ def _memory_rows(
         return arrays["memory.rows"][order[np.searchsorted(known, ids, sorter=order)]]
     file = RowFile(folder, int(arrays["memory.file"][0]), size, clients)
     file.offset[known] = arrays["memory.offsets"]
-    with files.naming(folder):
+    with files.reporting_os_errors(folder):
         # Not by `RowFile.open`, which would truncate the file.
         descriptor = os.open(folder / file.name, os.O_RDONLY | os.O_CLOEXEC)
         file.file = descriptor
@@ -345,8 +345,8 @@ def _differing_model(run: Run, seed: RecordedSeed, folder: Path) -> list[str]:
     replayed_file = folder / file.name
     directory.write_model(replayed_file, jax.tree.map(np.asarray, run.server.shared))
     try:
-        recorded_tensors = named("", directory.load_model(file))
-        tensors = named("", directory.load_model(replayed_file))
+        recorded_tensors = leaves_by_name("", directory.load_model(file))
+        tensors = leaves_by_name("", directory.load_model(replayed_file))
     except DirectoryError as error:
         return [f"{file.name}: {error}"]
     problems = []

@@ -240,7 +240,7 @@ def _prepare(
             return
     # Two commits are on the disk while a third one is written.
     model_bytes = sum(tree.nbytes(shared) for shared in experiment.shared.values())
-    files.demand_room(path, 3 * model_bytes)
+    files.require_space(path, 3 * model_bytes)
     derive.delete_derived(path, before)
     directory.start(path, record, resolved_from(experiment.scenario, path), replace=force)
 

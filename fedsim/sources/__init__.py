@@ -3,7 +3,7 @@
 from fedsim.errors import DataError as DataError
 from fedsim.sources.archive import npz as npz
 from fedsim.sources.arrays import Arrays as Arrays
-from fedsim.sources.arrays import per_token as per_token
+from fedsim.sources.arrays import is_per_token as is_per_token
 from fedsim.sources.bundled import breast_cancer as breast_cancer
 from fedsim.sources.bundled import diabetes as diabetes
 from fedsim.sources.bundled import digits as digits

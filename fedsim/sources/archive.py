@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
-from fedsim.sources.arrays import Arrays, checked, classes_named
+from fedsim.sources.arrays import Arrays, encode_labels, validate
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import MAX_BYTES, MAX_RATIO, SMALL_BYTES, Name, opened
 from fedsim.sources.mapped import MIN_MAPPED_BYTES
@@ -75,8 +75,8 @@ def npz(
         for name in dict.fromkeys(columns):
             extra[name] = members[name] if name in MEMBERS else members.pop(name)
         arrays = Arrays(**members, columns=extra)
-        numbered, _ = classes_named(arrays)
-        checked(numbered, None, blanks=missing != "refuse")
+        encoded, _ = encode_labels(arrays)
+        validate(encoded, None, blanks=missing != "refuse")
         return arrays
 
 

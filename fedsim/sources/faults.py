@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fedsim.errors import DataError
 
-LISTED = 20  # problems that are listed; of the others only their number
+MAX_LISTED = 20  # problems that are listed; of the others only their number
 MAX_PROBLEMS = 1_000_000  # after which reading stops
 WHOLE_COLUMN = -1  # row number of a problem that concerns a whole column
 WHOLE_ROW = -1  # column of a problem that concerns a whole row
@@ -45,8 +45,8 @@ class Faults:
         count, first, text = self.columns.get(column, (0, number, fault))
         self.columns[column] = (count + 1, *min((first, text), (number, fault)))
         self.first.append((number, column, fault))
-        if len(self.first) >= 10 * LISTED:
-            self.first = sorted(self.first)[:LISTED]
+        if len(self.first) >= 10 * MAX_LISTED:
+            self.first = sorted(self.first)[:MAX_LISTED]
         if self.count >= MAX_PROBLEMS:
             self.raise_any()
 
@@ -58,7 +58,7 @@ class Faults:
         """
         if not self.count:
             return
-        lines = [self._line(*fault) for fault in sorted(self.first)[:LISTED]]
+        lines = [self._line(*fault) for fault in sorted(self.first)[:MAX_LISTED]]
         if self.count > len(lines):
             lines.append(f"and {self.count - len(lines):,} more problems")
         if self.count >= MAX_PROBLEMS:

@@ -99,7 +99,7 @@ def kind_of(path: str) -> str:
     raise DataError(f"{path}: unknown data format; known are {formats}; see fedsim explain KIND")
 
 
-def guessed_keys(names: Sequence[str]) -> dict[str, str]:
+def guess_columns(names: Sequence[str]) -> dict[str, str]:
     """Guess the target column and the client column of a table by their names.
 
     The target is a column with a usual name for labels, or else the last one.

@@ -155,7 +155,7 @@ def test_layout_calls_and_company_change_no_byte(name, tmp_path):
 def test_the_server_draws_for_itself():
     experiment = built(server=["trust"])
     plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
-    own, n = plan.of_server(), 40
+    own, n = plan.server_plan(), 40
     first = [own.batches(r, 0)[0] for r in (1, 1, 2)]
     assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
     assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]

@@ -392,7 +392,7 @@ def test_the_page_about_them(root, tmp_path):
         "skew/rotation",
         "skew/label_noise",
         "skew/concept_shift",
-    ] and f.moves == (10,)
+    ] and f.label_shift_periods == (10,)
     assert sorted(set(f.skews["skew/rotation"])) == [0, 90, 180, 270]
 
 

@@ -124,9 +124,9 @@ def test_of_many_faults_some_are_told(tmp_path):
 
 def test_numbers_count_the_rows_that_were_read_and_those_set_apart_are_left_out(tmp_path):
     path = written(tmp_path / "s.csv", "sample,client\n0,a\n7,a\n4,a\n8,b\n")
-    assert held(file(path), n=3, rows=np.array([2, 4, 7]), read=9) == {"a": [2, 1], "b": []}
+    assert held(file(path), n=3, rows=np.array([2, 4, 7]), rows_read=9) == {"a": [2, 1], "b": []}
     with pytest.raises(PartitionError, match="none of the samples"):
-        held(file(path), n=3, rows=np.array([1, 2, 3]), read=9)
+        held(file(path), n=3, rows=np.array([1, 2, 3]), rows_read=9)
 
 
 def test_a_federation_comes_back_from_its_file(tmp_path, monkeypatch):

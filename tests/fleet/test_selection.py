@@ -20,7 +20,7 @@ from fedsim.fleet import Cohort, Drawn, Fleet, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
 from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
-from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 from fedsim.study.unpaired import unpaired
@@ -49,7 +49,7 @@ def rng(seed=0):
 
 def population(**columns) -> Population:
     """Seven clients of which something is known."""
-    sketch = rng(1).normal(size=(7, SKETCH))
+    sketch = rng(1).normal(size=(7, SKETCH_SIZE))
     sketch[2], sketch[5] = nan, inf
     known: dict[str, Any] = {
         "ids": np.array([1, 2, 4, 6, 8, 9, 11]),
@@ -272,11 +272,14 @@ def test_of_equal_clients_as_many_urns_draw_everybody():
 
 
 def test_similar_clients_share_an_urn():
-    direction = rng().normal(size=(3, SKETCH))
+    direction = rng().normal(size=(3, SKETCH_SIZE))
     sketch = np.concatenate(
-        [direction[[0, 1, 2, 0, 1, 2]] * rng(1).uniform(1, 9, (6, 1)), np.full((1, SKETCH), nan)]
+        [
+            direction[[0, 1, 2, 0, 1, 2]] * rng(1).uniform(1, 9, (6, 1)),
+            np.full((1, SKETCH_SIZE), nan),
+        ]
     )
-    sketch[:6] += 1e-3 * rng(2).normal(size=(6, SKETCH))
+    sketch[:6] += 1e-3 * rng(2).normal(size=(6, SKETCH_SIZE))
     n, urn = np.array([2, 2, 2, 2, 2, 2, 0]), 12
     assert sorted(map(sorted, similar_groups(3 * n, urn, sketch))) == [[0, 3], [1, 4], [2, 5]]
     for seed in range(20):
@@ -598,7 +601,11 @@ def test_what_clients_report_is_what_plain_numpy_knows(kind):
     """
     (H, a), n, lr, steps, rounds = problem_arrays(), np.array(SIZES), 0.05, 3, 9
     N, x, joined = len(n), np.full(D, 2.0), np.zeros(len(n), int)
-    known = {"loss": np.full(N, nan), "norm": np.full(N, nan), "sketch": np.full((N, SKETCH), nan)}
+    known = {
+        "loss": np.full(N, nan),
+        "norm": np.full(N, nan),
+        "sketch": np.full((N, SKETCH_SIZE), nan),
+    }
     known |= {
         "drawn": np.zeros(N, int),
         "last": np.zeros(N, int),
@@ -643,10 +650,10 @@ def sketched(update: np.ndarray) -> np.ndarray:
         x = (x ^ x >> 13) * 0xC2B2AE35 % 2**32
         return x ^ x >> 16
 
-    row = np.zeros(SKETCH)
+    row = np.zeros(SKETCH_SIZE)
     turn = hashed(0x9E3779B9)
-    for place in range(SKETCH):
-        j = (place + turn) % SKETCH
+    for place in range(SKETCH_SIZE):
+        j = (place + turn) % SKETCH_SIZE
         row[place] = update[j] * (1 - 2 * (hashed(j) >> 31)) if j < len(update) else 0
     return row
 

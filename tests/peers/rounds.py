@@ -22,7 +22,7 @@ import pandas as pd
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort
-from fedsim.disk.checkpoint import named
+from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.scenario import read
 
 HERE = Path(__file__).parent
@@ -48,7 +48,7 @@ def export(workload: str, path: Path) -> None:
         cohorts = [cohort(plan, r, T, room.batch, experiment.program.dtype) for r in rounds]
         f, start = plan.federation, experiment.shared[seed]["params"]
         slashed = lambda name: name.replace("']['", "/").replace("['", "/").removesuffix("']")
-        arrays = {slashed(name): leaf for name, leaf in named("params", start).items()}
+        arrays = {slashed(name): leaf for name, leaf in leaves_by_name("params", start).items()}
         stacked = {
             name: np.stack([getattr(c, name) for c in cohorts])
             for name in ("index", "valid", "weight")

@@ -73,12 +73,12 @@ def test_partial_work_is_as_long_as_there_is_time(federation):
 
 
 def test_who_is_not_needed_any_more_is_told_from_who_is_late(federation):
-    rows = of(plan_with(federation, keep=2))
+    rows = of(plan_with(federation, report_goal=2))
     assert [row["outcome"] for row in rows.values()] == ["joined"] * 2 + ["over-selected"] * 4
     for row in rows.values():
         if row["outcome"] == "over-selected":
             assert row["ends"] == row["closes"] == 10.0
-    both = of(plan_with(federation, keep=5, deadline=15.0))
+    both = of(plan_with(federation, report_goal=5, deadline=15.0))
     assert {row["outcome"] for row in both.values()} == {"joined", "late"}
 
 
