@@ -22,7 +22,7 @@ from fedsim.report.layout import (
 )
 from fedsim.report.ranking import order_of
 from fedsim.report.results import by, metric_of
-from fedsim.study.pairing import SURE, told_apart
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
 from fedsim.study.statistics import half_width, smallest_p
 from fedsim.study.summary import NOT_RUN, in_words, larger_is_better, median_to_target
 
@@ -202,8 +202,8 @@ def _level_with(best: str, rows: Sequence[Row], score: str) -> set[str]:
     """Methods that cannot be told apart from the best one; none where seeds are too few to tell."""
     if not can_tell(rows):
         return set()
-    p_values = told_apart(rows, best, score)
-    return {method for method, p in p_values.items() if p is not None and p >= SURE}
+    p_values = p_values_against(rows, best, score)
+    return {method for method, p in p_values.items() if p is not None and p >= SIGNIFICANCE_LEVEL}
 
 
 def can_tell(rows: Sequence[Row]) -> bool:
@@ -214,7 +214,7 @@ def can_tell(rows: Sequence[Row]) -> bool:
     """
     seeds = len({row["seed"] for row in rows})
     methods = len({row["method"] for row in rows})
-    return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SURE
+    return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SIGNIFICANCE_LEVEL
 
 
 def _score_columns(
@@ -367,7 +367,7 @@ def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[st
         return []
     marks = "Bold: the best mean of a column."
     if any(entry.level for entry in entries):
-        test = f"p >= {SURE}, sign-flip test, Holm over all pairs"
+        test = f"p >= {SIGNIFICANCE_LEVEL}, sign-flip test, Holm over all pairs"
         marks += f" Dagger: could not be told apart from it ({test})."
     elif not can_tell(summary):
         marks += " There are too few seeds to call any difference sure."

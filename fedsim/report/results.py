@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.study.pairing import others
-from fedsim.study.standings import Standing, wins
-from fedsim.study.summary import larger_is_better, median_to_target, ran
+from fedsim.study.pairing import without_baseline
+from fedsim.study.standings import Standing, count_wins
+from fedsim.study.summary import has_score, larger_is_better, median_to_target
 
 NEVER = 1e300  # the number by which a target that was not reached is sorted
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ def results(
     verdicts = _verdicts(by_variation or {})
     differences = None
     if compare is not None:
-        differences = {_key(row): row for row in others(compare)}
+        differences = {_key(row): row for row in without_baseline(compare)}
     runs = by(summary, "method", "variant")
     rising = larger_is_better(metric_of(summary))
     has_target = any(row.get("rounds_to_target") is not None for row in summary)
@@ -171,7 +171,7 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     """
     values = [row[score] for row in rows if row.get(score) is not None]
     best = [row["best"] for row in rows if row.get("best") is not None]
-    bad = sum(bool(row.get("diverged")) or not ran(row) for row in rows)
+    bad = sum(bool(row.get("diverged")) or not has_score(row) for row in rows)
     runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
 
     cells: dict[str, Cell] = {"runs": (runs, len(rows)), "score": EMPTY, "sd": EMPTY, "best": EMPTY}
@@ -239,7 +239,7 @@ def _wins(
     if difference is None:
         return EMPTY
     base = runs.get((difference["baseline"], difference.get("variant")), [])
-    won, tied = wins(group, base, score, rising)
+    won, tied = count_wins(group, base, score, rising)
     text = ""
     if difference["seeds"]:
         text = f"{won} of {difference['seeds']}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fedsim.study.breakdown import AXIS
 from fedsim.study.claims import FALLS, WORST_CASE, Claim, Priority, Sentence
 from fedsim.study.findings import Findings
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import Record, grouped, in_words, variation_of
 from fedsim.study.words import axis, others_of
 from fedsim.study.worst_case import split_attack
@@ -48,7 +48,11 @@ def _worst_case(variation: str, group: Sequence[Record], findings: Findings) -> 
     if not others:
         return Sentence(f"{text}.", Priority.WORST_CASE)
 
-    worse = [row for row in others if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
+    worse = [
+        row
+        for row in others
+        if row["p_adjusted"] is not None and row["p_adjusted"] < SIGNIFICANCE_LEVEL
+    ]
     claims = []
     for row in worse:
         claim = Claim(WORST_CASE, best["method"], row["method"], variation, row["p_adjusted"])

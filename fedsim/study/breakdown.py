@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.statistics import half_width_of, holm, p_mean_positive
 from fedsim.study.summary import Record, larger_is_better, variation_of
 from fedsim.study.words import path_and_value
@@ -79,7 +79,7 @@ def breakdowns(
 
     table = []
     for ((rest, method), rows), p in zip(ordered, p_values, strict=True):
-        gained = p is not None and p < SURE
+        gained = p is not None and p < SIGNIFICANCE_LEVEL
         table.append(_row(rest, method, rows, start, gained))
     return table
 

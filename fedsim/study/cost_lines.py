@@ -18,7 +18,7 @@ from fedsim.study.cost_tests import (
 )
 from fedsim.study.costs import cost
 from fedsim.study.findings import Findings
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.statistics import Paired
 from fedsim.study.summary import Record, in_words, is_share
 from fedsim.study.words import count, difference_in_words, others_of
@@ -232,7 +232,7 @@ def _none_keeps(group: Group, tests: Tests) -> Sentence:
         "metric": in_words(group.metric),
         "score": _score(group, group.reference["mean"]),
     }
-    if tests.worse is None or tests.worse >= SURE:
+    if tests.worse is None or tests.worse >= SIGNIFICANCE_LEVEL:
         return Sentence(NOTHING_SHOWN.format(**fields, margin=group.margin), Priority.SAVING)
     claim = Claim(NONE_KEEPS, "", group.name(group.reference), group.rest, tests.worse)
     return Sentence(NOTHING_KEPT.format(**fields, p=tests.worse), Priority.SAVING, [claim])

@@ -23,7 +23,7 @@ from fedsim.study.costs import (
 )
 from fedsim.study.findings import Findings
 from fedsim.study.margin import margin_of
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.standings import seed_scores, shared_scores
 from fedsim.study.statistics import Paired, differences, holm, p_different, p_mean_above, paired
 from fedsim.study.summary import Record, larger_is_better
@@ -116,7 +116,7 @@ class RowTest(NamedTuple):
     @property
     def significant(self) -> bool:
         """Whether its p-value is below 5 % after Holm."""
-        return self.p is not None and self.p < SURE
+        return self.p is not None and self.p < SIGNIFICANCE_LEVEL
 
     def reversed(self) -> "RowTest":
         """Return the same test from the reference's view: its difference to the row."""

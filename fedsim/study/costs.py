@@ -13,9 +13,9 @@ from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
     Record,
     grouped,
+    has_score,
     larger_is_better,
     metric_of,
-    ran,
     variation_of,
     worst,
 )
@@ -54,7 +54,7 @@ def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
     """
     return Runs(
         summary=grouped(
-            filter(ran, summary),
+            filter(has_score, summary),
             key=lambda run: (run["method"], variation_of(run)),
         ),
         rounds=grouped(

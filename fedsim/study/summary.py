@@ -58,13 +58,13 @@ def worst(metric: str) -> float:
     return -math.inf if metric.endswith("r2") else 0.0
 
 
-def ran(row: Record) -> bool:
+def has_score(row: Record) -> bool:
     """Return whether the run of a row of `summary.csv` has a score: it neither failed nor idled.
 
     A run idled, with the status `not_run`, if it aggregated no round.
 
-    >>> [ran(row) for row in ({}, {"status": None}, {"status": "failed"}, {"status": "not_run"})]
-    [True, True, False, False]
+    >>> [has_score({"status": status}) for status in (None, "failed", "not_run")]
+    [True, False, False]
     """
     return row.get("status") not in WITHOUT_SCORE
 
@@ -209,7 +209,7 @@ def growth(rounds: Sequence[Record]) -> str:
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
 
 
-def fairness(clients: Record, status: str) -> Record:
+def fairness_columns(clients: Record, status: str) -> Record:
     """Return how evenly the final model serves the clients: columns of `summary.csv`.
 
     These are the deciles, the minimum and the standard deviation of the clients' accuracies. Every

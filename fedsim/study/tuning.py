@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.study.claims import Priority, Sentence
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, grouped, larger_is_better, ran, variation_of, worst
+from fedsim.study.summary import Record, grouped, has_score, larger_is_better, variation_of, worst
 
 EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
 
@@ -104,14 +104,14 @@ def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndar
       worst_score: the score of a diverged run.
     """
     last = {row["seed"]: row.get(column) for row in trial.rounds}
-    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if ran(row)}
+    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if has_score(row)}
     values = [last[seed] for seed in diverged]
     return scored(values, list(diverged.values()), worst_score)
 
 
 def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
-    runs = [row for row in trial.summary if ran(row)]
+    runs = [row for row in trial.summary if has_score(row)]
     values = [row[score] for row in runs]
     diverged = [bool(row["diverged"]) for row in runs]
     return scored(values, diverged, worst_score)

@@ -7,7 +7,7 @@ from fedsim.report.about import About
 from fedsim.report.figures.drawing import COLOURS, GREY, HIGH, SMALL, literal, sheet, style
 from fedsim.report.pictures.differences import Difference, Forest, forests
 from fedsim.report.results import Row
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import in_words, larger_is_better
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
     metric = next((forest.metric for forest in drawn if forest.metric), "")
     baseline = literal(drawn[0].baseline)
     difference = f"paired difference to {baseline} in {in_words(metric)}"
-    note = f"{difference}, mean and 95 % interval over seeds; filled: p < {SURE} after Holm"
+    filled = f"filled: p < {SIGNIFICANCE_LEVEL} after Holm"
+    note = f"{difference}, mean and 95 % interval over seeds; {filled}"
 
     heights = [LINE * max(len(forest.rows), 2) for forest in drawn]
     methods = [literal(row.method, LONGEST) for forest in drawn for row in forest.rows]
@@ -83,5 +84,5 @@ def _mark(axes: Any, line: int, row: Difference) -> None:
     colour = COLOURS[0]
     if row.low is not None:
         axes.plot([row.low, row.high], [line, line], lw=1.1, color=colour, label="interval")
-    look = {"mec": colour, "mfc": colour if row.sure else "white", "ms": 3.6, "mew": 1.0}
+    look = {"mec": colour, "mfc": colour if row.significant else "white", "ms": 3.6, "mew": 1.0}
     axes.plot([row.mean], [line], "o", label="difference", **look)

@@ -132,13 +132,13 @@ def _score_mark(
     title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
     difference = standing.row["difference"] if standing.row else None
     if difference is not None:
-        title += f"; {difference:+.3g} against {baseline}, {standing.seeds}"
+        title += f"; {difference:+.3g} against {baseline}, {standing.seeds_in_words}"
     return Mark(
         at=mean,
         low=low,
         high=high,
         dots=seeds if len(seeds) > 1 else [],
-        filled=baseline is None or standing.method == baseline or standing.sure,
+        filled=baseline is None or standing.method == baseline or standing.significant,
         text=text,
         title=title,
     )
@@ -188,7 +188,7 @@ def _difference_mark(row: Difference) -> Mark:
         low=row.low,
         high=row.high,
         dots=[],
-        filled=row.sure,
+        filled=row.significant,
         text=text,
         title=title,
     )

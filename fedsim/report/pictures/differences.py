@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsim.report.about import About
 from fedsim.report.results import Row, by
-from fedsim.study.pairing import SURE, others
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, without_baseline
 
 
 class Difference(NamedTuple):
@@ -27,9 +27,9 @@ class Difference(NamedTuple):
     p: float | None
 
     @property
-    def sure(self) -> bool:
-        """Whether the test calls the difference sure."""
-        return self.p is not None and self.p < SURE
+    def significant(self) -> bool:
+        """Whether the exact test finds a difference."""
+        return self.p is not None and self.p < SIGNIFICANCE_LEVEL
 
 
 class Forest(NamedTuple):
@@ -64,7 +64,7 @@ def forests(compared: Sequence[Row], about: About) -> list[Forest]:
       about: what is shown.
     """
     drawn = []
-    for (variant,), group in by(others(compared), "variant").items():
+    for (variant,), group in by(without_baseline(compared), "variant").items():
         rows = {row["method"]: row for row in group}
         metrics = (str(row["metric"]) for row in group if row["metric"])
         forest = Forest(
