@@ -12,7 +12,7 @@ from fedsim.disk.tables import Record
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL, ORDER, Result
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     """Print the headline, a line per method, the verdict in words, and where the files are."""
     headline, *sentences = comparison.verdict
     summary = comparison.records["summary"]
-    variants = [outcome.cell.who.get("variant") for outcome in comparison.outcomes]
+    variants = [outcome.cell.key_columns.get("variant") for outcome in comparison.outcomes]
     rows = results(
         summary,
         comparison.records["compare"],
@@ -89,7 +89,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     view = _table(list(columns.values()), left=("method", "variant", "verdict"))
     for row in rows:
         texts = {name: text for name, (text, *_) in row.items()}
-        texts["variant"] = variation(str(texts.get("variant", "")), comparison.scenario)
+        texts["variant"] = variation_in_words(str(texts.get("variant", "")), comparison.scenario)
         view.add_row(*(texts.get(name, "") for name in columns))
 
     print(f"{headline}\n")

@@ -16,7 +16,7 @@ from fedsim.report.pictures.costs import CostPicture, cost_pictures
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, rows_of
 from fedsim.report.series import by_variant
-from fedsim.study.breakdown import AXIS, breakdowns, untrained
+from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_scores
 from fedsim.study.cost_axes import AXES
 from fedsim.study.label_skew import counts_of_rows
 
@@ -179,9 +179,9 @@ def fallen_of(
       starts: rows of `rounds.csv` before training.
       path: of the axis.
     """
-    if path == AXIS and table is not None and len(table):
+    if path == MALICIOUS_AXIS and table is not None and len(table):
         return rows_of(table)
-    return breakdowns(compared, starts, path, least=2)
+    return breakdown_rows(compared, starts, path, min_values=2)
 
 
 def _figure_of_partition(
@@ -221,7 +221,7 @@ def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataF
 def _untrained(starts: Sequence[Row], metric: str) -> float | None:
     """The mean score of the start models of all variations together; None where it is unknown."""
     together = [{"round": 0, metric: row.get(metric)} for row in starts]
-    return untrained(together, metric).get("")
+    return untrained_scores(together, metric).get("")
 
 
 def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:

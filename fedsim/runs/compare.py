@@ -208,7 +208,7 @@ def _read_design(
 
 def _run_design(design: Design, run_directory: RunDirectory | None, options: Options) -> Comparison:
     """Run every cell of a grid, and write the results where there is a run directory."""
-    labels = [label_of(cell.who) for cell in design.cells]
+    labels = [label_of(cell.key_columns) for cell in design.cells]
     threads = None if run_directory is None else run_directory.threads
     partition = cached_partition()
     with contextlib.ExitStack() as stack:
@@ -261,7 +261,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
     hashes = {}
     links = {}
     for cell in design.cells:
-        label = label_of(cell.who)
+        label = label_of(cell.key_columns)
         spec = cell.scenario.spec
         planned[label] = {"rounds": spec.rounds, "seeds": spec.seeds}
         half = _halves(spec)
@@ -276,7 +276,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "method": design.baseline,
         "baseline": design.baseline,
         "score": design.score,
-        "cells": [cell.who for cell in design.cells],
+        "cells": [cell.key_columns for cell in design.cells],
         "planned": planned,
         "halves": {method: " or ".join(texts) for method, texts in halves.items()},
         "hashes": {"scenario": scenario.hash(), "cells": hashes},
@@ -330,14 +330,14 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
     """
     started = before.get("planned") or {}
     for cell in session.design.cells:
-        if label_of(cell.who) in started:
+        if label_of(cell.key_columns) in started:
             demand_unchanged(cell.scenario.resolved(), before["environment"], str(path))
 
     runs = runs_of(path, session.record)
     for cell in session.design.cells:
-        rounds = started.get(label_of(cell.who), {}).get("rounds", 0)
+        rounds = started.get(label_of(cell.key_columns), {}).get("rounds", 0)
         if rounds > cell.scenario.spec.rounds:
-            runs_of_cell = [run for run in runs if run.who == cell.who]
+            runs_of_cell = [run for run in runs if run.who == cell.key_columns]
             demand_reachable(path, cell.scenario, runs_of_cell)
 
 
@@ -446,7 +446,7 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     configurations = {}
     for number, cell in enumerate(cells, 1):
         spec = cell.scenario.spec
-        configurations[label_of(cell.who)] = Configuration(
+        configurations[label_of(cell.key_columns)] = Configuration(
             number=number,
             runs=len(spec.seeds),
             rounds=spec.rounds,

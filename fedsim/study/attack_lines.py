@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from fedsim.study.breakdown import AXIS
+from fedsim.study.breakdown import MALICIOUS_AXIS
 from fedsim.study.claims import FALLS, WORST_CASE, Claim, Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import Record, grouped, in_words, variation_of
-from fedsim.study.words import axis, others_of
+from fedsim.study.words import axis_name, others_of
 from fedsim.study.worst_case import split_attack
 
 KEEPS = "Under the worst of {attacks} attacks{where}: {method} keeps {metric} {mean:.3g} ({attack})"
@@ -118,7 +118,7 @@ def _breakdown(variation: str, rows: Sequence[Record], findings: Findings) -> Se
     where = f" under the worst of {attacks} attacks" if attacks > 1 else ""
     if variation:
         where += f" with {findings.words(variation)}"
-    text = HALF_LOST.format(axis=axis(AXIS), where=where, items="; ".join(items))
+    text = HALF_LOST.format(axis=axis_name(MALICIOUS_AXIS), where=where, items="; ".join(items))
 
     claimed = [*(method for _, method in points), *holding]
     claims = [Claim(FALLS, method, "", variation, None) for method in claimed]

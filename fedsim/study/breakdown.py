@@ -11,14 +11,14 @@ from fedsim.study.statistics import half_width_of, holm, p_mean_positive
 from fedsim.study.summary import Record, larger_is_better, variation_of
 from fedsim.study.words import path_and_value
 
-AXIS = "fleet.malicious"
-LEAST = 3  # values that make a curve
+MALICIOUS_AXIS = "fleet.malicious"
+MIN_VALUES = 3  # values that make a curve
 
 RowsByValue = Mapping[float, Record]
 """a method's rows of `compare.csv` by their value on the axis"""
 
 
-def untrained(rounds: Iterable[Record], metric: str) -> dict[str, float]:
+def untrained_scores(rounds: Iterable[Record], metric: str) -> dict[str, float]:
     """Return the mean score of the initial models, by variation.
 
     Args:
@@ -32,10 +32,10 @@ def untrained(rounds: Iterable[Record], metric: str) -> dict[str, float]:
     return {variation: float(np.mean(values)) for variation, values in scores.items()}
 
 
-def beside(variant: str | None, path: str) -> str:
+def without_path(variant: str | None, path: str) -> str:
     """Return what varies apart from a path.
 
-    >>> beside("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
+    >>> without_path("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
     'wire=[zero]'
     """
     settings = top_level(variant) if isinstance(variant, str) else []
@@ -47,8 +47,11 @@ def beside(variant: str | None, path: str) -> str:
     return ", ".join(rest)
 
 
-def breakdowns(
-    compared: Sequence[Record], rounds: Iterable[Record], path: str = AXIS, least: int = LEAST
+def breakdown_rows(
+    compared: Sequence[Record],
+    rounds: Iterable[Record],
+    path: str = MALICIOUS_AXIS,
+    min_values: int = MIN_VALUES,
 ) -> list[Record]:
     """Return the rows of `breakdown.csv`: every method along the axis of malicious clients.
 
@@ -59,21 +62,21 @@ def breakdowns(
       compared: rows of `compare.csv`.
       rounds: rows of `rounds.csv`, for the score of the untrained model.
       path: the path of the axis.
-      least: how many values make a curve; methods with fewer have no row.
+      min_values: how many values make a curve; methods with fewer have no row.
     """
     curves: dict[tuple[str, str], dict[float, Record]] = {}
     for row in compared:
         value = _number(row.get(path))
         if value is not None and row.get("metric"):
-            who = (beside(row.get("variant"), path), row["method"])
+            who = (without_path(row.get("variant"), path), row["method"])
             curves.setdefault(who, {})[value] = row
-    curves = {who: rows for who, rows in curves.items() if len(rows) >= least}
+    curves = {who: rows for who, rows in curves.items() if len(rows) >= min_values}
     if not curves:
         return []
 
     first_curve = next(iter(curves.values()))
     first_row = next(iter(first_curve.values()))
-    start = untrained(rounds, str(first_row["metric"]))
+    start = untrained_scores(rounds, str(first_row["metric"]))
     ordered = sorted(curves.items())
     p_values = holm([_p_no_gain(rows, start) for _, rows in ordered])
 
@@ -84,7 +87,7 @@ def breakdowns(
     return table
 
 
-def breakdown(
+def breakdown_point(
     values: Sequence[float],
     means: Sequence[float],
     sds: Sequence[float | None],
@@ -108,8 +111,9 @@ def breakdown(
       start: the score of the untrained model.
       larger_is_better: whether a larger score is better.
 
+    >>> values = [0, 0.1, 0.2, 0.3]
     >>> means = [0.9, 0.88, 0.4, 0.1]
-    >>> breakdown([0, 0.1, 0.2, 0.3], means, [0.01] * 4, [5] * 4, start=0.1, larger_is_better=True)
+    >>> breakdown_point(values, means, [0.01] * 4, [5] * 4, start=0.1, larger_is_better=True)
     0.2
     """
     sign = 1 if larger_is_better else -1
@@ -175,7 +179,7 @@ def _row(
     means = [row["mean"] for row in ordered]
     falls = None
     if untrained_score is not None and gained:
-        falls = breakdown(
+        falls = breakdown_point(
             values=values,
             means=[np.nan if mean is None else mean for mean in means],
             sds=[row["sd"] for row in ordered],

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from fedsim.study.breakdown import breakdowns
+from fedsim.study.breakdown import breakdown_rows
 from fedsim.study.cost_axes import AXES
 from fedsim.study.costs import costs
 from fedsim.study.pairing import across, against, profiles, scores_of
@@ -42,7 +42,7 @@ def conclusions(
         "across": across(scores, score),
         "profiles": profiles(scores, score),
         "worst": worst_cases(summary, score),
-        "breakdown": breakdowns(compared, rounds),
+        "breakdown": breakdown_rows(compared, rounds),
     }
     for axis in AXES:
         tables[axis.table] = costs(axis, summary, rounds, score, varied)

@@ -19,7 +19,7 @@ from fedsim.study.summary import (
     variation_of,
     worst,
 )
-from fedsim.study.words import path_and_value, variation
+from fedsim.study.words import path_and_value, variation_in_words
 
 PER_MESSAGE = {"bytes_up": UP, "bytes_down": DOWN}
 """column of `rounds.csv` -> the column of its mean per message"""
@@ -129,7 +129,10 @@ def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def name_of(
-    axis: Axis, row: Record, rows: Sequence[Record], words: Callable[[str], str] = variation
+    axis: Axis,
+    row: Record,
+    rows: Sequence[Record],
+    words: Callable[[str], str] = variation_in_words,
 ) -> str:
     """Return the name of a row in its group: its method, its settings, or both.
 

@@ -28,12 +28,12 @@ class Trial(NamedTuple):
     """A method with one of its settings.
 
     Attributes:
-      who: the first columns of its rows.
+      key_columns: the first columns of its rows.
       rounds: its rows of `rounds.csv`; empty if it failed.
       summary: its rows of `summary.csv`; empty if it failed.
     """
 
-    who: Record
+    key_columns: Record
     rounds: Sequence[Record]
     summary: Sequence[Record]
 
@@ -85,7 +85,7 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     rows = []
     for index, trial in enumerate(trials):
         row = {
-            **trial.who,
+            **trial.key_columns,
             "metric": column,
             **_mean_and_sd("validation", validation[index]),
             **_mean_and_sd("test", _test_scores(trial, score, worst_score)),

@@ -20,7 +20,7 @@ import fedsim
 from fedsim.report import page
 from fedsim.runs import derive, directory
 from fedsim.scenario import read
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 F = ".venv/bin/fedsim"
 
@@ -437,7 +437,9 @@ def test_the_first_table_is_of_the_comparison_that_is_kept(root):
     ):
         (method, variant), mean = row
         assert re.search(
-            rf"^{re.escape(method)} +{re.escape(variation(variant))} +10 +{mean:.4f} ", shown, re.M
+            rf"^{re.escape(method)} +{re.escape(variation_in_words(variant))} +10 +{mean:.4f} ",
+            shown,
+            re.M,
         ), row
 
 

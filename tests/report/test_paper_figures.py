@@ -12,7 +12,7 @@ from fedsim.report.figures import marks
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
-from fedsim.study.breakdown import breakdown
+from fedsim.study.breakdown import breakdown_point
 
 SCENARIO = {
     "name": "small",
@@ -250,9 +250,12 @@ def test_runs_without_a_mean_leave_a_gap():
     ],
 )
 def test_the_break_down_point_is_its_definition(means, point):
-    assert breakdown(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True) == point
+    assert (
+        breakdown_point(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True)
+        == point
+    )
     losses = [1 - mean for mean in means]
-    point_of_losses = breakdown(
+    point_of_losses = breakdown_point(
         SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False
     )
     assert point_of_losses == point
@@ -261,7 +264,7 @@ def test_the_break_down_point_is_its_definition(means, point):
 def test_a_loss_without_bound_is_broken_down():
     means = [0.5, 0.6, np.inf, np.inf]
     sd = [0.01, 0.01, None, None]
-    assert breakdown(SHARES, means, sd, [5] * 4, 2.3, larger_is_better=False) == 0.2
+    assert breakdown_point(SHARES, means, sd, [5] * 4, 2.3, larger_is_better=False) == 0.2
 
 
 def test_runs_that_diverged_with_a_finite_loss_are_marked():

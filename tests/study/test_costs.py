@@ -34,7 +34,7 @@ from fedsim.study.costs import costs, direction, groups, name_of, on_front
 from fedsim.study.findings import findings_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval, median_interval
-from fedsim.study.words import call_of, codec_axes, is_attack, variation
+from fedsim.study.words import call_of, codec_axes, is_attack, variation_in_words
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
 REPORTS = ROOT / "reports"
@@ -484,14 +484,16 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert call_of([TOP_K, "cast"]) == "error_feedback(top_k(k=9)) → cast"
     assert call_of([]) == "as sent"
     assert (
-        variation("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
+        variation_in_words("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
         == "error_feedback(top_k(k=9)) on the wire"
     )
     assert (
-        variation("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]")
+        variation_in_words("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]")
         == "ef21(top_k(k=9)) in the broadcast"
     )
-    assert variation("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
+    assert (
+        variation_in_words("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
+    )
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
     assert leads(BYTES, {"compare": {"methods": [method.entry]}})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsim.study import pairing, standings, statistics
-from fedsim.study.breakdown import breakdown
+from fedsim.study.breakdown import breakdown_point
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -295,7 +295,7 @@ def test_a_standing_without_a_comparison_says_so():
 
 def broken_at(means, values=(0, 1, 2, 3, 4), sds=None, seeds=None, start=0.1, larger=True):
     n = len(means)
-    return breakdown(values[:n], means, sds or [0.0] * n, seeds or [5] * n, start, larger)
+    return breakdown_point(values[:n], means, sds or [0.0] * n, seeds or [5] * n, start, larger)
 
 
 def test_where_a_method_breaks_down_by_hand():

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.report.about import About
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
-from fedsim.study.words import shown
+from fedsim.study.words import for_display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -223,7 +223,7 @@ def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
 def _partition(section: Mapping[str, Any]) -> str:
     """A partition with its parameters: `dirichlet (alpha 0.3)`."""
     arguments = []
-    for name, value in shown(section).items():
+    for name, value in for_display(section).items():
         if name != "kind" and value is not None:
             arguments.append(f"{name} {value}")
     return f"{section['kind']} ({', '.join(arguments)})" if arguments else str(section["kind"])

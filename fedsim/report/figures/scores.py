@@ -26,7 +26,7 @@ from fedsim.report.figures.marks import (
 )
 from fedsim.report.results import Row, by
 from fedsim.report.series import FARTHEST
-from fedsim.study.breakdown import LEAST, beside
+from fedsim.study.breakdown import MIN_VALUES, without_path
 from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import in_words, is_share, worst
 
@@ -46,7 +46,7 @@ def axis_of(scenario: Mapping[str, Any]) -> str | None:
     """
     vary = (scenario.get("compare") or {}).get("vary") or {}
     several = {path: values for path, values in vary.items() if len(values) > 1}
-    least = 2 if len(several) == 1 else LEAST
+    least = 2 if len(several) == 1 else MIN_VALUES
     numeric = []
     for path, values in several.items():
         if len(values) >= least and all(map(_is_number, values)):
@@ -72,7 +72,7 @@ def figures_of_scores(
     path = str(axis_of(about.scenario))
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(beside(row["variant"], path), []).append(row)
+        groups.setdefault(without_path(row["variant"], path), []).append(row)
     breaks: dict[str, dict[str, float]] = {}
     for row in fallen:
         if row["falls"] is not None:

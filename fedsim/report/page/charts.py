@@ -51,7 +51,7 @@ class Panels(NamedTuple):
     target: float | None
 
 
-def words_of(metric: str) -> str:
+def column_in_words(metric: str) -> str:
     """A column of `rounds.csv` in words."""
     return METRICS.get(metric, metric.replace("_", " "))
 
@@ -118,7 +118,7 @@ def _group(
       classes: the classes of every method's curve.
       about: what is shown.
     """
-    words = words_of(panels.metric)
+    words = column_in_words(panels.metric)
     drawn = []
     for chart, (variant, of_variant) in enumerate(panels.curves.items(), first):
         label = about.words(variant)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from fedsim.report.about import About
 from fedsim.report.page import strips
-from fedsim.report.page.charts import words_of
+from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.heat_map import HeatMap, heat_map
 from fedsim.report.page.strips import Mark, Strips
 from fedsim.report.pictures.differences import Difference, Forest, forests
@@ -69,7 +69,7 @@ def scores(
     lines = [(level, "chance") for level in sorted(levels)]
     lines += _baseline_lines(standings, baseline)
     evaluations = next((row["k"] for row in summary if row.get("k")), "")
-    label = SCORES[about.score].format(words_of(about.metric), k=evaluations)
+    label = SCORES[about.score].format(column_in_words(about.metric), k=evaluations)
     keys = _score_keys(list(standings), baseline, levels, about)
     return strips.marks_picture(rows, x, label, lines, keys)
 
@@ -170,7 +170,7 @@ def differences(compared: Sequence[Row], about: About) -> list[tuple[str, Strips
 
 def _forest(forest: Forest) -> Strips:
     side = "right" if larger_is_better(forest.metric) else "left"
-    label = f"difference to {forest.baseline} in {words_of(forest.metric)}; {side} is better"
+    label = f"difference to {forest.baseline} in {column_in_words(forest.metric)}; {side} is better"
     rows = [(row.method, "", [_difference_mark(row)]) for row in forest.rows]
     x = strips.percent_axis([0.0, *forest.numbers])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])

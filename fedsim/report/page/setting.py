@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.study.methods import text_of
-from fedsim.study.words import axis, call_of, shown, value_in_short, variation
+from fedsim.study.words import axis_name, call_of, for_display, value_in_short, variation_in_words
 
 PACKAGES = ("fedsim", "jax", "jaxlib", "numpy", "optax")  # whose versions are shown
 
@@ -66,7 +66,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     name = "attack" if wire and has_attackers else "wire"
     steps.append((name, _chain(wire) or "as sent"))
     if has_attackers and (wire or poisons):
-        share = variation(f"fleet.malicious={malicious}") if malicious else "as varied"
+        share = variation_in_words(f"fleet.malicious={malicious}") if malicious else "as varied"
         steps.append(("malicious", share))
 
     if compare.get("methods"):
@@ -75,7 +75,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("server", _chain(scenario["server"])))
     for path, values in vary.items():
         listed = ", ".join(map(value_in_short, values))
-        steps.append(("varied", f"{axis(path, scenario)} ({path}): {listed}"))
+        steps.append(("varied", f"{axis_name(path, scenario)} ({path}): {listed}"))
     return steps
 
 
@@ -93,7 +93,8 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
             changed = method.get("set") or {}
         text = f"{name}: {halves[name]}" if name in halves else name
         changes = [
-            variation(f"{path}={text_of(value)}", scenario) for path, value in changed.items()
+            variation_in_words(f"{path}={text_of(value)}", scenario)
+            for path, value in changed.items()
         ]
         texts.append(", ".join([text, *changes]))
     return texts
@@ -148,7 +149,7 @@ def _chain(links: Sequence[Mapping[str, Any]]) -> str:
 def _call(link: Mapping[str, Any]) -> str:
     """A link as a call, `krum(f=6)`, without parameters that are empty or mappings."""
     arguments = []
-    for name, value in shown(link).items():
+    for name, value in for_display(link).items():
         if name == "kind":
             continue
         if isinstance(value, Mapping) and "kind" in value:

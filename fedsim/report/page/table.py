@@ -10,7 +10,7 @@ from fedsim.report.page.strips import breakable
 from fedsim.report.results import Cell, Row, results, times
 from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
-from fedsim.study.words import axis
+from fedsim.study.words import axis_name
 
 
 def table_of(
@@ -41,7 +41,7 @@ def table_of(
         if path is None:
             _in_words(rows, "tuned", about.words)
         else:
-            titles["tuned"] = axis(path, about.scenario)
+            titles["tuned"] = axis_name(path, about.scenario)
             _in_words(rows, "tuned", lambda label: label.partition("=")[2])
     _in_words(rows, "method", breakable)
     numbers = len(columns) - 1 if "verdict" in columns else len(columns)
