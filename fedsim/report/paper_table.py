@@ -21,7 +21,7 @@ from fedsim.report.layout import (
     word,
 )
 from fedsim.report.ranking import order_of
-from fedsim.report.results import by, metric_of
+from fedsim.report.results import grouped_by, metric_of
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
 from fedsim.study.statistics import half_width, smallest_p
 from fedsim.study.summary import NOT_RUN, in_words, larger_is_better, median_to_target
@@ -81,7 +81,7 @@ def paper_table(
     """
     baseline = next((row["baseline"] for row in compare or ()), None)
     methods = order_of(summary, baseline, score)
-    groups = by(summary, "variant")
+    groups = grouped_by(summary, "variant")
     varied: list[str] = []
     if (None,) not in groups:
         varied = list((scenario.get("compare") or {}).get("vary") or {})
@@ -324,7 +324,7 @@ def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
 
     Cells are empty where half of a method's runs or more did not reach the target.
     """
-    runs = by(summary, "method")
+    runs = grouped_by(summary, "method")
     columns = []
     for name, unit, title, form in (
         ("rounds_to_target", 1, "rounds", ".0f"),

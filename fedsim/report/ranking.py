@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsim.report.results import by, metric_of
+from fedsim.report.results import grouped_by, metric_of
 from fedsim.study.summary import larger_is_better
 
 Row = dict[str, Any]
@@ -30,9 +30,9 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
     rising = larger_is_better(metric_of(summary))
     methods = list(dict.fromkeys(row["method"] for row in summary))
     ranks: dict[str, list[float]] = {method: [] for method in methods}
-    for group in by(summary, "variant").values():
+    for group in grouped_by(summary, "variant").values():
         losses = dict.fromkeys(methods, math.inf)
-        for (method,), runs in by(group, "method").items():
+        for (method,), runs in grouped_by(group, "method").items():
             values = [run[score] for run in runs if run.get(score) is not None]
             if values:
                 mean = statistics.fmean(values)

@@ -34,7 +34,7 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
     return rows
 
 
-def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
+def grouped_by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
     """Rows that agree in some columns, in the order in which they appear."""
     groups: dict[tuple, list[Row]] = {}
     for row in rows:
@@ -65,14 +65,14 @@ def results(
     differences = None
     if compare is not None:
         differences = {_key(row): row for row in without_baseline(compare)}
-    runs = by(summary, "method", "variant")
+    runs = grouped_by(summary, "method", "variant")
     rising = larger_is_better(metric_of(summary))
     has_target = any(row.get("rounds_to_target") is not None for row in summary)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
     columns = [name for name in ("method", "variant", "tuned") if any(name in r for r in summary)]
 
     ranked = []
-    for names, group in by(summary, *columns).items():
+    for names, group in grouped_by(summary, *columns).items():
         row: dict[str, Cell] = {}
         for column, name in zip(columns, names, strict=True):
             row[column] = (str(name or ""), str(name or ""))
@@ -128,8 +128,8 @@ def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] |
     if timing is None:
         return None
     rows = rows_of(timing)
-    last = [of_run[-1] for of_run in by(rows, "method", "variant", "seed").values()]
-    runs = by(last, "method")
+    last = [of_run[-1] for of_run in grouped_by(rows, "method", "variant", "seed").values()]
+    runs = grouped_by(last, "method")
     head = (
         "method",
         "runs",

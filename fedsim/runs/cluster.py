@@ -263,7 +263,7 @@ def _in_words(task: Runs) -> str:
     cell, seeds = task[0]
     if len(task) > 1:
         last_cell, _ = task[-1]
-        return f"{label_of(cell.key_columns)} to {label_of(last_cell.who)}"
+        return f"{label_of(cell.key_columns)} to {label_of(last_cell.key_columns)}"
     if len(seeds) > 1:
         return f"{label_of(cell.key_columns)}, seeds {min(seeds)} to {max(seeds)}"
     return f"{label_of(cell.key_columns)}, seed {min(seeds)}"

@@ -77,7 +77,7 @@ class Cell(NamedTuple):
         return columns
 
     @property
-    def position(self) -> "Corner":
+    def position(self) -> "Position":
         """Its position in the grid."""
         return Position(
             method=self.method,

@@ -355,10 +355,12 @@ def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pi
         "data": None,
     }
     from fedsim.report import figures
-    from fedsim.report.about import about
+    from fedsim.report.context import context_of
     from fedsim.study.label_skew import counts_of_rows
 
-    drawn = figures.figure_of_curves(pd.read_csv(kept / "rounds.csv"), about(record["scenario"]))
+    drawn = figures.figure_of_curves(
+        pd.read_csv(kept / "rounds.csv"), context_of(record["scenario"])
+    )
     assert drawn.axes and (kept / "figures/curves.png").read_bytes()[:4] == b"\x89PNG"
     held = counts_of_rows(pd.read_csv(kept / "partition.csv"))
     again = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=1)

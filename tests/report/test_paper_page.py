@@ -11,7 +11,7 @@ import yaml
 import fedsim
 from fedsim.disk.tables import read_table, to_csv
 from fedsim.report import derived, figures
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.paper_table import paper_table
 from fedsim.report.ranking import order_of
 from fedsim.report.results import rows_of
@@ -101,8 +101,8 @@ def test_the_figure_follows_from_the_runs(kept):
     folder, tables, scenario = kept
     order = order_of(rows_of(tables["summary"]), "mean", "final")
     frames = {"rounds": tables["rounds"], "compare": tables["compare"]}
-    shown = about(scenario, rows_of(tables["summary"]), "final", order)
-    pages = dict(derived._figures(frames, [], shown))["scores"]
+    context = context_of(scenario, rows_of(tables["summary"]), "final", order)
+    pages = dict(derived._figures(frames, [], context))["scores"]
     assert (folder / "figures/scores.pdf").read_bytes() == figures.files_of(pages, "scores")[
         "scores.pdf"
     ]

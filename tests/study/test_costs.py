@@ -16,7 +16,7 @@ from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import ScenarioError
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.cost_table import cost_table
 from fedsim.report.derived import derived_files
 from fedsim.report.figures.costs import figures_of_costs
@@ -39,7 +39,7 @@ from fedsim.study.words import call_of, codec_axes, is_attack, variation_in_word
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
 REPORTS = ROOT / "reports"
 KEPT = REPORTS / "compression"
-ABOUT = about({}, [{"metric": "test_accuracy"}])
+CONTEXT = context_of({}, [{"metric": "test_accuracy"}])
 SCORES = {"dense": 0.9, "cast": 0.899, "top_k": 0.7, "bad": 0.6}
 UP = {"dense": 400, "cast": 200, "top_k": 10, "bad": 300}
 
@@ -148,7 +148,7 @@ def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
     assert len(rows) == 4
     assert "front" not in rows[0]
     assert rows[0]["reached"] == 6
-    assert figures_of_costs(BYTES, rows, pd.DataFrame(same), about({})) == []
+    assert figures_of_costs(BYTES, rows, pd.DataFrame(same), context_of({})) == []
     assert lines_from({"bytes": rows, "summary": summary(), "rounds": same}) == []
     assert costs(BYTES, [{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
 
@@ -281,7 +281,7 @@ def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
 def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
     rows = costs(TIME, aimed(), clocked(), "final")
     (figure,) = figures_of_costs(
-        TIME, rows, pd.DataFrame(clocked()), about({"name": "seconds", **FLEET})
+        TIME, rows, pd.DataFrame(clocked()), context_of({"name": "seconds", **FLEET})
     )
     above, below = figure.axes
     x, y = next(line for line in above.lines if line.get_label() == "cast").get_data()
@@ -437,7 +437,7 @@ def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
 def test_mb_to_target_is_one_number_on_a_page():
     """The median over all runs, in the tables of costs, of results and of papers alike."""
     runs = [{**row, "rounds_to_target": 2 if row["bytes_to_target"] else None} for row in summary()]
-    (picture,) = cost_pictures(BYTES, costs(BYTES, runs, rounds(), "final"), "dense", ABOUT)
+    (picture,) = cost_pictures(BYTES, costs(BYTES, runs, rounds(), "final"), "dense", CONTEXT)
     head, cells = cost_table(picture)
     column = head.index("MB to target")
     names = [point.name for point in picture.points]
@@ -509,7 +509,7 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
 
 def test_the_figure_has_curves_and_a_front():
     rows = costs(BYTES, summary(), rounds(), "final")
-    (figure,) = figures_of_costs(BYTES, rows, pd.DataFrame(rounds()), about({"name": "bytes"}))
+    (figure,) = figures_of_costs(BYTES, rows, pd.DataFrame(rounds()), context_of({"name": "bytes"}))
     above, below = figure.axes
     curves = {line.get_label(): line for line in above.lines}
     assert set(curves) == set(SCORES)
@@ -530,7 +530,7 @@ def test_points_that_coincide_share_their_numbers():
     twins = [{**r, "method": "twin"} for r in runs if r["method"] == "cast"]
     again = [{**r, "method": "twin"} for r in sent if r["method"] == "cast"]
     rows = costs(BYTES, runs + twins, sent + again, "final")
-    (figure,) = figures_of_costs(BYTES, rows, None, about({"name": "bytes"}))
+    (figure,) = figures_of_costs(BYTES, rows, None, context_of({"name": "bytes"}))
     assert "2, 3" in {text.get_text() for text in figure.axes[0].texts}
 
 
@@ -544,7 +544,7 @@ def test_axes_of_bytes_are_there_where_messages_differ():
     assert [axis for axis, _ in byte_axes(frame)] == ["bytes", "up", "down"]
     assert [axis for axis, _ in byte_axes(frame[frame["method"] == "cast"])] == ["bytes"]
     looks = {name: f"s{i} d{i}" for i, name in enumerate(SCORES)}
-    _, data = charts(frame, looks, ABOUT)
+    _, data = charts(frame, looks, CONTEXT)
     assert data["axes"][0] == {
         "round": [0, 1, 2, 3],
         "bytes": [0, 8000, 16000, 24000],
@@ -563,7 +563,7 @@ def test_bytes_behind_entropy_codes_are_one_picture():
         (frame["method"] == "top_k") & (frame["round"] > 0), 9.0, np.nan
     )
     looks = dict.fromkeys(SCORES, "s0 d0")
-    shown, data = charts(frame, looks, ABOUT)
+    shown, data = charts(frame, looks, CONTEXT)
     (group,) = [
         group for group in shown if group["words"] == "bytes of a message behind an entropy code"
     ]
@@ -572,7 +572,7 @@ def test_bytes_behind_entropy_codes_are_one_picture():
 
 
 def test_the_table_of_a_paper_names_the_front_and_the_saving():
-    (picture,) = cost_pictures(BYTES, costs(BYTES, summary(), rounds(), "final"), "dense", ABOUT)
+    (picture,) = cost_pictures(BYTES, costs(BYTES, summary(), rounds(), "final"), "dense", CONTEXT)
     assert [point.name for point in picture.points] == ["dense", "cast", "top_k", "bad"]
     head, rows = cost_table(picture)
     cells = [dict(zip(head, (shown for shown, _ in row), strict=True)) for row in rows]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, literal, sheet, style
 from fedsim.report.pictures.attacks import Grid, grids
 from fedsim.report.results import Row
@@ -19,19 +19,21 @@ LETTER, CELL = 0.055, 0.19  # inches: width of a letter, height of a cell
 LONGEST = 26  # letters of a name, at most
 
 
-def figures_of_attacks(summary: Sequence[Row], about: About) -> list["Figure"]:
+def figures_of_attacks(summary: Sequence[Row], context: Context) -> list["Figure"]:
     """A heat map for every variation apart from the attack; none where attacks do not vary.
 
     Args:
       summary: rows of `summary.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    return [_figure(grid, about) for grid in grids(summary, about)]
+    return [_figure(grid, context) for grid in grids(summary, context)]
 
 
-def _figure(grid: Grid, about: About) -> "Figure":
-    metric = in_words(about.metric)
-    note = f"{about.score} {metric}, mean over {grid.seeds} seeds; framed: the worst of the method"
+def _figure(grid: Grid, context: Context) -> "Figure":
+    metric = in_words(context.metric)
+    note = (
+        f"{context.score} {metric}, mean over {grid.seeds} seeds; framed: the worst of the method"
+    )
     if grid.title:
         note += f"; {grid.title}"
     attacks = [literal(attack, LONGEST) for attack in grid.attacks]
@@ -39,7 +41,7 @@ def _figure(grid: Grid, about: About) -> "Figure":
     left = 0.12 + LETTER * max(map(len, methods))
     foot = 0.12 + LETTER * max(map(len, attacks))
     with style():
-        figure, (axes,) = sheet(about.title, note, [CELL * len(methods)], foot, left, right=0.08)
+        figure, (axes,) = sheet(context.title, note, [CELL * len(methods)], foot, left, right=0.08)
         _cells(axes, grid)
         axes.set_xticks(range(len(attacks)), attacks, rotation=90)
         axes.set_yticks(range(len(methods)), methods)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.report.about import About, beside_axis
+from fedsim.report.context import Context, axis_label
 from fedsim.report.figures.cost_panels import band, course
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
@@ -59,7 +59,7 @@ Looks = Mapping[int, Look]
 
 
 def figures_of_costs(
-    axis: Axis, rows: Sequence[Row], rounds: pd.DataFrame | None, about: About
+    axis: Axis, rows: Sequence[Row], rounds: pd.DataFrame | None, context: Context
 ) -> list["Figure"]:
     """A figure for every variation in which rows differ in what they cost.
 
@@ -67,16 +67,16 @@ def figures_of_costs(
       axis: what is counted.
       rows: of its table.
       rounds: the columns of `rounds.csv`; None: the front alone.
-      about: what is shown.
+      context: what is shown.
     """
-    pictures = cost_pictures(axis, rows, "", about)
-    return [_figure(picture, rounds, about) for picture in pictures if picture.drawn]
+    pictures = cost_pictures(axis, rows, "", context)
+    return [_figure(picture, rounds, context) for picture in pictures if picture.drawn]
 
 
-def _figure(picture: CostPicture, rounds: pd.DataFrame | None, about: About) -> "Figure":
+def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context) -> "Figure":
     points = picture.points
     looks = _looks(picture)
-    target = about.target_of(picture.metric)
+    target = context.target_of(picture.metric)
     longest = max(len(point.name) for point in points)
     side_by_side = 2 if longest <= HALF else 1
     legend = LEGEND_LINE * -(-len(points) // side_by_side) + 0.08
@@ -84,8 +84,8 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, about: About) -> 
     low = ROW * len(points) + 0.1 if picture.aimed else HIGH
     heights = [low] if rounds is None else [HIGH, low]
     with style():
-        note = _note(picture, rounds is not None, about)
-        figure, axes = sheet(about.title, note, heights, FOOT + legend, gap=BELOW)
+        note = _note(picture, rounds is not None, context)
+        figure, axes = sheet(context.title, note, heights, FOOT + legend, gap=BELOW)
         if rounds is not None:
             _curves(axes[0], picture, looks, rounds)
         of_scores = axes
@@ -95,26 +95,26 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, about: About) -> 
         else:
             _front(axes[-1], picture, looks)
         for panel in of_scores:
-            panel.set_ylabel(beside_axis(picture.metric))
+            panel.set_ylabel(axis_label(picture.metric))
         _legend(figure, points, looks, side_by_side)
         return figure
 
 
-def _note(picture: CostPicture, curves: bool, about: About) -> str:
+def _note(picture: CostPicture, curves: bool, context: Context) -> str:
     """The small print.
 
     Args:
       picture: what is drawn.
       curves: whether there are curves above.
-      about: what is shown.
+      context: what is shown.
     """
     axis = picture.axis
     notes = []
     if picture.aimed:
-        target = about.target_of(picture.metric)
+        target = context.target_of(picture.metric)
         below = f"{axis.noun} to {target}, median, 95 % interval, seeds that reached it"
     else:
-        below = f"{about.score}, mean and 95 % interval"
+        below = f"{context.score}, mean and 95 % interval"
     if curves:
         spread = "95 % interval" if axis.equal else "range"
         metric = in_words(picture.metric)

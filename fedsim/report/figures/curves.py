@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import (
     FOOT,
     GAP,
@@ -67,20 +67,20 @@ class Panel(NamedTuple):
     variant: str = ""
 
 
-def pages_of_curves(rounds: pd.DataFrame, about: About) -> list["Figure"]:
+def pages_of_curves(rounds: pd.DataFrame, context: Context) -> list["Figure"]:
     """Figures of the curves, as many variations on each as fit a page.
 
     Args:
       rounds: the columns of `rounds.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     tables = list(by_variant(rounds).values())
-    about = about._replace(order=_methods(rounds, about))
+    context = context._replace(order=_methods(rounds, context))
     pages = [pd.concat(tables[first : first + MOST]) for first in range(0, len(tables), MOST)]
-    return [figure_of_curves(page, about) for page in pages]
+    return [figure_of_curves(page, context) for page in pages]
 
 
-def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
+def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
     """A figure of a run or a comparison: test accuracy, if there is any, above the losses.
 
     A line per method: a single seed as it is; of several their mean, with the range of three or
@@ -93,26 +93,26 @@ def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
     Args:
       rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite. A
         further column `diverged` says which runs did; without it their last test loss does.
-      about: what is shown; its scenario has the small print and the target.
+      context: what is shown; its scenario has the small print and the target.
     """
-    methods = _methods(rounds, about)
+    methods = _methods(rounds, context)
     by_variation = {}
     for variant, table in by_variant(rounds).items():
         by_variation[variant] = tracks(table, (*COLUMNS, "diverged"))
     varied = "" not in by_variation
-    panels = _panels(by_variation, about.scenario, methods)
+    panels = _panels(by_variation, context.scenario, methods)
     all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
     last = max((int(track.rounds.max()) for track in all_tracks), default=0)
     limits = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
 
     with style():
-        note = _note(about.scenario, all_tracks, len(panels), len(methods))
-        figure, all_axes, across = _sheet(about.title, note, len(panels), methods, varied)
+        note = _note(context.scenario, all_tracks, len(panels), len(methods))
+        figure, all_axes, across = _sheet(context.title, note, len(panels), methods, varied)
         log = varied and _wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
             axes.set_xlim(*limits)
             _fill(axes, panel, len(methods) > 1, log)
-            _target(axes, panel, about.scenario, accurate="test_accuracy" in panels[0].columns)
+            _target(axes, panel, context.scenario, accurate="test_accuracy" in panels[0].columns)
             axes.set_title(_title(panel.variant, axes, across), loc="left", fontsize=SMALL, pad=2)
         if varied:
             _share_limits(all_axes)
@@ -124,10 +124,10 @@ def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
         return figure
 
 
-def _methods(rounds: pd.DataFrame, about: About) -> list[str]:
+def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
     """All methods with rows, those of the order first."""
     names = np.asarray(rounds["method"], object).astype(str)
-    return about.ordered(list(dict.fromkeys(names.tolist())))
+    return context.ordered(list(dict.fromkeys(names.tolist())))
 
 
 def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, methods: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, GREY, HIGH, SMALL, literal, sheet, style
 from fedsim.report.pictures.differences import Difference, Forest, forests
 from fedsim.report.results import Row
@@ -20,21 +20,21 @@ FRAME = 1.1  # inches of title, small print and axis, about
 LONGEST = 34  # letters of a method's name, at most
 
 
-def pages_of_differences(compared: Sequence[Row], about: About) -> list["Figure"]:
+def pages_of_differences(compared: Sequence[Row], context: Context) -> list["Figure"]:
     """Figures of the differences to the baseline, as many variations on each as fit a page.
 
     Args:
       compared: rows of `compare.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    drawn = forests(compared, about)
+    drawn = forests(compared, context)
     rows = max((len(forest.rows) for forest in drawn), default=1)
     fitting = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
     pages = [drawn[first : first + fitting] for first in range(0, len(drawn), fitting)]
-    return [figure_of_differences(page, about) for page in pages]
+    return [figure_of_differences(page, context) for page in pages]
 
 
-def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
+def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure":
     """A forest plot: a panel per variation, a line per method.
 
     Each line is the mean difference to the baseline with its 95 % interval. Filled marks are
@@ -43,7 +43,7 @@ def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
 
     Args:
       drawn: the differences under every variation.
-      about: what is shown.
+      context: what is shown.
     """
     metric = next((forest.metric for forest in drawn if forest.metric), "")
     baseline = literal(drawn[0].baseline)
@@ -55,7 +55,7 @@ def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
     methods = [literal(row.method, LONGEST) for forest in drawn for row in forest.rows]
     left = min(0.3 + 0.052 * max(map(len, methods)), 1.9)
     with style():
-        figure, panels = sheet(about.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
+        figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
         for axes, forest in zip(panels, drawn, strict=True):
             _draw(axes, forest.rows)
             axes.set_title(literal(forest.variant, 60), loc="left", fontsize=SMALL, pad=2)

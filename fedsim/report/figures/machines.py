@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import (
     COLOURS,
     FOOT,
@@ -35,19 +35,19 @@ MARKS = {  # of clients whose messages do not count: colour and marker
 }
 
 
-def figures_of_machines(table: pd.DataFrame, about: About) -> list["Figure"]:
+def figures_of_machines(table: pd.DataFrame, context: Context) -> list["Figure"]:
     """Figures of the first round of every method, as many panels on each as fit a page.
 
     Args:
       table: the columns of `machines.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     if not len(table):
         return []
-    drawn = panels(table, list(about.order))
+    drawn = panels(table, list(context.order))
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0
-    return [_figure(page, longest, about.title) for page in _pages(drawn)]
+    return [_figure(page, longest, context.title) for page in _pages(drawn)]
 
 
 def _pages(drawn: Sequence[Panel]) -> list[list[Panel]]:

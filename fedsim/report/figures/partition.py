@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
 from fedsim.study.words import for_display
@@ -28,19 +28,19 @@ SCALE, LETTER = 0.42, 0.055
 STEPS = [1, 2, 5, 10]  # between ticks
 
 
-def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = None) -> "Figure":
+def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None = None) -> "Figure":
     """A figure of a partition, clients in the order of ids; of many clients 200, evenly spaced.
 
     Args:
       counts: samples per client and label.
-      about: what is shown; its scenario is in the small print.
+      context: what is shown; its scenario is in the small print.
       seed: of the partition, where there are several.
     """
     chosen = evenly_spaced(len(counts.clients), MOST)
     ids = counts.clients[chosen]
     samples = counts.samples[chosen]
     labels = [literal(name, 12) for name in counts.labels]
-    note = _note(counts, len(chosen), about.scenario)
+    note = _note(counts, len(chosen), context.scenario)
     if seed is not None:
         note += f", seed {seed}"
     with style():
@@ -49,7 +49,7 @@ def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = No
         foot = FOOT
         if upright:
             foot += LETTER * max(map(len, ticks))
-        figure, all_axes = _sheet(about.title, note, labels, samples, foot)
+        figure, all_axes = _sheet(context.title, note, labels, samples, foot)
         _bars(all_axes[0], samples.sum(1))
         if labels:
             _heat_map(all_axes[1], samples, labels)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.report.about import About, beside_axis
+from fedsim.report.context import Context, axis_label
 from fedsim.report.figures.drawing import (
     FOOT,
     RIGHT,
@@ -24,7 +24,7 @@ from fedsim.report.figures.marks import (
     numbered,
     numbers_inches,
 )
-from fedsim.report.results import Row, by
+from fedsim.report.results import Row, grouped_by
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import MIN_VALUES, without_path
 from fedsim.study.statistics import half_width_of
@@ -59,17 +59,17 @@ def _is_number(value: Any) -> bool:
 
 
 def figures_of_scores(
-    rows: Sequence[Row], about: About, fallen: Sequence[Row] = (), start: float | None = None
+    rows: Sequence[Row], context: Context, fallen: Sequence[Row] = (), start: float | None = None
 ) -> list["Figure"]:
     """`figure_of_scores` for every variation of what varies apart from the axis.
 
     Args:
       rows: of `compare.csv`, with the column of the axis.
-      about: what is shown; its scenario has the axis (`axis_of`).
+      context: what is shown; its scenario has the axis (`axis_of`).
       fallen: rows of `breakdown.csv`, along the same axis.
       start: the score of the untrained model.
     """
-    path = str(axis_of(about.scenario))
+    path = str(axis_of(context.scenario))
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(without_path(row["variant"], path), []).append(row)
@@ -78,14 +78,14 @@ def figures_of_scores(
         if row["falls"] is not None:
             breaks.setdefault(row.get("variant") or "", {})[row["method"]] = row["falls"]
     return [
-        figure_of_scores(group, about, breaks.get(variant, {}), start, variant)
+        figure_of_scores(group, context, breaks.get(variant, {}), start, variant)
         for variant, group in groups.items()
     ]
 
 
 def figure_of_scores(
     rows: Sequence[Row],
-    about: About,
+    context: Context,
     breaks: Mapping[str, float] | None = None,
     start: float | None = None,
     rest: str = "",
@@ -98,29 +98,29 @@ def figure_of_scores(
 
     Args:
       rows: of `compare.csv`, with the column of the axis.
-      about: what is shown; its scenario has the axis (`axis_of`).
+      context: what is shown; its scenario has the axis (`axis_of`).
       breaks: break-down points by method.
       start: the score of the untrained model.
       rest: what varies apart from the axis, as in the column `variant`.
     """
-    path = str(axis_of(about.scenario))
+    path = str(axis_of(context.scenario))
     rows = sorted(rows, key=lambda row: row[path])
-    by_method = {method: group for (method,), group in by(rows, "method").items()}
-    methods = about.ordered([*by_method])
+    by_method = {method: group for (method,), group in grouped_by(rows, "method").items()}
+    methods = context.ordered([*by_method])
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
 
-    variation = about.words(rest) if rest else ""
+    variation = context.words(rest) if rest else ""
     note = _note(rows, metric, variation, bool(crosses))
     right = RIGHT + numbers_inches(methods)
     with style():
         foot = FOOT + legend_inches(methods)
-        figure, (axes,) = sheet(about.title, note, [TALL], foot, right=right)
+        figure, (axes,) = sheet(context.title, note, [TALL], foot, right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = []
         for rank, method in enumerate(methods):
             ends += _curve(axes, by_method[method], path, rank, crosses.get(method))
-        axes.set_ylabel(beside_axis(metric))
+        axes.set_ylabel(axis_label(metric))
         if is_share(metric):
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))

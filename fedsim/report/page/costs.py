@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.cost_table import cost_table
 from fedsim.report.page import strips
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
@@ -39,19 +39,23 @@ class CostPart(NamedTuple):
     targets: Strips | None
 
 
-def costs(cost_axis: CostAxis, rows: Sequence[Row], baseline: str, about: About) -> list[CostPart]:
+def costs(
+    cost_axis: CostAxis, rows: Sequence[Row], baseline: str, context: Context
+) -> list[CostPart]:
     """Table and picture for every variation; no picture where all methods cost the same.
 
     Args:
       cost_axis: what is counted.
       rows: of its table.
       baseline: the method that the others are compared with.
-      about: what is shown.
+      context: what is shown.
     """
-    return [_part(picture, about) for picture in cost_pictures(cost_axis, rows, baseline, about)]
+    return [
+        _part(picture, context) for picture in cost_pictures(cost_axis, rows, baseline, context)
+    ]
 
 
-def _part(picture: CostPicture, about: About) -> CostPart:
+def _part(picture: CostPicture, context: Context) -> CostPart:
     head, rows = cost_table(picture)
     words = 2 if picture.way else 1  # the number in the picture, and the method
     for row in rows:
@@ -61,13 +65,13 @@ def _part(picture: CostPicture, about: About) -> CostPart:
     front = Markup("")
     targets = None
     if picture.drawn and picture.aimed:
-        targets = _targets(picture, about)
+        targets = _targets(picture, context)
     elif picture.drawn:
         front = _front(picture)
     return CostPart(picture.title, head, rows, words, front, targets)
 
 
-def _targets(picture: CostPicture, about: About) -> Strips:
+def _targets(picture: CostPicture, context: Context) -> Strips:
     """What was spent to the target: a row per method, the median with its interval."""
     ends = [0.0]
     for point in picture.points:
@@ -79,7 +83,7 @@ def _targets(picture: CostPicture, about: About) -> Strips:
         all_reached = point.row["reached"] == point.row["seeds"]
         note = "" if all_reached else point.arrived
         rows.append((point.name, note, [_target_mark(picture.axis, point, x, all_reached)]))
-    target = about.target_of(picture.metric)
+    target = context.target_of(picture.metric)
     noun = picture.axis.noun
     label = f"{noun} to {target}: median and 95 % interval; open: not all seeds reached it"
     return strips.marks_picture(rows, x, label)

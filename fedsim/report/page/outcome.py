@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from fedsim.report.results import Row, amount, by, metric_of, reached
+from fedsim.report.results import Row, amount, grouped_by, metric_of, reached
 from fedsim.study.regression import errors_of
 from fedsim.study.summary import in_words, median_to_target
 
@@ -37,7 +37,7 @@ def headline(
 
     diverged = sum(bool(row.get("diverged")) for row in summary)
     lost = f"; {diverged} of {len(summary)} runs diverged" if diverged else ""
-    runs = by(summary, "method")
+    runs = grouped_by(summary, "method")
     scores = {name: _finite(runs.get((name,), []), score) for name in names}
     scores = {name: values for name, values in scores.items() if values}
     if not scores:
@@ -83,7 +83,7 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
       rounds: the rows of `rounds.csv`.
       over: whether the runs have ended.
     """
-    last = [rows[-1] for rows in by(rounds, "seed").values()]
+    last = [rows[-1] for rows in grouped_by(rounds, "seed").values()]
     shown = [*_scores(summary, over), *_errors(summary, last)]
     if any(row.get("rounds_to_target") is not None for row in summary):
         shown.append(_to_target(summary))

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page import strips
 from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.heat_map import HeatMap, heat_map
 from fedsim.report.page.strips import Mark, Strips
 from fedsim.report.pictures.differences import Difference, Forest, forests
-from fedsim.report.results import Row, by
+from fedsim.report.results import Row, grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.standings import Standing, seed_scores
@@ -34,7 +34,7 @@ def scores(
     standings: Standings,
     baseline: str | None,
     chance: Mapping[str, float],
-    about: About,
+    context: Context,
 ) -> Strips | None:
     """The dot plot of final scores: a row per method, a mark per variation.
 
@@ -45,39 +45,39 @@ def scores(
       standings: the standings of methods.
       baseline: the method that the others are compared with, if any.
       chance: the score of guessing, by variation.
-      about: what is shown.
+      context: what is shown.
     """
-    by_seed = _scores_by_seed(summary, about.score)
+    by_seed = _scores_by_seed(summary, context.score)
     finite = [score for values in by_seed.values() for score in values if math.isfinite(score)]
     if not finite:
         return None
 
     ends = [end for values in by_seed.values() for end in interval(np.array(values)) or ()]
     levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
-    x = strips.percent_axis([*finite, *ends, *levels], share=is_share(about.metric))
+    x = strips.percent_axis([*finite, *ends, *levels], share=is_share(context.metric))
 
     rows = []
-    for method in about.order:
+    for method in context.order:
         marks = []
         for variant, of_variant in standings.items():
             standing = next((s for s in of_variant if s.method == method), None)
             seeds = by_seed.get((method, variant), [])
-            marks.append(_score_mark(standing, seeds, baseline, about.words(variant)))
+            marks.append(_score_mark(standing, seeds, baseline, context.words(variant)))
         note = "baseline" if method == baseline else ""
         rows.append((method, note, marks))
 
     lines = [(level, "chance") for level in sorted(levels)]
     lines += _baseline_lines(standings, baseline)
     evaluations = next((row["k"] for row in summary if row.get("k")), "")
-    label = SCORES[about.score].format(column_in_words(about.metric), k=evaluations)
-    keys = _score_keys(list(standings), baseline, levels, about)
+    label = SCORES[context.score].format(column_in_words(context.metric), k=evaluations)
+    keys = _score_keys(list(standings), baseline, levels, context)
     return strips.marks_picture(rows, x, label, lines, keys)
 
 
 def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str], list[float]]:
     """The scores of all seeds by method and variation."""
     scores = {}
-    for (method, variant), runs in by(summary, "method", "variant").items():
+    for (method, variant), runs in grouped_by(summary, "method", "variant").items():
         scores[str(method), variant or ""] = list(seed_scores(runs, score).values())
     return scores
 
@@ -94,12 +94,12 @@ def _baseline_lines(standings: Standings, baseline: str | None) -> list[tuple[fl
 
 
 def _score_keys(
-    variants: Sequence[str], baseline: str | None, levels: set[float], about: About
+    variants: Sequence[str], baseline: str | None, levels: set[float], context: Context
 ) -> list[tuple[Markup, str]]:
     """The legend: variations, open marks, and lines."""
     keys = []
     if len(variants) > 1:
-        keys += [(strips.symbol(kind), about.words(name)) for kind, name in enumerate(variants)]
+        keys += [(strips.symbol(kind), context.words(name)) for kind, name in enumerate(variants)]
     if baseline is not None:
         open_mark = strips.symbol(0, filled=False)
         keys.append((open_mark, f"open: not surely different from {baseline}"))
@@ -157,14 +157,14 @@ def _brief(value: float, sign: str = "") -> str:
     return f"{value:{sign}{form}}"
 
 
-def differences(compared: Sequence[Row], about: About) -> list[tuple[str, Strips]]:
+def differences(compared: Sequence[Row], context: Context) -> list[tuple[str, Strips]]:
     """A picture for every variation in which there are differences to the baseline.
 
     Args:
       compared: rows of `compare.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    drawn = [forest for forest in forests(compared, about) if forest.numbers]
+    drawn = [forest for forest in forests(compared, context) if forest.numbers]
     return [(forest.title, _forest(forest)) for forest in drawn]
 
 
@@ -194,12 +194,12 @@ def _difference_mark(row: Difference) -> Mark:
     )
 
 
-def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strips]]:
+def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Strips]]:
     """How the accuracies of clients spread, by variation.
 
     Args:
       clients: the columns of `clients.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     if clients is None or "global_accuracy" not in clients:
         return []
@@ -215,8 +215,8 @@ def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strip
     label = "accuracy of the final model on the client's own samples"
     pictures = []
     for variant, by_method in accuracies.items():
-        rows = [(method, by_method[method]) for method in about.order if method in by_method]
-        pictures.append((about.words(variant), strips.spread_picture(rows, x, label)))
+        rows = [(method, by_method[method]) for method in context.order if method in by_method]
+        pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
     return pictures
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.series import by_variant
@@ -33,19 +33,19 @@ class Histogram(NamedTuple):
     wide: int
 
 
-def histograms(table: pd.DataFrame | None, about: About) -> list[dict[str, Any]]:
+def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, Any]]:
     """A picture for every method and variation that has ages; none without a table.
 
     Args:
       table: the columns of `staleness.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     if table is None:
         return []
     counts = []  # title, and messages by age
     for variant, rows in by_variant(table).items():
-        for method in [name for name in about.order if name in set(rows["method"])]:
-            title = ", ".join(filter(None, (method, about.words(variant))))
+        for method in [name for name in context.order if name in set(rows["method"])]:
+            title = ", ".join(filter(None, (method, context.words(variant))))
             messages = rows[rows["method"] == method].groupby("age")["messages"].sum()
             counts.append((title, messages))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import WAYS, Axis
 from fedsim.study.costs import cost, direction, front_of, groups, name_of, ordered, reference_of
@@ -109,7 +109,7 @@ class CostPicture(NamedTuple):
 
 
 def cost_pictures(
-    axis: Axis, rows: Sequence[Row], baseline: str, about: About
+    axis: Axis, rows: Sequence[Row], baseline: str, context: Context
 ) -> list[CostPicture]:
     """A picture for every variation apart from what is compared.
 
@@ -119,21 +119,21 @@ def cost_pictures(
       axis: what is counted.
       rows: of its table.
       baseline: the method that the others are compared with.
-      about: what is shown.
+      context: what is shown.
     """
     return [
-        _picture(axis, variant, group, baseline, about)
+        _picture(axis, variant, group, baseline, context)
         for variant, group in groups(axis, rows).items()
     ]
 
 
 def _picture(
-    axis: Axis, variant: str, group: Sequence[Row], baseline: str, about: About
+    axis: Axis, variant: str, group: Sequence[Row], baseline: str, context: Context
 ) -> CostPicture:
     way = direction(axis, group)
     points = []
     for number, row in enumerate(ordered(group, way), 1):
-        name = name_of(axis, row, group, about.words)
+        name = name_of(axis, row, group, context.words)
         points.append(_point(axis, number, name, row, way))
 
     finite = [point.row for point in points if math.isfinite(point.mean)]
@@ -146,7 +146,7 @@ def _picture(
         label = f"{WAYS[way].words}{WAYS[way].of}"
     return CostPicture(
         axis=axis,
-        title=about.words(variant) if variant else "",
+        title=context.words(variant) if variant else "",
         way=way,
         points=points,
         reference=reference_of(group, baseline, way),
