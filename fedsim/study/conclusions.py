@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from fedsim.study.breakdown import breakdown_rows
 from fedsim.study.cost_axes import AXES
-from fedsim.study.costs import costs
+from fedsim.study.costs import cost_rows
 from fedsim.study.pairing import across, against, profiles, scores_of
 from fedsim.study.summary import Record
 from fedsim.study.tuning import sensitivity
@@ -45,5 +45,5 @@ def conclusions(
         "breakdown": breakdown_rows(compared, rounds),
     }
     for axis in AXES:
-        tables[axis.table] = costs(axis, summary, rounds, score, varied)
+        tables[axis.table] = cost_rows(axis, summary, rounds, score, varied)
     return tables

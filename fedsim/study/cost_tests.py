@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.cost_axes import AXES, TIME, Axis, leads, timed
+from fedsim.study.cost_axes import AXES, TIME, CostAxis, is_about_cost, timed
 from fedsim.study.costs import (
     Runs,
+    comparison_groups,
     cost,
-    direction,
+    differing_way,
     equal_scores,
-    groups,
     name_of,
     reference_of,
     runs_of,
@@ -49,7 +49,7 @@ class Group(NamedTuple):
       name: returns the name of a row.
     """
 
-    axis: Axis
+    axis: CostAxis
     rest: str
     rows: Sequence[Record]
     reference_index: int
@@ -141,22 +141,22 @@ def cost_groups(findings: Findings) -> list[Group]:
     """
     tables = {axis: findings.rows(axis.table) for axis in AXES if findings.rows(axis.table)}
     # Scores at an equal time need every round, and the others none.
-    rounds = findings.rows("rounds") if any(axis.equal for axis in tables) else ()
+    rounds = findings.rows("rounds") if any(axis.equal_time for axis in tables) else ()
     runs = runs_of(findings.rows("summary"), rounds)
 
     page = []
     for axis, table in tables.items():
         if axis is TIME and not timed(findings.scenario):
             continue
-        for rest, rows in groups(axis, table).items():
-            way = direction(axis, rows)
+        for rest, rows in comparison_groups(axis, table).items():
+            way = differing_way(axis, rows)
             if way and len(rows) > 1:
                 page.append(_group(axis, rest, rows, way, runs, findings))
     return page
 
 
 def _group(
-    axis: Axis,
+    axis: CostAxis,
     rest: str,
     rows: Sequence[Record],
     way: str,
@@ -165,7 +165,7 @@ def _group(
 ) -> Group:
     reference = reference_of(rows, findings.baseline, way)
     row_runs = [runs.of(row) for row in rows]
-    in_time = equal_scores(rows, runs) if axis.equal else []
+    in_time = equal_scores(rows, runs) if axis.equal_time else []
     spent = []
     if reference.get(axis.target) is not None:
         spent = [_spent(of_row, axis) for of_row in row_runs]
@@ -183,7 +183,7 @@ def _group(
     )
 
 
-def _spent(runs: Sequence[Record], axis: Axis) -> dict[int, float]:
+def _spent(runs: Sequence[Record], axis: CostAxis) -> dict[int, float]:
     """What runs spent to reach the target, by seed; infinite if they did not."""
     spent = {}
     for run in runs:
@@ -192,12 +192,12 @@ def _spent(runs: Sequence[Record], axis: Axis) -> dict[int, float]:
     return spent
 
 
-def tells_savings(axis: Axis, scenario: Mapping[str, Any] | None) -> bool:
+def tells_savings(axis: CostAxis, scenario: Mapping[str, Any] | None) -> bool:
     """Return whether savings are reported.
 
     Savings of bytes are not if a fleet leaves clients out, which then send fewer.
     """
-    return axis is TIME or leads(axis, scenario) or not timed(scenario)
+    return axis is TIME or is_about_cost(axis, scenario) or not timed(scenario)
 
 
 def same_scores(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[RowTest]:

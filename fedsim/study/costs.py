@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, Axis
+from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, CostAxis
 from fedsim.study.standings import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
@@ -64,8 +64,8 @@ def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
     )
 
 
-def costs(
-    axis: Axis,
+def cost_rows(
+    axis: CostAxis,
     summary: Sequence[Record],
     rounds: Iterable[Record],
     score: str,
@@ -101,20 +101,20 @@ def costs(
         rows.append(row)
 
     table = []
-    for group in groups(axis, rows).values():
-        way = direction(axis, group)
+    for group in comparison_groups(axis, rows).values():
+        way = differing_way(axis, group)
         if way:
-            in_time = _in_time(group, runs) if axis.equal else [{} for _ in group]
+            in_time = _in_time(group, runs) if axis.equal_time else [{} for _ in group]
             for row, columns in zip(group, in_time, strict=True):
                 table.append({**row, "front": int(on_front(row, group, way)), **columns})
-        elif has_target and not axis.equal:
+        elif has_target and not axis.equal_time:
             table += group
     return table
 
 
-def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
+def comparison_groups(axis: CostAxis, rows: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the rows that are compared with each other, by what else varies."""
-    compared = axis.compared(variation_of(row) for row in rows)
+    compared = axis.compared_paths(variation_of(row) for row in rows)
 
     def rest(row: Record) -> str:
         """What varies apart from the compared paths."""
@@ -129,7 +129,7 @@ def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def name_of(
-    axis: Axis,
+    axis: CostAxis,
     row: Record,
     rows: Sequence[Record],
     words: Callable[[str], str] = variation_in_words,
@@ -144,7 +144,7 @@ def name_of(
       rows: the rows of the group.
       words: returns a variation in words.
     """
-    compared = axis.compared(variation_of(other) for other in rows)
+    compared = axis.compared_paths(variation_of(other) for other in rows)
     names = []
     for setting in top_level(variation_of(row)):
         path, _ = path_and_value(setting)
@@ -156,12 +156,12 @@ def name_of(
     return ", ".join(names)
 
 
-def direction(axis: Axis, rows: Sequence[Record]) -> str:
+def differing_way(axis: CostAxis, rows: Sequence[Record]) -> str:
     """Return the way in which rows differ, such as `up`, `down` or `both`; empty if they do not."""
     differing = [way for way in axis.ways if len({cost(row, way) for row in rows}) > 1]
     if not differing:
         return ""
-    return axis.several if len(differing) > 1 else differing[0]
+    return axis.combined if len(differing) > 1 else differing[0]
 
 
 def cost(row: Record, way: str) -> float:
@@ -189,7 +189,7 @@ def front_of(rows: Sequence[Record], way: str) -> list[tuple[Record, float]]:
     return sorted(front, key=lambda pair: pair[1])
 
 
-def ordered(rows: Sequence[Record], way: str) -> list[Record]:
+def front_first(rows: Sequence[Record], way: str) -> list[Record]:
     """Return the rows of the front, then the others, each with the most expensive first.
 
     If all cost the same, which is the empty way, the best are first.
@@ -269,7 +269,7 @@ def _in_time(rows: Sequence[Record], runs: Runs) -> list[Record]:
 
 
 def _row(
-    axis: Axis,
+    axis: CostAxis,
     runs: Sequence[Record],
     courses: Sequence[Sequence[Record]],
     score: str,
@@ -309,7 +309,7 @@ def _row(
     return row
 
 
-def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:
+def _spent(axis: CostAxis, course: Sequence[Record]) -> dict[str, float]:
     """What a run spent to its end, and per message if it is bytes; empty if no client was sampled.
 
     If the fleet leaves clients out, it is per message that counts, which has to pay for those that
@@ -327,7 +327,7 @@ def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:
     messages = reported if leaves_out and reported else sampled
 
     last = course[-1]
-    columns = [name for way in axis.ways for name in WAYS[way].grown]
+    columns = [name for way in axis.ways for name in WAYS[way].cumulative_columns]
     spent = {name: float(last[name]) for name in columns}
     for name in columns:
         if name in PER_MESSAGE:
@@ -335,7 +335,7 @@ def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:
     return spent
 
 
-def _to_target(axis: Axis, runs: Sequence[Record]) -> Record:
+def _to_target(axis: CostAxis, runs: Sequence[Record]) -> Record:
     """How many runs reached the target, and the median of what they spent by then, with its ends.
 
     A run that did not reach it counts as ∞.

@@ -260,13 +260,13 @@ def _under_one_split(document: Document, cells: list[Cell]) -> list[Cell]:
     """
     rules = [_rule_that_reads(cell.scenario.spec) for cell in cells]
     edit = f"compare.methods={text_of(sorted(set(rules) - {''}))}"
-    settled = []
+    cells_of_one_split = []
     for cell, rule in zip(cells, rules, strict=True):
         if cell.scenario.spec.data.server.samples > 0 and not rule:
             edits = (*cell.edits, edit)
             cell = cell._replace(edits=edits, scenario=read(document, edits, cell.definition))
-        settled.append(cell)
-    return settled
+        cells_of_one_split.append(cell)
+    return cells_of_one_split
 
 
 def _rule_that_reads(spec: Any) -> str:

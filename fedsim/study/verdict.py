@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fedsim.study.attack_lines import breakdown_lines, worst_case_lines
 from fedsim.study.cautions import few_seeds_lines, not_run_lines
 from fedsim.study.claims import Claim, Priority, Sentence, claims_of
-from fedsim.study.cost_axes import leads
+from fedsim.study.cost_axes import is_about_cost
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.findings import Findings
 from fedsim.study.headline import headline
@@ -90,7 +90,7 @@ def comparison_lines(findings: Findings) -> list[Sentence]:
     leading_costs: list[Sentence] = []
     other_costs: list[Sentence] = []
     for axis, lines in cost_lines(findings).items():
-        if leads(axis, findings.scenario):
+        if is_about_cost(axis, findings.scenario):
             leading_costs += lines
         else:
             other_costs += lines

@@ -15,7 +15,7 @@ from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, lite
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures, logarithmic
 from fedsim.report.results import Row
-from fedsim.study.cost_axes import WAYS, Axis
+from fedsim.study.cost_axes import WAYS, CostAxis
 from fedsim.study.summary import in_words
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ Looks = Mapping[int, Look]
 
 
 def figures_of_costs(
-    axis: Axis, rows: Sequence[Row], rounds: pd.DataFrame | None, context: Context
+    axis: CostAxis, rows: Sequence[Row], rounds: pd.DataFrame | None, context: Context
 ) -> list["Figure"]:
     """A figure for every variation in which rows differ in what they cost.
 
@@ -81,7 +81,7 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context)
     side_by_side = 2 if longest <= HALF else 1
     legend = LEGEND_LINE * -(-len(points) // side_by_side) + 0.08
 
-    low = ROW * len(points) + 0.1 if picture.aimed else HIGH
+    low = ROW * len(points) + 0.1 if picture.shows_target else HIGH
     heights = [low] if rounds is None else [HIGH, low]
     with style():
         note = _note(picture, rounds is not None, context)
@@ -89,7 +89,7 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context)
         if rounds is not None:
             _curves(axes[0], picture, looks, rounds)
         of_scores = axes
-        if picture.aimed:
+        if picture.shows_target:
             _targets(axes[-1], picture, looks, target)
             of_scores = axes[:1]
         else:
@@ -110,19 +110,19 @@ def _note(picture: CostPicture, curves: bool, context: Context) -> str:
     """
     axis = picture.axis
     notes = []
-    if picture.aimed:
+    if picture.shows_target:
         target = context.target_of(picture.metric)
         below = f"{axis.noun} to {target}, median, 95 % interval, seeds that reached it"
     else:
         below = f"{context.score}, mean and 95 % interval"
     if curves:
-        spread = "95 % interval" if axis.equal else "range"
+        spread = "95 % interval" if axis.equal_time else "range"
         metric = in_words(picture.metric)
         notes.append(f"above: {metric}, mean and {spread} over {picture.seeds} seeds")
         below = f"below: {below}"
     notes.append(below)
-    if not picture.aimed:
-        beaten = "below or right of it" if axis.equal else "pale"
+    if not picture.shows_target:
+        beaten = "below or right of it" if axis.equal_time else "pale"
         reason = f"another one has at least that score for no more {axis.noun}"
         notes.append(f"line: the front; {beaten}: {reason}")
     if picture.title:
@@ -136,7 +136,7 @@ def _looks(picture: CostPicture) -> dict[int, Look]:
     Along an axis of time all are strong, else those of the front; both as far as colours go.
     """
     points = picture.points
-    strong = len(points) if picture.axis.equal else sum(point.front for point in points)
+    strong = len(points) if picture.axis.equal_time else sum(point.front for point in points)
     strong = min(strong, STRONG)
     looks = {point.number: PALE_LOOK for point in points}
     for index in range(strong):
@@ -231,7 +231,7 @@ def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
     axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)
 
 
-def _scale(axis: Axis, axes: "Axes", most: Sequence[float], least: Sequence[float]) -> None:
+def _scale(axis: CostAxis, axes: "Axes", most: Sequence[float], least: Sequence[float]) -> None:
     """Set the lower axis: logarithmic where some spend much more than others.
 
     Args:

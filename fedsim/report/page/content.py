@@ -23,7 +23,7 @@ from fedsim.report.page.render import rendered
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, rows_of
-from fedsim.study.cost_axes import AXES, leads
+from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.findings import findings_of
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
@@ -238,8 +238,8 @@ def _costs(result: Result) -> list[dict[str, Any]]:
     """Scores against costs; what the comparison is about comes first."""
     context = result.context
     shown = []
-    for axis in sorted(AXES, key=lambda axis: not leads(axis, context.scenario)):
-        parts = costs.costs(axis, result.spent[axis.table], result.baseline or "", context)
+    for axis in sorted(AXES, key=lambda axis: not is_about_cost(axis, context.scenario)):
+        parts = costs.cost_parts(axis, result.spent[axis.table], result.baseline or "", context)
         if parts:
             shown.append({"axis": axis, "parts": parts})
     return shown

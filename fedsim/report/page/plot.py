@@ -95,14 +95,14 @@ def _series(curve: Curve, classes: str, x: Axis, y: Axis) -> Markup:
     low = curve.low.tolist()
     high = curve.high.tolist()
 
-    parts = []
+    elements = []
     if low != high and rounds:
         there = zip(rounds, high, strict=True)
         back = zip(rounds[::-1], low[::-1], strict=True)
-        parts.append(element("path", class_="band", d=f"{path([*there, *back], x, y)}Z"))
+        elements.append(element("path", class_="band", d=f"{path([*there, *back], x, y)}Z"))
     line = path(list(zip(rounds, mean, strict=True)), x, y)
-    parts.append(element("path", class_="line", d=line))
-    return element("g", *parts, class_=f"series {classes}", data_name=curve.name)
+    elements.append(element("path", class_="line", d=line))
+    return element("g", *elements, class_=f"series {classes}", data_name=curve.name)
 
 
 def _target_line(height: float) -> Markup:

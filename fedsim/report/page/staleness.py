@@ -83,12 +83,12 @@ def _picture(histogram: Histogram, largest: float) -> Markup:
     wide = histogram.wide
     x = Axis(0.0, float(len(histogram.shares) * wide), LEFT, WIDTH - RIGHT)
     y = Axis(0.0, 1.05 * largest or 1.0, FOOT, TOP)
-    parts = [_axes(x, y, wide)]
+    elements = [_axes(x, y, wide)]
     for index, share in enumerate(histogram.shares.tolist()):
-        parts.append(_bar(index * wide, share, wide, x, y))
+        elements.append(_bar(index * wide, share, wide, x, y))
     return element(
         "svg",
-        *parts,
+        *elements,
         viewBox=f"0 0 {WIDTH} {HIGH}",
         role="img",
         aria_label=f"{histogram.title}: share of the messages by age",
@@ -97,15 +97,15 @@ def _picture(histogram: Histogram, largest: float) -> Markup:
 
 def _axes(x: Axis, y: Axis, wide: int) -> Markup:
     """Both axes with their ticks, and the name of the lower one."""
-    parts = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
+    elements = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
     middle_of_bar = 0.5 if wide == 1 else 0.0
     for age in sorted({round(tick) for tick in x.ticks() if tick < x.high}):
         at = x.at(age + middle_of_bar)
-        parts.append(element("text", short(age), x=at, y=FOOT + 16, text_anchor="middle"))
+        elements.append(element("text", short(age), x=at, y=FOOT + 16, text_anchor="middle"))
     label = "steps of the server since it sent the model"
     middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(element("text", label, x=middle, y=HIGH - 6, text_anchor="middle"))
-    return element("g", *parts, class_="axes")
+    elements.append(element("text", label, x=middle, y=HIGH - 6, text_anchor="middle"))
+    return element("g", *elements, class_="axes")
 
 
 def _bar(age: int, share: float, wide: int, x: Axis, y: Axis) -> Markup:
