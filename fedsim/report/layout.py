@@ -14,7 +14,8 @@ Part = tuple[str, float]
 """LaTeX source, and its width in points"""
 
 # Points: a column and the text width of a two-column article on A4, the narrowest usual ones.
-COLUMN, PAGE = 221.0, 453.0
+COLUMN = 221.0
+PAGE = 453.0
 SEP = 3.0  # points on either side of a column
 LINES = 45  # lines of a table that is one column wide, at most; a longer one is as wide as the page
 LONGEST = 60  # characters of a name, at most
@@ -101,10 +102,10 @@ def names_column(names: Sequence[str], heads: Sequence[str], broken: bool = Fals
       broken: names are broken before their bracket where that makes the column narrower.
     """
     texts = [_cut(plain(name)) for name in names]
-    if not broken:
-        return Column(("l",), heads, [[(escaped(text), width(text))] for text in texts])
-    least = max([*map(width, heads), *map(_broken_width, texts)])
-    return Column(("l",), heads, [[_name(text, least)] for text in texts])
+    limit = math.inf
+    if broken:
+        limit = max([*map(width, heads), *map(_broken_width, texts)])
+    return Column(("l",), heads, [[_name(text, limit)] for text in texts])
 
 
 def _cut(name: str) -> str:
@@ -119,9 +120,9 @@ def _broken_width(name: str) -> float:
     return max(width(start), width(f" ({rest}"))
 
 
-def _name(name: str, most: float) -> Part:
-    """A name, broken before its bracket where it would be wider than `most` points."""
-    if width(name) <= most:
+def _name(name: str, limit: float) -> Part:
+    """A name, broken before its bracket where it would be wider than `limit` points."""
+    if width(name) <= limit:
         return escaped(name), width(name)
     start, _, rest = name.partition("(")
     lines = f"{escaped(start)}\\\\\\ {escaped(f'({rest}')}"
@@ -140,17 +141,20 @@ def points_of(*blocks: Sequence[Column]) -> float:
 def _width_of(columns: Sequence[Column]) -> float:
     """The width of columns that are below each other: the widest head, cell, or row of parts."""
     form = columns[0].form
-    widths = [width(plain(head)) for column in columns for head in column.heads]
+    widest = 0.0  # of heads, and of cells that span all of LaTeX's columns
     parts = [0.0] * len(form)
     for column in columns:
+        for head in column.heads:
+            widest = max(widest, width(plain(head)))
         for cell in column.cells:
             if len(cell) < len(form):
-                widths.append(cell[0][1])
+                _, points = cell[0]
+                widest = max(widest, points)
             else:
                 for index, (_, points) in enumerate(cell):
                     parts[index] = max(parts[index], points)
     dots = sum("." in column_form for column_form in form)
-    return max([sum(parts) + width(".") * dots, *widths])
+    return max(sum(parts) + width(".") * dots, widest)
 
 
 def fitting(names: Column, columns: Sequence[Column], limit: float = COLUMN) -> list[Column]:
@@ -208,15 +212,20 @@ def _block(names: Column, block: Sequence[Column], empty: int) -> list[str]:
     """
     columns = [names, *block]
     last = None if empty else columns[-1]
-    heads = []
+    lines = []
     for index in range(len(names.heads)):
-        heads.append([column.head(index, column is last) for column in columns])
-    rows = []
+        heads = [column.head(index, column is last) for column in columns]
+        lines.append(_line(heads, empty))
+    lines.append("\\midrule")
     for index in range(len(names.cells)):
-        rows.append([column.row(index, column is last) for column in columns])
+        cells = [column.row(index, column is last) for column in columns]
+        lines.append(_line(cells, empty))
+    return lines
 
-    lines = [" & ".join([*cells, *[" "] * empty]) + " \\\\" for cells in (*heads, *rows)]
-    return [*lines[: len(heads)], "\\midrule", *lines[len(heads) :]]
+
+def _line(cells: Sequence[str], empty: int) -> str:
+    """A line of the table: its cells, and so many empty ones behind them."""
+    return " & ".join([*cells, *[" "] * empty]) + " \\\\"
 
 
 def digits_of(spreads: Sequence[float | None], least: int = 2) -> int:

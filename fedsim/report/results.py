@@ -29,8 +29,11 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
     """A table's rows; cells that are empty or NaN are None."""
     rows = []
     for record in table.to_dict("records"):
-        # NaN differs from itself
-        rows.append({str(name): None if cell != cell else cell for name, cell in record.items()})
+        row: Row = {}
+        for name, cell in record.items():
+            is_nan = cell != cell  # NaN differs from itself
+            row[str(name)] = None if is_nan else cell
+        rows.append(row)
     return rows
 
 
@@ -69,7 +72,8 @@ def results(
     rising = larger_is_better(metric_of(summary))
     has_target = any(row.get("rounds_to_target") is not None for row in summary)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
-    columns = [name for name in ("method", "variant", "tuned") if any(name in r for r in summary)]
+    present = {name for row in summary for name in row}
+    columns = [name for name in ("method", "variant", "tuned") if name in present]
 
     ranked = []
     for names, group in grouped_by(summary, *columns).items():
@@ -93,7 +97,8 @@ def results(
 
         rank = (variants.index(variant), difference is not None, _loss(row["score"], rising))
         ranked.append((rank, row))
-    return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
+    ranked.sort(key=lambda pair: pair[0])
+    return [row for _, row in ranked]
 
 
 def _verdicts(by_variation: Mapping[str, Sequence[Standing]]) -> dict[tuple[str, str], str]:
@@ -128,7 +133,8 @@ def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] |
     if timing is None:
         return None
     rows = rows_of(timing)
-    last = [of_run[-1] for of_run in grouped_by(rows, "method", "variant", "seed").values()]
+    by_run = grouped_by(rows, "method", "variant", "seed")
+    last = [rows_of_run[-1] for rows_of_run in by_run.values()]
     runs = grouped_by(last, "method")
     head = (
         "method",
@@ -154,9 +160,13 @@ def _times(last: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
     """
     seconds = sum(row["wall_seconds"] for row in last)
     compiling = sum(row["compile_seconds"] for row in last)
-    rate = statistics.fmean(row["steps_per_second"] for row in last) if last else 0.0
+    rate = 0.0
+    if last:
+        rate = statistics.fmean(row["steps_per_second"] for row in last)
     busy = [row["lane_efficiency"] for row in rows if row["lane_efficiency"]]
-    lanes = f"{statistics.fmean(busy):.0%}" if busy else ""
+    lanes = ""
+    if busy:
+        lanes = f"{statistics.fmean(busy):.0%}"
     return str(len(last)), f"{seconds:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes
 
 
@@ -172,7 +182,9 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     values = [row[score] for row in rows if row.get(score) is not None]
     best = [row["best"] for row in rows if row.get("best") is not None]
     bad = sum(bool(row.get("diverged")) or not has_score(row) for row in rows)
-    runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
+    runs = str(len(rows))
+    if bad:
+        runs += f", {bad} bad"
 
     cells: dict[str, Cell] = {"runs": (runs, len(rows)), "score": EMPTY, "sd": EMPTY, "best": EMPTY}
     if values:
@@ -214,7 +226,9 @@ def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
     median, arrived = median_to_target(rows, name)
     if not arrived:
         return "not reached", NEVER
-    count = "" if arrived == len(rows) else f" ({arrived} of {len(rows)})"
+    count = ""
+    if arrived < len(rows):
+        count = f" ({arrived} of {len(rows)})"
     if math.isinf(median):
         return f"∞{count}", NEVER
     return f"{median / unit:{form}}{count}", median / unit

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LETTER, CELL = 0.055, 0.19  # inches: width of a letter, height of a cell
+LETTER = 0.055  # inches: width of a letter
+CELL = 0.19  # inches: height of a cell
 LONGEST = 26  # letters of a name, at most
 
 
@@ -58,7 +59,9 @@ def _cells(axes: "Axes", grid: Grid) -> None:
     axes.grid(False)
     axes.spines[:].set_visible(False)
     for (y, x), share in np.ndenumerate(grid.shades):
-        shade = 0.0 if np.isnan(share) else 0.05 + 0.75 * share
+        shade = 0.0
+        if not np.isnan(share):
+            shade = 0.05 + 0.75 * share
         fill = colormaps["Blues"](shade)
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white", lw=0.5))
 

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HIGH, BELOW = 1.55, 0.4  # inches: of the axes, and below each for its own scale
-LETTERS, HALF = 64, 27  # of a name in the legend: alone in a line, and of two
+HIGH = 1.55  # inches: height of the axes
+BELOW = 0.4  # inches below each axes for its own scale
+LETTERS = 64  # of a name in the legend, alone in its line
+HALF = 27  # of a name in the legend, two in a line
 ROW = 0.15  # inches of a row of the panel of targets
 
 # points of a number in the figure: from its mark to the right, and upwards until it is free
-BESIDE, UPWARDS = 2.5, (1.5, -6.0, 7.0, -11.5, 12.5, -17.0, 18.0)
-LETTER_WIDE, LETTER_HIGH = 3.4, 5.0  # points of a letter of a number
+NUMBER_RIGHT = 2.5
+NUMBER_UP = (1.5, -6.0, 7.0, -11.5, 12.5, -17.0, 18.0)
+LETTER_WIDE = 3.4  # points of a letter of a number
+LETTER_HIGH = 5.0
 
 
 class Look(NamedTuple):
@@ -81,8 +85,11 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context)
     side_by_side = 2 if longest <= HALF else 1
     legend = LEGEND_LINE * -(-len(points) // side_by_side) + 0.08
 
-    low = ROW * len(points) + 0.1 if picture.shows_target else HIGH
-    heights = [low] if rounds is None else [HIGH, low]
+    heights = [HIGH]
+    if picture.shows_target:
+        heights = [ROW * len(points) + 0.1]
+    if rounds is not None:
+        heights.insert(0, HIGH)
     with style():
         note = _note(picture, rounds is not None, context)
         figure, axes = sheet(context.title, note, heights, FOOT + legend, gap=BELOW)
@@ -136,7 +143,9 @@ def _looks(picture: CostPicture) -> dict[int, Look]:
     Along an axis of time all are strong, else those of the front; both as far as colours go.
     """
     points = picture.points
-    strong = len(points) if picture.axis.equal_time else sum(point.front for point in points)
+    strong = len(points)
+    if not picture.axis.equal_time:
+        strong = sum(point.front for point in points)
     strong = min(strong, STRONG)
     looks = {point.number: PALE_LOOK for point in points}
     for index in range(strong):
@@ -165,8 +174,10 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
         ends.append((point, float(x[-1]), float(mean[-1])))
 
     _scale(axis, axes, most=[spent for _, spent, _ in ends], least=starts)
-    log = ", log" if axes.get_xscale() == "log" else ""
-    axes.set_xlabel(f"{WAYS[picture.way].words}{axis.so_far}{log}")
+    label = f"{WAYS[picture.way].words}{axis.so_far}"
+    if axes.get_xscale() == "log":
+        label += ", log"
+    axes.set_xlabel(label)
     _numbers(axes, looks, ends)
 
 
@@ -280,7 +291,7 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
         axes.annotate(
             text,
             position,
-            xytext=(BESIDE, up),
+            xytext=(NUMBER_RIGHT, up),
             textcoords="offset points",
             annotation_clip=False,
             fontsize=SMALL - 1.5,
@@ -291,10 +302,10 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
 
 def _free(x: float, y: float, letters: int, taken: Sequence[tuple[float, float, int]]) -> float:
     """How many points above its mark a text is free of others; as near as possible."""
-    for up in UPWARDS:
+    for up in NUMBER_UP:
         if not any(_overlap((x, y + up, letters), other) for other in taken):
             return up
-    return UPWARDS[0]
+    return NUMBER_UP[0]
 
 
 def _overlap(one: tuple[float, float, int], other: tuple[float, float, int]) -> bool:

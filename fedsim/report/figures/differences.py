@@ -30,8 +30,11 @@ def pages_of_differences(compared: Sequence[Row], context: Context) -> list["Fig
     drawn = forests(compared, context)
     rows = max((len(forest.rows) for forest in drawn), default=1)
     fitting = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
-    pages = [drawn[first : first + fitting] for first in range(0, len(drawn), fitting)]
-    return [figure_of_differences(page, context) for page in pages]
+    figures = []
+    for first in range(0, len(drawn), fitting):
+        page = drawn[first : first + fitting]
+        figures.append(figure_of_differences(page, context))
+    return figures
 
 
 def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure":

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROW, LEAST, MOST = 0.075, 0.3, 2.4  # inches: of a row, and of a panel
+ROW = 0.075  # inches of a row
+MIN_PANEL = 0.3  # inches of a panel
+MAX_PANEL = 2.4
 ABOVE = 0.32  # inches between panels, for their titles
 FRAME = 1.6  # inches of title, small print, axis and legend, about
 PHASES = {"down": COLOURS[6], "train": COLOURS[0], "up": COLOURS[2]}
@@ -63,7 +65,7 @@ def _pages(drawn: Sequence[Panel]) -> list[list[Panel]]:
 
 
 def _height(panel: Panel) -> float:
-    return min(max(ROW * panel.rows, LEAST), MOST)
+    return min(max(ROW * panel.rows, MIN_PANEL), MAX_PANEL)
 
 
 def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":

@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-MOST = 200  # clients that are drawn, at most
+MAX_CLIENTS = 200  # that are drawn; of more, some are chosen
 WRITTEN = 12  # clients up to which the numbers are written into the heat map
 NAMED = 24  # labels, and clients with names, that are named at most
 LONGEST = 24  # letters of a client's name, at most
 ABREAST = 36  # letters of all clients' names that fit side by side; more stand upright
-BARS, HEAT, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and heat map, and of bars alone
+# inches: heights of bars and heat map, and of bars alone
+BARS = 0.8
+HEAT = 1.9
+ALONE = 1.6
 PIXELS = (600, 1200)  # of the heat map, at least
-# inches beside the heat map for its scale, and for every letter of its numbers
-SCALE, LETTER = 0.42, 0.055
+# inches right of the heat map for its scale, and for every letter of its numbers
+SCALE = 0.42
+LETTER = 0.055
 STEPS = [1, 2, 5, 10]  # between ticks
 
 
@@ -36,7 +40,7 @@ def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None 
       context: what is shown; its scenario is in the small print.
       seed: of the partition, where there are several.
     """
-    chosen = evenly_spaced(len(counts.clients), MOST)
+    chosen = evenly_spaced(len(counts.clients), MAX_CLIENTS)
     ids = counts.clients[chosen]
     samples = counts.samples[chosen]
     labels = [literal(name, 12) for name in counts.labels]

@@ -6,25 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedsim.report.context import Context, axis_label
-from fedsim.report.figures.drawing import (
-    FOOT,
-    RIGHT,
-    level_line,
-    line_text,
-    literal,
-    sheet,
-    style,
-)
-from fedsim.report.figures.marks import (
-    STRONG,
-    legend,
-    legend_inches,
-    line_of,
-    markers_of,
-    numbered,
-    numbers_inches,
-)
-from fedsim.report.results import Row, grouped_by
+from fedsim.report.figures import drawing, marks
+from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import MIN_VALUES, without_path
 from fedsim.study.statistics import half_width_of
@@ -77,10 +60,11 @@ def figures_of_scores(
     for row in fallen:
         if row["falls"] is not None:
             breaks.setdefault(row.get("variant") or "", {})[row["method"]] = row["falls"]
-    return [
-        figure_of_scores(group, context, breaks.get(variant, {}), start, variant)
-        for variant, group in groups.items()
-    ]
+    figures = []
+    for variant, group in groups.items():
+        figure = figure_of_scores(group, context, breaks.get(variant, {}), start, variant)
+        figures.append(figure)
+    return figures
 
 
 def figure_of_scores(
@@ -108,14 +92,14 @@ def figure_of_scores(
     by_method = {method: group for (method,), group in grouped_by(rows, "method").items()}
     methods = context.ordered([*by_method])
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
-    metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
+    metric = metric_of(rows)
 
     variation = context.words(rest) if rest else ""
     note = _note(rows, metric, variation, bool(crosses))
-    right = RIGHT + numbers_inches(methods)
-    with style():
-        foot = FOOT + legend_inches(methods)
-        figure, (axes,) = sheet(context.title, note, [TALL], foot, right=right)
+    right = drawing.RIGHT + marks.numbers_inches(methods)
+    with drawing.style():
+        foot = drawing.FOOT + marks.legend_inches(methods)
+        figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = []
         for rank, method in enumerate(methods):
@@ -125,11 +109,11 @@ def figure_of_scores(
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))
         if start is not None:
-            level_line(axes, start, label="untrained")
-            line_text(axes, 0.01, start, "untrained", va="bottom")
-        numbered(axes, ends)
+            drawing.level_line(axes, start, label="untrained")
+            drawing.line_text(axes, 0.01, start, "untrained", va="bottom")
+        marks.numbered(axes, ends)
         if len(methods) > 1:
-            legend(figure, methods)
+            marks.legend(figure, methods)
         return figure
 
 
@@ -166,7 +150,7 @@ def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
 
     low = values[0]
     high = values[-1]
-    label = literal(path, 50)
+    label = drawing.literal(path, 50)
     if low > 0 and high > GEOMETRIC * low:
         label += ", log"
         axes.set_xscale("log")
@@ -198,8 +182,8 @@ def _curve(
       Rank, and x and y of the end of a pale curve, for its number.
     """
     rows = [row for row in rows if row["mean"] is not None and abs(row["mean"]) <= FARTHEST]
-    strong = rank < STRONG
-    look = line_of(rank)
+    strong = rank < marks.STRONG
+    look = marks.line_of(rank)
     x = np.array([row[path] for row in rows], float)
     mean = np.array([row["mean"] for row in rows], float)
     half = np.array([_half_width(row) for row in rows])
@@ -211,7 +195,9 @@ def _curve(
             high = np.clip(high, 0, 1)
         axes.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0, label="interval")
 
-    marker = {**markers_of(rank, len(x)), "markevery": 1} if strong else {}
+    marker = {}
+    if strong:
+        marker = {**marks.markers_of(rank, len(x)), "markevery": 1}
     axes.plot(x, mean, label="score", **look, **marker)
     if broken is not None and broken in x:
         size = {"ms": 7, "mew": 1.5} if strong else {"ms": 4, "mew": 1.0}

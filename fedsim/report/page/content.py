@@ -136,8 +136,9 @@ def _result(sources: Sequence[Source]) -> Result:
     record = sources[0].record
     score = record.get("score", "final")
     summary = _tables(sources, "summary")
-    runs = [] if summary is None or score not in summary else rows_of(summary)
-
+    runs = []
+    if summary is not None and score in summary:
+        runs = rows_of(summary)
     compared = []
     if not unfinished_mark(record):
         compared = _rows(_only_table(sources, "compare"))
@@ -289,7 +290,8 @@ def _marks(sources: Sequence[Source]) -> list[str]:
         status = source.record["status"]
         text = unfinished_mark(source.record) or ENDED.get(status, f"ended as {status}")
         if text:
-            lines.append(f"{source.label}: {text}" if source.label else text)
+            prefix = f"{source.label}: " if source.label else ""
+            lines.append(prefix + text)
     return lines
 
 

@@ -10,7 +10,8 @@ from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
 
 # Classes of clients that took part at all, by their rounds over the mean of all clients.
-ABOUT_THE_MEAN, OFTEN = 0.5, 1.5
+ABOUT_THE_MEAN = 0.5
+OFTEN = 1.5
 WORDS = (
     "never took part",
     "less than half as often as the mean",

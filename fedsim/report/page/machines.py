@@ -10,7 +10,11 @@ from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.machines import LOST, WORDS, Bar, Panel, panels
 
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 560, 8, 14, 6, 40
+WIDTH = 560
+LEFT = 8
+RIGHT = 14
+TOP = 6
+BOTTOM = 40
 ROW = 9  # units of a row, at most
 HIGH = 360  # units of all rows together, at most
 

@@ -48,11 +48,13 @@ def scores(
       context: what is shown.
     """
     by_seed = _scores_by_seed(summary, context.score)
-    finite = [score for values in by_seed.values() for score in values if math.isfinite(score)]
+    finite: list[float] = []
+    ends: list[float] = []
+    for seed_values in by_seed.values():
+        finite += filter(math.isfinite, seed_values)
+        ends += interval(np.array(seed_values)) or ()
     if not finite:
         return None
-
-    ends = [end for values in by_seed.values() for end in interval(np.array(values)) or ()]
     levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
     x = strips.percent_axis([*finite, *ends, *levels], share=is_share(context.metric))
 
@@ -66,7 +68,7 @@ def scores(
         note = "baseline" if method == baseline else ""
         rows.append((method, note, marks))
 
-    lines = [(level, "chance") for level in sorted(levels)]
+    lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
     lines += _baseline_lines(standings, baseline)
     evaluations = next((row["k"] for row in summary if row.get("k")), "")
     label = SCORES[context.score].format(column_in_words(context.metric), k=evaluations)
@@ -99,7 +101,8 @@ def _score_keys(
     """The legend: variations, open marks, and lines."""
     keys = []
     if len(variants) > 1:
-        keys += [(strips.symbol(kind), context.words(name)) for kind, name in enumerate(variants)]
+        for index, name in enumerate(variants):
+            keys.append((strips.symbol(index), context.words(name)))
     if baseline is not None:
         open_mark = strips.symbol(0, filled=False)
         keys.append((open_mark, f"open: not surely different from {baseline}"))
@@ -123,8 +126,11 @@ def _score_mark(
     if standing is None or standing.mean is None:
         return strips.empty_mark(f"{variation} no score".strip(), text=_ending(standing))
 
-    mean = standing.mean if math.isfinite(standing.mean) else None
-    text = "diverged" if mean is None else _brief(mean)
+    mean = None
+    text = "diverged"
+    if math.isfinite(standing.mean):
+        mean = standing.mean
+        text = _brief(mean)
     title = f"{variation}: {text}" if variation else text
     low, high = interval(np.array(seeds)) or (None, None)
     if low is not None:
@@ -164,8 +170,11 @@ def differences(compared: Sequence[Row], context: Context) -> list[tuple[str, St
       compared: rows of `compare.csv`.
       context: what is shown.
     """
-    drawn = [forest for forest in forests(compared, context) if forest.numbers]
-    return [(forest.title, _forest(forest)) for forest in drawn]
+    drawn = []
+    for forest in forests(compared, context):
+        if forest.numbers:
+            drawn.append((forest.title, _forest(forest)))
+    return drawn
 
 
 def _forest(forest: Forest) -> Strips:

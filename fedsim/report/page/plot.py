@@ -12,8 +12,13 @@ from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.curves import Curve
 
-WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42  # margins
+WIDTH = 560
+HEIGHT = 300
+# margins
+LEFT = 54
+RIGHT = 14
+TOP = 14
+BOTTOM = 42
 STRONG = 8  # methods that have a colour; the others are pale
 DASHES = 4
 

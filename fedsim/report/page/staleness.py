@@ -11,8 +11,12 @@ from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.series import by_variant
 
-WIDTH, HIGH = 560, 180
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 8, 40
+WIDTH = 560
+HIGH = 180
+LEFT = 46
+RIGHT = 14
+TOP = 8
+BOTTOM = 40
 FOOT = HIGH - BOTTOM  # where the bars stand
 BARS = 50  # at most; a bar may stand for several ages
 

@@ -13,7 +13,9 @@ from markupsafe import Markup, escape
 from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element
 
-BEGIN, END = 1.5, 98.5  # of an axis, in percent of the strip
+# of an axis, in percent of the strip
+BEGIN = 1.5
+END = 98.5
 COLOURS = 6  # classes of marks, v0 to v5
 SHAPES = (
     element("circle", r="5"),

@@ -44,11 +44,15 @@ def table_of(
             titles["tuned"] = axis_name(path, context.scenario)
             _in_words(rows, "tuned", lambda label: label.partition("=")[2])
     _in_words(rows, "method", breakable)
-    numbers = len(columns) - 1 if "verdict" in columns else len(columns)
+
+    labels = [name for name in ("method", "variant", "tuned") if name in columns]
+    numbers = len(columns)
+    if "verdict" in columns:
+        numbers -= 1
     return {
         "head": [titles.get(column, column) for column in columns],
-        "rows": [[*row.values()] for row in rows],
-        "words": sum(name in columns for name in ("method", "variant", "tuned")),
+        "rows": [list(row.values()) for row in rows],
+        "words": len(labels),
         "numbers": numbers,
     }
 
