@@ -64,27 +64,45 @@ def breakdown_rows(
       path: the path of the axis.
       min_values: how many values make a curve; methods with fewer have no row.
     """
-    curves: dict[tuple[str, str], dict[float, Record]] = {}
-    for row in compared:
-        value = _number(row.get(path))
-        if value is not None and row.get("metric"):
-            who = (without_path(row.get("variant"), path), row["method"])
-            curves.setdefault(who, {})[value] = row
-    curves = {who: rows for who, rows in curves.items() if len(rows) >= min_values}
+    curves = _curves(compared, path, min_values)
     if not curves:
         return []
 
     first_curve = next(iter(curves.values()))
     first_row = next(iter(first_curve.values()))
     start = untrained_scores(rounds, str(first_row["metric"]))
-    ordered = sorted(curves.items())
-    p_values = holm([_p_no_gain(rows, start) for _, rows in ordered])
+    sorted_curves = sorted(curves.items())
+    p_values = holm([_p_no_gain(rows, start) for _, rows in sorted_curves])
 
     table = []
-    for ((rest, method), rows), p in zip(ordered, p_values, strict=True):
+    for ((rest, method), rows), p in zip(sorted_curves, p_values, strict=True):
         gained = p is not None and p < SIGNIFICANCE_LEVEL
         table.append(_row(rest, method, rows, start, gained))
     return table
+
+
+def _curves(
+    compared: Sequence[Record], path: str, min_values: int
+) -> dict[tuple[str, str], RowsByValue]:
+    """The curves of methods along an axis, by what else varies and by method.
+
+    Args:
+      compared: rows of `compare.csv`.
+      path: the path of the axis.
+      min_values: how many values make a curve; those with fewer are left out.
+    """
+    rows_by_value: dict[tuple[str, str], dict[float, Record]] = {}
+    for row in compared:
+        value = _number(row.get(path))
+        if value is not None and row.get("metric"):
+            key = (without_path(row.get("variant"), path), row["method"])
+            rows_by_value.setdefault(key, {})[value] = row
+
+    curves: dict[tuple[str, str], RowsByValue] = {}
+    for key, rows in rows_by_value.items():
+        if len(rows) >= min_values:
+            curves[key] = rows
+    return curves
 
 
 def breakdown_point(
@@ -172,24 +190,25 @@ def _row(
       gained: whether training has a significant gain.
     """
     values = sorted(rows)
-    ordered = [rows[value] for value in values]
-    first = ordered[0]
+    curve = [rows[value] for value in values]
+    first = curve[0]
     untrained_score = start.get(variation_of(first))
 
-    means = [row["mean"] for row in ordered]
     falls = None
     if untrained_score is not None and gained:
+        means = [row["mean"] for row in curve]
         falls = breakdown_point(
             values=values,
             means=[np.nan if mean is None else mean for mean in means],
-            sds=[row["sd"] for row in ordered],
-            seeds=[row["seeds"] for row in ordered],
+            sds=[row["sd"] for row in curve],
+            seeds=[row["seeds"] for row in curve],
             start=untrained_score,
             larger_is_better=larger_is_better(first["metric"]),
         )
     holds = None
     if gained:
-        holds = max((v for v in values if falls is None or v < falls), default=None)
+        held = [value for value in values if falls is None or value < falls]
+        holds = max(held, default=None)
 
     row = {"method": method}
     if rest:

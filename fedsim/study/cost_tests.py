@@ -139,16 +139,16 @@ def cost_groups(findings: Findings) -> list[Group]:
 
     Seconds have none if a second of the virtual clock is a local step.
     """
-    tables = {axis: findings.rows(axis.table) for axis in AXES if findings.rows(axis.table)}
     # Scores at an equal time need every round, and the others none.
-    rounds = findings.rows("rounds") if any(axis.equal_time for axis in tables) else ()
+    needs_rounds = any(axis.equal_time and findings.rows(axis.table) for axis in AXES)
+    rounds = findings.rows("rounds") if needs_rounds else ()
     runs = runs_of(findings.rows("summary"), rounds)
 
     page = []
-    for axis, table in tables.items():
+    for axis in AXES:
         if axis is TIME and not timed(findings.scenario):
             continue
-        for rest, rows in comparison_groups(axis, table).items():
+        for rest, rows in comparison_groups(axis, findings.rows(axis.table)).items():
             way = differing_way(axis, rows)
             if way and len(rows) > 1:
                 page.append(_group(axis, rest, rows, way, runs, findings))
@@ -228,8 +228,11 @@ def nothing_kept(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> d
     for number, group in enumerate(page):
         if not tells_savings(group.axis, scenario) or not group.cheaper:
             continue
-        of_rows = [2 * p_mean_above(-_gains(group, index), 0.0) for index in group.cheaper]
-        p_values[number] = max(min(1.0, p) for p in of_rows)
+        row_p_values = []
+        for index in group.cheaper:
+            p = 2 * p_mean_above(-_gains(group, index), 0.0)
+            row_p_values.append(min(1.0, p))
+        p_values[number] = max(row_p_values)
     adjusted = holm(list(p_values.values()))
     return {number: p for number, p in zip(p_values, adjusted, strict=True) if p is not None}
 

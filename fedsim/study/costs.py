@@ -104,9 +104,11 @@ def cost_rows(
     for group in comparison_groups(axis, rows).values():
         way = differing_way(axis, group)
         if way:
-            in_time = _in_time(group, runs) if axis.equal_time else [{} for _ in group]
-            for row, columns in zip(group, in_time, strict=True):
-                table.append({**row, "front": int(on_front(row, group, way)), **columns})
+            new_rows = [{**row, "front": int(on_front(row, group, way))} for row in group]
+            if axis.equal_time:
+                for row, columns in zip(new_rows, _in_time(group, runs), strict=True):
+                    row |= columns
+            table += new_rows
         elif has_target and not axis.equal_time:
             table += group
     return table
@@ -158,7 +160,11 @@ def name_of(
 
 def differing_way(axis: CostAxis, rows: Sequence[Record]) -> str:
     """Return the way in which rows differ, such as `up`, `down` or `both`; empty if they do not."""
-    differing = [way for way in axis.ways if len({cost(row, way) for row in rows}) > 1]
+    differing = []
+    for way in axis.ways:
+        amounts = {cost(row, way) for row in rows}
+        if len(amounts) > 1:
+            differing.append(way)
     if not differing:
         return ""
     return axis.combined if len(differing) > 1 else differing[0]
@@ -208,8 +214,12 @@ def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
 
     If the baseline has no row, it is the most expensive row of all.
     """
-    candidates = [row for row in rows if row["method"] == baseline] or list(rows)
-    return max(candidates, key=lambda row: cost(row, way) if way else 0)
+    candidates = [row for row in rows if row["method"] == baseline]
+    if not candidates:
+        candidates = list(rows)
+    if not way:
+        return candidates[0]  # all cost the same
+    return max(candidates, key=lambda row: cost(row, way))
 
 
 def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
@@ -222,10 +232,13 @@ def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
       rows: rows of `seconds.csv` that are compared with each other.
       runs: the runs of the comparison.
     """
-    runs_by_seed: list[dict[int, Record]] = []
+    runs_by_seed: list[dict[int, Record]] = []  # one per row
     for row in rows:
-        evaluated = [run for run in runs.of(row) if runs.course(run)]
-        runs_by_seed.append({run["seed"]: run for run in evaluated})
+        by_seed = {}
+        for run in runs.of(row):
+            if runs.course(run):
+                by_seed[run["seed"]] = run
+        runs_by_seed.append(by_seed)
 
     scores: list[dict[int, float]] = [{} for _ in rows]
     for seed in shared_seeds(*runs_by_seed):
@@ -327,11 +340,13 @@ def _spent(axis: CostAxis, course: Sequence[Record]) -> dict[str, float]:
     messages = reported if leaves_out and reported else sampled
 
     last = course[-1]
-    columns = [name for way in axis.ways for name in WAYS[way].cumulative_columns]
-    spent = {name: float(last[name]) for name in columns}
-    for name in columns:
-        if name in PER_MESSAGE:
-            spent[PER_MESSAGE[name]] = spent[name] / messages
+    spent = {}
+    for way in axis.ways:
+        for name in WAYS[way].cumulative_columns:
+            spent[name] = float(last[name])
+    for name, column in PER_MESSAGE.items():
+        if name in spent:
+            spent[column] = spent[name] / messages
     return spent
 
 

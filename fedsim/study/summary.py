@@ -130,7 +130,9 @@ def summarise(
     if values and not diverged:
         row["final"] = values[-1]
         row["mean_last_k"] = sum(tail) / len(tail)
-    arrival = None if target is None else _first_at(target, evaluated, metric)
+    arrival = None
+    if target is not None:
+        arrival = _first_at(target, evaluated, metric)
     if arrival is not None:
         row["rounds_to_target"] = arrival["round"]
         row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]

@@ -49,14 +49,12 @@ def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
     >>> best_setting(scores, larger_is_better=True)
     0
     """
+    worst_mean = -np.inf if larger_is_better else np.inf
     means = []
     for by_seed in scores:
-        if len(by_seed):
-            means.append(float(np.mean(by_seed)))
-        else:
-            means.append(-np.inf if larger_is_better else np.inf)
-    best = np.argmax(means) if larger_is_better else np.argmin(means)
-    return int(best)
+        mean = float(np.mean(by_seed)) if len(by_seed) else worst_mean
+        means.append(mean)
+    return int(np.argmax(means) if larger_is_better else np.argmin(means))
 
 
 def validation_of(metric: str) -> str:
@@ -157,12 +155,12 @@ def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
     """
     lines = []
     for variation, rows in grouped(tuning, key=variation_of).items():
-        chosen = [row for row in rows if row["chosen"]]
+        settings = [_setting(row, rows) for row in rows if row["chosen"]]
         template = CHOSEN_OF_VARIATION if variation else CHOSEN
         text = template.format(
             variation=variation,
             metric=rows[0]["metric"].replace("_", " "),
-            settings="; ".join(_setting(row, rows) for row in chosen),
+            settings="; ".join(settings),
         )
         lines.append(Sentence(text, Priority.SETTINGS))
     return lines
@@ -219,8 +217,9 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
             direction="smaller" if side == "smallest" else "larger",
         )
         variation = variation_of(row)
-        prefix = OF_VARIATION.format(variation=variation) if variation else ""
-        lines.append(Sentence(prefix + text, Priority.EDGE))
+        if variation:
+            text = OF_VARIATION.format(variation=variation) + text
+        lines.append(Sentence(text, Priority.EDGE))
     return lines
 
 

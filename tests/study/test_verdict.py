@@ -453,7 +453,7 @@ def test_a_variation_in_words(label, text):
         "wire": [{"kind": "sign_flip"}],
         "client": {"kind": "sgd"},
     }
-    assert words.variation(label, scenario) == text
+    assert words.variation_in_words(label, scenario) == text
 
 
 def test_paths_that_have_a_title_are_keys_of_a_scenario():
