@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.report.results import grouped_by, metric_of
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import as_loss, larger_is_better
 
 Row = dict[str, Any]
 
@@ -51,8 +51,7 @@ def _losses(runs: Sequence[Row], score: str, rising: bool) -> dict[str, float]:
     for (method,), method_runs in grouped_by(runs, "method").items():
         values = [run[score] for run in method_runs if run.get(score) is not None]
         if values:
-            mean = statistics.fmean(values)
-            losses[method] = -mean if rising else mean
+            losses[method] = as_loss(statistics.fmean(values), rising)
     return losses
 
 

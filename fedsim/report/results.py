@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.study.pairing import without_baseline
 from fedsim.study.standings import Standing, count_wins
-from fedsim.study.summary import has_score, larger_is_better, median_to_target
+from fedsim.study.summary import as_loss, has_score, larger_is_better, median_to_target
 
 NEVER = 1e300  # the number by which a target that was not reached is sorted
 Row = dict[str, Any]
@@ -113,9 +113,7 @@ def _verdicts(by_variation: Mapping[str, Sequence[Standing]]) -> dict[tuple[str,
 def _loss(score: Cell, rising: bool) -> float:
     """A mean score as a number that is smaller for better scores; infinite where there is none."""
     _, mean = score
-    if mean == "":
-        return math.inf
-    return -mean if rising else mean
+    return math.inf if mean == "" else as_loss(mean, rising)
 
 
 def metric_of(summary: Sequence[Row]) -> str:

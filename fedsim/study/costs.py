@@ -12,6 +12,7 @@ from fedsim.study.standings import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
     Record,
+    as_loss,
     grouped,
     has_score,
     larger_is_better,
@@ -200,11 +201,11 @@ def front_first(rows: Sequence[Record], way: str) -> list[Record]:
 
     If all cost the same, which is the empty way, the best are first.
     """
-    sign = -1 if larger_is_better(str(rows[0]["metric"])) else 1
+    rising = larger_is_better(str(rows[0]["metric"]))
 
     def rank(row: Record) -> tuple[bool, float, float]:
         cheapness = -cost(row, way) if way else 0
-        return not row.get("front"), cheapness, sign * row["mean"]
+        return not row.get("front"), cheapness, as_loss(row["mean"], rising)
 
     return sorted(rows, key=rank)
 

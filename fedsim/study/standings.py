@@ -13,6 +13,7 @@ from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import (
     NOT_RUN,
     Record,
+    as_loss,
     grouped,
     has_score,
     larger_is_better,
@@ -176,9 +177,7 @@ def standings(
 
     def rank(standing: Standing) -> float:
         """A number that is smaller for better means; methods without a mean are last."""
-        if standing.mean is None:
-            return math.inf
-        return -standing.mean if rising else standing.mean
+        return math.inf if standing.mean is None else as_loss(standing.mean, rising)
 
     tests = count_tests(by_variation)
     ranked: dict[str, list[Standing]] = {}

@@ -33,6 +33,16 @@ def larger_is_better(metric: str) -> bool:
     return not metric.endswith(("loss", "mae", "attack_success"))
 
 
+def as_loss(value: float, rising: bool) -> float:
+    """Return a value as a number that is smaller for better values.
+
+    Args:
+      value: a score.
+      rising: whether a larger score is better.
+    """
+    return -value if rising else value
+
+
 def is_share(metric: str) -> bool:
     """Return whether a metric lies between 0 and 1."""
     return metric.endswith(("accuracy", "attack_success"))
