@@ -196,8 +196,8 @@ def _memory(expected: Record) -> str:
 
 
 def _first_batch(expected: Record) -> str:
-    parts = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
-    return ", ".join(parts)
+    values = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
+    return ", ".join(values)
 
 
 def _cells(comparison: Record) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fedsim.report.latex import escaped, plain, width
 
-Part = tuple[str, float]
+Fragment = tuple[str, float]
 """LaTeX source, and its width in points"""
 
 # Points: a column and the text width of a two-column article on A4, the narrowest usual ones.
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
     form: tuple[str, ...]
     heads: Sequence[str]
-    cells: Sequence[Sequence[Part]]
+    cells: Sequence[Sequence[Fragment]]
 
     def row(self, index: int, last: bool) -> str:
         """LaTeX source of a cell.
@@ -67,7 +67,7 @@ class Column(NamedTuple):
         return f"\\multicolumn{{{len(self.form)}}}{{{form}}}{{{text}}}"
 
 
-def number(value: float, digits: int, sign: bool = False, bold: bool = False) -> list[Part]:
+def number(value: float, digits: int, sign: bool = False, bold: bool = False) -> list[Fragment]:
     """A number as two parts, before and after its point.
 
     Args:
@@ -76,19 +76,19 @@ def number(value: float, digits: int, sign: bool = False, bold: bool = False) ->
       sign: whether a positive number has a plus sign.
       bold: whether it is bold.
     """
-    whole, _, fraction = f"{abs(value):.{digits}f}".partition(".")
+    integer, _, fraction = f"{abs(value):.{digits}f}".partition(".")
     before = ""
     if value < 0:
         before = "$-$"
     elif sign:
         before = "$+$"
     sign_width = SIGN if before else 0.0
-    left = f"\\textbf{{{whole}}}" if bold else whole
+    left = f"\\textbf{{{integer}}}" if bold else integer
     right = f"\\textbf{{{fraction}}}" if bold else fraction
-    return [(before + left, sign_width + width(whole, bold)), (right, width(fraction, bold))]
+    return [(before + left, sign_width + width(integer, bold)), (right, width(fraction, bold))]
 
 
-def word(text: str) -> list[Part]:
+def word(text: str) -> list[Fragment]:
     """Text that spans a column of numbers."""
     return [(escaped(text), width(plain(text)))]
 
@@ -120,7 +120,7 @@ def _broken_width(name: str) -> float:
     return max(width(start), width(f" ({rest}"))
 
 
-def _name(name: str, limit: float) -> Part:
+def _name(name: str, limit: float) -> Fragment:
     """A name, broken before its bracket where it would be wider than `limit` points."""
     if width(name) <= limit:
         return escaped(name), width(name)
@@ -142,7 +142,7 @@ def _width_of(columns: Sequence[Column]) -> float:
     """The width of columns that are below each other: the widest head, cell, or row of parts."""
     form = columns[0].form
     widest = 0.0  # of heads, and of cells that span all of LaTeX's columns
-    parts = [0.0] * len(form)
+    column_widths = [0.0] * len(form)
     for column in columns:
         for head in column.heads:
             widest = max(widest, width(plain(head)))
@@ -152,9 +152,9 @@ def _width_of(columns: Sequence[Column]) -> float:
                 widest = max(widest, points)
             else:
                 for index, (_, points) in enumerate(cell):
-                    parts[index] = max(parts[index], points)
+                    column_widths[index] = max(column_widths[index], points)
     dots = sum("." in column_form for column_form in form)
-    return max(sum(parts) + width(".") * dots, widest)
+    return max(sum(column_widths) + width(".") * dots, widest)
 
 
 def fitting(names: Column, columns: Sequence[Column], limit: float = COLUMN) -> list[Column]:
@@ -190,14 +190,14 @@ def tabular(names: Column, blocks: Sequence[Sequence[Column]]) -> list[str]:
         f"\\setlength{{\\tabcolsep}}{{{SEP:g}pt}}%",
         f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}",
     ]
-    parts = _parts(blocks[0])
+    columns_of_first = _latex_columns(blocks[0])
     for index, block in enumerate(blocks):
         lines.append("\\toprule" if index == 0 else "\\midrule")
-        lines += _block(names, block, empty=parts - _parts(block))
+        lines += _block(names, block, empty=columns_of_first - _latex_columns(block))
     return [*lines, "\\bottomrule", "\\end{tabular}}%"]
 
 
-def _parts(block: Sequence[Column]) -> int:
+def _latex_columns(block: Sequence[Column]) -> int:
     """How many of LaTeX's columns a block has."""
     return sum(len(column.form) for column in block)
 

@@ -16,7 +16,7 @@ from fedsim.report.layout import (
     SIGN,
     THIN,
     Column,
-    Part,
+    Fragment,
     number,
     word,
 )
@@ -239,7 +239,7 @@ def _score_columns(
     form = (NUMBER[0], "l@{}", "l")
     columns = []
     for head, column_scores in zip(heads, scores, strict=True):
-        cells = [_parts(entry, digits) for entry in column_scores]
+        cells = [_score_cell(entry, digits) for entry in column_scores]
         columns.append(Column(form, head, cells))
     return columns
 
@@ -253,7 +253,7 @@ def _digits(scores: Sequence[Score]) -> int:
     return layout.digits_of(spreads, least=1 if large else 2)
 
 
-def _parts(entry: Score, digits: int) -> list[Part]:
+def _score_cell(entry: Score, digits: int) -> list[Fragment]:
     """The cell of a score: the mean around its point, and what is behind it.
 
     Behind the mean are the spread, a dagger, and how many runs have a score where some have none.
@@ -308,12 +308,12 @@ def _differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[
     return [Column(NUMBER, ["difference"], differences), Column(NUMBER, ["p (Holm)"], p_values)]
 
 
-def _p(p: float) -> list[Part]:
+def _p(p: float) -> list[Fragment]:
     """A p value with three decimals; a smaller one as `<0.001`."""
     if p >= 0.001:
         return number(p, 3)
-    (whole, points), fraction = number(0.001, 3)
-    return [(f"$<${whole}", points + SIGN), fraction]
+    (integer, points), fraction = number(0.001, 3)
+    return [(f"$<${integer}", points + SIGN), fraction]
 
 
 def _tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:

@@ -37,12 +37,12 @@ def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
       width: columns of the terminal.
       ascii: draw with ` .:*#`.
     """
-    parts = [
+    paragraphs = [
         summary(partition.overall, width),
         table(partition.clients, ascii),
         heat_map(partition.counts, width, ascii),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def summary(overall: dict[str, Any], width: int = 80) -> str:

@@ -235,13 +235,13 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
                 partition=partition,
             )
             local = _local_executor(session, listener(options.watch, log))
-            others = _other_executor(session, stack)
+            remote = _remote_executor(session, stack)
 
             # Only now: a cluster that cannot be reached leaves the directory untouched.
             if run_directory is not None:
                 _prepare(run_directory, session)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
-                _execute(session, local, others)
+                _execute(session, local, remote)
 
             resolved = design.scenario.resolved()
             comparison = Comparison(local.outcomes, resolved, design.baseline, design.score)
@@ -374,7 +374,7 @@ def _local_executor(session: Session, listen: Listener) -> Sweep:
     )
 
 
-def _other_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
+def _remote_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
     """The executor of a cluster, or of several processes; None where this process is alone."""
     options = session.options
     if session.layout is None:
@@ -410,13 +410,13 @@ def _cluster(session: Session, layout: Layout) -> Iterator[Executor]:
         yield Cluster(client, name, terms, layout)
 
 
-def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
-    """Execute the runs that have not ended, by the other executor if there is one.
+def _execute(session: Session, local: Sweep, remote: Executor | None) -> None:
+    """Execute the runs that have not ended, outside this process if there is such an executor.
 
     Args:
       session: the comparison.
       local: the executor of this process.
-      others: the executor of a cluster or of several processes.
+      remote: the executor of a cluster or of several processes.
 
     Raises:
       Interrupted: when `ask` said so.
@@ -425,14 +425,14 @@ def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
     options = session.options
     begin = getattr(options.watch, "begin", None)
     if begin is not None:
-        begin(_configurations(session.design.cells), (others or local).slots())
+        begin(_configurations(session.design.cells), (remote or local).slots())
 
     runs = all_runs(session.design.cells)
-    if others is not None and session.layout is not None:
+    if remote is not None and session.layout is not None:
         report = _reporter(options.watch, session.layout)
         unfinished, ended = unfinished_and_ended(runs, session.layout)
         report(ended)
-        execute_all(others, unfinished, options.ask, report)
+        execute_all(remote, unfinished, options.ask, report)
 
     # Runs that were executed elsewhere are only read from their journals here.
     execute_all(local, runs, options.ask)

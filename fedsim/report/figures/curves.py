@@ -403,29 +403,29 @@ def _space_above(axes: "Axes", target: float, curves: Sequence[Curve]) -> bool:
 
 def _setting(scenario: Mapping[str, Any]) -> str:
     """Rounds, clients and cohort, or buffer and concurrency of an asynchronous server."""
-    parts = []
+    texts = []
     if scenario.get("rounds") is not None:
-        parts.append(f"{scenario['rounds']:,} rounds")
+        texts.append(f"{scenario['rounds']:,} rounds")
     clients = scenario.get("data", {}).get("clients")
     if clients is not None:
-        parts.append(f"{clients:,} clients")
+        texts.append(f"{clients:,} clients")
 
     schedule = scenario.get("schedule", {})
     cohort = scenario.get("cohort", {})
     kind = cohort.get("kind")
     if "concurrency" in schedule:
         if "buffer" in schedule:
-            parts.append(f"{schedule['buffer']:,} a round")
-        parts.append(f"{schedule['concurrency']:,} at a time ({schedule['kind']})")
+            texts.append(f"{schedule['buffer']:,} a round")
+        texts.append(f"{schedule['concurrency']:,} at a time ({schedule['kind']})")
     elif kind == "all":
-        parts.append("all in every round")
+        texts.append("all in every round")
     elif isinstance(cohort.get("size"), int):
-        parts.append(f"{cohort['size']:,} a round ({kind})")
+        texts.append(f"{cohort['size']:,} a round ({kind})")
     elif isinstance(cohort.get("rate"), int | float):
-        parts.append(f"{kind} cohorts at rate {cohort['rate']:g}")
+        texts.append(f"{kind} cohorts at rate {cohort['rate']:g}")
     elif kind:
-        parts.append(f"{kind} cohorts")
-    return ", ".join(parts)
+        texts.append(f"{kind} cohorts")
+    return ", ".join(texts)
 
 
 def _key(tracks: Sequence[Track]) -> str:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_CLIENTS = 200  # that are drawn; of more, some are chosen
-WRITTEN = 12  # clients up to which the numbers are written into the heat map
-NAMED = 24  # labels, and clients with names, that are named at most
+MAX_NUMBERED = 12  # clients up to which the numbers are written into the heat map
+MAX_NAMED = 24  # labels, and clients with names, that are named at most
 LONGEST = 24  # letters of a client's name, at most
 ABREAST = 36  # letters of all clients' names that fit side by side; more stand upright
 # inches: heights of bars and heat map, and of bars alone
@@ -132,7 +132,7 @@ def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
     every = _every(len(labels))
     axes.set_yticks(range(0, len(labels), every), labels[::every])
     _scale(axes, paint)
-    if len(samples) <= WRITTEN and len(labels) <= NAMED and most < 10_000:
+    if len(samples) <= MAX_NUMBERED and len(labels) <= MAX_NAMED and most < 10_000:
         for (client, label), count in np.ndenumerate(samples):
             ink = "white" if norm(max(count, 1)) > 0.5 else "black"
             look = {"fontsize": 5.5, "color": ink if count else GREY}
@@ -140,9 +140,9 @@ def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
 
 
 def _every(labels: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `NAMED` labels have a name."""
+    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `MAX_NAMED` labels have a name."""
     steps = (n * 10**power for power in range(10) for n in (1, 2, 5))
-    return next(step for step in steps if step * NAMED >= labels)
+    return next(step for step in steps if step * MAX_NAMED >= labels)
 
 
 def _enlarged(grid: np.ndarray) -> np.ndarray:
@@ -160,8 +160,8 @@ def _scale(axes: "Axes", paint: "ScalarMappable") -> None:
 
     figure = axes.figure
     box = axes.get_position()
-    beside = figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height))
-    bar = figure.colorbar(paint, cax=beside)
+    scale_axes = figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height))
+    bar = figure.colorbar(paint, cax=scale_axes)
     bar.outline.set_visible(False)  # pyright: ignore
     bar.ax.grid(False)
     bar.ax.tick_params(length=2, pad=1.5)
@@ -187,8 +187,8 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
     from matplotlib.ticker import MaxNLocator
 
     numbers = ids.dtype.kind == "i"
-    if not numbers or len(ids) <= WRITTEN:
-        chosen = evenly_spaced(len(ids), WRITTEN if numbers else NAMED)
+    if not numbers or len(ids) <= MAX_NUMBERED:
+        chosen = evenly_spaced(len(ids), MAX_NUMBERED if numbers else MAX_NAMED)
         return chosen.tolist(), [literal(ids[index], LONGEST) for index in chosen]
     round_ids = MaxNLocator(6, integer=True, steps=STEPS).tick_values(ids[0], ids[-1])
     inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]

@@ -71,7 +71,7 @@ def curves_picture(
       target: the score to reach, a line across the picture.
     """
     rounds = [float(number) for curve in curves for number in curve.rounds]
-    x = axis(rounds, LEFT, WIDTH - RIGHT, whole=True)
+    x = axis(rounds, LEFT, WIDTH - RIGHT, exact=True)
 
     last_first = sorted(curves, key=lambda curve: curve.rank, reverse=True)
     drawn = [_series(curve, classes[curve.name], x, y) for curve in last_first]

@@ -102,34 +102,34 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
 
 def _machines(fleet: Mapping[str, Any]) -> str:
     """The fleet: speed, links and the like; empty where clients are not modelled as machines."""
-    parts = []
+    texts = []
     for name in ("speed", "links", "availability"):
         if fleet.get(name):
-            parts.append(f"{name} {_call(fleet[name])}")
+            texts.append(f"{name} {_call(fleet[name])}")
 
     dropout = fleet.get("dropout") or 0.0
     if isinstance(dropout, Mapping):
-        parts += [f"dropout {when} {share:g}" for when, share in dropout.items() if share]
+        texts += [f"dropout {when} {share:g}" for when, share in dropout.items() if share]
     elif dropout:
-        parts.append(f"dropout {dropout:g}")
+        texts.append(f"dropout {dropout:g}")
 
     if fleet.get("deadline") is not None:
-        parts.append(f"deadline {fleet['deadline']:g} s")
+        texts.append(f"deadline {fleet['deadline']:g} s")
         if fleet.get("partial_work"):
-            parts.append("partial work")
+            texts.append("partial work")
     factor = fleet.get("over_select") or 1.0
     if factor != 1:
-        parts.append(f"over-selection {factor:g}")
-    return ", ".join(parts)
+        texts.append(f"over-selection {factor:g}")
+    return ", ".join(texts)
 
 
 def _data(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
     """The samples, and how they are partitioned; what varies is left open."""
-    parts = [data["kind"], _clients(data, vary), _partition(data, vary)]
+    texts = [data["kind"], _clients(data, vary), _partition(data, vary)]
     test = data.get("test")
     if isinstance(test, dict) and "clients" in test:
-        parts.append(f"{100 * test['clients']:g} % of them never train")
-    return ", ".join(parts)
+        texts.append(f"{100 * test['clients']:g} % of them never train")
+    return ", ".join(texts)
 
 
 def _clients(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:

@@ -104,8 +104,8 @@ def _axes(x: Axis, y: Axis, wide: int) -> Markup:
     elements = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
     middle_of_bar = 0.5 if wide == 1 else 0.0
     for age in sorted({round(tick) for tick in x.ticks() if tick < x.high}):
-        at = x.at(age + middle_of_bar)
-        elements.append(element("text", short(age), x=at, y=FOOT + 16, text_anchor="middle"))
+        middle = x.at(age + middle_of_bar)
+        elements.append(element("text", short(age), x=middle, y=FOOT + 16, text_anchor="middle"))
     label = "steps of the server since it sent the model"
     middle = (LEFT + WIDTH - RIGHT) / 2
     elements.append(element("text", label, x=middle, y=HIGH - 6, text_anchor="middle"))
