@@ -181,13 +181,13 @@ def _remedy_of_missing(path: Path) -> str:
     """Return the scenario nearby that has a similar name, else how to write one."""
     from fedsim.scenario.shipped import shipped
 
-    known: dict[str, Path | str] = {name: name for name in shipped()}
+    scenarios: dict[str, Path | str] = {name: name for name in shipped()}
     for folder in (path.parent, Path("scenarios")):
         for file in sorted(folder.glob("*.yaml")):
-            known[file.stem] = file
-    near = difflib.get_close_matches(path.stem, known, n=1)
+            scenarios[file.stem] = file
+    near = difflib.get_close_matches(path.stem, scenarios, n=1)
     if near:
-        return f"; did you mean {known[near[0]]}?"
+        return f"; did you mean {scenarios[near[0]]}?"
     return "; fedsim new NAME writes one to start from"
 
 

@@ -132,14 +132,14 @@ class Count:
 
     def _words(self, row: Row) -> str:
         """Describe a row, most important things first: a narrow terminal cuts the end."""
-        parts: list[str] = []
+        texts: list[str] = []
         for name, words in SHOWN.items():
             value = row.values.get(name)
             if value is not None:
-                parts.append(f"{words} {value:.4f}")
+                texts.append(f"{words} {value:.4f}")
         working = max(row.timing["wall_seconds"] - row.timing["compile_seconds"], 1e-9)
-        parts.append(f"{row.values['round'] / working:.1f} rounds/s")
-        return self._where() + "  ".join(parts)
+        texts.append(f"{row.values['round'] / working:.1f} rounds/s")
+        return self._where() + "  ".join(texts)
 
     def _where(self) -> str:
         """Return which configurations of a comparison, or which of several seeds, are running."""
@@ -201,9 +201,9 @@ class TimeLeftColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Render the field `estimate` of a task: the seconds left, and when that was known."""
-        left, known_at = task.fields["estimate"]
+        left, estimated_at = task.fields["estimate"]
         if left is not None:
-            left = max(left - (time.monotonic() - known_at), 0.0)
+            left = max(left - (time.monotonic() - estimated_at), 0.0)
         return Text(on_a_clock(left), style="progress.remaining")
 
 
@@ -236,15 +236,18 @@ class Lines:
 
     Args:
       name: the scenario's name.
-      say: prints a line.
+      print_line: prints a line.
       clock: returns seconds.
     """
 
     def __init__(
-        self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        print_line: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
     ):
         self.name = name
-        self.say = say
+        self.print_line = print_line
         self.clock = clock
         self.started = clock()
         self.last_printed = self.started
@@ -258,9 +261,9 @@ class Lines:
         if now - self.last_printed >= SECONDS_BETWEEN_LINES:
             self.last_printed = now
             self.any_printed = True
-            self.say(self.newest)
+            self.print_line(self.newest)
 
     def close(self) -> None:
         """Print the last line, if there were others."""
         if self.any_printed:
-            self.say(f"{self.newest}; {in_words(self.clock() - self.started)} in all")
+            self.print_line(f"{self.newest}; {in_words(self.clock() - self.started)} in all")

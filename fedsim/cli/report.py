@@ -48,27 +48,27 @@ def report_command(
     page = out or directories[-1] / PAGE
     if follow and _follow(directories, out, open_page):
         is_shown = True
-        written = {str(path): [PAGE] for path in directories}
+        files_by_folder = {str(path): [PAGE] for path in directories}
         if out is not None:
-            written = {str(out.parent): [out.name]}
+            files_by_folder = {str(out.parent): [out.name]}
     elif out is not None:
         from fedsim.disk import files
         from fedsim.runs.derive import page_of_runs
 
         files.write_output(out, page_of_runs(directories))
-        written = {str(out.parent): [out.name]}
+        files_by_folder = {str(out.parent): [out.name]}
     else:
-        written = {}
+        files_by_folder = {}
         for path in directories:
             names, page = _rebuild(path)
-            written[str(path)] = names
+            files_by_folder[str(path)] = names
 
     if open_page and not is_shown:
         options.show_page(page)
     if as_json:
-        click.echo(json.dumps(written))
+        click.echo(json.dumps(files_by_folder))
     else:
-        for folder, names in written.items():
+        for folder, names in files_by_folder.items():
             click.echo(f"{folder}/  {'  '.join(names)}")
 
 
@@ -102,14 +102,14 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
         raise click.UsageError("--follow writes one page; give one directory, or --out FILE")
     interrupts: Interrupts = click.get_current_context().obj
 
-    def say(page: Path) -> None:
+    def announce(page: Path) -> None:
         text = "rewritten every few seconds until the run ends; Ctrl-C stops this"
         click.echo(f"{page}: {text}", err=True)
         if open_page:
             options.show_page(page)
 
     with interrupts.heeded():
-        was_in_progress = follow(directories, out, interrupts.asked, say)
+        was_in_progress = follow(directories, out, interrupts.asked, announce)
     if interrupts.asked():
         sys.exit(interrupts.code)
     return was_in_progress

@@ -23,7 +23,7 @@ from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import fairness, summarise
+from fedsim.study.summary import fairness_columns, summarise
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
@@ -204,7 +204,7 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
             seed.end["status"],
             seed.end["reason"],
         )
-        line |= fairness(seed.tables["clients"][0], seed.end["status"])
+        line |= fairness_columns(seed.tables["clients"][0], seed.end["status"])
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")
         return problems

@@ -263,10 +263,10 @@ def _in_words(task: Runs) -> str:
     cell, seeds = task[0]
     if len(task) > 1:
         last_cell, _ = task[-1]
-        return f"{label_of(cell.who)} to {label_of(last_cell.who)}"
+        return f"{label_of(cell.key_columns)} to {label_of(last_cell.key_columns)}"
     if len(seeds) > 1:
-        return f"{label_of(cell.who)}, seeds {min(seeds)} to {max(seeds)}"
-    return f"{label_of(cell.who)}, seed {min(seeds)}"
+        return f"{label_of(cell.key_columns)}, seeds {min(seeds)} to {max(seeds)}"
+    return f"{label_of(cell.key_columns)}, seed {min(seeds)}"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -208,7 +208,7 @@ def _read_design(
 
 def _run_design(design: Design, run_directory: RunDirectory | None, options: Options) -> Comparison:
     """Run every cell of a grid, and write the results where there is a run directory."""
-    labels = [label_of(cell.who) for cell in design.cells]
+    labels = [label_of(cell.key_columns) for cell in design.cells]
     threads = None if run_directory is None else run_directory.threads
     partition = cached_partition()
     with contextlib.ExitStack() as stack:
@@ -235,13 +235,13 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
                 partition=partition,
             )
             local = _local_executor(session, listener(options.watch, log))
-            others = _other_executor(session, stack)
+            remote = _remote_executor(session, stack)
 
             # Only now: a cluster that cannot be reached leaves the directory untouched.
             if run_directory is not None:
                 _prepare(run_directory, session)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
-                _execute(session, local, others)
+                _execute(session, local, remote)
 
             resolved = design.scenario.resolved()
             comparison = Comparison(local.outcomes, resolved, design.baseline, design.score)
@@ -261,7 +261,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
     hashes = {}
     links = {}
     for cell in design.cells:
-        label = label_of(cell.who)
+        label = label_of(cell.key_columns)
         spec = cell.scenario.spec
         planned[label] = {"rounds": spec.rounds, "seeds": spec.seeds}
         half = _halves(spec)
@@ -276,7 +276,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "method": design.baseline,
         "baseline": design.baseline,
         "score": design.score,
-        "cells": [cell.who for cell in design.cells],
+        "cells": [cell.key_columns for cell in design.cells],
         "planned": planned,
         "halves": {method: " or ".join(texts) for method, texts in halves.items()},
         "hashes": {"scenario": scenario.hash(), "cells": hashes},
@@ -330,14 +330,14 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
     """
     started = before.get("planned") or {}
     for cell in session.design.cells:
-        if label_of(cell.who) in started:
+        if label_of(cell.key_columns) in started:
             demand_unchanged(cell.scenario.resolved(), before["environment"], str(path))
 
     runs = runs_of(path, session.record)
     for cell in session.design.cells:
-        rounds = started.get(label_of(cell.who), {}).get("rounds", 0)
+        rounds = started.get(label_of(cell.key_columns), {}).get("rounds", 0)
         if rounds > cell.scenario.spec.rounds:
-            runs_of_cell = [run for run in runs if run.who == cell.who]
+            runs_of_cell = [run for run in runs if run.who == cell.key_columns]
             demand_reachable(path, cell.scenario, runs_of_cell)
 
 
@@ -374,7 +374,7 @@ def _local_executor(session: Session, listen: Listener) -> Sweep:
     )
 
 
-def _other_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
+def _remote_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
     """The executor of a cluster, or of several processes; None where this process is alone."""
     options = session.options
     if session.run_files is None:
@@ -410,13 +410,13 @@ def _cluster(session: Session, run_files: RunFiles) -> Iterator[Executor]:
         yield Cluster(client, name, terms, run_files)
 
 
-def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
-    """Execute the runs that have not ended, by the other executor if there is one.
+def _execute(session: Session, local: Sweep, remote: Executor | None) -> None:
+    """Execute the runs that have not ended, outside this process if there is such an executor.
 
     Args:
       session: the comparison.
       local: the executor of this process.
-      others: the executor of a cluster or of several processes.
+      remote: the executor of a cluster or of several processes.
 
     Raises:
       Interrupted: when `ask` said so.
@@ -424,15 +424,15 @@ def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
     """
     options = session.options
     if isinstance(options.watch, ProgressWatch):
-        processes = (others or local).slots()
+        processes = (remote or local).slots()
         options.watch.comparison_started(_configurations(session.design.cells), processes)
 
     runs = all_runs(session.design.cells)
-    if others is not None and session.run_files is not None:
+    if remote is not None and session.run_files is not None:
         report = _reporter(options.watch, session.run_files)
         unfinished, ended = unfinished_and_ended(runs, session.run_files)
         report(ended)
-        execute_all(others, unfinished, options.ask, report)
+        execute_all(remote, unfinished, options.ask, report)
 
     # Runs that were executed elsewhere are only read from their journals here.
     execute_all(local, runs, options.ask)
@@ -446,7 +446,7 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     configurations = {}
     for number, cell in enumerate(cells, 1):
         spec = cell.scenario.spec
-        configurations[label_of(cell.who)] = Configuration(
+        configurations[label_of(cell.key_columns)] = Configuration(
             number=number,
             runs=len(spec.seeds),
             rounds=spec.rounds,

@@ -208,7 +208,7 @@ class Comparison(Tables):
                 rows += outcome.result.records[name]
             elif cell.variant not in partitioned:
                 partitioned.add(cell.variant)
-                shared = {key: value for key, value in cell.who.items() if key != "method"}
+                shared = {key: value for key, value in cell.key_columns.items() if key != "method"}
                 rows += [{**shared, **record} for record in outcome.result.records[name]]
         return rows
 
@@ -216,7 +216,7 @@ class Comparison(Tables):
         """Why runs did not end as `done`, by label."""
         reasons = {}
         for outcome in self.outcomes:
-            label = label_of(outcome.cell.who)
+            label = label_of(outcome.cell.key_columns)
             if outcome.result is None:
                 reasons[label] = outcome.reason
             else:
@@ -226,7 +226,7 @@ class Comparison(Tables):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tables and models into a folder; a file is replaced as a whole or not at all."""
-        labels = [label_of(outcome.cell.who) for outcome in self.outcomes]
+        labels = [label_of(outcome.cell.key_columns) for outcome in self.outcomes]
         self.write(RunFiles(Path(path), names_of(labels)))
 
     def write(self, run_files: RunFiles) -> None:
@@ -299,7 +299,7 @@ def _failed_rows(outcome: Outcome) -> list[Record]:
     """The rows of `summary.csv` of a configuration that could not be run."""
     failure = {"status": "failed", "reason": outcome.reason}
     seeds = outcome.cell.scenario.spec.seeds
-    return [{**outcome.cell.who, "seed": seed, **failure} for seed in seeds]
+    return [{**outcome.cell.key_columns, "seed": seed, **failure} for seed in seeds]
 
 
 def _with_chosen_settings(
@@ -337,6 +337,6 @@ def _with_chosen_settings(
 def _trial(outcome: Outcome) -> Trial:
     """A method with one of its settings; without rows where it failed."""
     if outcome.result is None:
-        return Trial(outcome.cell.who, [], [])
+        return Trial(outcome.cell.key_columns, [], [])
     records = outcome.result.records
-    return Trial(outcome.cell.who, records["rounds"], records["summary"])
+    return Trial(outcome.cell.key_columns, records["rounds"], records["summary"])

@@ -88,7 +88,7 @@ def unfinished_and_ended(runs: Runs, run_files: RunFiles) -> tuple[Runs, list[Ru
     unfinished: Runs = []
     ended: list[RunKey] = []
     for cell, seeds in runs:
-        label = label_of(cell.who)
+        label = label_of(cell.key_columns)
         unfinished_seeds = []
         for seed in seeds:
             with contextlib.suppress(CheckpointError):
@@ -104,7 +104,7 @@ def unfinished_and_ended(runs: Runs, run_files: RunFiles) -> tuple[Runs, list[Ru
 
 def keys_of(runs: Runs) -> list[RunKey]:
     """The runs one by one."""
-    return [(label_of(cell.who), seed) for cell, seeds in runs for seed in seeds]
+    return [(label_of(cell.key_columns), seed) for cell, seeds in runs for seed in seeds]
 
 
 def count_of(runs: Runs) -> int:
@@ -129,6 +129,6 @@ def with_scenarios(runs: Runs, document: Document) -> Runs:
     """
     complete: Runs = []
     for cell, seeds in runs:
-        scenario = read(document, cell.edits, cell.written)
+        scenario = read(document, cell.edits, cell.definition)
         complete.append((cell._replace(scenario=scenario), seeds))
     return complete

@@ -13,7 +13,7 @@ import pandas as pd
 from fedsim.disk.tables import inert, read_table, reporting_table_errors
 from fedsim.errors import DirectoryError
 from fedsim.report import tables
-from fedsim.report.mark import in_latex, in_markdown, mark_of
+from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
 from fedsim.report.results import rows_of
 from fedsim.runs.derive import contents
@@ -60,7 +60,7 @@ def exported(
       CheckpointError: for a log or a commit that is damaged.
     """
     source = _open(path)
-    mark = mark_of(source.record)
+    mark = unfinished_mark(source.record)
     if mark:
         warnings.warn(f"{path}: {mark}", stacklevel=2)
     if table is None and form == "latex":

@@ -13,7 +13,7 @@ from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import fairness, summarise
+from fedsim.study.summary import fairness_columns, summarise
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
@@ -35,7 +35,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         run.status,
         run.reason,
     )
-    journal.add("summary", {**who, **line, **fairness(clients, run.status)})
+    journal.add("summary", {**who, **line, **fairness_columns(clients, run.status)})
     journal.add("clients", {**who, **clients})
 
     if run.plan.timetable.asynchronous:

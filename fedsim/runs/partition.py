@@ -17,7 +17,7 @@ from fedsim.data.partition import column_of
 from fedsim.disk import files, tables
 from fedsim.errors import DataError
 from fedsim.report import figures
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.scenario import Scenario
 from fedsim.study.label_skew import Heterogeneity, column_counts, heterogeneity
 
@@ -67,9 +67,9 @@ def write_partition(
         counts = column_counts(federations[first], by, _column(samples, by))
         partitions[first] = partitions[first]._replace(counts=counts)
 
-    shown = about(_resolved(scenario, federations[first]))
+    context = context_of(_resolved(scenario, federations[first]))
     picture = figures.figure_of_partition(
-        partitions[first].counts, shown, first if several else None
+        partitions[first].counts, context, first if several else None
     )
     figure_files = figures.files_of([picture], "partition")
     table = tables.to_csv([partition.rows for partition in partitions.values()], tables.PARTITION)

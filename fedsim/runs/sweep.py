@@ -112,7 +112,7 @@ class Sweep:
         return PlannedExperiment(
             experiment=experiment,
             record=record,
-            who=cell.who,
+            who=cell.key_columns,
             numerics=within,
             seeds=[seed for seed in experiment.plans if seed in seeds],
         )
@@ -198,7 +198,7 @@ def run_sweep(
     reasons = {}
     for outcome in sweep.outcomes:
         if outcome.result is None:
-            reasons[label_of(outcome.cell.who)] = outcome.reason
+            reasons[label_of(outcome.cell.key_columns)] = outcome.reason
     return reasons
 
 

@@ -101,12 +101,12 @@ def _method(entry: Any) -> ComparedMethod:
         label = label_of(entry["method"])
         for path, value in changes.items():
             label += f"[{path}={_in_short(value)}]"
-    return ComparedMethod(
-        method=entry["method"],
-        label=str(label),
-        edits=tuple(f"{path}={text_of(value)}" for path, value in changes.items()),
-        tune={str(path): [text_of(value) for value in values] for path, values in grid.items()},
-    )
+
+    edits = [f"{path}={text_of(value)}" for path, value in changes.items()]
+    tune = {}
+    for path, values in grid.items():
+        tune[str(path)] = [text_of(value) for value in values]
+    return ComparedMethod(entry["method"], str(label), tuple(edits), tune)
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
@@ -135,7 +135,10 @@ def _is_grid(value: Any) -> bool:
     """Whether a value is a mapping of lists that are not empty."""
     if not isinstance(value, Mapping):
         return False
-    return all(isinstance(values, list | tuple) and values for values in value.values())
+    for values in value.values():
+        if not isinstance(values, list | tuple) or not values:
+            return False
+    return True
 
 
 def alternatives(call: str) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from fedsim.study.exchange import worst_apart
 from fedsim.study.pairing import same_runs
 from fedsim.study.standings import mean_score, score_array, seed_scores, shared_seeds
 from fedsim.study.statistics import holm, interval
-from fedsim.study.summary import Record, larger_is_better, metric_of, variation_of
+from fedsim.study.summary import Record, as_loss, larger_is_better, metric_of, variation_of
 from fedsim.study.words import chooses_attack, path_and_value
 
 ByAttack = dict[str, list[Record]]
@@ -102,7 +102,7 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
 
 def _rank(row: Record) -> float:
     """A number that is smaller for better rows."""
-    return -row["mean"] if larger_is_better(row["metric"]) else row["mean"]
+    return as_loss(row["mean"], larger_is_better(row["metric"]))
 
 
 def _p_of_pairs(settings: Settings, score: str) -> dict[tuple[str, frozenset[str]], float | None]:

@@ -14,7 +14,7 @@ from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.streams import Stream, generator
 from fedsim.fleet.timetables import fedbuff
 from fedsim.scenario import read
-from fedsim.study.unpaired import unpaired
+from fedsim.study.unpaired import unpaired_lines
 
 CASES = oracle("systems")
 SIMULATED = [case for case in CASES if case["fn"] == "async_sim"]
@@ -269,9 +269,13 @@ def test_what_cannot_be(sections, line):
 
 def test_a_comparison_says_that_such_cohorts_are_not_paired():
     line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
-    assert unpaired({"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []) == [
-        line
-    ]
-    assert unpaired({"cohort": {"kind": "uniform", "size": 3}}, []) == unpaired(None, []) == []
+    assert unpaired_lines(
+        {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []
+    ) == [line]
+    assert (
+        unpaired_lines({"cohort": {"kind": "uniform", "size": 3}}, [])
+        == unpaired_lines(None, [])
+        == []
+    )
     rows = [{"cohort.kind": "uniform"}, {"cohort.kind": "power_of_choice"}]
-    assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line]
+    assert unpaired_lines({"cohort": {"kind": "uniform"}}, rows) == [line]

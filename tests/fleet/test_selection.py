@@ -23,7 +23,7 @@ from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
-from fedsim.study.unpaired import unpaired
+from fedsim.study.unpaired import unpaired_lines
 
 COHORTS = {
     name: factory
@@ -575,12 +575,14 @@ def test_what_is_not_paired_is_said_of_what_a_cohort_looks_at():
     }
     for kind in COHORTS:
         want = [line.format(kind, pairs[kind])] if kind in pairs else []
-        assert unpaired({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}, []) == want
+        assert unpaired_lines({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}, []) == want
     rows = [{"cohort": "{kind: clustered, size: 3, by: similarity}"}, {"cohort": "all"}]
-    assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line.format("clustered", "updates")]
+    assert unpaired_lines({"cohort": {"kind": "uniform"}}, rows) == [
+        line.format("clustered", "updates")
+    ]
     rows = [{"cohort.by": "loss", "cohort.size": "4"}, {"cohort.by": "norm", "cohort.size": "4"}]
     both = [line.format("importance", words) for words in ("losses", "update norms")]
-    assert unpaired({"cohort": {"kind": "importance"}}, rows) == both
+    assert unpaired_lines({"cohort": {"kind": "importance"}}, rows) == both
 
 
 KINDS = {

@@ -20,7 +20,7 @@ import fedsim
 from fedsim.report import page
 from fedsim.runs import derive, directory
 from fedsim.scenario import read
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 F = ".venv/bin/fedsim"
 
@@ -355,10 +355,12 @@ def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pi
         "data": None,
     }
     from fedsim.report import figures
-    from fedsim.report.about import about
+    from fedsim.report.context import context_of
     from fedsim.study.label_skew import counts_of_rows
 
-    drawn = figures.figure_of_curves(pd.read_csv(kept / "rounds.csv"), about(record["scenario"]))
+    drawn = figures.figure_of_curves(
+        pd.read_csv(kept / "rounds.csv"), context_of(record["scenario"])
+    )
     assert drawn.axes and (kept / "figures/curves.png").read_bytes()[:4] == b"\x89PNG"
     held = counts_of_rows(pd.read_csv(kept / "partition.csv"))
     again = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=1)
@@ -437,7 +439,9 @@ def test_the_first_table_is_of_the_comparison_that_is_kept(root):
     ):
         (method, variant), mean = row
         assert re.search(
-            rf"^{re.escape(method)} +{re.escape(variation(variant))} +10 +{mean:.4f} ", shown, re.M
+            rf"^{re.escape(method)} +{re.escape(variation_in_words(variant))} +10 +{mean:.4f} ",
+            shown,
+            re.M,
         ), row
 
 

@@ -111,9 +111,9 @@ def cut_off(name, path):
     methods, vary, tune = DESIGNS[name]
     design = design_of(read(base()), methods, vary, tune)
     path.mkdir()
-    names = names_of(label_of(cell.who) for cell in design.cells)
+    names = names_of(label_of(cell.key_columns) for cell in design.cells)
     directory.write_record(path, {**_record(design, jax.devices()), "names": names})
-    return [(cell.who, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
+    return [(cell.key_columns, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
 
 
 def demand_tables_and_page(path, runs, cuts):

@@ -25,7 +25,7 @@ from fedsim.errors import OutOfMemoryError, ScenarioError, exit_code
 from fedsim.limits import MAX_INTEGER, memory_limit, require_memory
 from fedsim.machine import memory_now
 from fedsim.scenario import read
-from fedsim.study.grid import MOST_CELLS, axes, variations
+from fedsim.study.grid import MAX_CELLS, axes_of, combinations_of
 
 LARGE = {  # --set -> (where the line puts it, exit code)
     "model={kind: mlp, hidden: [1000000000]}": ("model", 8),
@@ -192,9 +192,9 @@ def test_a_grid_is_counted_before_it_is_expanded():
     many = {f"client.a{i}": list(range(29)) for i in range(8)}
     with (
         confined(1 << 30),
-        pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MOST_CELLS}"),
+        pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MAX_CELLS}"),
     ):
-        variations(many)
+        combinations_of(many)
     for options in ({"vary": many}, {"tune": many}):
         with confined(1 << 30), pytest.raises(ScenarioError, match="500246412961"):
             fedsim.compare(
@@ -202,8 +202,8 @@ def test_a_grid_is_counted_before_it_is_expanded():
             )
     with pytest.raises(ScenarioError, match=r"10000 x 20 x 1 x 1 = 200000 combinations"):
         fedsim.compare(TINY, ["fedavg"], vary={"client.lr": list(range(20))}, seeds=10_000)
-    assert len(variations({"a": list(range(100)), "b": list(range(100))})) == MOST_CELLS
-    assert list(axes(many)) == list(many)
+    assert len(combinations_of({"a": list(range(100)), "b": list(range(100))})) == MAX_CELLS
+    assert list(axes_of(many)) == list(many)
 
 
 @pytest.mark.parametrize("option", [["--seeds", "1000000000"], ["--set", "seeds=1000000000000"]])

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import binom
 
 from fedsim.report.paper_table import _scores, can_tell
-from fedsim.report.results import by
+from fedsim.report.results import grouped_by
 from fedsim.runs.comparison import verdict_of
 from fedsim.study.claims import APART, KINDS, Claim
 from fedsim.study.conclusions import conclusions
@@ -39,7 +39,7 @@ def claims(table: Table) -> list[Claim]:
 def of_paper(summary: Rows) -> list[Claim]:
     """What a paper's table claims in its columns: who has no dagger is worse than the best."""
     made = []
-    for (variant,), rows in by(summary, "variant").items():
+    for (variant,), rows in grouped_by(summary, "variant").items():
         methods = list(dict.fromkeys(row["method"] for row in rows))
         if can_tell(rows):
             column = zip(methods, _scores(methods, rows, "final", "sd"), strict=True)
