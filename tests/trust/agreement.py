@@ -75,7 +75,7 @@ def measured(sections: dict, seeds: int) -> dict:
         params = jax.tree.map(lambda leaf: leaf.astype(np.float32).astype(dtype), start(seed))
         result = fedsim.run({**BASE, **sections}, seeds=[seed], params=params)
         for r in range(1, BASE["rounds"] + 1):
-            integers.update(result.experiment.plans[seed].round(r).ids.tobytes())
+            integers.update(result.experiment.plans[seed].round(r)[0].ids.tobytes())
         counted = result.rounds[
             ["round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped"]
         ]

@@ -257,7 +257,7 @@ TAGS = {
     "i", "button", "label", "input", "select", "option", "output", "svg", "g", "path", "line",
     "rect", "circle", "text", "polyline", "polygon", "details", "summary", "figure", "figcaption",
     "dl", "dt", "dd", "hr", "br", "noscript", "time", "abbr", "sub", "sup", "img", "defs", "use",
-    "clippath", "caption",
+    "clippath", "caption", "wbr",
 }
 # fmt: on
 
