@@ -1,4 +1,4 @@
-"""Samples that the server keeps: whole rounds of `trust` and `zeno` against plain NumPy, and what changes no bit of them."""
+"""Rounds of `trust` and `zeno`, whose server keeps samples, against NumPy and in any layout."""
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ def built(**sections):
         return build(scenario, devices=devices[:1])
 
 
-# ------------------------------------------------------------------------------------------------- in plain NumPy
+# ---------------------------------------------------------------------------------- in plain NumPy
 
 
 def probabilities(model, x):
@@ -130,7 +130,7 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
     )
 
 
-# ------------------------------------------------------------------------------------------------ what changes no bit
+# ----------------------------------------------------------------------------- what changes no bit
 
 
 @pytest.mark.long
@@ -172,7 +172,7 @@ def test_the_server_draws_for_itself():
     assert len(plan.federation.train.x) + 40 == len(whole.federation.train.x)
 
 
-# ----------------------------------------------------------------------------------------------------- the two rules
+# ---------------------------------------------------------------------------------- the two rules
 
 
 def test_nobody_points_where_the_server_does():
@@ -275,7 +275,7 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
     assert float(of({"w": jnp.full(1, 2.0)}, batch=7, key=key)) == pytest.approx(half[drawn].mean())
 
 
-# ---------------------------------------------------------------------------------------------------- in a scenario
+# ---------------------------------------------------------------------------------- in a scenario
 
 
 @pytest.mark.parametrize(

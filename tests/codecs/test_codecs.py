@@ -9,7 +9,7 @@ import pytest
 from conftest import TESTS
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import dealt
+from reference.scenarios import consecutive
 
 import fedsim
 from fedsim.codecs.count_sketch import Hashes, estimate, sketch
@@ -178,7 +178,7 @@ def quadratics(start: float = 2.0, **sections) -> fedsim.Result:
     data = {"clients": len(SIZES), "test": 0.0}
     scenario = {"name": "quadratics", "data": data, "numerics": {"dtype": "float64"}, **sections}
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=dealt(SIZES))
+    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import pytest
 from conftest import oracle
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import dealt
+from reference.scenarios import consecutive
 
 import fedsim
 from fedsim.codecs.entropy import arithmetic_bits, dense_bits, gaps_bits, omega_bits
@@ -403,7 +403,7 @@ def in_fedsim(link: dict) -> fedsim.Result:
         "server": ["mean", {"kind": "sgd", "lr": 0.5}],
     }
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=dealt(SIZES))
+    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
 
 
 @pytest.mark.long

@@ -1,8 +1,8 @@
-"""Every integer that a scenario can hold, and a tiny scenario around each: what the law of bounds goes through.
+"""Every integer that a scenario can hold, each in a tiny scenario: all have bounds that hold.
 
-As a program (`python -m hostile.integers FAMILY`, in a process of its own) it reads, builds and, where it is accepted,
-plays each integer of a family at values beyond sense. It prints a line of JSON for each that is not refused, or harmless,
-as `REASONS` says, and a last one with how many were.
+As a program (`python -m hostile.integers FAMILY`, in its own process) it reads and builds each
+integer of a family at absurd values and, where one is accepted, plays it. It prints a line of JSON
+for each that is neither refused nor harmless, as `REASONS` says, and a last one with the counts.
 """
 
 import inspect
@@ -167,7 +167,7 @@ def _most(notes: tuple) -> int | None:
     return None
 
 
-# ------------------------------------------------------------------------------------------------- tiny scenarios
+# ---------------------------------------------------------------------------------- tiny scenarios
 
 
 def scenario_with(integer: Integer, value: int | None, folder: Path) -> dict[str, Any]:
@@ -273,11 +273,11 @@ def set_of(kind: str, folder: Path) -> Path:
     return place
 
 
-# ------------------------------------------------------------------------------------------------------- the law
+# ----------------------------------------------------------------------------------------- the law
 
 
 def fault(integer: Integer, value: int, folder: Path) -> str:
-    """What is wrong with how a value ended; nothing where it is refused, or harmless, as it should be."""
+    """Return what is wrong with how a value ended; empty if it is refused, or harmless."""
     forget_peak()
     held, start = memory_now(), time.process_time()
     ended, said = _ended(

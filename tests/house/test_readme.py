@@ -1,8 +1,7 @@
-"""The README and the pages in docs are executed: their commands in a copy of the project and a fresh virtual environment,
-their blocks, their tables.
+"""The README and the pages in docs are executed: their commands, their blocks, their tables.
 
-Every command line of them stands in `AFTER`, with what must be true once it has run: a line that is added or deleted on
-one side alone is a failure.
+Commands run in a copy of the project and a fresh virtual environment. Every command line is in
+`AFTER`, with what must be true once it has run: a line that is only there or only here fails.
 """
 
 import json
@@ -41,7 +40,8 @@ def _rows(run, rows):
 
 AFTER = {  # command line -> what is missing after it (nothing)
     "main": {
-        "python3 -m venv .venv && .venv/bin/pip install --quiet -e . && .venv/bin/fedsim run scenarios/iid.yaml": _files(
+        "python3 -m venv .venv && .venv/bin/pip install --quiet -e ."
+        " && .venv/bin/fedsim run scenarios/iid.yaml": _files(
             "reports/iid/run.json", "reports/iid/figures/curves.png"
         ),
     },
@@ -56,17 +56,16 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} explain client.batch": _says("batch = 16"),
         f"{F} partition mine.yaml": _files("reports/mine-partition/partition.png"),
         f"{F} check mine.yaml --set model=cnn": _says("parameters", "memory", "first batch"),
-        f"{F} run mine.yaml --set client.lr=0.05 --set rounds=20 --seeds 2 --out reports/slow": _rows(
-            "reports/slow", 42
-        ),
-        f"{F} compare mine.yaml --methods fedavg,scaffold,'fedprox(mu=0.1)' --set rounds=10 --seeds 3": _says(
+        f"{F} run mine.yaml --set client.lr=0.05 --set rounds=20 --seeds 2"
+        " --out reports/slow": _rows("reports/slow", 42),
+        f"{F} compare mine.yaml --methods fedavg,scaffold,'fedprox(mu=0.1)'"
+        " --set rounds=10 --seeds 3": _says(
             "With 3 seeds, no difference can be significant", "scaffold"
         ),
     },
     "plug": {
-        f"{F} compare scenarios/iid.yaml --methods fedavg,'fednear(mu=0.5)' --plugin near.py --set rounds=5 --seeds 3": _says(
-            "fednear(mu=0.5)"
-        ),
+        f"{F} compare scenarios/iid.yaml --methods fedavg,'fednear(mu=0.5)'"
+        " --plugin near.py --set rounds=5 --seeds 3": _says("fednear(mu=0.5)"),
     },
     "resume": {
         f"{F} run scenarios/iid.yaml --resume --set rounds=120": _rows("reports/iid", 121),
@@ -161,7 +160,8 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
             done = subprocess.run(
                 ["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True
             )
-            progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"  # a line every half minute, on a slow machine
+            # a line every half minute, on a slow machine
+            progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"
             assert done.returncode == 0 and (
                 name == "main" or re.fullmatch(progress, done.stderr)
             ), f"{line}: {done.stderr}"
@@ -390,7 +390,7 @@ LARGE = (
     ],
 )
 def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
-    """Made by the command that the pages print, of the scenario as it is, and its tables follow from one another."""
+    """The printed command made it from the current scenario, and its tables agree."""
     kept, scenario = root / "reports" / name, f"scenarios/{COMPARED[name]}/{name}.yaml"
     record = json.loads((kept / "run.json").read_text())
     command = [

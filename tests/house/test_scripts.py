@@ -1,6 +1,6 @@
-"""The scripts in scenarios/python run as they stand, from the project's root, and print what their words promise.
+"""The scripts in scenarios/python run from the project's root and print what they promise.
 
-Each has a process of its own: what they register must not be seen by other tests.
+Each has its own process: other tests must not see what they register.
 """
 
 import re
@@ -92,7 +92,8 @@ def test_a_sweep_finds_that_skew_slows_training_down(run):
 @pytest.mark.parametrize("name", some(["own_client", "own_rule"]))
 def test_what_was_written_for_a_script_is_a_plug_in_too(root, run, tmp_path, name):
     plugin = f"scenarios/python/{name}.py"
-    command = re.search(r"^    fedsim (run .*)$", (root / plugin).read_text(), re.M)[1]
+    script = (root / plugin).read_text().replace("\\\n", " ")  # continued lines are one command
+    command = re.search(r"^    fedsim (run .*)$", script, re.M)[1]
     assert f"--plugin {plugin}" in command
     run(
         "-m",

@@ -1,11 +1,13 @@
-"""Seconds of a round of W1 to W3, ours and by hand in PyTorch, alternately: same samples, cohorts, batches and start model.
+"""Seconds of a round of W1 to W3, ours and by hand in PyTorch, alternately, on the same inputs.
+
+Samples, cohorts, batches and start model are the same on both sides.
 
 By hand, on a quiet machine, with a Python that has torch and NumPy (need not have fedsim):
 
     python tests/peers/rounds.py --peer OTHER/bin/python --times 5
 
-It prints medians and ratios and writes them to `reports/bench/peers.csv`. Every tool runs in a process of its own and
-evaluates the test set every round; the first third of the rounds is not counted.
+It prints medians and ratios and writes them to `reports/bench/peers.csv`. Every tool runs in its
+own process and evaluates the test set every round; the first third of the rounds is not counted.
 """
 
 import json

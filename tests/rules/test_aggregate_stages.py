@@ -9,7 +9,7 @@ import pytest
 from conftest import TESTS
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import dealt
+from reference.scenarios import consecutive
 
 import fedsim
 import fedsim.types
@@ -54,7 +54,7 @@ def quadratics(server: list, cohort: dict, rounds: int) -> fedsim.Result:
         "server": server,
     }
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=dealt(SIZES))
+    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
 
 
 def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +66,7 @@ def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
 def by_hand(
     cohorts: list[list[int]], weights: str, expected: float, noise: np.ndarray, lr: float
 ) -> np.ndarray:
-    """Federated averaging over expected weights in NumPy, `noise[r]` on the aggregate of round r."""
+    """Federated averaging over expected weights, with `noise[r]` on the aggregate of round r."""
     (H, a), x = problem_arrays(), np.full(D, 2.0)
     for ids, n in zip(cohorts, noise, strict=True):
         total = np.zeros(D)
@@ -203,7 +203,8 @@ REFUSED = {
     "before the rule": (["aggregate_noise", "mean"], "aggregate_noise"),
     "after an optimiser": (
         ["mean", {"kind": "sgd", "lr": 1.0}, {"kind": "aggregate_noise", "std": 1.0}],
-        "server[2]: aggregate_noise works on the aggregate and comes after sgd; move it before that",
+        "server[2]: aggregate_noise works on the aggregate and comes after sgd; "
+        "move it before that",
     ),
     "steps": (
         [{"kind": "mean", "weights": "steps", "denominator": "expected"}],
