@@ -102,7 +102,7 @@ def numerics(
         jax.enable_x64(spec.dtype == "float64"),
         jax.default_matmul_precision(spec.matmul_precision),
         jax.default_device(local_devices[0]),
-        # A hyper-parameter beyond the float type is infinite; its rounds show what that does.
+        # A hyper-parameter beyond the float type becomes infinite; the rounds show what that does.
         np.errstate(over="ignore"),
     ):
         yield devices
@@ -167,7 +167,7 @@ def build(
     )
     check_memory(scenario, footprint.parts)
     with allocations(scenario, footprint.parts):
-        shared = jax.block_until_ready(inputs.shared or _start(scenario, inputs, params))
+        shared = jax.block_until_ready(inputs.shared or _start_variables(scenario, inputs, params))
 
     return Experiment(
         scenario=_resolved(scenario, inputs, layout.width, data),
@@ -203,6 +203,7 @@ def _program(
 
     lane_devices = tuple(devices) if devices else None
     probe = mesh(trained.probe, lane_devices, layout.shards) if server.probes else None
+    # Where a rule needs `reference`, the server trains on its own samples as well.
     server_training = mesh(trained.server_lanes) if server.refers else None
 
     # An evaluation reads the model once for every sample of the largest set to score on.
@@ -227,11 +228,11 @@ def _program(
     )
 
 
-def _start(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
+def _start_variables(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
     """Return the start variables by seed; `params`: start parameters in place of the model's."""
     model = inputs.training_inputs.model
-    start = partial(start_variables, scenario, model, inputs.trained, params=params)
-    return {seed: start(seed) for seed in scenario.spec.seeds}
+    for_seed = partial(start_variables, scenario, model, inputs.trained, params=params)
+    return {seed: for_seed(seed) for seed in scenario.spec.seeds}
 
 
 def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:
@@ -256,8 +257,8 @@ def _method_name(spec: Any) -> str:
     if spec.method:
         return spec.method
     rule = next(section for section in spec.server if section.family == "rule")
-    plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
-    if not plain:
+    is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
+    if not is_plain:
         return rule.kind
     if spec.schedule.kind == "sync":
         return "fedavg"
