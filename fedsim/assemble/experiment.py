@@ -118,7 +118,7 @@ def build(
     loss=None,
     pack: Packer = longest_first,
     devices: Sequence[Any] | None = None,
-    make_federations: Callable[..., dict[int, Federation]] = federations_of,
+    partition: Callable[..., dict[int, Federation]] = federations_of,
 ) -> Experiment:
     """Return the plans and the program of a scenario (call it inside `numerics`).
 
@@ -131,8 +131,8 @@ def build(
         (targets).
       pack: assigns clients to lanes; changes no bit.
       devices: on which the lanes train (None: the default one); changes no bit either.
-      make_federations: called in place of `federations_of`, with its arguments; a cache, say, for
-        several scenarios over the same samples.
+      partition: called in place of `federations_of`, with its arguments; a cache, say, for several
+        scenarios over the same samples. A caller of `fedsim.run` may pass it, too.
 
     Raises:
       ScenarioError: for combinations that cannot run, with a line for each.
@@ -144,7 +144,7 @@ def build(
         model=model,
         params=params,
         loss=loss,
-        make_federations=make_federations,
+        make_federations=partition,
     )
     plans = plans_of(
         scenario,
