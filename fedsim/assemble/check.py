@@ -86,9 +86,9 @@ class CheckedScenario(NamedTuple):
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
     bytes_up: int  # the most bytes that a client sends in a round
-    bytes_down: int  # and that it receives
+    bytes_down: int  # the most bytes that a client receives in a round
     training_inputs: TrainingInputs
-    trained: Training  # what `training` makes of them
+    trained: Training  # what `programs.training` makes of `training_inputs`
     # Start variables by seed where a model or parameters were supplied. Otherwise empty: they are
     # made once it is known that they fit into memory.
     shared: dict[int, Any]

@@ -105,7 +105,7 @@ def numerics(
         jax.enable_x64(spec.dtype == "float64"),
         jax.default_matmul_precision(spec.matmul_precision),
         jax.default_device(local_devices[0]),
-        # A hyper-parameter beyond the float type is infinite; its rounds show what that does.
+        # A hyper-parameter beyond the float type becomes infinite; the rounds show what that does.
         np.errstate(over="ignore"),
     ):
         yield devices
@@ -121,7 +121,7 @@ def build(
     loss=None,
     pack: Packer = longest_first,
     devices: Sequence[Any] | None = None,
-    make_federations: Callable[..., dict[int, Federation]] = federations_of,
+    partition: Callable[..., dict[int, Federation]] = federations_of,
 ) -> Experiment:
     """Return the plans and the program of a scenario (call it inside `numerics`).
 
@@ -134,8 +134,8 @@ def build(
         (targets).
       pack: assigns clients to lanes; changes no bit.
       devices: on which the lanes train (None: the default one); changes no bit either.
-      make_federations: called in place of `federations_of`, with its arguments; a cache, say, for
-        several scenarios over the same samples.
+      partition: called in place of `federations_of`, with its arguments; a cache, say, for several
+        scenarios over the same samples. A caller of `fedsim.run` may pass it, too.
 
     Raises:
       ScenarioError: for combinations that cannot run, with a line for each.
@@ -147,7 +147,7 @@ def build(
         model=model,
         params=params,
         loss=loss,
-        make_federations=make_federations,
+        make_federations=partition,
     )
     plans = plans_of(
         scenario,
@@ -170,7 +170,7 @@ def build(
     )
     check_memory(scenario, footprint.bytes_by_purpose)
     with allocations(scenario, footprint.bytes_by_purpose):
-        shared = jax.block_until_ready(inputs.shared or _start(scenario, inputs, params))
+        shared = jax.block_until_ready(inputs.shared or _start_variables(scenario, inputs, params))
 
     return Experiment(
         scenario=_resolved(scenario, inputs, layout.width, data),
@@ -206,6 +206,7 @@ def _program(
 
     lane_devices = tuple(devices) if devices else None
     probe_mesh = mesh(trained.probe, lane_devices, layout.shards) if server.needs_probe else None
+    # Where a rule needs `reference`, the server trains on its own samples as well.
     server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
     # An evaluation reads the model once for every sample of the largest set to score on.
@@ -230,11 +231,11 @@ def _program(
     )
 
 
-def _start(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
+def _start_variables(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
     """Return the start variables by seed; `params`: start parameters in place of the model's."""
     model = inputs.training_inputs.model
-    start = partial(start_variables, scenario, model, inputs.trained, params=params)
-    return {seed: start(seed) for seed in scenario.spec.seeds}
+    for_seed = partial(start_variables, scenario, model, inputs.trained, params=params)
+    return {seed: for_seed(seed) for seed in scenario.spec.seeds}
 
 
 def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:
@@ -259,8 +260,8 @@ def _method_name(spec: Any) -> str:
     if spec.method:
         return spec.method
     rule = next(section for section in spec.server if section.family == "rule")
-    plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
-    if not plain:
+    is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
+    if not is_plain:
         return rule.kind
     if spec.schedule.kind == "sync":
         return "fedavg"

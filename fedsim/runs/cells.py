@@ -127,7 +127,7 @@ def try_cells(
 
 def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner) -> Cost:
     """Build a cell -> what a round of it costs."""
-    experiment: Experiment = build(cell.scenario, devices=devices[:1], make_federations=partition)
+    experiment: Experiment = build(cell.scenario, devices=devices[:1], partition=partition)
     plan = next(iter(experiment.plans.values()))
     rounds = list(itertools.islice(plan.survey(), SURVEYED))
     if not rounds:

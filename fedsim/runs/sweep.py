@@ -107,7 +107,7 @@ class Sweep:
             return self.numerics(cell.scenario)
 
         with within():
-            experiment = build(cell.scenario, devices=self.devices, make_federations=self.partition)
+            experiment = build(cell.scenario, devices=self.devices, partition=self.partition)
             record = {**record_of(experiment, self.devices, []), "method": cell.method}
         return PlannedExperiment(
             experiment=experiment,

@@ -95,12 +95,12 @@ class AllowedKinds:
         self.exclude = exclude
 
     def __iter__(self) -> Iterator["KindSchema"]:
-        """All kinds that are registered now."""
+        """Yield the allowed kinds among those that are registered now."""
         yield from self._by_name().values()
 
     @per_registry
     def _by_name(self) -> dict[str, "KindSchema"]:
-        """Return name -> kind of all kinds that are registered now."""
+        """Return name -> kind of the allowed kinds among those that are registered now."""
         kinds: dict[str, KindSchema] = {}
         for family in self.families:
             for name, factory in FAMILIES[family].items():

@@ -174,7 +174,7 @@ def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
     with numerics(diverging):
         wild = build(diverging)
         federations = {seed: plan.federation for seed, plan in wild.plans.items()}
-        quiet = build(calm, make_federations=lambda *_: federations)
+        quiet = build(calm, partition=lambda *_: federations)
         assert loop.can_train_together(
             [wild.program, quiet.program], [wild.plans[0], quiet.plans[0]]
         )

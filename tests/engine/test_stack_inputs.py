@@ -51,7 +51,7 @@ def test_weights_of_0_did_not_report():
 @pytest.mark.parametrize(
     ("links", "where", "why"),
     [
-        (["clip"], "", "has no rule; needs exactly one rule"),
+        ([{"kind": "clip", "norm": 1.0}], "", "has no rule; needs exactly one rule"),
         (["mean", "median"], "[1]", "median is a second rule, after mean"),
         ([{"kind": "sgd", "lr": 1.0}, "mean"], "[0]", "sgd is an optimiser and comes before"),
     ],
