@@ -45,7 +45,7 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
         click.echo(json.dumps(families))
         return
     for name, kinds in families.items():
-        click.secho(name, bold=True)
+        click.secho(f"{name} ({len(kinds)})", bold=True)
         rows = [(kind["written"], _line(kind)) for kind in kinds.values()]
         if sys.stdout.isatty():
             _print_wrapped(rows)
