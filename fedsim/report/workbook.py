@@ -45,13 +45,11 @@ def workbook(tables: Mapping[str, pd.DataFrame], remark: str = "") -> bytes:
         install = "pip install 'fedsim-jax[excel]', or pip install openpyxl"
         raise DirectoryError(f"xlsx needs openpyxl: {install}") from None
 
+    for name, table in tables.items():
+        _require_space(name, table)
     book = Workbook(write_only=True)
-    for title, (name, table) in zip(titles(tables), tables.items(), strict=True):
-        if len(table) >= MAX_ROWS:
-            problem = f"{name}: {len(table):,} rows; a sheet has at most {MAX_ROWS:,}"
-            raise DirectoryError(f"{problem}; export it as csv or parquet")
-        sheet: Any = book.create_sheet(title)
-        _write(sheet, name, table)
+    for title, table in zip(titles(tables), tables.values(), strict=True):
+        _write(book.create_sheet(title), table)
     file = io.BytesIO()
     book.save(file)
     return _without_dates(file, remark)
@@ -78,7 +76,20 @@ def titles(names: Iterable[str]) -> list[str]:
     return result
 
 
-def _write(sheet: Any, name: str, table: pd.DataFrame) -> None:
+def _require_space(name: str, table: pd.DataFrame) -> None:
+    """Refuse a table that does not fit into a sheet."""
+    problem = ""
+    if len(table) >= MAX_ROWS:
+        problem = f"{len(table):,} rows; a sheet has at most {MAX_ROWS:,}"
+    texts = table.select_dtypes(exclude="number")
+    longest = max((len(str(value)) for row in _rows(texts) for value in row), default=0)
+    if longest > MAX_CHARACTERS:
+        problem = f"a text of {longest:,} characters; a cell has at most {MAX_CHARACTERS:,}"
+    if problem:
+        raise DirectoryError(f"{name}: {problem}; export it as csv or parquet")
+
+
+def _write(sheet: Any, table: pd.DataFrame) -> None:
     """Write a table; its header stays visible when the sheet is scrolled."""
     from openpyxl.utils import get_column_letter
 
@@ -87,9 +98,9 @@ def _write(sheet: Any, name: str, table: pd.DataFrame) -> None:
     for number, column in enumerate(columns, 1):
         letter = get_column_letter(number)
         sheet.column_dimensions[letter].width = len(column) + SPARE_WIDTH
-    sheet.append([_cell(sheet, name, column) for column in columns])
+    sheet.append([_cell(sheet, column) for column in columns])
     for row in _rows(table):
-        sheet.append([_cell(sheet, name, value) for value in row])
+        sheet.append([_cell(sheet, value) for value in row])
 
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -97,7 +108,7 @@ def _rows(table: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     return zip(*values, strict=True)
 
 
-def _cell(sheet: Any, table: str, value: Any) -> Any:
+def _cell(sheet: Any, value: Any) -> Any:
     """A cell: a number, a truth value or a text; None where there is no value.
 
     openpyxl would round numbers to 16 digits, and take texts for formulas, errors and numbers; the
@@ -115,9 +126,6 @@ def _cell(sheet: Any, table: str, value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         is_number = False
     text = repr(value) if isinstance(value, float) else str(value)
-    if len(text) > MAX_CHARACTERS:
-        problem = f"{table}: a text of {len(text):,} characters; a cell has at most"
-        raise DirectoryError(f"{problem} {MAX_CHARACTERS:,}; export it as csv or parquet")
     cell = WriteOnlyCell(sheet, value=ESCAPED.sub(_escape, text))
     cell.data_type = "n" if is_number else "s"
     return cell

@@ -214,8 +214,9 @@ class _Part:
         number = attributes.get("r", str(self.row + 1))
         row = int(number) if re.fullmatch("[0-9]{1,7}", number, re.ASCII) else 0
         if not self.row < row <= MAX_ROWS:
-            problem = f"row {number[:20]!a} comes after row {self.row}"
-            raise DataError(f"not a sound xlsx file: {self._name()}: {problem}")
+            problem = f"row {number[:20]!a} follows row {self.row}"
+            rule = f"rows are numbered upwards, to {MAX_ROWS:,}"
+            raise DataError(f"not a sound xlsx file: {self._name()}: {problem}; {rule}")
         self.row = row
 
     def _end_row(self) -> None:

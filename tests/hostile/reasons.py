@@ -18,6 +18,7 @@ REASONS = {  # integers whose annotation has no upper bound of their own -> why 
         section: data.clients client.steps client.epochs numerics.lanes numerics.block scenario.rounds
     """,
     COMPARED: """
+        dataset: xlsx.sheet
         partition: quantity.min_samples dirichlet.min_samples dirichlet_client.min_samples shards.per_client
         pathological.classes domains.values semantic.clusters extended_dirichlet.classes
         skew: concept_shift.groups
