@@ -31,6 +31,10 @@ class ContractError(ValueError):
         super().__init__(text)
 
 
+class OutputsError(ContractError):
+    """A model whose outputs do not fit the labels."""
+
+
 @contextlib.contextmanager
 def reported(file: str, hook: str = "") -> Iterator[None]:
     """Turn whatever goes wrong inside into a `ContractError` that names the hook.
@@ -43,7 +47,7 @@ def reported(file: str, hook: str = "") -> Iterator[None]:
         raise
     except ContractError as error:
         text = f"{hook} {error}" if hook else str(error)
-        raise ContractError(text, error.raised) from error.__cause__
+        raise type(error)(text, error.raised) from error.__cause__
     except Exception as error:  # whatever a user's function does
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == file]

@@ -78,7 +78,9 @@ def as_parquet(folder):
 
 
 def as_xlsx(folder):
-    frame().rename(columns={"ward": "site"}).to_excel(folder / "t.xlsx", index=False)
+    frame().rename(columns={"ward": "site", "ill": "Label"}).to_excel(
+        folder / "t.xlsx", index=False
+    )
     return folder / "t.xlsx"
 
 
@@ -141,7 +143,7 @@ FORMS = {
     "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
     "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "clients": None}),
     "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4}),
-    "xlsx": (as_xlsx, "xlsx", {"target": "ill", "client": "site"}),
+    "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "clients": None}),
     "idx": (as_mnist, "idx", {"clients": 4}),
     "cifar10": (as_cifar10, "cifar10", {"clients": 3}),
     "cifar100": (as_cifar100, "cifar100", {"clients": 3}),
