@@ -94,11 +94,13 @@ class Sheet:
 
     def _require_separate_cells(self) -> None:
         """Refuse merged cells in the table: all but the first of them have no value."""
+        first_column = min(self.columns, default=0)
+        last_column = max(self.columns, default=0)
         for area in self.counts.merged:
             first, _, last = area.partition(":")
             _, left = position_of(first)
             bottom, right = position_of(last or first)
-            if bottom >= self.header and any(left <= column <= right for column in self.columns):
+            if bottom >= self.header and left <= last_column and right >= first_column:
                 remedy = "unmerge them, and write a value into each"
                 raise DataError(f"sheet {self.title!a}: cells {area} are merged; {remedy}")
 
