@@ -234,7 +234,7 @@ def test_networks_block(root, monkeypatch, capsys):
     )
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [name for name, _ in printed] == ["Equinox", "linen", "nnx"]
-    assert min(float(score) for _, score in printed) > 0.8
+    assert min(float(score) for _, score in printed) > 0.5
 
 
 @pytest.mark.long

@@ -71,7 +71,13 @@ def line_of(data, model) -> str:
     return line
 
 
-@pytest.mark.parametrize("name", MISFITS)
+def in_parts(names) -> list:
+    """The first, of inputs, and the one of outputs are played in the fast part."""
+    fast = ("an image for a flat one", "too few outputs")
+    return [name if name in fast else pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize("name", in_parts(MISFITS))
 def test_a_line_has_what_is_needed_to_mend_it(tmp_path, name):
     data, model, parts = MISFITS[name]
     if data["kind"] == "text":

@@ -71,6 +71,7 @@ def test_a_sheet_is_read_as_the_same_table_in_csv(tmp_path):
     assert same.x.tobytes() == one.x.tobytes()
 
 
+@pytest.mark.long
 def test_empty_rows_and_columns_are_left_out_and_cells_are_found_where_they_are(tmp_path):
     new, table = book(tmp_path / "t.xlsx", [])
     for row, values in enumerate([("a", "b", "y"), (1.0, dt.time(6), 0), (), (2.5, "", 1)], 4):
@@ -135,6 +136,7 @@ def test_errors_merged_cells_and_nameless_values_are_named(tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_sheets_are_chosen_by_name_or_number(tmp_path):
     path = tmp_path / "t.xlsx"
     book(path, [["a", "y"], [1, 0], [2, 1]], title="Data 1", before=["one", "two"])
@@ -173,6 +175,7 @@ def test_other_files_get_a_line_that_says_what_to_do(tmp_path, name):
     assert len(error.value.lines) == 1
 
 
+@pytest.mark.long
 def test_a_sheet_is_described_column_by_column(tmp_path):
     path = tmp_path / "t.xlsm"
     rows = [
