@@ -10,7 +10,8 @@ from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-FORMATS = ("csv", "parquet", "latex", "markdown", "json")
+FORMATS = ("csv", "parquet", "xlsx", "latex", "markdown", "json")
+BINARY = ("parquet", "xlsx")
 
 
 @click.command("report")
@@ -128,7 +129,7 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
 @click.option(
     "--table",
     metavar="NAME",
-    help="rounds, summary, compare ... [what a paper shows: a row per method].",
+    help="rounds, summary, compare ... [what a paper shows: a row per method; in xlsx, all].",
 )
 @click.option(
     "-o",
@@ -153,22 +154,23 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
 def export_command(
     directory: Path, form: str, table: str | None, out: Path | None, spread: str, guard: bool | None
 ) -> None:
-    """Export a table of a run: CSV, Parquet, LaTeX with booktabs, Markdown, or JSON.
+    """Export a table of a run: CSV, Parquet, LaTeX with booktabs, Markdown, JSON; or all to Excel.
 
     \b
     Examples:
       fedsim export reports/iid --format markdown
       fedsim export reports/iid --table rounds --format parquet --out rounds.parquet
+      fedsim export reports/iid --format xlsx --out iid.xlsx
       fedsim export reports/robust_basic-compare --format latex --out table.tex
     """
     from fedsim.disk import files
     from fedsim.runs.export import exported
 
+    if form in BINARY and out is None:
+        raise click.UsageError(f"{form} is not text; give --out FILE", click.get_current_context())
     content = exported(directory, table, form, guard, spread)
     if out is not None:
         files.write_output(out, content)
         click.echo(f"{out} written")
-    elif form == "parquet":
-        raise click.UsageError("parquet is not text; give --out FILE", click.get_current_context())
     else:
         click.echo(content.decode(), nl=False)

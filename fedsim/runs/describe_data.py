@@ -19,8 +19,8 @@ from fedsim.sources.describe import describe_arrays
 from fedsim.sources.formats import guess_columns, kind_of
 from fedsim.sources.summary import Summary, summary_of
 
-WITH_MISSING = ("npz", "csv", "parquet", "huggingface")  # kinds with the key `missing`
-TABLES = ("csv", "parquet")  # kinds whose columns are described one by one
+WITH_MISSING = ("npz", "csv", "parquet", "xlsx", "huggingface")  # kinds with the key `missing`
+TABLES = ("csv", "parquet", "xlsx")  # kinds whose columns are described one by one
 COUNTED = (  # the keys of `describe_arrays`
     "rows",
     "test_rows",
@@ -122,7 +122,8 @@ def _summary(section: dict[str, Any], edits: list[str]) -> Summary | None:
     if section["kind"] not in TABLES:
         return None
     spec = _scenario(section, edits).spec.data
-    keys = {key: getattr(spec, key) for key in ("delimiter", "decimal") if hasattr(spec, key)}
+    names = ("delimiter", "decimal", "sheet")
+    keys = {key: getattr(spec, key) for key in names if hasattr(spec, key)}
     return summary_of(section["kind"], section["path"], **keys)
 
 

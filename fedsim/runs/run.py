@@ -2,10 +2,11 @@
 
 import contextlib
 import functools
+import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
@@ -28,6 +29,7 @@ from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.recorded_paths import resolved_from
+from fedsim.synonyms import renamed
 
 
 class Options(NamedTuple):
@@ -127,6 +129,7 @@ def run(
     >>> result.rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
     [1, 2, 8400]
     """
+    _require_build_options(build_options)
     options = Options(
         started=time.monotonic(),
         given={"data": data, "model": model, "params": params, "loss": loss},
@@ -149,6 +152,20 @@ def run(
     # Of several processes the first one writes.
     with open_run_directory(out if is_first_process() else None, force, resume) as run_directory:
         return _run_checked(checked, run_directory, options)
+
+
+def _require_build_options(names: Iterable[str]) -> None:
+    """Refuse arguments that `run` does not have.
+
+    Raises:
+      TypeError: with the name of today, or with the way to change a key of the scenario.
+    """
+    known = inspect.signature(build).parameters
+    for name in names:
+        if name in known or name == "calls":
+            continue
+        remedy = "a key of the scenario is changed by edits=['KEY=VALUE']"
+        raise TypeError(renamed(f"fedsim.run.{name}") or f"fedsim.run has no {name}=; {remedy}")
 
 
 def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:

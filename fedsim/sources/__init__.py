@@ -27,5 +27,6 @@ from fedsim.sources.leaf import leaf as leaf
 from fedsim.sources.medmnist import medmnist as medmnist
 from fedsim.sources.table import csv as csv
 from fedsim.sources.table import parquet as parquet
+from fedsim.sources.table import xlsx as xlsx
 from fedsim.sources.text import text as text
 from fedsim.sources.tff_hdf5 import tff_hdf5 as tff_hdf5

@@ -1,7 +1,7 @@
 """The columns of a table -> `Arrays`: roles, one-hot features, blanks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
@@ -9,12 +9,13 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import MAX_CATEGORIES, Features, is_blank, parse_ids, parse_labels
+from fedsim.sources.cells import MAX_CATEGORIES, Features, Parser, is_blank, parse_ids, parse_labels
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.faults import WHOLE_COLUMN, Faults
 
 Missing = Literal["refuse", "mean", "median", "drop"]
 BLANK_CATEGORY = "(blank)"
+Chunk = tuple[list[list[str]], list[int]]  # rows of texts, and the numbers of their lines or rows
 
 
 class Roles(NamedTuple):
@@ -25,6 +26,11 @@ class Roles(NamedTuple):
     client: int | None
     features: list[int]
     extra: list[int]  # columns for partitions
+
+    def used(self) -> set[int]:
+        """The columns that are read."""
+        client = [] if self.client is None else [self.client]
+        return {self.target, *client, *self.features, *self.extra}
 
 
 class Table(NamedTuple):
@@ -101,6 +107,37 @@ def assign_roles(
         client=None if client is None else names.index(client),
         features=features,
         extra=[names.index(name) for name in dict.fromkeys(columns)],
+    )
+
+
+def read_table(chunks: Iterable[Chunk], roles: Roles, faults: Faults, parse: Parser) -> Table:
+    """Read the rows of a table, chunk by chunk.
+
+    Args:
+      chunks: the rows below the header.
+      roles: the roles of the columns.
+      faults: what is wrong so far; reading adds to it.
+      parse: makes numbers of cells.
+    """
+    features = Features(roles.features, faults, parse)
+    target: list[str] = []
+    client: list[str] = []
+    extra: list[list[str]] = [[] for _ in roles.extra]
+    for chunk, row_numbers in chunks:
+        cells = list(zip(*chunk, strict=True))  # by column
+        features.read([cells[column] for column in roles.features], row_numbers)
+        target += cells[roles.target]
+        if roles.client is not None:
+            client += cells[roles.client]
+        for extra_cells, column in zip(extra, roles.extra, strict=True):
+            extra_cells += cells[column]
+    return Table(
+        roles=roles,
+        features=features,
+        target=target,
+        client=client,
+        extra=extra,
+        faults=faults,
     )
 
 

@@ -21,6 +21,7 @@ class Faults:
       count: the number of problems.
       first: the first problems: row number, column and text.
       columns: column -> its number of problems, and row number and text of the first.
+      unreadable: row number and column of the cells whose value could not be read.
     """
 
     def __init__(self, unit: str, names: Sequence[str]):
@@ -29,6 +30,7 @@ class Faults:
         self.count = 0
         self.first: list[tuple[int, int, str]] = []
         self.columns: dict[int, tuple[int, int, str]] = {}
+        self.unreadable: set[tuple[int, int]] = set()
 
     def add(self, number: int, column: int, fault: str) -> None:
         """Add a problem.
@@ -41,6 +43,8 @@ class Faults:
         Raises:
           DataError: as `raise_any` does, where there are too many to continue.
         """
+        if (number, column) in self.unreadable:
+            return
         self.count += 1
         count, first, text = self.columns.get(column, (0, number, fault))
         self.columns[column] = (count + 1, *min((first, text), (number, fault)))
@@ -49,6 +53,11 @@ class Faults:
             self.first = sorted(self.first)[:MAX_LISTED]
         if self.count >= MAX_PROBLEMS:
             self.raise_any()
+
+    def add_unreadable(self, number: int, column: int, fault: str) -> None:
+        """Add the problem of a cell that could not be read; that it is blank is then no other."""
+        self.add(number, column, fault)
+        self.unreadable.add((number, column))
 
     def raise_any(self) -> None:
         """Raise one error with a line for each of the first problems, if there are any.

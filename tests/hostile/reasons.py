@@ -21,6 +21,7 @@ REASONS = {  # why they need no bound -> the integers
         scenario.rounds
     """,
     COMPARED: """
+        dataset: xlsx.sheet
         partition: quantity.min_samples dirichlet.min_samples dirichlet_client.min_samples
         shards.per_client pathological.classes domains.values semantic.clusters
         extended_dirichlet.classes

@@ -25,6 +25,7 @@ EXECUTED = {
     "fedavg",
     "python",
     "own",
+    "networks",
     "frame",
     "rounding",
 }  # blocks of Python, here and by test_readme.py

@@ -226,6 +226,18 @@ def test_own_block(root, capsys):
 
 
 @pytest.mark.long
+def test_networks_block(root, monkeypatch, capsys):
+    monkeypatch.chdir(root)
+    exec(
+        compile(block(text_of(root), "networks"), "docs/python.md", "exec"),
+        {"__name__": "python_page"},
+    )
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in printed] == ["Equinox", "linen", "nnx"]
+    assert min(float(score) for _, score in printed) > 0.5
+
+
+@pytest.mark.long
 def test_frame_block(root, tmp_path, capsys):
     """And the scenario above it gives the same, bit for bit, from the same table in a file."""
     page: dict = {"__name__": "scenarios_page"}

@@ -70,7 +70,10 @@ RETURNED = {  # kind -> what is said of it
         "secretive",
     ): "returned shares without a leaf that travels; then the server learns nothing",
     ("client", "nobody"): "returned NoneType; expected a fedsim.types.Client",
-    ("model", "narrow"): "apply returned outputs (6, 1); the data have 3 classes: [6, 3]",
+    ("model", "narrow"): (
+        "apply returned outputs (6, 1); the data have 3 classes: [6, 3]; "
+        "samples are float32 [4]; data.classes changes the labels, or change the model"
+    ),
     ("model", "outputs_alone"): "apply returned one array [6, 3]; expected (outputs, stats)",
 }
 RAISED = {  # kind -> the line of its file that fails, and how

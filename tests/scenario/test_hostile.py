@@ -14,7 +14,8 @@ import hostile.archives
 import hostile.hdf5
 import hostile.images
 import hostile.scenarios
-import hostile.tables  # noqa: F401 (importing them registers attacks)
+import hostile.tables
+import hostile.workbooks  # noqa: F401 (importing them registers attacks)
 import pytest
 from click.testing import CliRunner
 from conftest import some

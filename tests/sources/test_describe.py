@@ -77,6 +77,13 @@ def as_parquet(folder):
     return folder / "t.parquet"
 
 
+def as_xlsx(folder):
+    frame().rename(columns={"ward": "site", "ill": "Label"}).to_excel(
+        folder / "t.xlsx", index=False
+    )
+    return folder / "t.xlsx"
+
+
 def as_mnist(folder):
     for part in ("train", "t10k"):
         (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(as_idx(PIXELS)))
@@ -136,6 +143,7 @@ FORMS = {
     "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
     "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "clients": None}),
     "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4}),
+    "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "clients": None}),
     "idx": (as_mnist, "idx", {"clients": 4}),
     "cifar10": (as_cifar10, "cifar10", {"clients": 3}),
     "cifar100": (as_cifar100, "cifar100", {"clients": 3}),
@@ -494,7 +502,7 @@ OTHER = {
     "w.pkl": "is pickled and could run anything; save its arrays: np.savez",
     "w.npy": "is a single array; save features and labels together",
     "cifar-10-python.tar.gz": "is packed; unpack it and describe its folder",
-    "t.xlsx": "is a spreadsheet; save it as CSV",
+    "t.xls": r"is a spreadsheet of another format; save it as \.xlsx, or as CSV",
     "data_batch_1": "pickled CIFAR-10, which could run anything; download the binary version, "
     "cifar-10-binary.tar.gz",
     "train-images-idx3-ubyte.gz": "is a file of a set of kind idx; describe its folder",
