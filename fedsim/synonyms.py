@@ -5,7 +5,8 @@ remark, and perhaps `once`. Where is one of:
 
 | where | the words are | `ours` is |
 |---|---|---|
-| `key` | keys; `key:top` at the top, `key:SECTION` in a section, `key:FAMILY` of a family's kinds | a path |
+| `key` | keys; `key:top` at the top, `key:SECTION` in a section | a path |
+| `key:FAMILY` | keys of a family's kinds | a path |
 | `parameter` | parameters of kinds | names; the first that the kind has is meant |
 | `value:PATH` | values of a key, or of an option | a value |
 | `number:FAMILY` | `number`: a number in place of a kind | a kind |
@@ -15,6 +16,7 @@ remark, and perhaps `once`. Where is one of:
 | `option` | options; `option:COMMAND` of one command | an option |
 | `command` | commands | a command line |
 | `list` | what `fedsim list` is asked for | a command line |
+| `python` | names that fedsim had in earlier versions | today's name |
 | `absent` | any of these, and nothing of it exists in fedsim | the names that come nearest |
 
 In texts `{value}` is what was typed as the value or kind, `{typed}` the word itself, `{number}` the
@@ -34,6 +36,14 @@ from fedsim.spelling import plain, spellings
 
 ABSENT = "absent"
 PARAMETER = "parameter"
+
+# What Python says of a name that does not exist -> the name.
+ERRORS = {
+    r"(\w+)\.__new__\(\) got an unexpected keyword argument '(\w+)'": r"\1.\2",
+    r"'(\w+)' object has no attribute '(\w+)'": r"\1.\2",
+    r"No module named '([\w.]+)'": r"\1",
+    r"^'(\w+)'$": r"aux.\1",
+}
 
 
 class Synonym(NamedTuple):
@@ -113,3 +123,26 @@ def answer(synonym: Synonym, **values: str) -> str:
     for name, value in {"number": synonym.number, **values}.items():
         text = text.replace(f"{{{name}}}", value)
     return text
+
+
+def renamed(name: str) -> str:
+    """Return a line about a Python name of earlier versions; empty for any other.
+
+    >>> renamed("fedsim.types.Facts"), renamed("fedsim.types.Fact")
+    ('fedsim.types.Facts is now fedsim.types.Work', '')
+    """
+    row = synonym(name, "python")
+    return f"{name} is now {row.ours}" if row is not None else ""
+
+
+def renamed_in(error: Exception) -> str:
+    """Return `renamed` of the name that an error is about.
+
+    >>> renamed_in(TypeError("Client.__new__() got an unexpected keyword argument 'first'"))
+    'Client.first is now Client.probe'
+    """
+    for pattern, name in ERRORS.items():
+        match = re.search(pattern, str(error))
+        if match is not None:
+            return renamed(match.expand(name))
+    return ""

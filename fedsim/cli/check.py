@@ -42,24 +42,24 @@ def check_command(device: str | None, resolved: bool, as_json: bool, **arguments
     from fedsim.assemble.forecast import forecast, one_batch
     from fedsim.assemble.memory import allocations
     from fedsim.cli import console
-    from fedsim.runs.refusals import Compared, refuse
+    from fedsim.runs.refusals import CompareOverrides, refuse
 
     section = scenario.spec.compare
-    compared = Compared(
+    overrides = CompareOverrides(
         methods=arguments["methods"],
         vary=arguments["vary"] or None,
         tune=arguments["tune"] or None,
     )
     cells = None
-    if section.methods or any(compared):
-        cells = refuse(scenario, device, compared)
+    if section.methods or any(overrides):
+        cells = refuse(scenario, device, overrides)
 
     with numerics(scenario, device=device) as devices:
         experiment = build(scenario, devices=devices[:1])
         if resolved:
             _print_resolved(experiment.scenario, as_json)
             return
-        with allocations(experiment.scenario, experiment.counted):
+        with allocations(experiment.scenario, experiment.memory_bytes):
             expected = {"scenario": scenario.spec.name, **forecast(experiment)}
             # Last, since its program would count as memory.
             expected["batch"] = one_batch(experiment)
@@ -79,7 +79,7 @@ def check_command(device: str | None, resolved: bool, as_json: bool, **arguments
 def _print_resolved(scenario: "Scenario", as_json: bool) -> None:
     """Print a resolved scenario, which is one itself, with paths as seen from here."""
     from fedsim.runs.directory import yaml_of
-    from fedsim.scenario.places import resolved_from
+    from fedsim.scenario.recorded_paths import resolved_from
 
     values = resolved_from(scenario, Path())
     if as_json:

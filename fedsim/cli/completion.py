@@ -18,7 +18,7 @@ from fedsim.scenario.expected import literal_words, plain_types
 from fedsim.scenario.keys import Key, keys, keys_at
 from fedsim.scenario.load import document_of
 from fedsim.scenario.reader import value_at
-from fedsim.scenario.schema import Kinds
+from fedsim.scenario.schema import AllowedKinds
 
 INDEX = re.compile(r"\[\d+\]")
 
@@ -111,7 +111,7 @@ def _indices(values: dict[str, Any], path: tuple[str, ...]) -> list[str]:
     return [f"[{i}]" for i in range(count)]
 
 
-def _kinds_of_items(key: Key) -> Kinds | None:
+def _kinds_of_items(key: Key) -> AllowedKinds | None:
     """Return the kinds of the links of a list; None for any other key."""
     item = item_of(annotation_of(key.field))
     return None if item is None else kinds_of(item)

@@ -15,25 +15,25 @@ from fedsim.synonyms import ABSENT, answer, synonym
 SECTIONS = ("data.partition", "client", "server", "cohort", "fleet", "wire", "model")
 
 
-def meant_command(words: list[str], known: Iterable[str]) -> str:
+def meant_command(words: list[str], commands: Iterable[str]) -> str:
     """Return what a command that does not exist was meant as.
 
     Args:
       words: the name that was typed, and the words after it.
-      known: the names of all commands.
+      commands: the names of all commands.
     """
     from fedsim.scenario.guesses import in_words, row_of, what_is
 
-    name, *others = words
+    name, *arguments = words
     if name.endswith((".yaml", ".yml")):
         return f"did you mean 'run {name}'?"
     if row := row_of(name, "command"):
-        return in_words(row, name, rest=shlex.join(others) or _usual_argument(row.ours))
-    if near := nearest(name, known):
+        return in_words(row, name, rest=shlex.join(arguments) or _usual_argument(row.ours))
+    if near := nearest(name, commands):
         return f"did you mean '{near}'?"
     if meaning := what_is(name):
         return meaning
-    return f"there are {', '.join(known)}"
+    return f"there are {', '.join(commands)}"
 
 
 def _usual_argument(command: str) -> str:
@@ -75,7 +75,7 @@ def _meant_option(
     name = flag.lstrip("-")
     if meant := _by_other_name(context, flags, name, value):
         return meant
-    long_flags = [known for known in flags if known.startswith("--")]
+    long_flags = [option for option in flags if option.startswith("--")]
     if near := nearest(flag, long_flags, alike=1.0):
         return f"did you mean '{near}'?"
     if commands := _commands_with(context, flag):
@@ -131,12 +131,12 @@ def _unknown_options(
         is_short_with_value = flag[:2] in flags and flag[1] != "-"  # -srounds=3
         if not is_option or is_short_with_value:
             continue
-        known = flags.get(flag)
-        if isinstance(known, click.Option):
-            is_value = not known.is_flag and not equals
-        elif known is None and equals:
+        option = flags.get(flag)
+        if isinstance(option, click.Option):
+            is_value = not option.is_flag and not equals
+        elif option is None and equals:
             yield flag, value
-        elif known is None:
+        elif option is None:
             yield flag, "" if next_word.startswith("-") else next_word
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from fedsim.data import Federation
-from fedsim.disk.tables import LISTED, Record
+from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import fairness, summarise
+from fedsim.study.summary import fairness_columns, summarise
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
@@ -35,7 +35,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         run.status,
         run.reason,
     )
-    journal.add("summary", {**who, **line, **fairness(clients, run.status)})
+    journal.add("summary", {**who, **line, **fairness_columns(clients, run.status)})
     journal.add("clients", {**who, **clients})
 
     if run.plan.timetable.asynchronous:
@@ -111,7 +111,7 @@ def _partition(federation: Federation, joined: np.ndarray) -> Record:
 
 
 def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:
-    """The clients in the tables: all, or of more than LISTED those that ever took part."""
-    if federation.N <= LISTED:
+    """The clients in the tables: all; of too many to list, those that ever took part."""
+    if federation.N <= MAX_LISTED_CLIENTS:
         return np.arange(federation.N)
     return np.flatnonzero(joined)

@@ -9,7 +9,7 @@ drops what it replaces, as on the command line.
 import difflib
 import os
 import re
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from fedsim.errors import MissingFileError, ScenarioError
@@ -18,8 +18,8 @@ from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.merge import without_parameters, without_replaced_by
 from fedsim.scenario.named_files import naming_files
-from fedsim.scenario.reader import Document, Path, Position, parse, text_of
-from fedsim.scenario.schema import Kinds
+from fedsim.scenario.reader import Document, KeyPath, Position, parse, text_of
+from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import NAME_PATTERN, Spec
 from fedsim.scenario.shipped import ENDINGS, shipped, shipped_file
 from fedsim.scenario.shorthand import (
@@ -34,13 +34,13 @@ MAX_BASES = 8
 SHIPPED = "the name of a scenario that comes with fedsim (fedsim list scenarios)"
 
 # Keys of which a section has at most one: setting one removes the others that the base has.
-ALTERNATIVES: dict[Path, tuple[str, ...]] = {
+ALTERNATIVES: dict[KeyPath, tuple[str, ...]] = {
     ("client",): ("steps", "epochs"),
     ("fleet", "malicious"): ("share", "count", "ids"),
 }
 
 
-def with_base(document: Document, folder: File | None, files: tuple[File, ...] = ()) -> Document:
+def with_base(document: Document, folder: Path | None, files: tuple[Path, ...] = ()) -> Document:
     """Return a document with its base merged in; a document without `extends` as it is.
 
     Args:
@@ -61,7 +61,7 @@ def with_base(document: Document, folder: File | None, files: tuple[File, ...] =
     file = _base_file(document, folder, files)
     base = parse(text_of(file), _name_of(file, document))
     base = with_base(base, file.parent, (*files, file))
-    base = _with_paths_from(_with_files_named(base), file.parent, folder or File("."))
+    base = _with_paths_from(_with_files_named(base), file.parent, folder or Path("."))
     merged = _merged(base, _with_own_name(document))
     return merged._replace(bases=(base.file, *base.bases))
 
@@ -69,17 +69,17 @@ def with_base(document: Document, folder: File | None, files: tuple[File, ...] =
 # ---- which file
 
 
-def _base_file(document: Document, folder: File | None, files: tuple[File, ...]) -> File:
+def _base_file(document: Document, folder: Path | None, files: tuple[Path, ...]) -> Path:
     """Return the file that `extends` names."""
     name = document.values[EXTENDS]
     if not isinstance(name, str) or not name.strip() or "\0" in name:
         text = f"should be a file in the scenario's folder, such as base.yaml, or {SHIPPED}"
         raise _refusal(document, f"{text}, found {value_in_words(name)}")
-    if folder is not None and (os.path.isabs(name) or ".." in File(name).parts):
+    if folder is not None and (os.path.isabs(name) or ".." in Path(name).parts):
         raise _outside(document, name)
 
     known = [file.resolve() for file in files]
-    candidates = [(folder or File(".")) / f"{name}{ending}" for ending in ENDINGS]
+    candidates = [(folder or Path(".")) / f"{name}{ending}" for ending in ENDINGS]
     existing = [file for file in candidates if file.is_file()]
     for file in existing:
         if folder is not None and not _is_below(file, folder):
@@ -92,11 +92,11 @@ def _base_file(document: Document, folder: File | None, files: tuple[File, ...])
     if existing:
         chain = " → ".join(file.name for file in (*files, existing[0]))
         raise _refusal(document, f"leads back to itself: {chain}; remove one of them")
-    text = f"there is no scenario {value_in_words(name)}{_similar(name, folder or File('.'))}"
+    text = f"there is no scenario {value_in_words(name)}{_similar(name, folder or Path('.'))}"
     raise MissingFileError(_refusal(document, text).problems, document.file)
 
 
-def demand_base(name: str, path: File) -> None:
+def demand_base(name: str, path: Path) -> None:
     """Refuse what the scenario at a path could not name as its base.
 
     Raises:
@@ -106,7 +106,7 @@ def demand_base(name: str, path: File) -> None:
     _base_file(document, path.parent, (path,))
 
 
-def _is_below(file: File, folder: File) -> bool:
+def _is_below(file: Path, folder: Path) -> bool:
     """Whether a file is in a folder or below it, symbolic links followed."""
     return file.resolve().is_relative_to(folder.resolve())
 
@@ -121,7 +121,7 @@ def _outside(document: Document, name: str) -> ScenarioError:
     return _refusal(document, text)
 
 
-def _similar(name: str, folder: File) -> str:
+def _similar(name: str, folder: Path) -> str:
     """Return the scenario with a similar name in a folder, or of those that come with fedsim."""
     known = {name: name for name in shipped()}
     for file in sorted(folder.glob("*.y*ml"))[:1000]:
@@ -132,9 +132,9 @@ def _similar(name: str, folder: File) -> str:
     return f"; write the path of a file in the scenario's folder, or {SHIPPED}"
 
 
-def _name_of(file: File, document: Document) -> str:
+def _name_of(file: Path, document: Document) -> str:
     """Return the name of a base in messages: seen from where the scenario was named."""
-    folder = File(document.file).parent
+    folder = Path(document.file).parent
     if _is_below(file, folder):
         return str(folder / file.resolve().relative_to(folder.resolve()))
     return str(file)
@@ -152,7 +152,7 @@ def _with_files_named(base: Document) -> Document:
     return base._replace(positions=positions)
 
 
-def _with_paths_from(base: Document, base_folder: File, folder: File) -> Document:
+def _with_paths_from(base: Document, base_folder: Path, folder: Path) -> Document:
     """Return a base whose data files are named as seen from the folder of the scenario."""
     if base_folder.resolve() == folder.resolve() or not _is_below(base_folder, folder):
         return base
@@ -178,7 +178,7 @@ def _with_own_name(document: Document) -> Document:
 
     With the base's name it would be written into the base's run directory.
     """
-    stem = File(document.file).stem
+    stem = Path(document.file).stem
     is_file = document.file.endswith((".yaml", ".yml"))
     if "name" in document.values or not is_file or not re.fullmatch(NAME_PATTERN, stem):
         return document
@@ -232,11 +232,11 @@ class _Merge:
       positions: the positions of the base.
     """
 
-    def __init__(self, positions: dict[Path, Position]):
+    def __init__(self, positions: dict[KeyPath, Position]):
         self.positions = dict(positions)
-        self.replaced: set[Path] = set()  # where, and below which, nothing of the base is left
+        self.replaced: set[KeyPath] = set()  # where, and below which, nothing of the base is left
 
-    def of(self, base: Any, value: Any, annotation: Any, path: Path) -> Any:
+    def of(self, base: Any, value: Any, annotation: Any, path: KeyPath) -> Any:
         """Return the value at a path, merged into that of the base."""
         if value is base:
             return base
@@ -264,7 +264,9 @@ class _Merge:
             merged[key] = inner
         return merged
 
-    def _as_sections(self, base: Any, value: Any, kinds: Kinds, path: Path) -> tuple[Any, Any]:
+    def _as_sections(
+        self, base: Any, value: Any, kinds: AllowedKinds, path: KeyPath
+    ) -> tuple[Any, Any]:
         """Return two values with a bare kind as a mapping where the other one is a mapping."""
         if isinstance(base, str) and isinstance(value, dict):
             if path in self.positions:
@@ -275,7 +277,7 @@ class _Merge:
             return base, {"kind": value}
         return base, value
 
-    def positions_left(self) -> dict[Path, Position]:
+    def positions_left(self) -> dict[KeyPath, Position]:
         """Return the positions of what is left of the base."""
         return {
             path: position

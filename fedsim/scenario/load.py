@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,7 +17,7 @@ from fedsim.scenario.diagnostics import in_order, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.mending import METHOD, OWNED, in_sound_order, mended, with_refused
 from fedsim.scenario.merge import with_method
-from fedsim.scenario.reader import Document, Path, parse, text_of, without_line
+from fedsim.scenario.reader import Document, KeyPath, parse, text_of, without_line
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Spec
 from fedsim.scenario.shipped import scenario_file
@@ -115,14 +115,14 @@ def document_of(source: Any, data_roots: tuple[str | os.PathLike, ...] = ()) -> 
     if isinstance(source, Scenario):
         return _with_roots(source.document, data_roots)
     if isinstance(source, Document):
-        return _with_roots(with_base(source, File(source.file).parent), data_roots)
+        return _with_roots(with_base(source, Path(source.file).parent), data_roots)
     if isinstance(source, dict):
         return with_base(_document_of_values(source), None)
 
     path = scenario_file(source)
-    name = str(source if path == File(source) else path)
+    name = str(source if path == Path(source) else path)
     document = with_base(parse(text_of(path), name), path.parent, (path,))
-    folders = [File(file).parent for file in document.bases]
+    folders = [Path(file).parent for file in document.bases]
     return document._replace(roots=_roots(path.parent, [*data_roots, *folders]))
 
 
@@ -153,7 +153,7 @@ def _document_of_values(values: dict) -> Document:
 
 
 def confined(
-    scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()
+    scenario: Scenario, folder: Path, data_roots: Iterable[str | os.PathLike] = ()
 ) -> Scenario:
     """Return a scenario found in a folder, as one that may name only certain data files.
 
@@ -164,7 +164,7 @@ def confined(
     return scenario._replace(document=document)
 
 
-def _roots(folder: File, data_roots: Iterable[str | os.PathLike]) -> tuple[str, ...]:
+def _roots(folder: Path, data_roots: Iterable[str | os.PathLike]) -> tuple[str, ...]:
     return tuple(os.path.abspath(root) for root in (folder, ".", *data_roots))
 
 
@@ -200,7 +200,7 @@ def edited(document: Document, edit: str) -> Document:
     return document._replace(values=values, positions=positions, edits=edits, broken=broken)
 
 
-def _edited_path(edit: str) -> Path:
+def _edited_path(edit: str) -> KeyPath:
     """Return the path of a `PATH=VALUE`, or what may be one."""
     dotted_path = edit.partition("=")[0].replace("[", ".").replace("]", "")
     return tuple(_key_or_index(word) for word in dotted_path.split("."))
@@ -210,7 +210,7 @@ def _key_or_index(word: str) -> str | int:
     return int(word) if re.fullmatch("[0-9]{1,9}", word) else word
 
 
-def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
+def _path_and_value(document: Document, edit: str) -> tuple[KeyPath, Any]:
     """Return the path and the value of `PATH=VALUE`."""
     name, equals, text = edit.partition("=")
     option = f"--set {shortened(edit, 60)}"
@@ -231,7 +231,7 @@ def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
     return path, values["value"]
 
 
-def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
+def _holder(document: Document, values: Any, path: KeyPath, edit: str) -> Any:
     """Return the mapping or list that the last key of a path belongs to.
 
     Mappings and lists on the way that are not there yet are made.
@@ -251,7 +251,7 @@ def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
     return holder
 
 
-def _use_mapping(word: str, key: str | int, path: Path) -> str:
+def _use_mapping(word: str, key: str | int, path: KeyPath) -> str:
     """Return how to set a key of a kind that is written as a bare name."""
     remedy = f"--set '{dotted(path)}={{kind: {word}, {key}: ...}}'"
     return (
@@ -260,7 +260,7 @@ def _use_mapping(word: str, key: str | int, path: Path) -> str:
     )
 
 
-def _nothing_to_set(document: Document, holder: Any, path: Path, edit: str) -> ScenarioError:
+def _nothing_to_set(document: Document, holder: Any, path: KeyPath, edit: str) -> ScenarioError:
     """Return the refusal of a `--set` of what cannot be there."""
     key = path[-1]
     holder_in_words = value_in_words(holder)

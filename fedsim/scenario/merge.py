@@ -16,8 +16,8 @@ from fedsim.kinds import FAMILIES
 from fedsim.scenario.diagnostics import guess_of_kind, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of
-from fedsim.scenario.reader import Document, Path, Position
-from fedsim.scenario.schema import Kinds
+from fedsim.scenario.reader import Document, KeyPath, Position
+from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import METHODS
 from fedsim.scenario.shorthand import call_of, kind_name, meant_as_call
 
@@ -117,7 +117,7 @@ def _client(client: Any, fragment: dict[str, Any]) -> Any:
     return {**other_keys, **fragment}
 
 
-def without_parameters(section: dict[str, Any], kinds: Kinds, kind: Any) -> dict[str, Any]:
+def without_parameters(section: dict[str, Any], kinds: AllowedKinds, kind: Any) -> dict[str, Any]:
     """Return a section with the keys that do not belong to its kind, for another kind.
 
     Args:
@@ -197,8 +197,8 @@ def _family(link: Any) -> str:
 
 
 def _moved_positions(
-    positions: dict[Path, Position], indices: list[int | None]
-) -> dict[Path, Position]:
+    positions: dict[KeyPath, Position], indices: list[int | None]
+) -> dict[KeyPath, Position]:
     """Return positions after the links of `server` have moved.
 
     Args:
@@ -207,7 +207,7 @@ def _moved_positions(
         that of the key `method`.
     """
     new_indices = {index: i for i, index in enumerate(indices) if index is not None}
-    moved: dict[Path, Position] = {}
+    moved: dict[KeyPath, Position] = {}
     for path, position in positions.items():
         if len(path) < 2 or path[0] != "server" or path[1] == "<key>":
             moved[path] = position
@@ -222,7 +222,7 @@ def _moved_positions(
 
 def _require_not_edited(document: Document, fragment: dict[str, Any], label: str) -> None:
     """Refuse a `--set` of what a method of the command line replaces: it would have no effect."""
-    replaced: set[Path] = {("method",)}
+    replaced: set[KeyPath] = {("method",)}
     families = ["rule"]
     if "client" in fragment:
         families.append("optimizer")
@@ -257,7 +257,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     optimizers = [i for i, link in enumerate(links) if kind_name(link) in FAMILIES["optimizer"]]
     rule_of_method, *optimizers_of_method = fragment["server"]
 
-    compared: list[tuple[Path, Any, dict]] = []  # path, link of the file, link of the method
+    compared: list[tuple[KeyPath, Any, dict]] = []  # path, link of the file, link of the method
     client = document.values.get("client")
     if "client" in fragment and isinstance(client, dict | str):
         compared.append((("client",), client, fragment["client"]))

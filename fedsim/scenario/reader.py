@@ -9,7 +9,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -39,7 +39,7 @@ ANCHOR = "anchors and aliases (& and *) are not allowed; write the value out, or
 MERGE_KEY = "merge keys (<<) are not allowed; write the keys out"
 EMPTY = "is empty; a scenario needs at least name: and data: (fedsim new writes one)"
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]  # keys and list indices from the top of a scenario
 
 
 class Position(NamedTuple):
@@ -123,11 +123,11 @@ class Document(NamedTuple):
     """
 
     values: dict[str, Any]
-    positions: dict[Path, Position]
+    positions: dict[KeyPath, Position]
     file: str
     roots: tuple[str, ...] | None = None
-    edits: tuple[tuple[Path, str], ...] = ()
-    broken: frozenset[Path] = frozenset()
+    edits: tuple[tuple[KeyPath, str], ...] = ()
+    broken: frozenset[KeyPath] = frozenset()
     bases: tuple[str, ...] = ()
 
 
@@ -141,7 +141,7 @@ def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
     return values
 
 
-def text_of(path: File) -> str:
+def text_of(path: Path) -> str:
     """Return the text of a scenario file: a regular file in UTF-8, of a limited size."""
     if not stat.S_ISREG(path.stat().st_mode):
         problem = Problem("", "is not a regular file; a scenario is a text file")
@@ -300,11 +300,11 @@ class _Builder:
     """
 
     def __init__(self, events: Iterator[Any]):
-        self.positions: dict[Path, Position] = {}
+        self.positions: dict[KeyPath, Position] = {}
         self.problems: list[Problem] = []
         self._events = events
 
-    def value(self, event: Any, path: Path) -> Any:
+    def value(self, event: Any, path: KeyPath) -> Any:
         """Return the value that begins with an event."""
         self.positions[path] = _position(event.start_mark)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -319,13 +319,13 @@ class _Builder:
             self.problems.append(Problem(dotted(path), str(error), *self.positions[path]))
             return None
 
-    def _list(self, path: Path) -> list[Any]:
+    def _list(self, path: KeyPath) -> list[Any]:
         items: list[Any] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self.value(event, (*path, len(items))))
         return items
 
-    def _mapping(self, path: Path) -> dict[str, Any]:
+    def _mapping(self, path: KeyPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             position = _position(event.start_mark)
@@ -347,7 +347,7 @@ class _Builder:
             self.positions[(*path, key, "<key>")] = position
         return values
 
-    def _refusal_of_key(self, key: str, path: Path, values: dict[str, Any]) -> str:
+    def _refusal_of_key(self, key: str, path: KeyPath, values: dict[str, Any]) -> str:
         """Return why a key is not allowed in a mapping with these values, empty if it is."""
         if key == "<<":
             return MERGE_KEY

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.study.breakdown import untrained
+from fedsim.study.breakdown import untrained_scores
 from fedsim.study.claims import BETTER, Claim
-from fedsim.study.pairing import others, same_runs
+from fedsim.study.pairing import same_runs, without_baseline
 from fedsim.study.regression import errors_of
 from fedsim.study.standings import Standing, count_tests, standings
 from fedsim.study.summary import (
@@ -59,7 +59,7 @@ class Findings(NamedTuple):
     @property
     def compared(self) -> list[Record]:
         """The rows of `compare.csv` without those of the baseline."""
-        return others(self.rows("compare"))
+        return without_baseline(self.rows("compare"))
 
     @property
     def distinct(self) -> dict[str, Sequence[Standing]]:
@@ -123,7 +123,7 @@ def findings_of(
         words=words_of(scenario),
         standings=by_variation,
         repeats=_repeats(summary, score),
-        start={**(chance or {}), **untrained(rounds, metric)},
+        start={**(chance or {}), **untrained_scores(rounds, metric)},
         errors=errors_of(rounds, metric),
         tests=count_tests(by_variation),
     )

@@ -33,6 +33,16 @@ def larger_is_better(metric: str) -> bool:
     return not metric.endswith(("loss", "mae", "attack_success"))
 
 
+def as_loss(value: float, rising: bool) -> float:
+    """Return a value as a number that is smaller for better values.
+
+    Args:
+      value: a score.
+      rising: whether a larger score is better.
+    """
+    return -value if rising else value
+
+
 def is_share(metric: str) -> bool:
     """Return whether a metric lies between 0 and 1."""
     return metric.endswith(("accuracy", "attack_success"))
@@ -58,13 +68,13 @@ def worst(metric: str) -> float:
     return -math.inf if metric.endswith("r2") else 0.0
 
 
-def ran(row: Record) -> bool:
+def has_score(row: Record) -> bool:
     """Return whether the run of a row of `summary.csv` has a score: it neither failed nor idled.
 
     A run idled, with the status `not_run`, if it aggregated no round.
 
-    >>> [ran(row) for row in ({}, {"status": None}, {"status": "failed"}, {"status": "not_run"})]
-    [True, True, False, False]
+    >>> [has_score({"status": status}) for status in (None, "failed", "not_run")]
+    [True, False, False]
     """
     return row.get("status") not in WITHOUT_SCORE
 
@@ -130,7 +140,9 @@ def summarise(
     if values and not diverged:
         row["final"] = values[-1]
         row["mean_last_k"] = sum(tail) / len(tail)
-    arrival = None if target is None else _first_at(target, evaluated, metric)
+    arrival = None
+    if target is not None:
+        arrival = _first_at(target, evaluated, metric)
     if arrival is not None:
         row["rounds_to_target"] = arrival["round"]
         row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]
@@ -209,7 +221,7 @@ def growth(rounds: Sequence[Record]) -> str:
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
 
 
-def fairness(clients: Record, status: str) -> Record:
+def fairness_columns(clients: Record, status: str) -> Record:
     """Return how evenly the final model serves the clients: columns of `summary.csv`.
 
     These are the deciles, the minimum and the standard deviation of the clients' accuracies. Every

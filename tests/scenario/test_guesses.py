@@ -152,7 +152,7 @@ def test_no_word_of_the_field_stands_twice_for_one_place():
 
 
 def test_a_word_that_fedsim_knows_itself_is_no_synonym():
-    """What has a kind, key, command or option by now means that: its row is never read, and has to go."""
+    """The row of what is a kind, key, command or option by now is never read, and has to go."""
     every_kind = set().union(*map(own, FAMILIES)) | ALIASES.keys()
     for synonym in synonyms():
         where, _, of = synonym.where.partition(":")
