@@ -53,7 +53,8 @@ class Experiment(NamedTuple):
         policy = Policy(
             nonfinite=spec.on_nonfinite == "stop",
             impossible=spec.on_impossible == "stop",
-            aggregates=spec.rounds > 0,  # a run without rounds has nothing to aggregate
+            # A run without rounds, or without a shared model, has nothing to aggregate.
+            aggregates=spec.rounds > 0 and not self.client.alone,
         )
         return Run(
             program=self.program,
@@ -212,7 +213,7 @@ def _program(
         room=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        diagnoses=spec.evaluate.diagnostics,
+        diagnoses=spec.evaluate.diagnostics and not trained.client.not_federated,
         probe=probe,
         own=server_training,
         solo=trained.client.solo,

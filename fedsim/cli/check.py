@@ -38,6 +38,7 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
         methods=arguments["methods"],
         vary=arguments["vary"] or None,
         tune=arguments["tune"] or None,
+        baselines=arguments["baselines"],
     )
     cells = None
     if section.methods or any(compared):

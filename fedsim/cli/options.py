@@ -87,6 +87,16 @@ methods = click.option(
     help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned "
     "[compare.methods].",
 )
+method = click.option(
+    "--method",
+    metavar="NAME",
+    help="Method or rule in place of the scenario's, e.g. 'fedprox(mu=0.1)'.",
+)
+baselines = click.option(
+    "--baselines",
+    is_flag=True,
+    help="Also compare centralised and local_only, which are not federated methods.",
+)
 vary = click.option(
     "--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable."
 )
@@ -105,8 +115,8 @@ def scenario(command: Callable) -> Callable:
 
 
 def compared(command: Callable) -> Callable:
-    """`--methods`, `--vary` and `--tune`: what is compared."""
-    return _with_options(command, [methods, vary, tune])
+    """`--methods`, `--baselines`, `--vary` and `--tune`: what is compared."""
+    return _with_options(command, [methods, baselines, vary, tune])
 
 
 def _with_options(command: Callable, options: list[Callable]) -> Callable:
@@ -135,6 +145,7 @@ def read_scenario(
     seeds = arguments.pop("seeds")
     plugins = arguments.pop("plugins")
     data_roots = arguments.pop("data_roots")
+    method = arguments.pop("method", None)
     if seeds:
         edits = (*edits, f"seeds={seeds}")
 
@@ -143,7 +154,7 @@ def read_scenario(
     from fedsim.scenario import read
 
     try:
-        return read(path, edits, data_roots=data_roots)
+        return read(path, edits, method, data_roots=data_roots)
     except ScenarioError as error:
         if not all_stages or error.mended is None:
             raise
@@ -152,7 +163,10 @@ def read_scenario(
         comparison = None
         if compares:
             keys = ("methods", "vary", "tune", "baseline", "score")
-            comparison = Compared(**{key: arguments.get(key) or None for key in keys})
+            comparison = Compared(
+                **{key: arguments.get(key) or None for key in keys},
+                baselines=arguments["baselines"],
+            )
         raise completed(error, arguments.get("device"), comparison) from None
 
 

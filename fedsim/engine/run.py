@@ -129,10 +129,13 @@ class Run:
         self.every = every
         self.policy = policy
 
-        # Samples that nobody trains on.
+        # Samples that nobody trains on. Without a shared model, there is nothing to score on them.
         f = plan.federation
+        client = program.server.client
+        self.held: dict[str, list[Stack]] = {}
         stacks, self.sizes, self.batch = held_out(f, program.evaluators)
-        self.held: dict[str, list[Stack]] = held_out_on_device(stacks, f, program.evaluators)
+        if not client.alone:
+            self.held = held_out_on_device(stacks, f, program.evaluators)
 
         # The server, and the models that clients of an asynchronous one train from.
         self.server: ServerState = program.server.init(shared, plan.present)
@@ -172,7 +175,7 @@ class Run:
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.since = Counters()
         self.open_since = Counters()
-        self.downlink = downlink(program.server.client, program.server.sender.codec, shared, f.N)
+        self.downlink = downlink(client, program.server.sender.codec, shared, f.N)
         self.joined = np.zeros(f.N, np.int64)
         self.sent = np.zeros(f.N, np.int64)
         self.late = np.zeros(f.N, np.int64)
@@ -490,6 +493,9 @@ class Run:
             "skipped": counters.skipped,
             "train_loss": counters.train_loss,
         }
+        if self.program.server.client.pools is not None:
+            # No client takes part, sends anything, or takes time on its device.
+            values |= dict.fromkeys((*self.totals, "clients_sampled", "clients_reported"))
         if self.program.diagnoses:
             values |= counters.diagnosis()
         values |= counters.info

@@ -24,6 +24,7 @@ class Compared(NamedTuple):
     tune: Axes | None = None
     baseline: str | None = None
     score: str | None = None
+    baselines: bool = False
 
 
 def read_checked(
@@ -33,6 +34,7 @@ def read_checked(
     device: str | None = None,
     compared: Compared | None = None,
     given: Mapping[str, Any] | None = None,
+    method: Any = None,
 ) -> Scenario:
     """Read a scenario; one that is refused is refused with the problems of all later stages, too.
 
@@ -43,12 +45,13 @@ def read_checked(
       device: the devices to compute on.
       compared: what is to be compared, if the cells of a comparison are to be tried.
       given: `data`, `model`, `params` and `loss` of a Python program.
+      method: a method in place of the scenario's.
 
     Raises:
       ScenarioError: with every problem.
     """
     try:
-        return read(source, edits, data_roots=data_roots)
+        return read(source, edits, method, data_roots=data_roots)
     except ScenarioError as error:
         raise completed(error, device, compared, given) from None
 

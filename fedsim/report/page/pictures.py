@@ -56,6 +56,7 @@ def scores(
     levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
     x = strips.percent_axis([*finite, *ends, *levels], share=is_share(about.metric))
 
+    outside = {s.method for group in standings.values() for s in group if s.not_federated}
     rows = []
     for method in about.order:
         marks = []
@@ -64,6 +65,8 @@ def scores(
             seeds = by_seed.get((method, variant), [])
             marks.append(_score_mark(standing, seeds, baseline, about.words(variant)))
         note = "baseline" if method == baseline else ""
+        if method in outside:
+            note = "not federated"
         rows.append((method, note, marks))
 
     lines = [(level, "chance") for level in sorted(levels)]
@@ -148,6 +151,8 @@ def _ending(standing: Standing | None) -> str:
     """How the runs of a method without a score ended."""
     if standing is None:
         return ""
+    if standing.not_federated:
+        return "no score"
     return "not run" if standing.not_run else "failed"
 
 
@@ -221,10 +226,16 @@ def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strip
 
 
 def _accuracies(clients: pd.DataFrame) -> dict[str, list[float]]:
-    """The accuracies of all clients and seeds by method, without clients that have none."""
+    """The accuracies of all clients and seeds by method, without clients that have none.
+
+    Without a shared model, they are those of the clients' own models.
+    """
     accuracies = {}
     for method, rows in clients.groupby("method", sort=False):
-        accuracies[str(method)] = rows["global_accuracy"].dropna().tolist()
+        values = rows["global_accuracy"].dropna()
+        if values.empty and "personal_accuracy" in rows:
+            values = rows["personal_accuracy"].dropna()
+        accuracies[str(method)] = values.tolist()
     return accuracies
 
 
