@@ -1,8 +1,8 @@
 """A method merged into a scenario: what it owns is replaced or must agree, everything else stays.
 
 A method owns `client.kind`, the rule, and what follows the rule; a rule as a method owns only the
-rule. A method may set other sections as well; one that sets `wire` also owns the stages before the
-rule.
+rule. A method may set other sections as well; one without messages, whose `wire` is empty, also owns
+the stages before the rule, and all that follows it.
 """
 
 import inspect
@@ -65,7 +65,7 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
     links = document.values.get("server", [])
     if isinstance(links, list):  # else the schema refuses it
         is_rule = section.family == "rule"
-        replaced_links = [] if "wire" in others else links
+        replaced_links = [] if _sends_nothing(others) else links
         merged = _server(replaced_links, fragment["server"], keep_optimizers=is_rule)
         values["server"] = [link for _, link in merged]
         positions = _moved_positions(positions, [index for index, _ in merged])
@@ -124,6 +124,11 @@ def _merged(section: Any, value: Any) -> Any:
     if isinstance(section, dict) and isinstance(value, dict) and "kind" not in value:
         return {**section, **value}
     return value
+
+
+def _sends_nothing(others: dict[str, Any]) -> bool:
+    """Whether a method has no messages, given the other sections that it sets."""
+    return others.get("wire") == []
 
 
 def _parameters(family: str, kind: str) -> list[str]:
@@ -255,7 +260,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
 
     for path, text in _other_differences(document, others):
         problems.append(problem_at(document, path, f"{text} in {method}; remove one of them"))
-    if "wire" in others:
+    if _sends_nothing(others):
         for i in range(len(links)):
             if i not in (*rules, *optimizers):
                 text = f"{method} has no messages that pass it; remove one of them"
@@ -265,10 +270,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
 
 
 def _other_differences(document: Document, others: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Yield where the file says something else of other sections than the method, and how.
-
-    A method that sets a list of links has no messages if the list is empty.
-    """
+    """Yield where the file says something else of other sections than the method, and how."""
     for name, value in others.items():
         written = document.values.get(name)
         if isinstance(value, list):

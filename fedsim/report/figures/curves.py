@@ -107,7 +107,8 @@ def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
 
     with style():
         note = _note(about.scenario, all_tracks, len(panels), len(methods))
-        figure, all_axes, across = _sheet(about.title, note, len(panels), methods, varied)
+        labels = about.labels(methods)
+        figure, all_axes, across = _sheet(about.title, note, len(panels), labels, varied)
         log = varied and _wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
             axes.set_xlim(*limits)
@@ -120,7 +121,7 @@ def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
         for axes, panel in zip(all_axes, panels, strict=True):
             numbered(axes, _pale_ends(panel))
         if len(methods) > 1:
-            legend(figure, methods)
+            legend(figure, labels)
         return figure
 
 

@@ -107,6 +107,11 @@ def figure_of_scores(
     rows = sorted(rows, key=lambda row: row[path])
     by_method = {method: group for (method,), group in by(rows, "method").items()}
     methods = about.ordered([*by_method])
+    if any(row["mean"] is not None for row in rows):
+        # A baseline without a shared model has no score to draw.
+        drawn = [row["method"] for row in rows if row["mean"] is not None]
+        methods = [name for name in methods if name in drawn or name not in about.outside]
+    labels = about.labels(methods)
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
 
@@ -114,7 +119,7 @@ def figure_of_scores(
     note = _note(rows, metric, variation, bool(crosses))
     right = RIGHT + numbers_inches(methods)
     with style():
-        foot = FOOT + legend_inches(methods)
+        foot = FOOT + legend_inches(labels)
         figure, (axes,) = sheet(about.title, note, [TALL], foot, right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = []
@@ -129,7 +134,7 @@ def figure_of_scores(
             line_text(axes, 0.01, start, "untrained", va="bottom")
         numbered(axes, ends)
         if len(methods) > 1:
-            legend(figure, methods)
+            legend(figure, labels)
         return figure
 
 

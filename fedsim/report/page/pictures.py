@@ -56,7 +56,6 @@ def scores(
     levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
     x = strips.percent_axis([*finite, *ends, *levels], share=is_share(about.metric))
 
-    outside = {s.method for group in standings.values() for s in group if s.not_federated}
     rows = []
     for method in about.order:
         marks = []
@@ -64,9 +63,7 @@ def scores(
             standing = next((s for s in of_variant if s.method == method), None)
             seeds = by_seed.get((method, variant), [])
             marks.append(_score_mark(standing, seeds, baseline, about.words(variant)))
-        note = "baseline" if method == baseline else ""
-        if method in outside:
-            note = "not federated"
+        note = "baseline" if method == baseline else about.note_of(method)
         rows.append((method, note, marks))
 
     lines = [(level, "chance") for level in sorted(levels)]
@@ -170,13 +167,15 @@ def differences(compared: Sequence[Row], about: About) -> list[tuple[str, Strips
       about: what is shown.
     """
     drawn = [forest for forest in forests(compared, about) if forest.numbers]
-    return [(forest.title, _forest(forest)) for forest in drawn]
+    return [(forest.title, _forest(forest, about)) for forest in drawn]
 
 
-def _forest(forest: Forest) -> Strips:
+def _forest(forest: Forest, about: About) -> Strips:
     side = "right" if larger_is_better(forest.metric) else "left"
     label = f"difference to {forest.baseline} in {words_of(forest.metric)}; {side} is better"
-    rows = [(row.method, "", [_difference_mark(row)]) for row in forest.rows]
+    rows = []
+    for row in forest.rows:
+        rows.append((row.method, about.note_of(row.method), [_difference_mark(row)]))
     x = strips.percent_axis([0.0, *forest.numbers])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
