@@ -1,7 +1,7 @@
-"""`.venv/bin/python .ci/freeze.py` writes `.ci/constraints.txt`: the versions here of all that fedsim and its extras need.
+"""Write `.ci/constraints.txt`: the installed versions of all that fedsim and its extras need.
 
-To be run in the environment that a green `FEDSIM_NEWEST=1 .ci/run` leaves behind. Only what fedsim asks for, and what
-that asks for, is listed; whatever else is installed here is nobody's business.
+Run `.venv/bin/python .ci/freeze.py` in the environment that a green `FEDSIM_NEWEST=1 .ci/run`
+leaves. Only the direct and indirect requirements of fedsim are listed, not everything installed.
 """
 
 import re
@@ -12,26 +12,24 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-PACKAGE, EXTRAS = "fedsim-jax", ("dev", "tools", "tests")
-BUNDLED = {
-    "pip",
-    "setuptools",
-    "wheel",
-}  # of a virtual environment: as old as its Python, and wrong for another one
+PACKAGE = "fedsim-jax"
+EXTRAS = ("dev", "tools", "tests")
+# These come with a virtual environment, are as old as its Python, and would be wrong for another.
+BUNDLED = {"pip", "setuptools", "wheel"}
 FILE = Path(__file__).with_name("constraints.txt")
 HEAD = """\
-# The versions that the last green run of .ci/run had, with Python {python}; .ci/freeze.py writes this file.
-# To install just these: .venv/bin/pip install -c .ci/constraints.txt -e .
+# The versions of the last green run of .ci/run, with Python {python}; written by .ci/freeze.py.
+# To install these: .venv/bin/pip install -c .ci/constraints.txt -e .
 """
 
 
 def plain(name: str) -> str:
-    """The name of a package in its one spelling."""
+    """Return the normalised name of a package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def asked_for(package: str, extras: Iterable[str]) -> list[Requirement]:
-    """What a package needs here, with these extras."""
+    """Return the direct requirements of a package in this environment, with these extras."""
     requirements = map(Requirement, requires(package) or ())
     environments = [{"extra": extra} for extra in ("", *extras)]
     return [
@@ -42,23 +40,23 @@ def asked_for(package: str, extras: Iterable[str]) -> list[Requirement]:
 
 
 def needed(package: str, extras: Iterable[str]) -> dict[str, str]:
-    """Version by name of everything that a package needs here, directly or not.
+    """Return the installed version, by name, of all direct and indirect requirements of a package.
 
     Raises:
-      PackageNotFoundError: where something of it is not installed.
+      PackageNotFoundError: if one of them is not installed.
     """
     versions: dict[str, str] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting = asked_for(package, extras)
     while waiting:
         requirement = waiting.pop()
-        name, wanted = plain(requirement.name), frozenset(requirement.extras)
+        name = plain(requirement.name)
+        wanted = frozenset(requirement.extras)
         if (name, wanted) in seen:
             continue
         seen.add((name, wanted))
-        versions[name] = version(name).partition("+")[
-            0
-        ]  # what a local build adds is found nowhere else
+        # The suffix of a local build is in no registry.
+        versions[name] = version(name).partition("+")[0]
         waiting += asked_for(name, wanted)
     return versions
 
@@ -69,7 +67,7 @@ def main() -> None:
         versions = needed(PACKAGE, EXTRAS)
     except PackageNotFoundError as missing:
         install = f".venv/bin/pip install -e '.[{','.join(EXTRAS)}]'"
-        sys.exit(f"{missing.name} is not installed here; {install}, then once more")
+        sys.exit(f"{missing.name} is not installed here; run {install}, then this again")
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     names = sorted(versions.keys() - BUNDLED - {PACKAGE})
     lines = [f"{name}=={versions[name]}\n" for name in names]

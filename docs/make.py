@@ -1,7 +1,7 @@
 """Derived pages: `python docs/make.py` writes them, `--check` lists those that are out of date.
 
-catalogue.md comes from the registry, files.md from the tables' columns and files.yaml, cli.md from the commands,
-extend/*.md from the decorators' docstrings and extend/pages.yaml.
+catalogue.md comes from the registry, files.md from the tables' columns and files.yaml, cli.md from
+the commands, extend/*.md from the decorators' docstrings and extend/pages.yaml.
 """
 
 import inspect
@@ -29,9 +29,9 @@ MADE = "<!-- made by docs/make.py -->\n\n"
 # the beginning of the only line that depends on the installed versions
 FROM_OPTAX = "From optax, under the same names: "
 ALWAYS = (
-    "A parameter without an annotation, or a name that another module already uses, raises `RegistrationError`. Bounds are "
-    "part of the annotation: `Annotated[float, Ge(0)]`. `fedsim list` shows the first line of the docstring, and "
-    "`fedsim explain` prints all of it."
+    "A parameter without an annotation, or a name that another module already uses, raises "
+    "`RegistrationError`. Bounds are part of the annotation: `Annotated[float, Ge(0)]`. "
+    "`fedsim list` shows the first line of the docstring, and `fedsim explain` prints all of it."
 )
 TITLES = {  # family -> heading, and its position in a scenario
     "method": (
@@ -103,17 +103,17 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------------------- catalogue.md
+# ------------------------------------------------------------------------------------ catalogue.md
 
 
 def catalogue_page() -> str:
     """Every kind of every family."""
-    known = catalogue(None)
+    entries = catalogue(None)
     sections = [
         "# Catalogue",
-        "All kinds, by family: parameters with their defaults, what they do, and their sources. Each name links to the file "
-        "that defines it. `fedsim explain NAME` prints the equation, what the kind resists, its cost, and every parameter "
-        "with its bounds.",
+        "All kinds, by family: parameters with their defaults, what they do, and their sources. "
+        "Each name links to the file that defines it. `fedsim explain NAME` prints the equation, "
+        "what the kind resists, its cost, and every parameter with its bounds.",
     ]
     for family, (heading, where) in TITLES.items():
         ours = {
@@ -127,7 +127,7 @@ def catalogue_page() -> str:
             if hasattr(optax, kind) and getdoc(f) == getdoc(getattr(optax, kind))
         ]
         rows = [
-            row(kind, f, known[family + "s"][kind])
+            row(kind, f, entries[family + "s"][kind])
             for kind, f in ours.items()
             if kind not in borrowed
         ]
@@ -141,19 +141,19 @@ def catalogue_page() -> str:
 
 
 def row(kind: str, factory: Callable, entry: dict[str, Any]) -> tuple[str, str, str]:
-    """A kind: its name with parameters, its summary, its source; for a method, what it keeps and sends."""
+    """A kind: name with parameters, summary, source; or for a method, what it stores and sends."""
     parameters = inspect.signature(factory).parameters.values()
-    written = ", ".join(
+    signature = ", ".join(
         p.name if p.default is p.empty else f"{p.name}={plain(p.default)}" for p in parameters
     )
     file = Path(*factory.__module__.split(".")).with_suffix(".py")
-    name = f"[`{kind}`](../{file})" + (f" `({written})`" if written else "")
+    name = f"[`{kind}`](../{file})" + (f" `({signature})`" if signature else "")
     also = f" Also: {', '.join(entry['aliases'])}." if entry["aliases"] else ""
     if "server" not in entry:
         return name, entry["summary"] + also, source(factory)
     halves = f" Client {entry['client']}, server {entry['server']}."
-    kept = "" if entry["state"] in ("", "none") else f"keeps {entry['state']}; "
-    return name, entry["summary"] + halves + also, f"{kept}sends {entry['sends']}"
+    keeps = "" if entry["state"] in ("", "none") else f"keeps {entry['state']}; "
+    return name, entry["summary"] + halves + also, f"{keeps}sends {entry['sends']}"
 
 
 def plain(value: Any) -> str:
@@ -168,7 +168,7 @@ def source(factory: Callable) -> str:
     return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", line)
 
 
-# -------------------------------------------------------------------------------------------------------- files.md
+# ---------------------------------------------------------------------------------------- files.md
 
 
 def files_page() -> str:
@@ -177,40 +177,45 @@ def files_page() -> str:
     Raises:
       SystemExit: lists the columns that files.yaml lacks, or describes although no table has them.
     """
-    known = meanings()
+    documented = meanings()
     sections = [
         "# Files",
-        "A run writes to `reports/<name>/`, a comparison to `reports/<name>-compare/`, unless `--out` names another folder.",
+        "A run writes to `reports/<name>/`, a comparison to `reports/<name>-compare/`, unless "
+        "`--out` names another folder.",
         table(
             ("file", "contents"),
-            [(f"`{name}`", text) for name, text in known["files"].items()],
+            [(f"`{name}`", text) for name, text in documented["files"].items()],
         ),
-        "The order of columns is fixed. A column that does not apply is left out, a cell that does not apply is empty, and a "
-        "computed NaN is `nan`. Floats are written so that reading them gives the same bits; text that a spreadsheet would "
-        "compute begins with an apostrophe. Rows are sorted by method, variation, seed and round, whatever finished first. "
-        "If something varies or is tuned, `variant` and `tuned` follow the method, with a column for each path.",
+        "The order of columns is fixed. A column that does not apply is left out, a cell that does "
+        "not apply is empty, and a computed NaN is `nan`. Floats are written so that reading them "
+        "gives the same bits; text that a spreadsheet would compute begins with an apostrophe. "
+        "Rows are sorted by method, variation, seed and round, whatever finished first. If "
+        "something varies or is tuned, `variant` and `tuned` follow the method, with a column for "
+        "each path.",
     ]
     for name, columns in TABLES.items():
-        texts = known["tables"][name]["columns"]
+        texts = documented["tables"][name]["columns"]
         if odd := set(columns) ^ set(texts):
+            columns_that_differ = ", ".join(sorted(odd))
             raise SystemExit(
-                f"fedsim/disk/files.yaml and tables.py differ about {name}: {', '.join(sorted(odd))}"
+                f"fedsim/disk/files.yaml and tables.py differ about {name}: {columns_that_differ}"
             )
-        sections += [f"## {name}", known["tables"][name]["about"]]
+        sections += [f"## {name}", documented["tables"][name]["about"]]
         sections += [
             table(("column", "meaning"), [(f"`{column}`", texts[column]) for column in columns])
         ]
     return "\n\n".join(map(wrapped, filter(None, sections)))
 
 
-# ---------------------------------------------------------------------------------------------------------- cli.md
+# ------------------------------------------------------------------------------------------ cli.md
 
 
 def cli_page() -> str:
     """Every command with its options."""
     sections = [
         "# Commands",
-        "`fedsim COMMAND --help` prints the same. Errors go to stderr, one line each; [exit codes](promises.md#exit-codes).",
+        "`fedsim COMMAND --help` prints the same. Errors go to stderr, one line each; "
+        "[exit codes](promises.md#exit-codes).",
     ]
     for heading, names in COMMANDS.items():
         sections.append(f"## {heading}")
@@ -271,28 +276,28 @@ def meaning(option: click.Option) -> str:
     return ((option.help or "") + bounds + default).strip()
 
 
-# ------------------------------------------------------------------------------------------------------ extend/*.md
+# ------------------------------------------------------------------------------------- extend/*.md
 
 
 def extend_pages() -> Iterator[tuple[str, str]]:
     """A page for each thing that a user can add."""
     for page in yaml.safe_load((DOCS / "extend" / "pages.yaml").read_text()):
-        parts = [docstring(getattr(fedsim, name)) for name in page["decorators"]]
-        named = list(zip(page["decorators"], parts, strict=True))
+        texts = {name: docstring(getattr(fedsim, name)) for name in page["decorators"]}
         sections = [f"# {page['title']}"]
-        sections += [f"`fedsim.{name}`: {part['summary']}" for name, part in named]
-        sections += [f"```python\n{module([part['example'] for part in parts])}\n```"]
+        sections += [f"`fedsim.{name}`: {text['summary']}" for name, text in texts.items()]
+        sections += [f"```python\n{module([text['example'] for text in texts.values()])}\n```"]
         sections += [
-            f"In a scenario: {page['use']}. On the command line, `--plugin FILE` loads the file. To try it:"
+            f"In a scenario: {page['use']}. On the command line, `--plugin FILE` loads the file. "
+            "To try it:"
         ]
         sections += [
             f"```python\n{page['try'].strip()}\n```",
             f"```text\n{page['prints'].strip()}\n```",
         ]
-        sections += [f"**`fedsim.{name}`** takes {part['takes']}" for name, part in named]
-        for more in page.get("also", []):
-            code, prints = more["code"].strip(), more["prints"].strip()
-            sections += [more["text"], f"```python\n{code}\n```", f"```text\n{prints}\n```"]
+        sections += [f"**`fedsim.{name}`** takes {text['takes']}" for name, text in texts.items()]
+        for example in page.get("also", []):
+            code, prints = example["code"].strip(), example["prints"].strip()
+            sections += [example["text"], f"```python\n{code}\n```", f"```text\n{prints}\n```"]
         sections += [ALWAYS, f"See also: {page['more']}"]
         yield f"extend/{page['name']}.md", "\n\n".join(map(wrapped, sections))
 
@@ -329,7 +334,7 @@ def wrapped(text: str) -> str:
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-# ------------------------------------------------------------------------------------------------------------ main
+# -------------------------------------------------------------------------------------------- main
 
 
 def stable(text: str) -> list[str]:

@@ -84,7 +84,10 @@ if not TYPE_CHECKING:
         for home, names in _HOME.items():
             if name in names:
                 return getattr(import_module(f"fedsim.{home}"), name)
-        raise AttributeError(f"module 'fedsim' has no attribute '{name}'")
+        from fedsim.synonyms import renamed
+
+        new_name = renamed(f"fedsim.{name}")
+        raise AttributeError(new_name or f"module 'fedsim' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 MAX_CHARACTERS = 300
 MIN_CHARACTERS = 160
 
-MOST_PROBLEMS = 50  # lines of an error; nobody makes more mistakes by hand
+MAX_PROBLEMS = 50  # lines of an error; nobody makes more mistakes by hand
 MAX_LISTED = 120  # characters of a list of known names
-MAX_PURPOSES = 4  # of memory, that a refusal names
+MAX_PURPOSES = 4  # purposes of memory that a refusal names
 
 # exit code of a command -> what it means
 EXIT_CODES = {
@@ -79,13 +79,13 @@ class ScenarioError(Failure, ValueError):
     def __init__(self, problems: Iterable[Problem], file: str = "scenario"):
         self.problems: list[Problem] = list(problems)
         self.file = file
-        listed = self.problems[:MOST_PROBLEMS]
+        listed = self.problems[:MAX_PROBLEMS]
         if len(listed) < len(self.problems):
             listed.append(Problem("", f"and {len(self.problems) - len(listed)} more problems"))
         super().__init__("\n".join(problem.text(file) for problem in listed))
 
 
-class TooLargeError(ScenarioError):
+class ScenarioTooLargeError(ScenarioError):
     """A scenario that does not fit into memory, as counted before it is allocated (exit code 8)."""
 
     exit_code = 8
@@ -166,9 +166,9 @@ class DataError(Failure, ValueError):
         self.by_column = {name: printable(line) for name, line in (by_column or {}).items()}
         super().__init__("\n".join(self.lines))
 
-    def within(self, place: str) -> "DataError":
+    def with_prefix(self, prefix: str) -> "DataError":
         """Return the same problems, each with a prefix such as the file's path."""
-        lines = [f"{place}: {line}" for line in self.lines]
+        lines = [f"{prefix}: {line}" for line in self.lines]
         return DataError(*lines, by_column=self.by_column)
 
 
@@ -206,8 +206,10 @@ class CorruptError(CheckpointError):
     """A checkpoint that is damaged: the one before it may be intact."""
 
 
-class TooLarge(Failure, MemoryError):
+class OutOfMemoryError(Failure, MemoryError):
     """Something that does not fit into memory (exit code 8); one line with the numbers.
+
+    `ScenarioTooLargeError` says the same at a path of a scenario.
 
     Attributes:
       parts: bytes by purpose.
@@ -215,14 +217,14 @@ class TooLarge(Failure, MemoryError):
 
     exit_code = 8
 
-    def __init__(self, parts: Mapping[str, int], most: int):
+    def __init__(self, parts: Mapping[str, int], limit: int):
         self.parts = dict(parts)
-        text = f"does not fit into memory: needs {in_parts(parts)}"
-        super().__init__(f"{text}, and this process may hold {megabytes(most)}")
+        text = f"does not fit into memory: needs {memory_in_words(parts)}"
+        super().__init__(f"{text}, and this process may hold {megabytes(limit)}")
 
 
-def in_parts(parts: Mapping[str, int]) -> str:
-    """Bytes by purpose, in words: their sum, and the largest of them."""
+def memory_in_words(parts: Mapping[str, int]) -> str:
+    """Return the sum of the bytes, and the largest purposes with theirs, in words."""
     total = megabytes(sum(parts.values()))
     largest = sorted(parts.items(), key=lambda part: -part[1])[:MAX_PURPOSES]
     purposes = [

@@ -9,9 +9,10 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedsim.errors import TooLarge
+from fedsim.errors import OutOfMemoryError
 
-MOST = 2**31 - 1  # of an integer in a scenario: counters and indices on the device are int32
+# The largest integer in a scenario: counters and indices on the device are int32.
+MAX_INTEGER = 2**31 - 1
 GROUPS = Path("/sys/fs/cgroup")
 NO_LIMIT = 1 << 62
 
@@ -46,11 +47,11 @@ def require_memory(**parts: int) -> None:
       parts: bytes by purpose; what is counted may be less than what will be held.
 
     Raises:
-      TooLarge: when all of them together exceed `memory_limit`.
+      OutOfMemoryError: when all of them together exceed `memory_limit`.
     """
-    most = memory_limit()
-    if sum(parts.values()) > most:
-        raise TooLarge(parts, most)
+    limit = memory_limit()
+    if sum(parts.values()) > limit:
+        raise OutOfMemoryError(parts, limit)
 
 
 def _group_files() -> Iterator[Path]:

@@ -172,6 +172,8 @@ def devices_of(asked: str | None) -> list:
 
         kinds = ", ".join(sorted(backend.backends()))
         text = f"there is no {kind} here; there is {kinds}"
+        if kind in ("gpu", "cuda"):
+            text = f"{text}; NVIDIA's GPUs need pip install -U 'jax[cuda12]'"
         raise DeviceError(f"--device {asked}: {text}") from None
 
     if numbers_text is None:

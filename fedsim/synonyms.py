@@ -1,9 +1,11 @@
 """What the field calls by other names -> fedsim's names: `synonyms.csv`, for unknown words.
 
 A row has the words that a user types (spaces between them), where (`key`, `option`, `command`,
-`kind`; behind a colon the section, command or family that it is about), what to write (`ours`), and
-a remark. `{value}` is what was typed as the value or kind, `{rest}` the other words of the command
-line.
+`kind`, `python`; behind a colon the section, command or family that it is about), what to write
+(`ours`), and a remark. `{value}` is what was typed as the value or kind, `{rest}` the other words
+of the command line.
+
+Rows of `python` are names that fedsim had in earlier versions.
 
 A row is about names that fedsim does not have. Once there is a kind or key of that name, the name
 means that, and a test asks for the row to be removed.
@@ -14,6 +16,14 @@ import functools
 import re
 from importlib.resources import files
 from typing import NamedTuple
+
+# What Python says of a name that does not exist -> the name.
+ERRORS = {
+    r"(\w+)\.__new__\(\) got an unexpected keyword argument '(\w+)'": r"\1.\2",
+    r"'(\w+)' object has no attribute '(\w+)'": r"\1.\2",
+    r"No module named '([\w.]+)'": r"\1",
+    r"^'(\w+)'$": r"aux.\1",
+}
 
 
 class Synonym(NamedTuple):
@@ -66,6 +76,29 @@ def answer(synonym: Synonym, **values: str) -> str:
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)
     return text
+
+
+def renamed(name: str) -> str:
+    """Return a line about a Python name of earlier versions; empty for any other.
+
+    >>> renamed("fedsim.types.Facts"), renamed("fedsim.types.Fact")
+    ('fedsim.types.Facts is now fedsim.types.Work', '')
+    """
+    row = synonym(name, "python")
+    return f"{name} is now {row.ours}" if row is not None else ""
+
+
+def renamed_in(error: Exception) -> str:
+    """Return `renamed` of the name that an error is about.
+
+    >>> renamed_in(TypeError("Client.__new__() got an unexpected keyword argument 'first'"))
+    'Client.first is now Client.probe'
+    """
+    for pattern, name in ERRORS.items():
+        match = re.search(pattern, str(error))
+        if match is not None:
+            return renamed(match.expand(name))
+    return ""
 
 
 def _plain(word: str) -> str:

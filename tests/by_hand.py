@@ -1,4 +1,4 @@
-"""Small plans whose rounds can be worked out by hand: six clients, and numbers in place of random draws."""
+"""Small plans whose rounds can be computed by hand: six clients, and numbers instead of draws."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 
 
 def registered(family: str) -> dict[str, Callable[..., Any]]:
-    """The kinds of a family that fedsim brings, by name."""
+    """The built-in kinds of a family, by name."""
     return {
         name: made
         for name, made in FAMILIES[family].items()
@@ -48,7 +48,7 @@ def registered(family: str) -> dict[str, Callable[..., Any]]:
 
 
 def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
-    """Clients with so many samples of two classes, which take turns; nothing is held out."""
+    """Clients with these numbers of samples, whose two classes alternate; nothing is held out."""
     n, no_rows = sum(sizes), np.zeros(0, np.int32)
     none = Samples(np.zeros((0, 1), np.float32), no_rows)
     return Federation(
@@ -59,7 +59,7 @@ def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
         holders=Holders(np.arange(n, dtype=np.int32), np.concatenate([[0], np.cumsum(sizes)])),
         test_holders=Holders(no_rows, np.zeros(len(sizes) + 1, np.int64)),
         classes=2,
-        named=False,
+        has_client_ids=False,
     )
 
 
@@ -70,7 +70,7 @@ def plan_of(
     sizes: Sequence[int] = SIZES,
     **sent: Any,
 ) -> Plan:
-    """One local step a round, of a second where the fleet does not say otherwise."""
+    """One local step per round, which takes a second unless the fleet has another speed."""
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
     return Plan(
         federation_of(sizes),
@@ -90,7 +90,7 @@ def speed_of(seconds: Sequence[float]) -> Callable[..., np.ndarray]:
 
 
 class Numbers:
-    """In place of a generator: the numbers that are to be drawn, one call after another."""
+    """Replaces a generator: each call returns the next of the given draws."""
 
     def __init__(self, *draws: Any):
         self.draws = [np.array(draw) for draw in draws]

@@ -17,16 +17,16 @@ SCENARIO = tiny(0.0, rounds=4, seeds=[0])  # client memory lies in a file
 
 
 def killed_run(folder: Path) -> dict[str, str]:
-    """A run that was killed in its third commit, where two are left; returns the bits that it should end with."""
+    """Kill a run in its third commit, so that two are left; return an undisturbed run's bits."""
     with Disk(folder.with_name("undisturbed")) as disk:
         fedsim.run(SCENARIO, out=folder.with_name("undisturbed"))
-    named = [
+    renames = [
         n
         for n, step in enumerate(disk.trace, 1)
         if step.name == "replace" and "/state-" in step.path
     ]
     try:
-        with Disk(folder, at=named[2] - 1):
+        with Disk(folder, at=renames[2] - 1):
             fedsim.run(SCENARIO, out=folder)
     except Killed:
         return bits(folder.with_name("undisturbed"))
@@ -34,7 +34,7 @@ def killed_run(folder: Path) -> dict[str, str]:
 
 
 def targets(folder: Path) -> list[Path]:
-    """The files that a run goes on from."""
+    """The files that a run resumes from."""
     return sorted(path for path in folder.glob("checkpoints/*/*") if not path.name.endswith(".tmp"))
 
 
@@ -58,7 +58,7 @@ def blank(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
 
 
 def splice(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
-    """A block of another file, or of this one, in place of one of the same size."""
+    """Replace a block by one of the same size, of another file or of this one."""
     at, size = _block(data, rng)
     source = other if rng.random() < 0.5 else bytes(data)
     start = int(rng.integers(0, max(1, len(source) - size)))
@@ -95,7 +95,7 @@ def _block(data: bytes | bytearray, rng: np.random.Generator) -> tuple[int, int]
 
 
 def damage(folder: Path, rng: np.random.Generator) -> str:
-    """Damage one file -> what was done to which."""
+    """Damage one file; return what was done to which."""
     files = targets(folder)
     target, other = (files[i] for i in rng.permutation(len(files))[:2])
     if rng.random() < 0.02:
@@ -107,7 +107,7 @@ def damage(folder: Path, rng: np.random.Generator) -> str:
 
 
 def trials(template: Path, expected: dict[str, str], scratch: Path, seed: int, count: int):
-    """Copies of a killed run, damaged and resumed -> (what was done, what came of it): anything else is an error."""
+    """Damage and resume copies of a killed run; yield each damage and its outcome, or raise."""
     rng = np.random.default_rng(seed)
     for _ in itertools.repeat(None, count):
         shutil.copytree(template, scratch)
@@ -120,8 +120,8 @@ def trials(template: Path, expected: dict[str, str], scratch: Path, seed: int, c
 
 
 def outcome(folder: Path, expected: dict[str, str]) -> str:
-    """Resume: `refused`, `equal`, or `equal, warned`."""
-    with warnings.catch_warnings(record=True) as said:
+    """Resume a run; return `refused`, `equal`, or `equal, warned`."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             fedsim.run(SCENARIO, out=folder, resume=True)
@@ -129,6 +129,6 @@ def outcome(folder: Path, expected: dict[str, str]) -> str:
             assert str(folder) in str(error)
             return "refused"
     whole(folder, expected)
-    if said:
-        assert all("resuming from the commit before" in str(warning.message) for warning in said)
-    return "equal, warned" if said else "equal"
+    if caught:
+        assert all("resuming from the commit before" in str(warning.message) for warning in caught)
+    return "equal, warned" if caught else "equal"

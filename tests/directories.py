@@ -1,4 +1,4 @@
-"""Run directories to break: tiny scenarios, what has to be equal, and the command in processes of its own."""
+"""Run directories to break: tiny scenarios, what must be equal, and the command in a process."""
 
 import hashlib
 import subprocess
@@ -15,7 +15,7 @@ TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv")
 
 
 def tiny(resident_mb: float = 256.0, **sections) -> dict:
-    """Three rounds, two seeds, a commit after every round, also between evaluations; clients remember variates."""
+    """Three rounds, two seeds, a commit after every round; clients have memory (SCAFFOLD)."""
     return {
         "name": "tiny",
         "rounds": 3,
@@ -32,7 +32,7 @@ def tiny(resident_mb: float = 256.0, **sections) -> dict:
 
 
 def bits(folder: Path) -> dict[str, str]:
-    """SHA-256 of everything in a run directory that two equal runs share, by name."""
+    """SHA-256 by name of the files that are equal in the directories of two equal runs."""
     models = sorted(path.name for path in folder.glob("model.*"))
     return {
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
@@ -41,7 +41,7 @@ def bits(folder: Path) -> dict[str, str]:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Files that no run may leave behind."""
+    """The files that no run may leave behind."""
     return [
         path.name
         for path in folder.rglob("*")
@@ -50,7 +50,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def whole(folder: Path, expected: dict[str, str]) -> None:
-    """Demand a finished run with these bits, commits that could be gone on from, and nothing else lying about."""
+    """Assert that a run finished with these bits, with valid commits and no leftovers."""
     assert bits(folder) == expected
     assert leftovers(folder) == []
     assert all(len(list(seed.glob("state-*"))) <= 2 for seed in folder.glob("checkpoints/*"))
@@ -65,19 +65,19 @@ def whole(folder: Path, expected: dict[str, str]) -> None:
 
 
 def played(scenario: dict, folder: Path, **options) -> dict[str, str]:
-    """The bits of a run that nothing disturbed."""
+    """Run undisturbed; return the bits."""
     fedsim.run(scenario, out=folder, **options)
     return bits(folder)
 
 
 def written(scenario: dict, path: Path) -> Path:
-    """The scenario as a file."""
+    """Write the scenario to a file."""
     path.write_text(yaml.safe_dump(scenario, sort_keys=False))
     return path
 
 
 def command(scenario: Path, out: Path, *words: str) -> list[str]:
-    """`fedsim run` as the words of a process."""
+    """The command line of `fedsim run`."""
     return [
         sys.executable,
         "-m",
@@ -93,7 +93,7 @@ def command(scenario: Path, out: Path, *words: str) -> list[str]:
 
 
 def started(scenario: Path, out: Path, *words: str, **options) -> subprocess.Popen:
-    """`fedsim run` on its way."""
+    """Start `fedsim run`."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command(scenario, out, *words), stdout=pipe, stderr=pipe, text=True, **options
@@ -101,22 +101,22 @@ def started(scenario: Path, out: Path, *words: str, **options) -> subprocess.Pop
 
 
 def finished(scenario: Path, out: Path, *words: str, **options) -> subprocess.CompletedProcess:
-    """`fedsim run` to its end."""
+    """Run `fedsim run` to its end."""
     return subprocess.run(command(scenario, out, *words), capture_output=True, text=True, **options)
 
 
 def commits(out: Path) -> set[str]:
-    """The commits that are there now."""
+    """The current commits."""
     return {str(path.relative_to(out)) for path in out.glob("checkpoints/*/state-*.ckpt")}
 
 
 def wait_for_commit(
-    process: subprocess.Popen, out: Path, beside: set[str], seconds: float = 60
+    process: subprocess.Popen, out: Path, earlier: set[str], seconds: float = 60
 ) -> bool:
-    """Wait until a commit appears that was not there before -> whether one did before the process ended."""
+    """Wait for a commit that is not among the earlier ones; False if the process ends before."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if commits(out) - beside:
+        if commits(out) - earlier:
             return True
         if process.poll() is not None:
             return False

@@ -1,4 +1,4 @@
-"""Encoded images for tests, and folders as the package `datasets` and its hub write them, made by pyarrow alone."""
+"""Encoded images, and folders as `datasets` and its hub write them, made by pyarrow alone."""
 
 import io
 import json
@@ -22,7 +22,7 @@ def encoded(pixels: np.ndarray, form: str = "PNG", **options: Any) -> bytes:
 
 
 def png_of(width: int, height: int, body: bytes = b"") -> bytes:
-    """A PNG whose header says what it likes: grey, 8 bits."""
+    """A grey PNG of 8 bits whose header claims any size."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
@@ -43,7 +43,7 @@ def image_column(images: list[bytes | None], paths: bool = False) -> pa.Array:
 
 
 def typed(table: pa.Table, types: dict[str, Any]) -> pa.Table:
-    """A table that says of its columns what `datasets` says."""
+    """A table with the metadata that `datasets` writes about its columns."""
     info = {
         "info": {
             "features": {
@@ -62,7 +62,7 @@ def classes(*names: str) -> dict[str, Any]:
 def streamed(
     table: pa.Table, path: Path, file: bool = False, rows: int = 3, **options: Any
 ) -> None:
-    """An Arrow stream, in batches of so many rows, or an Arrow file."""
+    """Write an Arrow stream, in batches of `rows`, or an Arrow file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = pa.ipc.new_file if file else pa.ipc.new_stream
     with (
@@ -73,7 +73,7 @@ def streamed(
 
 
 def saved(table: pa.Table, folder: Path, shards: int = 1, **options: Any) -> str:
-    """What `Dataset.save_to_disk` writes."""
+    """Write what `Dataset.save_to_disk` writes."""
     step = -(-table.num_rows // shards)
     names = [f"data-{i:05}-of-{shards:05}.arrow" for i in range(shards)]
     for i, name in enumerate(names):
@@ -90,7 +90,7 @@ def saved(table: pa.Table, folder: Path, shards: int = 1, **options: Any) -> str
 
 
 def saved_splits(tables: dict[str, pa.Table], folder: Path, **options: Any) -> str:
-    """What `DatasetDict.save_to_disk` writes."""
+    """Write what `DatasetDict.save_to_disk` writes."""
     for split, table in tables.items():
         saved(table, folder / split, **options)
     (folder / "dataset_dict.json").write_text(json.dumps({"splits": list(tables)}))
@@ -100,7 +100,7 @@ def saved_splits(tables: dict[str, pa.Table], folder: Path, **options: Any) -> s
 def parquets(
     tables: dict[str, pa.Table], folder: Path, name: str = "data/{}-00000-of-00001.parquet"
 ) -> str:
-    """A folder of the hub."""
+    """Write a folder as on the hub."""
     for split, table in tables.items():
         path = folder / name.format(split)
         path.parent.mkdir(parents=True, exist_ok=True)

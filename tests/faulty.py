@@ -1,10 +1,11 @@
-"""A disk that fails when told to: operations on one folder are counted, and the N-th kills the process or errs.
+"""A disk that fails on demand: the N-th operation on a folder kills the process or raises an error.
 
-    with Disk(folder, at=7) as disk: ...                    # the process dies at the 7th operation, and touches nothing after
-    with Disk(folder, at=7, error=errno.EIO) as disk: ...   # the 7th operation fails, `lasting`: and all after it
+    with Disk(folder, at=7) as disk: ...                    # the process dies at the 7th operation
+    with Disk(folder, at=7, error=errno.EIO) as disk: ...   # the 7th operation fails
 
-What a killed process wrote is kept by the kernel, so nothing is really flushed here: that is quick, and a kill cannot
-tell. That everything is flushed before it counts is a law about the order of operations, which `disk.trace` holds.
+With `lasting=True` all later operations fail, too. The kernel keeps what a killed process wrote, so
+nothing is really flushed here, which is quick and makes no difference to a kill. That everything is
+flushed before it counts is a matter of the order of operations, recorded in `disk.trace`.
 """
 
 import os
@@ -25,11 +26,11 @@ WRITES = ("write", "pwrite")
 
 
 class Killed(BaseException):
-    """What stands for SIGKILL: nothing catches it, and nothing that runs while it passes reaches the disk."""
+    """Simulates SIGKILL: nothing catches it, and handlers that run on the way change no file."""
 
 
 class Step(NamedTuple):
-    """An operation that was asked for."""
+    """An operation that was requested."""
 
     name: str
     path: str
@@ -39,13 +40,13 @@ class Disk:
     """The operations of `os` on a folder, counted from 1.
 
     Args:
-      folder: which; operations elsewhere are left alone.
-      at: the operation that fails (None: none does).
-      error: number of the system's error; None = the process is killed.
-      lasting: whether every later operation fails as well (after a kill it does).
+      folder: the folder; operations elsewhere are not affected.
+      at: the number of the operation that fails; None: none does.
+      error: the number of the system's error; None: the process is killed.
+      lasting: whether all later operations fail as well; after a kill they always do.
       half: whether a write that is killed has written half of its bytes.
-      only: names of operations that count.
-      short: bytes that a write takes at most.
+      only: the names of the operations that count.
+      short: the most bytes that one write takes.
     """
 
     def __init__(
@@ -80,9 +81,8 @@ class Disk:
         for name, real in self.real.items():
             setattr(os, name, real)
         killed = self.struck and self.error is None
-        for file in (
-            self.files if killed else ()
-        ):  # as the kernel closes what a killed process had open
+        # The kernel closes the files of a killed process.
+        for file in self.files if killed else ():
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, file, inheritable=False)
             os.close(nothing)
@@ -118,7 +118,7 @@ class Disk:
         return operation
 
     def _path(self, target: Any, folder: int | None) -> str | None:
-        """Where an operation is about to happen; None = elsewhere."""
+        """The path of an operation; None if it is outside the folder."""
         if isinstance(target, int):
             return self.files.get(target)
         path = os.fspath(target)
@@ -130,7 +130,6 @@ class Disk:
     def _fault(self, name: str, path: str) -> BaseException:
         if self.error is None:
             return Killed(f"{self.count}: {name} {path}")
-        where = (
-            () if name in ("write", "pwrite", "fsync", "ftruncate") else (path,)
-        )  # as the system tells it
-        return OSError(self.error, os.strerror(self.error), *where)
+        if name in ("write", "pwrite", "fsync", "ftruncate"):
+            return OSError(self.error, os.strerror(self.error))  # the system names no path
+        return OSError(self.error, os.strerror(self.error), path)

@@ -1,4 +1,4 @@
-"""Oracle problems in the form in which a user would bring them: arrays, a model, start parameters."""
+"""Oracle problems as a user would supply them: arrays, a model, start parameters."""
 
 import functools
 
@@ -64,15 +64,13 @@ def problem(case: dict) -> dict:
 
 
 def scenario(case: dict, **sections) -> dict:
-    """The scenario of a trajectory case: float64, cohorts as listed, or everybody in every round."""
+    """The scenario of a trajectory case: float64, cohorts as listed, or all in every round."""
     everybody = list(range(len(case["inputs"]["sizes"])))
-    rounds, p = (
-        case["inputs"].get("part") or [everybody] * case["params"].get("rounds", 1),
-        case["params"],
-    )
+    p = case["params"]
+    rounds = case["inputs"].get("part") or [everybody] * p.get("rounds", 1)
     lr = next(
         p[name] for name in ("lr", "eta_bar", "gamma_w", "eta0") if name in p
-    )  # as the papers call it
+    )  # papers' names
     client = {"lr": lr, "batch": "full", "steps": p.get("local_steps", 1)}
     defaults = {
         "name": "oracle",
@@ -85,7 +83,7 @@ def scenario(case: dict, **sections) -> dict:
 
 
 def trajectory(scenario: dict, **door) -> tuple[list[np.ndarray], "fedsim.Result"]:
-    """Shared parameters after every round, through the public door."""
+    """Return the shared parameters after every round of `fedsim.run`, and its result."""
     seen = []
     result = fedsim.run(
         scenario,

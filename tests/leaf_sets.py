@@ -1,35 +1,35 @@
-"""LEAF's JSON files in their true form, written by a sampler of our own: sizes as LEAF's paper gives them, scaled."""
+"""LEAF's JSON files in their real format, with random samples and sizes scaled from the paper's."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 
-MEAN, DEVIATION = 226.83, 88.94  # of FEMNIST's samples a writer, LEAF's table 1
+MEAN, DEVIATION = 226.83, 88.94  # FEMNIST's samples per writer, LEAF's table 1
 
 
 def written(folder: Path, part: str, users: dict[str, tuple[list, list]], files: int = 1) -> None:
-    """Users' samples as LEAF's scripts write them, in so many files."""
-    place = folder / part
-    place.mkdir(parents=True, exist_ok=True)
+    """Write users' samples as LEAF's scripts do, in a number of files."""
+    subfolder = folder / part
+    subfolder.mkdir(parents=True, exist_ok=True)
     names = sorted(users)
     for i in range(files):
-        own = names[i::files]
-        data = {name: {"x": users[name][0], "y": users[name][1]} for name in own}
-        counts = [len(users[name][1]) for name in own]
-        content = {"users": own, "num_samples": counts, "user_data": data}
-        (place / f"all_data_{i}_niid_0_keep_0_{part}_9.json").write_text(json.dumps(content))
+        members = names[i::files]
+        data = {name: {"x": users[name][0], "y": users[name][1]} for name in members}
+        counts = [len(users[name][1]) for name in members]
+        content = {"users": members, "num_samples": counts, "user_data": data}
+        (subfolder / f"all_data_{i}_niid_0_keep_0_{part}_9.json").write_text(json.dumps(content))
 
 
 def sizes(clients: int, scale: float, rng: np.random.Generator) -> np.ndarray:
-    """Samples of each writer."""
+    """The number of samples of each writer."""
     return np.maximum(np.rint(rng.normal(MEAN, DEVIATION, clients) * scale), 2).astype(int)
 
 
 def femnist(
     folder: Path, clients: int = 3500, scale: float = 20 / MEAN, files: int = 36, seed: int = 0
 ) -> int:
-    """Images of 62 classes that can be learned, by writers with their own strength of stroke -> samples in all."""
+    """Write learnable images of 62 classes, each writer with its ink; return the number."""
     rng = np.random.default_rng(seed)
     shapes = rng.random((62, 784)) < 0.2
     parts: dict[str, dict] = {"train": {}, "test": {}}

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import test_oracles
 
-WRONG_NUMBERS = "Mismatched elements|^assert .* == "  # never a crash, and a shape only where a run ends early with NaN
+# Never a crash, and another shape only where a run ends early with NaN.
+WRONG_NUMBERS = "Mismatched elements|^assert .* == "
 ENDS_AS_NAN = r"(?s)shapes \(1, .*mismatch.* nan,"
 
 
@@ -13,10 +14,10 @@ class Mutant(NamedTuple):
 
     bug: str  # as in mutants.json
     module: str  # below fedsim/
-    changes: dict[str, str]  # text that stands there once -> what the bug makes of it
+    changes: dict[str, str]  # text that occurs once -> its replacement
     caught_by: tuple[str, ...]  # tests, each of which fails
-    how: str = WRONG_NUMBERS  # what they say
-    seen_in: str = ""  # where mutants.json does not know it
+    how: str = WRONG_NUMBERS  # the pattern of their messages
+    seen_in: str = ""  # where the bug was seen, if mutants.json does not have it
 
 
 def trajectories(*cases: str) -> tuple[str, ...]:
@@ -110,7 +111,8 @@ OPTIMISERS = [
         {"grow(v, g * g), state.v, updates)": "grow(v, g * g), state.v, m)"},
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
-    Mutant(  # a corrected learning rate, with the exponent t + 1 in round t = 1, 2, ...; grow(1, 0) is β₂
+    # A corrected learning rate, with the exponent t + 1 in round t = 1, 2, ...; grow(1, 0) is β₂.
+    Mutant(
         "FedAdam bc_t+1",
         "rules/fedadam.py",
         {
@@ -161,12 +163,15 @@ OPTIMISERS = [
         {"g - c_i + c, g,": "g + c_i - c, g,"},
         trajectories(f"scaffold_opt2_etag1.0/{PARTIAL}"),
     ),
-    Mutant(  # c and all c_i start as the same network, which cancels out as soon as everybody takes part
+    # c and all c_i start as the same network, which cancels out once all clients take part.
+    Mutant(
         "SCAFFOLD random_c0",
         "clients/scaffold.py",
         {
             "@client\ndef scaffold(": NETWORK,
-            'return {"c_i": tree.zeros_like(shared["params"])}': 'return {"c_i": network(shared["params"])}',
+            'return {"c_i": tree.zeros_like(shared["params"])}': (
+                'return {"c_i": network(shared["params"])}'
+            ),
             'task, params: {"c": tree.zeros_like(params)}': 'task, params: {"c": network(params)}',
         },
         trajectories(f"scaffold_opt2_etag1.0/{PARTIAL}"),
@@ -181,7 +186,9 @@ OPTIMISERS = [
         "FedNova momentum normalised by tau instead of |a|_1",
         "clients/fednova.py",
         {
-            'message._replace(effort=-local["moved"] / jnp.where(mean_lr > 0, mean_lr, 1))': "message"
+            'message._replace(effort=-local["moved"] / jnp.where(mean_lr > 0, mean_lr, 1))': (
+                "message"
+            )
         },
         trajectories(f"fednova_rho0.9_mu0.0/{PARTIAL}"),
     ),
@@ -196,7 +203,8 @@ OPTIMISERS = [
         "rules/dyn.py",
         {
             "lambda h, d: h - alpha / context.N * d, state.h, moved)": (
-                'lambda h, d, x: h - alpha / context.N * (d + (m - 1) * x), state.h, moved, context.shared["params"])'
+                "lambda h, d, x: h - alpha / context.N * (d + (m - 1) * x), state.h, moved, "
+                'context.shared["params"])'
             )
         },
         trajectories(f"feddyn_gd/{PARTIAL}"),
@@ -330,7 +338,9 @@ ROBUST = [
         "geometric median: 3 Weiszfeld steps from zero, nu .1, taken as exact",
         "rules/geometric_median.py",
         {
-            "weiszfeld(updates.delta, w, smoothing, iterations)": "_search_points(updates.delta, w, 0.1, 3)",
+            "weiszfeld(updates.delta, w, smoothing, iterations)": (
+                "_search_points(updates.delta, w, 0.1, 3)"
+            ),
             "start = tree.weighted_mean(delta, w)": "start = tree.zeros_like(tree.take(delta, 0))",
         },
         aggregates("geometric_median/n7_d20_f2_outliers"),
@@ -339,7 +349,9 @@ ROBUST = [
         "centered clipping around 0, ignoring v0",
         "rules/centered_clipping.py",
         {
-            "lax.fori_loop(0, iterations, move, state)": "lax.fori_loop(0, iterations, move, tree.zeros_like(state))"
+            "lax.fori_loop(0, iterations, move, state)": (
+                "lax.fori_loop(0, iterations, move, tree.zeros_like(state))"
+            )
         },
         ("test_rules.py::test_centered_clipping_remembers",),
     ),
@@ -347,7 +359,9 @@ ROBUST = [
         "norm bounding scales every row to the bound",
         "stages/clip.py",
         {
-            "tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)": "jax.tree.map(shorter, delta)"
+            "tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)": (
+                "jax.tree.map(shorter, delta)"
+            )
         },
         aggregates("norm_bounding/n7_d20_f2_outliers"),
     ),
@@ -368,7 +382,9 @@ MORE = [
         "min-max search that cannot pass twice its first step",
         "stages/min_max.py",
         {
-            "jnp.min(jnp.where(known, root, jnp.inf))": "jnp.minimum(jnp.min(jnp.where(known, root, jnp.inf)), 20)"
+            "jnp.min(jnp.where(known, root, jnp.inf))": (
+                "jnp.minimum(jnp.min(jnp.where(known, root, jnp.inf)), 20)"
+            )
         },
         ("test_attacks.py::test_the_furthest_point_scales_with_the_updates",),
         seen_in="NDSS21 code",
@@ -378,7 +394,9 @@ MORE = [
         "rules/covariance_filter.py",
         {
             "most = jnp.max(tau)": "most = jnp.max(off * off)",
-            "active = (share[:, None] > 0) & (share[None, :] > 0)": "active = jnp.isfinite(squared_distances)",
+            "active = (share[:, None] > 0) & (share[None, :] > 0)": (
+                "active = jnp.isfinite(squared_distances)"
+            ),
         },
         aggregates("caf_exact_eig/n7_d20_f2_outliers", "caf_exact_eig/n12_d50_f2_outliers"),
         seen_in="ByzFL 0.0.11 (never ends)",
@@ -424,7 +442,9 @@ MORE = [
         "AutoGM seeks its threshold over clients sorted by index",
         "rules/auto_gm.py",
         {
-            "ordered = jnp.sort(jnp.where(usable, away, jnp.inf))": "ordered = jnp.where(usable, away, jnp.inf)"
+            "ordered = jnp.sort(jnp.where(usable, away, jnp.inf))": (
+                "ordered = jnp.where(usable, away, jnp.inf)"
+            )
         },
         references("auto_gm"),
         seen_in="Blades",
@@ -433,7 +453,9 @@ MORE = [
         "mimic copies a client of fixed number",
         "stages/mimic.py",
         {
-            "copied = jnp.argmax(jnp.where(known, dots(updates.delta, state.z), -jnp.inf))": "copied = jnp.argmax(known)"
+            "copied = jnp.argmax(jnp.where(known, dots(updates.delta, state.z), -jnp.inf))": (
+                "copied = jnp.argmax(known)"
+            )
         },
         ("test_attacks.py::test_mimic_copies_an_honest_client_along_the_widest_direction",),
         r"^assert np.False_",

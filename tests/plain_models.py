@@ -1,4 +1,4 @@
-"""Recurrent networks and the transformer in plain NumPy, one step, one position, one head at a time."""
+"""Recurrent networks and the transformer in NumPy: one step, one position, one head at a time."""
 
 import numpy as np
 

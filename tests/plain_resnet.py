@@ -1,4 +1,4 @@
-"""Residual networks in plain NumPy, from torch's definitions: Conv2d, GroupNorm, BatchNorm2d and torchvision's BasicBlock.
+"""Residual networks in plain NumPy, from the definitions in torch and torchvision (BasicBlock).
 
 Images are `[B, C, H, W]` and kernels `[out, C, k, k]`, as in torch.
 """
@@ -9,7 +9,7 @@ EPSILON = 1e-5
 
 
 def taps(height, width, k, stride, padding):
-    """Every pixel that a place of the kernel reads: (row, column) of the place, of the kernel, and of the image."""
+    """Yield the pixels that the kernel reads: (row, column) of output, kernel and image."""
     for i in range((height + 2 * padding - k) // stride + 1):
         for j in range((width + 2 * padding - k) // stride + 1):
             for u in range(k):

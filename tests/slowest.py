@@ -1,7 +1,7 @@
-"""The slowest tests of the last runs, each with what it is worth: what it holds, and which bugs of others only it caught.
+"""The slowest tests of the last runs, with what each asserts and how many known bugs it catches.
 
 python -m tests.slowest        # the 30 slowest cases
-python -m tests.slowest 100    # so many
+python -m tests.slowest 100    # the 100 slowest
 """
 
 import ast
@@ -15,14 +15,15 @@ COUNT = 30
 
 
 def report(count: int = COUNT) -> str:
-    """A line for each of the slowest cases: its seconds, its share of all, its name, what it is worth."""
+    """Return two lines for each of the slowest cases: seconds, share, name; what it is worth."""
     if not DURATIONS.exists():
         return "no test was run yet: python -m pytest -q -n 2"
     durations: dict[str, float] = json.loads(DURATIONS.read_text())
     total = sum(durations.values())
     slowest = sorted(durations.items(), key=lambda case: -case[1])[:count]
+    share = _sum(slowest) / total
     lines = [
-        f"{len(durations):,} cases, {total:.0f} s; the {len(slowest)} slowest take {_sum(slowest) / total:.0%}"
+        f"{len(durations):,} cases, {total:.0f} s; the {len(slowest)} slowest take {share:.0%}"
     ]
     for case, seconds in slowest:
         lines.append(f"{seconds:7.2f} s  {seconds / total:5.1%}  {case}")
@@ -31,7 +32,7 @@ def report(count: int = COUNT) -> str:
 
 
 def worth(case: str) -> str:
-    """What a test holds, in the words of its docstring, or of its file; and the bugs that MUTANTS.md says it catches."""
+    """Return the docstring of a test, or of its file, and the number of its bugs in MUTANTS.md."""
     path, _, name = case.partition("::")
     function = name.partition("[")[0]
     module = ast.parse((ROOT / path).read_text(encoding="utf-8"))

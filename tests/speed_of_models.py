@@ -1,9 +1,9 @@
-"""How fast recurrent and attention layers are where every client has its own weights, beside the same networks in flax.
+"""The speed of recurrent and attention layers with weights per client, compared with flax.
 
-`python -m tests.speed_of_models` prints a row for each: seconds of one local step of all lanes (loss, gradient and the step of
-sgd, vmapped over the lanes' weights and batches), median, least and most, how many times as long flax's takes, and seconds of
-compiling. The two take turns in one process. Seconds are those of the processor, which other programs on the machine change
-less than those on the clock.
+`python -m tests.speed_of_models` prints a row for each: seconds of one local step of all lanes
+(loss, gradient and the step of sgd, vmapped over the lanes' weights and batches) as median, minimum
+and maximum; how many times as long flax takes; and seconds of compiling. The two take turns in one
+process. Seconds are processor time, which other programs on the machine affect less than wall time.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""HDF5 files of examples by client as TensorFlow Federated writes them, and such that lead elsewhere or lie."""
+"""HDF5 files of examples by client as TensorFlow Federated writes them, and malicious ones."""
 
 import zlib
 from pathlib import Path
@@ -11,7 +11,7 @@ TEXTS = h5py.string_dtype()
 
 
 def written(path: Path, clients: dict[str, dict], **options: Any) -> Path:
-    """A file of examples, `{client: {field: values}}`, as TensorFlow Federated writes them."""
+    """Write a file of examples, `{client: {field: values}}`, as TensorFlow Federated does."""
     path.parent.mkdir(exist_ok=True)
     with h5py.File(path, "w") as file:
         for client, fields in clients.items():
@@ -29,7 +29,7 @@ def emnist(n: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def spoiled(name: str, path: Path) -> Path:
-    """A file that leads elsewhere, or promises what is not there."""
+    """Write a file that leads elsewhere, or promises what is not there."""
     written(path.parent / "secret.h5", {"a": emnist(3)})
     with h5py.File(written(path, {"a": {"label": np.arange(3)}}), "r+") as file:
         group = file["examples/a"]

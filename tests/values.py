@@ -1,9 +1,10 @@
-"""Two versions of fedsim side by side: the values of every shipped scenario, byte by byte.
+"""Compare two versions of fedsim: the values of every shipped scenario, byte by byte.
 
-python -m tests.values run PLACE [NAME ...]   # with the fedsim that is imported, into PLACE/NAME
-python -m tests.values compare ONE OTHER      # tables without columns that were added, and models; exit code 1 where they differ
+python -m tests.values run FOLDER [NAME ...]   # run the imported fedsim; results in FOLDER/NAME
+python -m tests.values compare ONE OTHER       # common columns of tables, and models
 
-To compare with an earlier version, run it from a checkout of that version with PYTHONPATH set to it.
+`compare` ends with exit code 1 if they differ. To compare with an earlier version, run it from a
+checkout of that version with PYTHONPATH set to it.
 """
 
 import csv
@@ -16,15 +17,15 @@ TABLES = ("rounds", "clients", "partition", "summary", "compare", "across", "pro
 
 
 def shipped() -> dict[str, Path]:
-    """Every scenario by its path without the ending, `/` as `-`."""
+    """Every scenario by its path without the suffix, with `/` replaced by `-`."""
     files = sorted(SCENARIOS.rglob("*.yaml"))
     return {
         str(file.relative_to(SCENARIOS).with_suffix("")).replace("/", "-"): file for file in files
     }
 
 
-def run(place: Path, names: list[str]) -> None:
-    """Run scenarios, and compare where one says what to compare, with four threads."""
+def run(target: Path, names: list[str]) -> None:
+    """Run scenarios with four threads, or compare if the scenario has methods to compare."""
     os.environ.setdefault("NPROC", "4")
     import yaml
 
@@ -33,7 +34,7 @@ def run(place: Path, names: list[str]) -> None:
     for name, file in shipped().items():
         if names and name not in names:
             continue
-        out = place / name
+        out = target / name
         if (yaml.safe_load(file.read_text()).get("compare") or {}).get("methods"):
             fedsim.compare(file, out=out, force=True, pictures=False)
         else:
@@ -42,7 +43,7 @@ def run(place: Path, names: list[str]) -> None:
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """What differs between two places, a line each; columns that only one has do not count, missing files do."""
+    """Return a line per difference between two folders; missing files count, columns do not."""
     lines = []
     for folder in sorted(path for path in one.iterdir() if path.is_dir()):
         for file in sorted([*folder.glob("*.csv"), *folder.glob("model.*")]):
@@ -70,7 +71,7 @@ def _cells(one: Path, other: Path) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    """The two commands."""
+    """Run one of the two commands."""
     if words[:1] == ["run"] and len(words) > 1:
         run(Path(words[1]), words[2:])
         return 0

@@ -1,6 +1,7 @@
-"""The runs whose bytes must not depend on anything: as a module for tests, as a script for processes of their own.
+"""Runs whose bytes must not depend on the layout: a module for tests, and a script for processes.
 
-`python workloads.py CORES NAME... EDIT...` prints, for each, the hash of the final parameters and of the result CSVs.
+`python workloads.py CORES NAME... EDIT...` prints, for each name, the hash of the final parameters
+and of the result tables.
 """
 
 import hashlib
@@ -12,13 +13,13 @@ import numpy as np
 
 import fedsim
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 BITS = ("rounds", "clients", "partition", "summary")
 
 
 def images():
-    """Random images with labels that can be learned, dealt unevenly to 12 clients."""
+    """Random images with learnable labels, unevenly distributed to 12 clients."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 300)
     x = rng.normal(size=(300, 28, 28, 1)).astype(np.float32) + y[:, None, None, None] / 10
@@ -28,7 +29,7 @@ def images():
 
 
 def letters():
-    """Texts of an alphabet in order, each from a letter of its own on, with a label for every letter, on 12 clients."""
+    """Texts that repeat the alphabet from a random letter on, with next letters as labels."""
     rng = np.random.default_rng(0)
     text = (rng.integers(0, 9, (200, 1)) + np.arange(13)) % 9
     x, y = text[:, :-1], text[:, 1:]
@@ -45,7 +46,7 @@ TEXT = {
     "cohort": {"kind": "uniform", "size": 6},
     "client": {"lr": 0.5, "batch": 4},
 }
-OWN = {
+SERVER_SAMPLES = {
     "data": {**DIGITS, "server": {"samples": 50}},
     "model": MLP,
     "rounds": 4,
@@ -155,8 +156,8 @@ WORKLOADS = {
             {"kind": "aggregate_noise", "std": 0.001},
         ],
     },
-    "trust": {**OWN, "server": ["trust"]},
-    "zeno": {**OWN, "server": [{"kind": "zeno", "f": 2, "batch": 16}]},
+    "trust": {**SERVER_SAMPLES, "server": ["trust"]},
+    "zeno": {**SERVER_SAMPLES, "server": [{"kind": "zeno", "f": 2, "batch": 16}]},
     "fedper": {
         "data": {**DIGITS, "client_test": 0.2},
         "model": MLP,
@@ -175,7 +176,7 @@ def run(name: str, edits=(), **options):
 def digest(result) -> str:
     h = hashlib.sha256()
     for name in BITS:
-        h.update(to_csv(result.records[name], ORDER[name]).encode())
+        h.update(to_csv(result.records[name], TABLE_COLUMNS[name]).encode())
     for seed in result.scenario["seeds"]:
         model = result.model(seed=seed)
         for leaves in (model[layer] for layer in sorted(model)):

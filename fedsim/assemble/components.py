@@ -12,7 +12,7 @@ from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.assemble.rates import client_rate
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.types import Client, Rule
 
 
@@ -45,7 +45,7 @@ def make_components(problems: Problems) -> Components:
     spec = scenario.spec
     client_section = spec.client
 
-    def make(path: Path, section: Any) -> Link:
+    def make(path: KeyPath, section: Any) -> Link:
         made = problems.attempt(make_link, scenario, path, section, reads=[path])
         return Link(path, section, made)
 
@@ -76,7 +76,7 @@ def make_components(problems: Problems) -> Components:
     )
 
 
-def links_of(spec: Any) -> list[tuple[Path, Any]]:
+def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:
     """Return (path, section) of everything in `wire` and `server`, in this order."""
     wire = [(("wire", i), section) for i, section in enumerate(spec.wire)]
     server = [(("server", i), section) for i, section in enumerate(spec.server)]
@@ -93,7 +93,7 @@ def not_federated_of(spec: Any) -> str:
     return ""
 
 
-def _hook_keys(section: Any) -> list[Path]:
+def _hook_keys(section: Any) -> list[KeyPath]:
     """Return the paths that decide a client's hooks: its kind and its hyper-parameters."""
     factory = FAMILIES[section.family][section.kind]
     names = inspect.signature(factory).parameters

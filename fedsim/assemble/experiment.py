@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.assemble.checked import Checked, checked
+from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
@@ -22,9 +22,10 @@ from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, longest_first
-from fedsim.engine.records import Program
-from fedsim.engine.run import Policy, Run
+from fedsim.engine.program import Program
+from fedsim.engine.run import Policy, Run, RunOptions
 from fedsim.engine.threads import useful_threads
+from fedsim.errors import DeviceError
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.scenario.scenario import Scenario
@@ -40,7 +41,7 @@ class Experiment(NamedTuple):
     plans: dict[int, Plan]  # by seed
     shared: dict[int, Any]  # start variables by seed
     client: Client  # the method's hooks, as the lanes run them
-    counted: dict[str, int]  # bytes by purpose that a run adds to what the process holds
+    memory_bytes: dict[str, int]  # bytes by purpose that a run adds to what the process holds
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
@@ -51,21 +52,24 @@ class Experiment(NamedTuple):
         """
         spec = self.scenario.spec
         policy = Policy(
-            nonfinite=spec.on_nonfinite == "stop",
-            impossible=spec.on_impossible == "stop",
+            stop_on_nonfinite=spec.on_nonfinite == "stop",
+            stop_on_skipped=spec.on_impossible == "stop",
             # A run without rounds, or without a shared model, has nothing to aggregate.
-            aggregates=spec.rounds > 0 and not self.client.alone,
+            needs_aggregation=spec.rounds > 0 and not self.client.alone,
+        )
+        options = RunOptions(
+            rounds=spec.rounds,
+            every=spec.evaluate.every,
+            policy=policy,
+            folder=folder,
+            resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
         )
         return Run(
             program=self.program,
             plan=self.plans[seed],
             shared=self.shared[seed],
             key=jax.random.key(seed),
-            rounds=spec.rounds,
-            every=spec.evaluate.every,
-            policy=policy,
-            folder=folder,
-            resident=int(spec.checkpoint.resident_mb * 1e6),
+            options=options,
         )
 
 
@@ -84,19 +88,25 @@ def numerics(
 
     Yields:
       The devices to train on; everything else happens on the first one of this process.
+
+    Raises:
+      DeviceError: when the devices do not exist, or none of them is this process's.
     """
     spec = scenario.spec.numerics
     fix_threads(threads if spec.threads == "auto" else spec.threads)
     devices = devices_of(device)
     process = jax.process_index()
-    first_local_device = next(d for d in devices if d.process_index == process)
+    local_devices = [d for d in devices if d.process_index == process]
+    if not local_devices:
+        text = f"process {process} has none of these devices"
+        raise DeviceError(f"--device {device}: {text}; name at least one of every process")
 
     with (
         compile_cache(),
         jax.enable_x64(spec.dtype == "float64"),
         jax.default_matmul_precision(spec.matmul_precision),
-        jax.default_device(first_local_device),
-        # A hyper-parameter beyond the float type is infinite; its rounds show what that does.
+        jax.default_device(local_devices[0]),
+        # A hyper-parameter beyond the float type becomes infinite; the rounds show what that does.
         np.errstate(over="ignore"),
     ):
         yield devices
@@ -125,19 +135,20 @@ def build(
         (targets).
       pack: assigns clients to lanes; changes no bit.
       devices: on which the lanes train (None: the default one); changes no bit either.
-      partition: in place of `federations_of`, for building several scenarios over the same samples.
+      partition: called in place of `federations_of`, with its arguments; a cache, say, for several
+        scenarios over the same samples. A caller of `fedsim.run` may pass it, too.
 
     Raises:
       ScenarioError: for combinations that cannot run, with a line for each.
       DataError: for samples that cannot be learned from.
     """
-    inputs = checked(
+    inputs = check_scenario(
         scenario,
         data=data,
         model=model,
         params=params,
         loss=loss,
-        partition=partition,
+        make_federations=partition,
     )
     plans = plans_of(
         scenario,
@@ -158,9 +169,9 @@ def build(
         shared=inputs.shapes,
         activations=inputs.activation_bytes,
     )
-    check_memory(scenario, footprint.parts)
-    with allocations(scenario, footprint.parts):
-        shared = jax.block_until_ready(inputs.shared or _start(scenario, inputs, params))
+    check_memory(scenario, footprint.bytes_by_purpose)
+    with allocations(scenario, footprint.bytes_by_purpose):
+        shared = jax.block_until_ready(inputs.shared or _start_variables(scenario, inputs, params))
 
     return Experiment(
         scenario=_resolved(scenario, inputs, layout.width, data),
@@ -169,13 +180,13 @@ def build(
         plans=plans,
         shared=shared,
         client=inputs.trained.client,
-        counted=footprint.parts,
+        memory_bytes=footprint.bytes_by_purpose,
     )
 
 
 def _program(
     spec: Any,
-    inputs: Checked,
+    inputs: CheckedScenario,
     layout: Layout,
     *,
     pack: Packer,
@@ -195,39 +206,40 @@ def _program(
     )
 
     lane_devices = tuple(devices) if devices else None
-    probe = mesh(trained.probe, lane_devices, layout.shards) if server.probes else None
-    server_training = mesh(trained.server_lanes) if server.refers else None
+    probe_mesh = mesh(trained.probe, lane_devices, layout.shards) if server.needs_probe else None
+    # Where a rule needs `reference`, the server trains on its own samples as well.
+    server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
     samples = max(len(x) for x, _ in scored.values())
-    evaluators = useful_threads(samples * tree.nbytes(inputs.shapes["params"]))
+    evaluation_threads = useful_threads(samples * tree.nbytes(inputs.shapes["params"]))
 
     return Program(
         mesh=mesh(trained.lanes, lane_devices, layout.shards),
         server=server,
         evaluate=trained.evaluate,
-        evaluators=evaluators,
+        evaluation_threads=evaluation_threads,
         task=trained.task,
         width=layout.width,
-        room=layout.capacity,
+        capacity=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        diagnoses=spec.evaluate.diagnostics and not trained.client.not_federated,
-        probe=probe,
-        own=server_training,
-        solo=trained.client.solo,
+        diagnostics=spec.evaluate.diagnostics and not trained.client.not_federated,
+        probe_mesh=probe_mesh,
+        server_mesh=server_mesh,
+        trains_alone=trained.client.solo,
     )
 
 
-def _start(scenario: Scenario, inputs: Checked, params: Any) -> dict[int, Any]:
+def _start_variables(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
     """Return the start variables by seed; `params`: start parameters in place of the model's."""
     model = inputs.training_inputs.model
-    start = partial(start_variables, scenario, model, inputs.trained, params=params)
-    return {seed: start(seed) for seed in scenario.spec.seeds}
+    for_seed = partial(start_variables, scenario, model, inputs.trained, params=params)
+    return {seed: for_seed(seed) for seed in scenario.spec.seeds}
 
 
-def _resolved(scenario: Scenario, inputs: Checked, width: Width, data: Any) -> Scenario:
+def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:
     """Return the scenario with what the build decided written out."""
     federation = of_first_seed(inputs.federations)
     spec = scenario.spec
@@ -249,8 +261,8 @@ def _method_name(spec: Any) -> str:
     if spec.method:
         return spec.method
     rule = next(section for section in spec.server if section.family == "rule")
-    plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
-    if not plain:
+    is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
+    if not is_plain:
         return rule.kind
     if spec.schedule.kind == "sync":
         return "fedavg"

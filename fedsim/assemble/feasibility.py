@@ -15,10 +15,10 @@ from fedsim.fleet import Cohort, Fleet, Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.order import index_of_rule
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
-from fedsim.types import OWN_SAMPLES, Client, Rule
+from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Rule
 
 LABELS = "needs classes, and these targets are numbers; use data with labels, or another method"
 FEATURES = (
@@ -290,7 +290,7 @@ def unknown_members(scenario: Scenario, cohort: Cohort, N: int) -> Findings:
         yield from _beyond(members, N, ("cohort", "rounds"))
 
 
-def _beyond(ids: Any, N: int, path: Path) -> Findings:
+def _beyond(ids: Any, N: int, path: KeyPath) -> Findings:
     """Every client in a list, or in lists of a list, that does not exist."""
     if not isinstance(ids, list | tuple):
         return
@@ -323,7 +323,7 @@ def server_samples(scenario: Scenario, rule: Link) -> Findings:
     """
     spec = scenario.spec
     samples = spec.data.server.samples
-    reads = rule.made.needs & OWN_SAMPLES
+    reads = rule.made.needs & SERVER_SAMPLE_NEEDS
     if reads and not samples:
         text = f"{rule.section.kind} reads samples that the server keeps for itself"
         remedy = "write them into the data section, as server: {samples: 100}, or use another rule"

@@ -19,17 +19,17 @@ from fedsim.assemble.samples import (
 )
 from fedsim.assemble.skews import with_skews
 from fedsim.data import Arrays, Federation, Parts, Pool, Samples, Sets, federate
-from fedsim.data.partition import even, offsets_of
+from fedsim.data.partition import even_sizes, offsets_of
 from fedsim.data.splits import drawn_clients
-from fedsim.errors import PartitionError, TooLarge
+from fedsim.errors import OutOfMemoryError, PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION
 from fedsim.scenario.scenario import Scenario
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 from fedsim.sources.mapped import take_rows
 
 
-class Partitioned(NamedTuple):
+class PartitionedSamples(NamedTuple):
     """Samples, and who holds which of them."""
 
     sets: Sets
@@ -52,11 +52,13 @@ def federations_of(
       ScenarioError: when the samples cannot be partitioned as asked.
       DataError: for samples that cannot be learned from.
     """
-    return federated(scenario, dealt(scenario, data, dtype))
+    return federations_from(scenario, partitioned_samples(scenario, data, dtype))
 
 
 @locate_link_errors
-def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partitioned:
+def partitioned_samples(
+    scenario: Scenario, data: Arrays | None, dtype: np.dtype
+) -> PartitionedSamples:
     """Return the samples, and who holds which of them under every seed.
 
     Arguments and errors are those of `federations_of`.
@@ -66,7 +68,7 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partition
     partition = partition_section(section, sets.owner is not None)
     pool = Pool(
         y=sets.train.y,
-        classes=0 if per_token(sets.train.y) else classes,
+        classes=0 if is_per_token(sets.train.y) else classes,
         owner=sets.owner,
         owners=sets.owners,
         x=sets.train.x,
@@ -74,7 +76,7 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partition
         columns=sets.columns,
         names=sets.names.clients,
         rows=sets.rows,
-        read=sets.read,
+        rows_read=sets.rows_read,
     )
     parts = {}
     try:
@@ -88,12 +90,12 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Partition
                 require_count(scenario, count, text)
     except PartitionError as error:
         raise partition_problem(scenario, error) from None
-    except TooLarge as error:
+    except OutOfMemoryError as error:
         raise scenario.too_large(PARTITION, str(error)) from None
-    return Partitioned(sets, classes, parts)
+    return PartitionedSamples(sets, classes, parts)
 
 
-def federated(scenario: Scenario, partitioned: Partitioned) -> dict[int, Federation]:
+def federations_from(scenario: Scenario, partitioned: PartitionedSamples) -> dict[int, Federation]:
     """Return the federations of partitioned samples, by seed.
 
     Clients that never train are chosen here, and the samples are skewed and attacked.
@@ -166,7 +168,7 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
     """
     sets, classes = load_samples(scenario, data, dtype)
     n = len(sets.train.y)
-    sizes = even(n, scenario.spec.data.clients)
+    sizes = even_sizes(n, scenario.spec.data.clients)
     parts = Parts(np.arange(n, dtype=np.int32), offsets_of(sizes))
     return federate(sets, classes, parts)
 
@@ -178,7 +180,7 @@ def resolved_data(scenario: Scenario, data: Arrays | None, federation: Federatio
     whether a test set was cut, and the paths and hashes of files.
     """
     section = scenario.spec.data
-    partition = partition_section(section, federation.named)
+    partition = partition_section(section, federation.has_client_ids)
     resolved = {
         "clients": federation.N,
         "partition": partition.model_copy(update=resolved_file(scenario, PARTITION)),

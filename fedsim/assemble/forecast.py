@@ -16,14 +16,15 @@ from fedsim.assemble import Experiment, temporary
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
-from fedsim.assemble.memory import data_warnings, run_footprint
+from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
-from fedsim.compose import most_bytes
+from fedsim.assemble.sample_notes import data_warnings
+from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
-from fedsim.engine.evaluation import held_out
+from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
 from fedsim.engine.lanes import LaneInputs
-from fedsim.engine.shared_leaves import travelling
+from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak
@@ -61,7 +62,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     training_bytes = sum(memory[name] for name in memory if name != "tables")
     at_the_end = ("process", "samples", "client_memory", "server", "tables")
     ending_bytes = sum(memory[name] for name in at_the_end)
-    server_steps = int(plan.of_server().steps[0]) if program.server.refers else 0
+    server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
     return {
         "clients": plan.federation.N,
@@ -99,8 +100,8 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
 
     message_bytes = None
     if codec is not None:
-        encoded = most_bytes(codec, travelling(client, shared["params"]))
-        message_bytes = counted.whole - counted.model + encoded
+        encoded = max_bytes(codec, shared_leaves(client, shared["params"]))
+        message_bytes = counted.all_bytes - counted.model_bytes + encoded
     received = [int(counted.deliver(work.ids, message_bytes).sum()) for work in rounds]
     return int(_mean(received))
 
@@ -116,21 +117,21 @@ def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     """
     plan = of_first_seed(experiment.plans)
     shared = of_first_seed(experiment.shared)
-    held = run_footprint(experiment.scenario, experiment.program, plan, shared)
-    calls = _program_calls(experiment, held.shapes)
+    footprint = run_footprint(experiment.scenario, experiment.program, plan, shared)
+    calls = _program_calls(experiment, footprint.shapes)
     process = max(_resident_bytes() + COMPILER_BYTES, memory_peak())
 
     temporary_bytes = max(
-        call.at_once * temporary.counted(call.program, *call.shapes, donated=call.donated)
+        call.at_once * temporary.traced_bytes(call.program, *call.shapes, donated=call.donated)
         for call in calls
     )
-    if temporary_bytes > SMALL_SHARE * (process + sum(held.parts.values())):
+    if temporary_bytes > SMALL_SHARE * (process + sum(footprint.bytes_by_purpose.values())):
         temporary_bytes = max(
-            call.at_once * temporary.measured(call.program, *call.shapes) for call in calls
+            call.at_once * temporary.compiled_bytes(call.program, *call.shapes) for call in calls
         )
         process = _resident_bytes()  # which has the compiled programs now
-    memory = {"process": process, **held.parts, "temporary": temporary_bytes}
-    return memory, held.message
+    memory = {"process": process, **footprint.bytes_by_purpose, "temporary": temporary_bytes}
+    return memory, footprint.message
 
 
 class _Call(NamedTuple):
@@ -148,12 +149,12 @@ def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call
     plan = of_first_seed(experiment.plans)
     calls = [_training_call(experiment, shapes), *_server_calls(experiment, shapes)]
 
-    stacks_by_set, _, _ = held_out(plan.federation, program.evaluators)
+    stacks_by_set, _, _ = evaluation_stacks(plan.federation, program.evaluation_threads)
     for stacks in stacks_by_set.values():
         arguments = (shapes["server"].shared, *shapes_of(stacks[0]))
-        calls.append(_Call(program.evaluators, program.evaluate, arguments))
+        calls.append(_Call(program.evaluation_threads, program.evaluate, arguments))
 
-    if program.probe is not None:
+    if program.probe_mesh is not None:
         calls.append(_probe_call(experiment, shapes))
     return calls
 
@@ -162,14 +163,14 @@ def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     """The lanes' program."""
     program = experiment.program
     integer = Shape((), np.int32)
-    at = shapes["at"]
+    start = shapes["start"]
     inputs = LaneInputs(
         bank=_bank(experiment, shapes),
-        memory=shapes["seated"],
+        memory=shapes["memory"],
         queues=shapes["queues"],
         slots=shapes["slots"],
         data=shapes["data"],
-        keys=((at.root,), at.round),
+        keys=((start.root,), start.round),
     )
     buffers = (shapes["lane"], shapes["rows"])
     arguments = (inputs, *buffers, integer, integer, integer)
@@ -179,9 +180,9 @@ def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
 def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     """The program of the pass at the global model."""
     program = experiment.program
-    assert program.probe is not None
+    assert program.probe_mesh is not None
     integer = Shape((), np.int32)
-    at = shapes["at"]
+    start = shapes["start"]
     plan = of_first_seed(experiment.plans)
     queues, slots, lane, rows = probe_pass(program, plan, shapes["server"].shared).shapes
     inputs = LaneInputs(
@@ -190,29 +191,31 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
         queues=queues,
         slots=slots,
         data=shapes["data"],
-        keys=((at.root,), at.round),
+        keys=((start.root,), start.round),
     )
     arguments = (inputs, lane, rows, integer, integer, integer)
-    return _Call(program.probe.shards, program.probe.train, arguments, donated=(lane, rows))
+    return _Call(
+        program.probe_mesh.shards, program.probe_mesh.train, arguments, donated=(lane, rows)
+    )
 
 
 def _bank(experiment: Experiment, shapes: dict[str, Any]) -> tuple:
     """Start models of the lanes."""
-    return (shapes["server"].shared,) * experiment.program.room.versions
+    return (shapes["server"].shared,) * experiment.program.capacity.models_per_run
 
 
 def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
     """The programs that reduce a round's messages and step."""
     server = experiment.program.server
-    at = shapes["at"]
+    start = shapes["start"]
     store = shapes["store"]
-    total = shapes["total"]
+    total = shapes["received"]
     messages = shapes["messages"]
-    adding = _Call(1, server.reduction.adding, (total, messages, 0), donated=(total,))
+    adding = _Call(1, server.aggregator.add_program, (total, messages, 0), donated=(total,))
     if server.pipeline.folds:
-        arguments = (total, store, messages, at, 0)
-        adding = _Call(1, server.reduction.adding, arguments, donated=(total, store))
-    closing = _Call(1, server.update, (total, store, shapes["slots"], at), donated=store)
+        arguments = (total, store, messages, start, 0)
+        adding = _Call(1, server.aggregator.add_program, arguments, donated=(total, store))
+    closing = _Call(1, server.update, (total, store, shapes["slots"], start), donated=store)
     return [adding, closing]
 
 

@@ -21,11 +21,11 @@ from fedsim.compose.contract import (
 )
 from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Poison, Skew
-from fedsim.engine.shared_leaves import sent
+from fedsim.engine.shared_leaves import sent_variables
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import (
     AggregateStage,
@@ -79,7 +79,7 @@ def user_file(section: Any) -> str | None:
 
 
 @contextlib.contextmanager
-def located_hooks(scenario: Scenario, path: Path, section: Any) -> Iterator[str | None]:
+def located_hooks(scenario: Scenario, path: KeyPath, section: Any) -> Iterator[str | None]:
     """Report what goes wrong inside a user's kind as a line with path, file and line.
 
     Yields:
@@ -100,7 +100,7 @@ def located_hooks(scenario: Scenario, path: Path, section: Any) -> Iterator[str 
         raise hook_error(scenario, path, section.kind, error) from error
 
 
-def hook_error(scenario: Scenario, path: Path, name: str, error: ContractError) -> ScenarioError:
+def hook_error(scenario: Scenario, path: KeyPath, name: str, error: ContractError) -> ScenarioError:
     """Return a broken contract as an error at its path, `server[0] midrange: returned ...`.
 
     The error of a hook that failed has the hook's traceback.
@@ -114,7 +114,7 @@ def hook_error(scenario: Scenario, path: Path, name: str, error: ContractError) 
 
 
 def make_link(
-    scenario: Scenario, path: Path, section: Any, file: Mapping[str, str] | None = None
+    scenario: Scenario, path: KeyPath, section: Any, file: Mapping[str, str] | None = None
 ) -> Any:
     """Return what the factory of a section makes.
 
@@ -212,7 +212,7 @@ def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
         raise
     except ValueError as error:
         raise scenario.error(("client",), f"{section.kind}: {error}") from None
-    return sent(trained.client, shapes)
+    return sent_variables(trained.client, shapes)
 
 
 def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Federation) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
-from fedsim.assemble.checked import Checked
+from fedsim.assemble.check import CheckedScenario
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.plans import of_first_seed
-from fedsim.engine.footprint import least
+from fedsim.engine.footprint import minimum_bytes
 from fedsim.engine.pack import Capacity, Packer, Width, capacity
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
 
 def layout_of(
     scenario: Scenario,
-    inputs: Checked,
+    inputs: CheckedScenario,
     plans: dict[int, Plan],
     *,
     pack: Packer,
@@ -54,7 +54,7 @@ def layout_of(
       devices: on which the lanes train; None: the default one.
 
     Raises:
-      TooLargeError: for what cannot fit into memory, whatever the rounds are.
+      ScenarioTooLargeError: for what cannot fit into memory, whatever the rounds are.
     """
     spec = scenario.spec
     plan = of_first_seed(plans)
@@ -67,7 +67,7 @@ def layout_of(
 
     # Refuse what cannot fit before `capacity` plans all rounds, which takes time.
     longest_plan = max(plans.values(), key=_longest_client_steps)
-    counted = least(model_bytes, width, longest_plan, K, seeds=len(spec.seeds))
+    counted = minimum_bytes(model_bytes, width, longest_plan, K, seeds=len(spec.seeds))
     check_memory(scenario, counted)
 
     device_count = len(devices) if devices else 1
@@ -83,7 +83,7 @@ def layout_of(
         width,
         pack,
         shards,
-        apart=device_count > 1,  # each device holds the samples of its clients
+        samples_by_shard=device_count > 1,  # each device holds the samples of its clients
     )
     return Layout(width, shards, shapes)
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from fedsim.compose import FAMILIES, scheduled
 from fedsim.compose.shapes import ContractError
-from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
+from fedsim.errors import DataError, LinkError, OutOfMemoryError, PartitionError, ScenarioError
 from fedsim.scenario.order import index_of_rule
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.sections import sections_within
 from fedsim.types import AggregateStage, RowStage, Rule, Stage
 
@@ -20,7 +20,7 @@ from fedsim.types import AggregateStage, RowStage, Rule, Stage
 class Link(NamedTuple):
     """A link of a scenario."""
 
-    path: Path  # of its section
+    path: KeyPath  # of its section
     section: Any
     made: Any  # what its factory returned; `problems.UNKNOWN` where it was refused
 
@@ -74,7 +74,7 @@ def _scheduled_optimizer(factory: Callable, values: dict[str, Any]) -> Any:
 
 
 def _memory_problem(error: MemoryError) -> str:
-    if isinstance(error, TooLarge):
+    if isinstance(error, OutOfMemoryError):
         return str(error)
     return f"needs more memory than there is ({error})"
 
@@ -87,7 +87,7 @@ def _first_line(error: Exception) -> str:
 
 def located(scenario: Any, error: LinkError) -> ScenarioError:
     """Return the refusal of a link as an error at the path of its section."""
-    path: Path = ()
+    path: KeyPath = ()
     for section_path, section in sections_within(scenario.spec):
         if section is error.section:
             path = section_path

@@ -13,7 +13,7 @@ from fedsim.errors import DataError
 from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
 from fedsim.scenario.named_files import COHORT, FLEET, SectionKey
 from fedsim.scenario.scenario import Scenario
-from fedsim.sources.faults import LISTED
+from fedsim.sources.faults import MAX_LISTED
 from fedsim.sources.traces import participations_of
 
 
@@ -52,7 +52,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
         stragglers=stragglers,
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
-        keep=nominal_size,
+        report_goal=nominal_size,
     )
 
 
@@ -112,13 +112,13 @@ def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
     rows = participations_of(file["path"], section.sha256)
     beyond = np.flatnonzero(rows.client >= N)
     lines = []
-    for i in beyond[:LISTED]:
+    for i in beyond[:MAX_LISTED]:
         text = f"there is no client {rows.client[i]} (clients are 0 to {N - 1})"
         lines.append(f"line {rows.lines[i]}: {text}")
-    if len(beyond) > LISTED:
-        lines.append(f"and {len(beyond) - LISTED:,} more problems")
+    if len(beyond) > MAX_LISTED:
+        lines.append(f"and {len(beyond) - MAX_LISTED:,} more problems")
 
-    error = DataError(*lines).within(file["path"])
+    error = DataError(*lines).with_prefix(file["path"])
     error.section = COHORT
     raise error
 

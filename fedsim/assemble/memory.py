@@ -1,4 +1,4 @@
-"""Whether a scenario fits into memory, and what users may not have meant with their samples.
+"""Whether a scenario fits into memory.
 
 `engine.footprint` counts bytes. Here they are compared with what there is, and refused at a path.
 """
@@ -7,21 +7,18 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from fedsim.data import Federation, scale_remark
-from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
-from fedsim.engine.processes import joined
-from fedsim.engine.records import Program
-from fedsim.errors import TooLarge, exhausted, in_parts, shortened
+from fedsim.engine.footprint import TABLE_BYTES, DeviceLimits, Footprint, footprint
+from fedsim.engine.processes import is_multiprocess
+from fedsim.engine.program import Program
+from fedsim.errors import OutOfMemoryError, exhausted, memory_in_words
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory
 from fedsim.machine import memory_now
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 
 # purpose of memory -> the path that decides how much it takes, and what to do
-REMEDIES: dict[str, tuple[Path, str]] = {
+REMEDIES: dict[str, tuple[KeyPath, str]] = {
     "start_models": (("model",), "use a smaller model, or fewer seeds"),
     "server": (("model",), "use a smaller model"),
     "lanes": (
@@ -54,7 +51,7 @@ REMEDIES: dict[str, tuple[Path, str]] = {
 
 def run_footprint(
     scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0
-) -> Held:
+) -> Footprint:
     """Return the memory that a run adds to what the process holds already.
 
     Args:
@@ -65,8 +62,8 @@ def run_footprint(
       activations: bytes of the largest value in a pass of one client through the model.
     """
     spec = scenario.spec
-    resident = Kept(
-        samples=0.0 if joined() else spec.data.resident_mb * 1e6,
+    resident = DeviceLimits(
+        samples=0.0 if is_multiprocess() else spec.data.resident_mb * 1e6,
         memory=spec.checkpoint.resident_mb * 1e6,
     )
     evaluated_rounds = 2 + spec.rounds // spec.evaluate.every
@@ -82,16 +79,16 @@ def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
       parts: bytes by purpose.
 
     Raises:
-      TooLargeError: naming the bytes, at the path of what takes most of them.
+      ScenarioTooLargeError: naming the bytes, at the path of what takes most of them.
     """
     try:
         require_memory(process=memory_now(), **parts)
-    except TooLarge as error:
+    except OutOfMemoryError as error:
         path, remedy = _remedy(scenario, parts)
         raise scenario.too_large(path, f"{error}; {remedy}") from None
 
 
-def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[Path, str]:
+def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[KeyPath, str]:
     """The path of what takes most memory, and what to do."""
     spec = scenario.spec
     largest = max(parts, key=lambda purpose: parts[purpose])
@@ -117,7 +114,7 @@ def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
       parts: bytes by purpose, as they were counted.
 
     Raises:
-      TooLargeError: in place of the failed allocation's error.
+      ScenarioTooLargeError: in place of the failed allocation's error.
     """
     try:
         yield
@@ -126,7 +123,9 @@ def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
         if not reason:
             raise
         path, remedy = _remedy(scenario, parts)
-        text = f"an allocation failed ({reason}); the forecast is {in_parts(parts)}; {remedy}"
+        text = (
+            f"an allocation failed ({reason}); the forecast is {memory_in_words(parts)}; {remedy}"
+        )
         raise scenario.too_large(path, text) from error
 
 
@@ -139,7 +138,7 @@ def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
       classes: classes of the samples.
 
     Raises:
-      TooLargeError: for tables, plans and partitions of all seeds that do not fit.
+      ScenarioTooLargeError: for tables, plans and partitions of all seeds that do not fit.
     """
     spec = scenario.spec
     N = spec.data.clients
@@ -147,64 +146,3 @@ def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
     client_bytes = 8 * N * (6 + classes)  # sizes, offsets, steps, ids ...; labels by client
     partition_bytes = len(spec.seeds) * (index_bytes + client_bytes)
     check_memory(scenario, {"partition": partition_bytes, "tables": TABLE_BYTES * N})
-
-
-def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
-    """Return what a user may not have meant with the samples: a line for each, usually none."""
-    unused = _unused_samples(federation)
-    scales = _scale_warnings(scenario.spec.data, federation)
-    return [*unused, *_label_warnings(federation), *scales]
-
-
-def partition_notes(federation: Federation) -> list[str]:
-    """Return a line for samples that no client holds, and one for clients that never train."""
-    f = federation
-    notes = _unused_samples(f)
-    if f.held_out.any():
-        tests = np.bincount(f.test_holders.owner, minlength=f.N)[f.held_out]
-        clients = f"{len(tests):,} of {f.N:,} clients never train"
-        notes.append(f"{clients}, and are tested on {tests.sum():,} samples of their own")
-    return notes
-
-
-def _unused_samples(f: Federation) -> list[str]:
-    """A line for samples that no client holds, if there are any."""
-    if not f.unused:
-        return []
-    n = len(f.train.x)
-    return [f"the partition leaves {f.unused:,} of {n:,} training samples to nobody"]
-
-
-def _scale_warnings(section: Any, federation: Federation) -> list[str]:
-    """A line for features whose scales differ by orders, where the data section can change that."""
-    if getattr(section, "standardize", None) is not False:
-        return []
-    remark = scale_remark(federation.train.x, federation.names.features)
-    return [remark] if remark else []
-
-
-def _label_warnings(f: Federation) -> list[str]:
-    """A line for classes without training samples: gaps in the numbering, or labels to test on."""
-    if not f.classes or f.per_token:
-        return []
-    labels = f.train.y[f.holders.indices]
-    trained = np.bincount(labels, minlength=f.classes) > 0  # [C]
-    count = int(trained.sum())
-
-    unnamed = f.names.labels is None
-    if unnamed and f.classes - count >= max(f.classes // 2, 1):
-        classes = f"labels run from 0 to {f.classes - 1}, {f.classes} classes"
-        text = f"{classes}, and {count} of them have training samples"
-        return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
-
-    if not len(f.test.y):
-        return []
-    tested = np.bincount(f.test.y, minlength=f.classes) > 0
-    unseen = np.flatnonzero(tested & ~trained)
-    if not len(unseen):
-        return []
-    names = [shortened(str(f.label_names[label]), 40) for label in unseen[:5]]
-    if len(unseen) > 5:
-        names.append("...")
-    text = f"test labels {', '.join(names)} are in no client's training samples"
-    return [f"{text}: nobody learns them"]

@@ -12,6 +12,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
 from fedsim.assemble.memory import check_memory
+from fedsim.assemble.misfit import with_samples
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.programs import (
     HashableSection,
@@ -20,14 +21,14 @@ from fedsim.assemble.programs import (
     stored_model,
     user_model,
 )
-from fedsim.compose.shapes import ContractError, reported
+from fedsim.compose.shapes import ContractError, OutputsError, reported
 from fedsim.data import Federation
-from fedsim.engine.footprint import widest
+from fedsim.engine.footprint import largest_value_bytes
 from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
-from fedsim.models.modules import required
+from fedsim.models.modules import required_arguments
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS
 from fedsim.types import Model
@@ -83,7 +84,7 @@ def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> 
         raise scenario.error(("model",), f"{text}, {remedy}")
 
     fit = _fit_of(federation, supplied.loss)
-    with model_errors(scenario, supplied.model):
+    with model_errors(scenario, supplied.model, federation):
         if supplied.model is None:
             section = HashableSection(scenario.spec.model, {"loss"})
             expects = tuple(fit.expects.items())
@@ -133,14 +134,21 @@ def _supplied_model(supplied: Supplied, fit: _Fit) -> Model:
     # A function of parameters and samples is a model once it comes with parameters.
     model = supplied.model
     is_function = callable(model) and not isinstance(model, type) and not hasattr(model, "apply")
-    if is_function and supplied.params is not None and required(model) >= 2:
+    if is_function and supplied.params is not None and required_arguments(model) >= 2:
         return as_model(lambda key: supplied.params, model, shape=fit.shape, **options)
     return as_model(model, shape=fit.shape, **options)
 
 
 @contextlib.contextmanager
-def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
+def model_errors(
+    scenario: Scenario, model: Any, federation: Federation | None = None
+) -> Iterator[None]:
     """Report what goes wrong in a model as a line at `model`; in a user's, with file and line.
+
+    Args:
+      scenario: as read.
+      model: a user's network; None: the scenario's.
+      federation: the samples, which the line describes where a user's model does not fit them.
 
     Raises:
       ScenarioError: for a TypeError or ValueError, which is how JAX reports shapes that do not fit.
@@ -156,18 +164,32 @@ def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
     except (ContractError, TypeError, ValueError) as error:
         is_users_kind = model is None and file is not None
         name = section.kind if is_users_kind else ""
-        raise hook_error(scenario, ("model",), name, _in_one_line(error)) from error
+        samples = None if file is None else federation
+        broken = _in_one_line(error, scenario.spec.data, samples)
+        raise hook_error(scenario, ("model",), name, broken) from error
 
 
-def _in_one_line(error: Exception) -> ContractError:
-    """What went wrong in a model, as one line."""
+def _in_one_line(error: Exception, data: Any, federation: Federation | None) -> ContractError:
+    """What went wrong in a model, as one line.
+
+    Args:
+      error: what was raised.
+      data: the data section.
+      federation: the samples, where the line may describe them.
+    """
     cause = error.__cause__
     raised = isinstance(error, ContractError) and error.raised
     informative = error if raised or cause is None else cause
     lines = str(informative).splitlines()
-    text = lines[0].removeprefix("model: ") if lines else ""
+    line = lines[0] if lines else ""
+    text = line.removeprefix("model: ")
 
     shapes_do_not_fit = isinstance(cause, TypeError | ValueError)
+    is_of_outputs = isinstance(informative, OutputsError)
+    # A line that begins with `model:` is about the model alone, unless it is about outputs.
+    is_of_inputs = shapes_do_not_fit and text == line
+    if federation is not None and (is_of_inputs or is_of_outputs):
+        text = with_samples(text, data, federation, is_of_outputs)
     broken = ContractError(text, raised=raised and not shapes_do_not_fit)
     broken.__cause__ = cause
     return broken
@@ -194,7 +216,7 @@ def start_models(
 
     Raises:
       ScenarioError: for parameters that are not floats, or do not fit the model.
-      TooLargeError: for a supplied model that does not fit into memory.
+      ScenarioTooLargeError: for a supplied model that does not fit into memory.
     """
     seeds = scenario.spec.seeds
     with model_errors(scenario, supplied.model):
@@ -220,7 +242,7 @@ def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) 
     A model that cannot be traced counts as empty: what is wrong with it shows when it is made.
 
     Raises:
-      TooLargeError: naming the bytes.
+      ScenarioTooLargeError: naming the bytes.
     """
     model_bytes = 0
     with contextlib.suppress(Exception):
@@ -313,9 +335,9 @@ def activation_bytes(
     def largest_value(rows: int) -> int:
         batch = Shape((rows, *x.shape[1:]), x.dtype)
         mask = Shape((rows,), bool)
-        return widest(forward, variables, batch, mask, key)
+        return largest_value_bytes(forward, variables, batch, mask, key)
 
-    with model_errors(scenario, supplied.model):
+    with model_errors(scenario, supplied.model, federation):
         return max(largest_value(rows) for rows in widths)
 
 

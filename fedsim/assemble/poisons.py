@@ -6,9 +6,9 @@ from fedsim.assemble.adversary import adversary_of
 from fedsim.assemble.hooks import located_hooks, make_link
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.problems import UNKNOWN, Findings, Problems
-from fedsim.compose import named
+from fedsim.compose import unique_names
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Federation, Poison, poisoned, unfit, with_triggered
+from fedsim.data import Federation, Poison, poison_refusal, poisoned, with_triggered
 from fedsim.errors import PartitionError
 from fedsim.fleet import Adversary
 from fedsim.fleet.streams import Stream, generator
@@ -24,7 +24,7 @@ def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Feder
 
     Raises:
       ScenarioError: for samples that cannot be attacked as asked, with a line for every attack.
-      TooLargeError: when a copy of the samples does not fit into memory.
+      ScenarioTooLargeError: when a copy of the samples does not fit into memory.
     """
     spec = scenario.spec
     sections = spec.data.attack
@@ -43,7 +43,7 @@ def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Feder
 
     dtype = np.dtype(spec.numerics.dtype)
     malicious = _malicious_clients(adversary, federation.N, seed)
-    names = named([section.kind for section in sections])
+    names = unique_names([section.kind for section in sections])
     result = federation
     for i, (section, name, poison) in enumerate(zip(sections, names, poisons, strict=True)):
         path = ("data", "attack", i)
@@ -102,7 +102,7 @@ def _unfit(i: int, kind: str, poison: Poison, federation: Federation) -> Finding
     if poison.trigger is not None and poison.target is None:
         yield path, f"{kind} has a trigger, and no target"
         return
-    text = unfit(poison, federation)
+    text = poison_refusal(poison, federation)
     if text:
         yield path, f"{kind} {text}"
 

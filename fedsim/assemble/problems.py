@@ -7,10 +7,10 @@ from fedsim.assemble.links import located
 from fedsim.errors import DataError, LinkError, Problem, ScenarioError, dotted
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.mending import touches
-from fedsim.scenario.reader import Path
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 
-Findings = Iterator[tuple[Path, str]]  # paths, each with what is wrong there and what to do
+Findings = Iterator[tuple[KeyPath, str]]  # paths, each with what is wrong there and what to do
 
 
 class Unknown:
@@ -40,7 +40,9 @@ class Problems:
         self.broken = scenario.document.broken  # paths that were left out for being wrong
         self.errors: list[ScenarioError | DataError] = []
 
-    def attempt(self, make: Callable[..., Any], *arguments: Any, reads: Iterable[Path] = ()) -> Any:
+    def attempt(
+        self, make: Callable[..., Any], *arguments: Any, reads: Iterable[KeyPath] = ()
+    ) -> Any:
         """Return `make(*arguments)`; UNKNOWN where an argument is, or where the step is refused.
 
         A refusal is recorded for `raise_all`.
@@ -61,11 +63,11 @@ class Problems:
         return UNKNOWN
 
     def check(
-        self, find: Callable[..., Findings], *arguments: Any, reads: Iterable[Path] = ()
+        self, find: Callable[..., Findings], *arguments: Any, reads: Iterable[KeyPath] = ()
     ) -> None:
         """Record every problem that `find(*arguments)` yields, where all that it reads is known."""
 
-        def find_all(*known_arguments: Any) -> list[tuple[Path, str]]:
+        def find_all(*known_arguments: Any) -> list[tuple[KeyPath, str]]:
             return list(find(*known_arguments))
 
         findings = self.attempt(find_all, *arguments, reads=reads)
@@ -74,7 +76,7 @@ class Problems:
         for path, text in findings:
             self._record(self.scenario.error(path, text))
 
-    def sound(self, *paths: Path) -> bool:
+    def sound(self, *paths: KeyPath) -> bool:
         """Whether nothing at, below or above these paths was left out for being wrong."""
         return not any(touches(self.broken, path) for path in paths)
 

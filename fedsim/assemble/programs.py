@@ -7,7 +7,7 @@ compiled once: seeds, learning rates, and all rules behind one client method.
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.clients import augmenting, carrying, mean_loss, sgd
-from fedsim.compose import FAMILIES, named, server_step
+from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
@@ -55,6 +55,11 @@ class HashableSection:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HashableSection) and self.key == other.key
+
+
+def hashable_sections(sections: Iterable[Any]) -> tuple[HashableSection, ...]:
+    """The sections of a chain of links, as keys."""
+    return tuple(map(HashableSection, sections))
 
 
 class TrainingInputs(NamedTuple):
@@ -108,16 +113,16 @@ def client_key(section: Any) -> HashableSection:
 
 def augment_key(section: Any) -> tuple[HashableSection, ...]:
     """The augmentation of a data section, as a key."""
-    return tuple(map(HashableSection, section.augment))
+    return hashable_sections(section.augment)
 
 
 def server_sections(spec: Any) -> ServerSections:
     """The sections of a scenario that decide the server's program, as keys."""
     return ServerSections(
-        wire=tuple(map(HashableSection, spec.wire)),
-        server=tuple(map(HashableSection, spec.server)),
+        wire=hashable_sections(spec.wire),
+        server=hashable_sections(spec.server),
         schedule=HashableSection(spec.schedule),
-        broadcast=tuple(map(HashableSection, spec.broadcast)),
+        broadcast=hashable_sections(spec.broadcast),
     )
 
 
@@ -217,7 +222,7 @@ def training(
 def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
     """`data.augment`, as a change of a batch."""
     sections = [link.section for link in links]
-    names = named([section.kind for section in sections])
+    names = unique_names([section.kind for section in sections])
     changes = [factory_of(section)() for section in sections]
     return augmenting(dict(zip(names, changes, strict=True)))
 
@@ -280,7 +285,7 @@ def serving(
         rule=rule,
         steps=steps,
         client=trained.client,
-        drop=drop,
+        drops_nonfinite=drop,
         width=shape.width,
     )
     return Server(
@@ -289,8 +294,7 @@ def serving(
         broadcast=codec,
         memories=trained.memories,
         deviations=deviations(training_inputs, sections.wire, drop, shape.width),
-        block=shape.block,
-        blocks=shape.blocks,
+        rows=shape.blocks * shape.block,
     )
 
 
@@ -306,7 +310,7 @@ def deviations(
         rule=mean(),
         steps=[],
         client=trained.client,
-        drop=drop,
+        drops_nonfinite=drop,
         width=width,
     )
     return Deviations(pipeline, trained.task)

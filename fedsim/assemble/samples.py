@@ -15,7 +15,7 @@ from fedsim.scenario.named_files import DATA
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PARTITIONS
 from fedsim.sources import of_frame
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 
 
 def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, int]:
@@ -29,7 +29,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     Raises:
       ScenarioError: for keys of the section that do not suit the samples.
       DataError: for samples that cannot be learned from.
-      TooLargeError: for more clients than memory has space for.
+      ScenarioTooLargeError: for more clients than memory has space for.
     """
     section = scenario.spec.data
     file = path_of(scenario, DATA) if data is None else {}
@@ -50,12 +50,12 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     except PartitionError as error:
         raise partition_problem(scenario, error) from None
     except DataError as error:
-        raise (error.within(file["path"]) if file else error) from None
+        raise (error.with_prefix(file["path"]) if file else error) from None
 
     if by_id and data is None:
         text = "leave it out, or choose a partition"
         require_count(scenario, sets.owners, f"the samples name {sets.owners}; {text}")
-    single_labels = not per_token(sets.train.y)
+    single_labels = not is_per_token(sets.train.y)
     check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
     return sets, classes
 

@@ -5,9 +5,9 @@ import numpy as np
 from fedsim.assemble.hooks import located_hooks, make_link
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.problems import Findings, Problems
-from fedsim.compose import named, tag_of
+from fedsim.compose import tag_of, unique_names
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Federation, Skew, numbers_of, refusal, skewed, with_own_tests
+from fedsim.data import Federation, Skew, numbers_of, skew_refusal, skewed, with_copied_tests
 from fedsim.errors import PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.scenario import Scenario
@@ -18,7 +18,7 @@ def with_skews(scenario: Scenario, federation: Federation, seed: int) -> Federat
 
     Raises:
       ScenarioError: for samples that cannot be skewed as asked, with a line for every skew.
-      TooLargeError: when a copy of the samples does not fit into memory.
+      ScenarioTooLargeError: when a copy of the samples does not fit into memory.
     """
     sections = scenario.spec.data.skew
     if not sections:
@@ -37,8 +37,8 @@ def with_skews(scenario: Scenario, federation: Federation, seed: int) -> Federat
         return generator(seed, Stream.SKEWED, tag, client)
 
     dtype = np.dtype(scenario.spec.numerics.dtype)
-    names = named([section.kind for section in sections])
-    original = with_own_tests(federation)
+    names = unique_names([section.kind for section in sections])
+    original = with_copied_tests(federation)
     result = original
     for i, (section, name, skew) in enumerate(zip(sections, names, skews, strict=True)):
         path = ("data", "skew", i)
@@ -62,7 +62,7 @@ def with_skews(scenario: Scenario, federation: Federation, seed: int) -> Federat
 
 def _unfit(i: int, kind: str, skew: Skew, federation: Federation) -> Findings:
     """A skew that these samples do not allow."""
-    text = refusal(skew, federation)
+    text = skew_refusal(skew, federation)
     if text:
         yield ("data", "skew", i), f"{kind} {text}"
 

@@ -13,7 +13,7 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.diagnostics import problems_of
 from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import LISTS_OF_LINKS
-from fedsim.scenario.shorthand import mappings_of
+from fedsim.scenario.shorthand import expand_calls
 from fedsim.tree import Tree
 from fedsim.types import ServerLoss
 
@@ -124,11 +124,13 @@ def _shapes_in_words(tree: Tree) -> list[str]:
 
 
 @functools.lru_cache(64)
-def as_server_loss(loss: Callable[[Tree], Any]) -> ServerLoss:
-    """Return a function of the parameters alone as `Context.server_loss`.
+def as_server_loss(loss: Callable[[Tree], Any] | None) -> ServerLoss | None:
+    """Return a function of the parameters alone as `Context.server_loss`; None for None.
 
     Which samples it is over is up to the function.
     """
+    if loss is None:
+        return None
 
     def of_params(params: Tree, batch: int | None = None, key: Any = None) -> Any:
         del batch, key
@@ -153,7 +155,7 @@ def checked_links(section: str, links: Any) -> list[BaseModel]:
     """
     annotation = LISTS_OF_LINKS[section]
     listed = [links] if isinstance(links, str | dict) else list(links)
-    mappings = mappings_of(listed, annotation)
+    mappings = expand_calls(listed, annotation)
     try:
         return TypeAdapter(annotation).validate_python(mappings)
     except ValidationError as error:

@@ -4,7 +4,7 @@ They do what a round of a fresh server does.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,7 @@ from fedsim import tree
 from fedsim.assemble.feasibility import at_most, bounds_of
 from fedsim.assemble.hooks import StackShapes, check_link, make_link
 from fedsim.assemble.links import Link, ServerLinks
-from fedsim.assemble.programs import MAX_CACHED, HashableSection
+from fedsim.assemble.programs import MAX_CACHED, HashableSection, hashable_sections
 from fedsim.assemble.stack_inputs import (
     argument_error,
     arrays_of,
@@ -29,12 +29,12 @@ from fedsim.assemble.stack_inputs import (
 from fedsim.clients import sgd
 from fedsim.compose import fresh_rows, server_step
 from fedsim.engine.pipeline import Pipeline
-from fedsim.errors import LinkError, OrderError
+from fedsim.errors import LinkError, OrderError, dotted
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document
 from fedsim.scenario.scenario import Scenario
 from fedsim.tree import Tree
-from fedsim.types import Codec, Context, Rule, ServerLoss, Updates
+from fedsim.types import Codec, Context, RowStage, Rule, ServerLoss, Stage, Updates
 
 # argument -> what a rule asks for with it
 NEEDED = {
@@ -82,29 +82,20 @@ def aggregate(
     >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
     [2.0]
     """
-    sections = tuple(map(HashableSection, checked_links("server", server)))
-    try:
-        prepared = _aggregation(sections)
-    except OrderError as error:
-        raise argument_error("aggregate", "server", str(error)) from None
-
+    prepared = _aggregation(_hashable_sections("server", server))
     stack = arrays_of(deltas)
     K = tree.rows(stack)
-    sample_counts = weights_of("aggregate", weights, K)
-    _require_rows(prepared, sample_counts)
-    passed = {"loss": loss, "reference": reference, "server_loss": server_loss}
-    _require_needs("aggregate", "server", prepared, passed)
     inputs = RoundInputs(
         stack=stack,
-        weights=sample_counts,
+        weights=weights_of("aggregate", weights, K),
         seed=seed,
         params=params,
         reference=reference_of("aggregate", reference, stack),
-        server_loss=server_loss and as_server_loss(server_loss),
+        server_loss=as_server_loss(server_loss),
         lr=lr,
         loss=losses_of(loss, K),
     )
-    return _run(prepared.function, inputs)
+    return _run(prepared, inputs)
 
 
 def transmit(
@@ -138,39 +129,34 @@ def transmit(
       `[K]`.
 
     Raises:
-      ScenarioError: for a list that cannot run.
+      ScenarioError: for a list that cannot run, fewer reporting rows than it needs, or nothing
+        where the defence asks for the server's own update or loss.
 
     >>> updates = [[1.0, 2.0], [3.0, 4.0]]
     >>> arrived, sent = transmit({"kind": "sign_flip", "scale": 2}, updates, malicious=[1])
     >>> arrived.tolist(), sent.tolist()
     ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """
-    wire_sections = tuple(map(HashableSection, checked_links("wire", wire)))
-    server_sections = tuple(map(HashableSection, checked_links("server", defence)))
-    prepared = _transmission(wire_sections, server_sections)
-
+    prepared = _transmission(
+        _hashable_sections("wire", wire), _hashable_sections("server", defence)
+    )
     stack = arrays_of(deltas)
     K = tree.rows(stack)
-    sample_counts = weights_of("transmit", weights, K)
-    mask = mask_of(malicious, K)
-    _require_rows(prepared, sample_counts)
-    passed = {"reference": reference, "server_loss": server_loss}
-    _require_needs("transmit", "defence", prepared, passed)
     inputs = RoundInputs(
         stack=stack,
-        weights=sample_counts,
+        weights=weights_of("transmit", weights, K),
         seed=seed,
         params=params,
         reference=reference_of("transmit", reference, stack),
-        server_loss=server_loss and as_server_loss(server_loss),
-        malicious=mask,
+        server_loss=as_server_loss(server_loss),
+        malicious=mask_of(malicious, K),
     )
-    arrived, message_bytes = _run(prepared.function, inputs)
+    arrived, message_bytes = _run(prepared, inputs)
     return arrived, np.asarray(message_bytes, np.int64)
 
 
 class RoundInputs(NamedTuple):
-    """A stack, and what its caller says about the round."""
+    """A stack, and what its caller passes about the round; None for what is left out."""
 
     stack: Tree  # [K, ...]
     weights: np.ndarray  # [K]
@@ -186,10 +172,11 @@ class RoundInputs(NamedTuple):
 class Prepared(NamedTuple):
     """A list of links, ready for stacks of any shape."""
 
-    scenario: Scenario  # empty but for its document, which places problems
+    command: str  # `aggregate` or `transmit`, which errors name in place of a file
     links: list[Link]
-    function: Callable[[Updates, Context], Tree]  # compiled
-    needs: frozenset[str] = frozenset()  # what the rule asks for
+    function: Callable[[Updates, Context], Any]  # compiled
+    rule_argument: str  # the argument that brings the rule
+    needs: frozenset[str]  # arguments that the rule cannot do without
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -197,57 +184,85 @@ def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
     """The links of a fresh server, behind an empty wire; made once for each list.
 
     Raises:
-      OrderError: for a list in an order that means nothing.
-      ScenarioError: for hyper-parameters that a factory refuses.
+      ScenarioError: for a list in an order that means nothing, or hyper-parameters that a factory
+        refuses.
     """
-    rule_index = index_of_rule([link.section for link in server])
-    scenario, links = _make_links("aggregate", "server", server)
-    stages, rule, steps, optimisers = ServerLinks.of([link.made for link in links], rule_index)
-    pipeline = Pipeline([], stages, rule, steps, sgd(), drop=False)
+    links, server_links = _make_server_links("aggregate", "server", server)
+    stages, rule, steps, optimisers = server_links
+    pipeline = Pipeline([], stages, rule, steps, sgd(), drops_nonfinite=False)
     optimiser = server_step(*optimisers)
 
     def reduce(updates: Updates, context: Context) -> Tree:
-        _check_hooks(scenario, links, updates, context)
+        _check_hooks("aggregate", links, updates, context)
+        updates, state = _fresh_round(pipeline, pipeline.remembering, updates, context)
+        travelled, reduced = pipeline.apply(updates, state, lambda phase: context)
         params = context.shared["params"]
-        updates = updates._replace(memory=fresh_rows(pipeline.remembering, context))
-        state = pipeline.init(params, jnp.ones_like(updates.arrived))
-        travelled, reduced = pipeline.over(updates, state, lambda phase: context)
         step, _ = optimiser.apply(reduced.aggregate, optimiser.init(params), params)
-        skipped = pipeline.skips(jnp.sum(travelled.kept.arrived))
+        skipped = pipeline.skips(jnp.sum(travelled.staged.arrived))
         return tree.select(skipped, tree.zeros_like(step), step)
 
-    return Prepared(scenario, links, jax.jit(reduce), rule.needs)
+    return Prepared(
+        command="aggregate",
+        links=links,
+        function=jax.jit(reduce),
+        rule_argument="server",
+        needs=rule.needs & NEEDED.keys(),
+    )
 
 
 @functools.lru_cache(MAX_CACHED)
 def _transmission(
-    wire: tuple[HashableSection, ...], server: tuple[HashableSection, ...]
+    wire: tuple[HashableSection, ...], defence: tuple[HashableSection, ...]
 ) -> Prepared:
     """The links of a wire, before the defence of a server list; made once for each pair of lists.
 
     Raises:
-      OrderError: for a server list in an order that means nothing.
-      ScenarioError: for hyper-parameters that a factory refuses.
+      ScenarioError: for a defence in an order that means nothing, or hyper-parameters that a
+        factory refuses.
     """
-    rule_index = index_of_rule([link.section for link in server])
-    scenario, links = _make_links("transmit", "wire", wire)
-    _, defence = _make_links("transmit", "defence", server)
-    stages, rule, _, _ = ServerLinks.of([link.made for link in defence], rule_index)
-    pipeline = Pipeline(_decoding_each(links), stages, rule, [], sgd(), drop=False)
+    links = _make_links("transmit", "wire", wire)
+    _, server_links = _make_server_links("transmit", "defence", defence)
+    stages, rule, _, _ = server_links
+    pipeline = Pipeline(_decoding_each(links), stages, rule, [], sgd(), drops_nonfinite=False)
 
     remembering = {
         name: link for name, link in pipeline.remembering.items() if name in pipeline.wire_names
     }
 
     def send(updates: Updates, context: Context) -> tuple[Tree, jax.Array]:
-        _check_hooks(scenario, links, updates, context)
-        updates = updates._replace(memory=fresh_rows(remembering, context))
-        state = pipeline.init(context.shared["params"], jnp.ones_like(updates.arrived))
+        _check_hooks("transmit", links, updates, context)
+        updates, state = _fresh_round(pipeline, remembering, updates, context)
         arrived, _, _, _ = pipeline.arrive(updates, state, lambda phase: context)
         return arrived.delta, arrived.bytes
 
-    needs = rule.needs if pipeline.aims else frozenset()
-    return Prepared(scenario, links, jax.jit(send), needs)
+    # The rule runs only where an attack aims at it; `transmit` takes no losses of clients.
+    needs = rule.needs & (NEEDED.keys() - {"loss"}) if pipeline.aims else frozenset()
+    return Prepared(
+        command="transmit",
+        links=links,
+        function=jax.jit(send),
+        rule_argument="defence",
+        needs=needs,
+    )
+
+
+def _fresh_round(
+    pipeline: Pipeline,
+    remembering: Mapping[str, Stage | RowStage],
+    updates: Updates,
+    context: Context,
+) -> tuple[Updates, Any]:
+    """The updates with the rows of clients that never took part, and the first state of the links.
+
+    Args:
+      pipeline: the links.
+      remembering: those whose rows the updates get, by name.
+      updates: the stack.
+      context: of the round.
+    """
+    updates = updates._replace(memory=fresh_rows(remembering, context))
+    state = pipeline.init(context.shared["params"], jnp.ones_like(updates.arrived))
+    return updates, state
 
 
 def _decoding_each(links: Sequence[Link]) -> list[Any]:
@@ -261,54 +276,78 @@ def _decoding_each(links: Sequence[Link]) -> list[Any]:
     return made
 
 
-def _make_links(
-    command: str, name: str, sections: Sequence[HashableSection]
-) -> tuple[Scenario, list[Link]]:
+def _hashable_sections(list_name: str, links: Any) -> tuple[HashableSection, ...]:
+    """The checked sections of a list that a user wrote, as keys of a cache.
+
+    Raises:
+      ScenarioError: with every problem.
+    """
+    return hashable_sections(checked_links(list_name, links))
+
+
+def _make_links(command: str, argument: str, sections: Sequence[HashableSection]) -> list[Link]:
     """Make the links of a list.
 
     Args:
       command: `aggregate` or `transmit`, which errors name in place of a file.
-      name: the list's name.
+      argument: the argument that brings the list.
       sections: its checked sections.
 
     Raises:
       ScenarioError: for hyper-parameters that a factory refuses.
     """
-    scenario = Scenario(None, Document({}, {}, command))
+    scenario = _empty_scenario(command)
     links = []
     for i, hashable in enumerate(sections):
-        path = (name, i)
+        path = (argument, i)
         section = hashable.section
         try:
             links.append(Link(path, section, make_link(scenario, path, section)))
         except LinkError as error:
             raise scenario.error(path, str(error)) from error
-    return scenario, links
+    return links
 
 
-def _check_hooks(scenario: Scenario, links: list[Link], updates: Updates, context: Context) -> None:
+def _make_server_links(
+    command: str, argument: str, sections: Sequence[HashableSection]
+) -> tuple[list[Link], ServerLinks]:
+    """Make the links of a server list, all of them and by what they do; arguments as above.
+
+    Raises:
+      ScenarioError: for a list in an order that means nothing, or hyper-parameters that a factory
+        refuses.
+    """
+    try:
+        rule_index = index_of_rule([hashable.section for hashable in sections])
+    except OrderError as error:
+        path = (argument,) if error.index is None else (argument, error.index)
+        raise argument_error(command, dotted(path), str(error)) from None
+    links = _make_links(command, argument, sections)
+    return links, ServerLinks.of([link.made for link in links], rule_index)
+
+
+def _empty_scenario(command: str) -> Scenario:
+    """An empty scenario, whose errors name the command in place of a file."""
+    return Scenario(None, Document({}, {}, command))
+
+
+def _check_hooks(command: str, links: list[Link], updates: Updates, context: Context) -> None:
     """Check a user's links while their list is compiled, so once for a shape."""
     shapes = StackShapes(updates, context, present=updates.arrived)
     for link in links:
-        check_link(scenario, link, shapes, types=False)
+        check_link(_empty_scenario(command), link, shapes, types=False)
 
 
-def _require_needs(command: str, where: str, prepared: Prepared, passed: dict[str, Any]) -> None:
-    """Refuse to leave out what a rule asks for.
-
-    Args:
-      command: `aggregate` or `transmit`.
-      where: the argument that brings the rule.
-      prepared: the links.
-      passed: arguments by name; None where left out.
+def _require_needs(prepared: Prepared, inputs: RoundInputs) -> None:
+    """Refuse to leave out an argument that the rule asks for.
 
     Raises:
       ScenarioError: naming the argument.
     """
-    for name in sorted(prepared.needs & passed.keys()):
-        if passed[name] is None:
+    for name in sorted(prepared.needs):
+        if getattr(inputs, name) is None:
             text = f"a rule of the list asks for {NEEDED[name]}; pass {name}="
-            raise argument_error(command, where, text)
+            raise argument_error(prepared.command, prepared.rule_argument, text)
 
 
 def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
@@ -319,6 +358,7 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
     Raises:
       ScenarioError: naming the link and the hyper-parameter that decides.
     """
+    scenario = _empty_scenario(prepared.command)
     rows = int((weights > 0).sum())
     for link in prepared.links:
         section = link.section
@@ -330,12 +370,12 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
             remedy = "give more rows"
             if bounds:
                 remedy = f"lower {' or '.join(bounds)}, or give more rows"
-            raise prepared.scenario.error(path, f"{text}; {remedy}")
+            raise scenario.error(path, f"{text}; {remedy}")
 
         most = link.made.most if isinstance(link.made, Rule) else None
         if most is not None and rows > most:
             text = f"{at_most(section, most)}, and {rows} rows reported"
-            raise prepared.scenario.error(path, f"{text}; lower f, or give fewer rows")
+            raise scenario.error(path, f"{text}; lower f, or give fewer rows")
 
 
 def _call(section: Any, names: list[str]) -> str:
@@ -346,15 +386,22 @@ def _call(section: Any, names: list[str]) -> str:
     return f"{section.kind}({', '.join(values)})"
 
 
-def _run(function: Callable[[Updates, Context], Any], inputs: RoundInputs) -> Any:
-    """Run a compiled function in the float type of the stack; NumPy in, NumPy out."""
+def _run(prepared: Prepared, inputs: RoundInputs) -> Any:
+    """Run the compiled links in the float type of the stack; NumPy in, NumPy out.
+
+    Raises:
+      ScenarioError: for inputs that the links cannot work on.
+    """
+    _require_rows(prepared, inputs.weights)
+    _require_needs(prepared, inputs)
+
     leaves = jax.tree.leaves(inputs.stack)
     is_numpy = not any(isinstance(leaf, jax.Array) for leaf in leaves)
     is_double = any(np.dtype(leaf.dtype) == np.float64 for leaf in leaves)
     dtype = np.float64 if is_double else np.float32
     with jax.enable_x64(is_double):
         inputs = inputs._replace(stack=jax.tree.map(jnp.asarray, inputs.stack))
-        result = function(_updates(inputs, dtype), _context(inputs, dtype))
+        result = prepared.function(_updates(inputs, dtype), _context(inputs, dtype))
         return jax.tree.map(np.asarray, result) if is_numpy else result
 
 

@@ -19,7 +19,7 @@ FUSED = {
 }  # fmt: skip
 
 
-def counted(program: Any, *arguments: Any, donated: Any = ()) -> int:
+def traced_bytes(program: Any, *arguments: Any, donated: Any = ()) -> int:
     """Return the most bytes of values that exist at once, from a trace.
 
     XLA's own number is mostly between half and twice as large.
@@ -35,7 +35,7 @@ def counted(program: Any, *arguments: Any, donated: Any = ()) -> int:
     return max(peak_bytes - donated_bytes, 0)
 
 
-def measured(program: Any, *arguments: Any) -> int:
+def compiled_bytes(program: Any, *arguments: Any) -> int:
     """Return the bytes that the compiler reports, which compiles the program."""
     stats = program.lower(*arguments).compile().memory_analysis()
     if stats is None:

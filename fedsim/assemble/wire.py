@@ -4,10 +4,10 @@ from typing import Any
 
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
-from fedsim.compose import most_bytes
+from fedsim.compose import max_bytes
 from fedsim.engine.footprint import coding_bytes
-from fedsim.errors import TooLarge
-from fedsim.limits import MOST, require_memory
+from fedsim.errors import OutOfMemoryError
+from fedsim.limits import MAX_INTEGER, require_memory
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client, Codec, Rule, forgetful, no_row
 
@@ -61,21 +61,21 @@ def check_size(scenario: Scenario, link: Link, params: Any) -> None:
       params: shapes of the parameters that a message has.
 
     Raises:
-      TooLargeError: for a message whose size does not fit into an int32, or whose arrays do not fit
-        into memory.
+      ScenarioTooLargeError: for a message whose size does not fit into an int32, or whose arrays
+        do not fit into memory.
     """
     codec = link.made
     kind = link.section.kind
     if not isinstance(codec, Codec):
         return
 
-    message_bytes = most_bytes(codec, params)
-    if message_bytes > MOST:
-        text = f"{kind}: a message of {message_bytes} bytes; at most {MOST} can be counted"
+    message_bytes = max_bytes(codec, params)
+    if message_bytes > MAX_INTEGER:
+        text = f"{kind}: a message of {message_bytes} bytes; at most {MAX_INTEGER} can be counted"
         raise scenario.too_large(link.path, f"{text}; make it smaller")
     try:
         require_memory(codec=coding_bytes(codec, params))
-    except TooLarge as error:
+    except OutOfMemoryError as error:
         raise scenario.too_large(link.path, f"{kind}: {error}; make it smaller") from None
 
 

@@ -15,7 +15,7 @@ from fedsim.assemble.hooks import make_link
 from fedsim.assemble.stack_inputs import checked_links
 from fedsim.bench.timing import Announce, spread, timed
 from fedsim.bench.workload import lanes
-from fedsim.compose import FAMILIES, lift, transmitted
+from fedsim.compose import FAMILIES, codec_stage, lift
 from fedsim.engine.clock import compile_seconds
 from fedsim.scenario import Scenario
 from fedsim.scenario.reader import Document
@@ -149,7 +149,7 @@ def _context(params: Params, rows: int, first: int, width: int) -> Context:
 def _measure(codec: Codec, messages: Messages) -> dict[str, Any]:
     """Seconds of a pass over all messages and of compiling, and the mean bytes of a message."""
     blocks, params, width = messages
-    row_stage = transmitted(codec)
+    row_stage = codec_stage(codec)
     stage = lift(row_stage, width)
     updates, context = blocks[0]
     d = sum(leaf.size for leaf in params.values())

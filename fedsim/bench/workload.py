@@ -86,7 +86,7 @@ def step_flops(experiment: Experiment) -> float:
     program = experiment.program
     plan = of_first_seed(experiment.plans)
     train = plan.federation.train
-    B = program.room.batch
+    B = program.capacity.batch
     batch = Batch(
         x=jnp.zeros((B, *train.x.shape[1:]), train.x.dtype),
         y=jnp.zeros((B, *train.y.shape[1:]), train.y.dtype),
@@ -139,7 +139,7 @@ def _plan_seconds(experiment: Experiment, run: Run) -> float:
         work, _ = plan.round(r)
         runs = [RunCohort(plan, work)]
         for first in range(0, len(work.ids), program.width.block):
-            lay_out(runs, first, program.width, program.room, program.dtype, program.pack)
+            lay_out(runs, first, program.width, program.capacity, program.dtype, program.pack)
 
     return statistics.median(timed(lambda r=r: plan_round(r)) for r in range(1, TRIALS + 1))
 
@@ -160,7 +160,7 @@ def _rivals(
     # All cohorts have one shape, so that a rival is compiled once.
     rounds = range(1, min(spec.rounds, 2 * TRIALS) + 1)
     T = max(int(plan.round(r)[0].steps.max()) for r in rounds)
-    cohorts = [cohort(plan, r, T, program.room.batch, program.dtype) for r in rounds]
+    cohorts = [cohort(plan, r, T, program.capacity.batch, program.dtype) for r in rounds]
 
     for name, play in rivals(program.task, spec.client.lr).items():
         announce(f"{spec.name}: {name}")

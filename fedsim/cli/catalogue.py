@@ -45,14 +45,14 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
         click.echo(json.dumps(families))
         return
     for name, kinds in families.items():
-        click.secho(name, bold=True)
+        click.secho(f"{name} ({len(kinds)})", bold=True)
         rows = [(kind["written"], _line(kind)) for kind in kinds.values()]
         if sys.stdout.isatty():
             _print_wrapped(rows)
         else:
             # Every kind is one line, so that grep finds all of it.
-            for written, line in rows:
-                click.echo(f"  {written:<26} {line}")
+            for call, line in rows:
+                click.echo(f"  {call:<26} {line}")
 
 
 def _listed(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
@@ -152,7 +152,7 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
     options.enable(plugins)
     from fedsim.scenario.explain import explanations, lines_of
 
-    explained = explanations(name, _command_named(name.rpartition("/")[2]))
+    explained = explanations(name, _command_entry(name.rpartition("/")[2]))
     if as_json:
         click.echo(json.dumps(explained))
         return
@@ -163,7 +163,7 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
             click.secho(line, bold=is_heading)
 
 
-def _command_named(name: str) -> dict[str, str]:
+def _command_entry(name: str) -> dict[str, str]:
     """Return {name: what it does} if there is such a command, else nothing."""
     ctx = click.get_current_context()
     group = ctx.parent.command if ctx.parent else None

@@ -31,22 +31,22 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
     from fedsim.assemble.forecast import forecast, one_batch
     from fedsim.assemble.memory import allocations
     from fedsim.cli import console
-    from fedsim.runs.refusals import Compared, refuse
+    from fedsim.runs.refusals import CompareOverrides, refuse
 
     section = scenario.spec.compare
-    compared = Compared(
+    overrides = CompareOverrides(
         methods=arguments["methods"],
         vary=arguments["vary"] or None,
         tune=arguments["tune"] or None,
         baselines=arguments["baselines"],
     )
     cells = None
-    if section.methods or any(compared):
-        cells = refuse(scenario, device, compared)
+    if section.methods or any(overrides):
+        cells = refuse(scenario, device, overrides)
 
     with numerics(scenario, device=device) as devices:
         experiment = build(scenario, devices=devices[:1])
-        with allocations(experiment.scenario, experiment.counted):
+        with allocations(experiment.scenario, experiment.memory_bytes):
             expected = {"scenario": scenario.spec.name, **forecast(experiment)}
             # Last, since its program would count as memory.
             expected["batch"] = one_batch(experiment)

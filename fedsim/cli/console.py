@@ -11,9 +11,9 @@ from rich.table import Table
 from fedsim.disk.tables import Record
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
-from fedsim.runs.result import OPTIONAL, ORDER, Result
+from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.outside import remark
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 
 @contextlib.contextmanager
@@ -53,7 +53,11 @@ def table(result: Result, out: Path) -> None:
     _print(view, 100)
     if text := remark(summary):
         print(f"\n{text}")
-    tables = [f"{name}.csv" for name in ORDER if result.records[name] or name not in OPTIONAL]
+    tables = [
+        f"{name}.csv"
+        for name in TABLE_COLUMNS
+        if result.records[name] or name not in OPTIONAL_TABLES
+    ]
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
@@ -69,7 +73,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     """Print the headline, a line per method, the verdict in words, and where the files are."""
     headline, *sentences = comparison.verdict
     summary = comparison.records["summary"]
-    variants = [outcome.cell.who.get("variant") for outcome in comparison.outcomes]
+    variants = [outcome.cell.key_columns.get("variant") for outcome in comparison.outcomes]
     rows = results(
         summary,
         comparison.records["compare"],
@@ -96,7 +100,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     view = _table(list(columns.values()), left=("method", "variant", "verdict"))
     for row in rows:
         texts = {name: text for name, (text, *_) in row.items()}
-        texts["variant"] = variation(str(texts.get("variant", "")), comparison.scenario)
+        texts["variant"] = variation_in_words(str(texts.get("variant", "")), comparison.scenario)
         view.add_row(*(texts.get(name, "") for name in columns))
 
     print(f"{headline}\n")
@@ -203,8 +207,8 @@ def _memory(expected: Record) -> str:
 
 
 def _first_batch(expected: Record) -> str:
-    parts = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
-    return ", ".join(parts)
+    values = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
+    return ", ".join(values)
 
 
 def _cells(comparison: Record) -> str:

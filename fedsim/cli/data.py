@@ -53,7 +53,7 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
       fedsim data describe cifar-10-batches-bin
       fedsim data describe images --set size=[64,64] --json
     """
-    from fedsim.runs.description import describe
+    from fedsim.runs.describe_data import describe
 
     description = describe(path, edits)
     if as_json:

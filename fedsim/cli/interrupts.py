@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from fedsim.disk.files import CLAIMS, WRITING, free
+from fedsim.disk.files import CLAIMS, WRITING, release
 
 PATIENCE = 4.0  # seconds that the first signal leaves for an orderly end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -90,5 +90,5 @@ class Interrupts:
             os.write(2, f"fedsim: interrupted; {self.farewell}\n".encode())
         WRITING.acquire(timeout=1.0)
         for claim in tuple(CLAIMS):
-            free(claim)
+            release(claim)
         os._exit(self.code)

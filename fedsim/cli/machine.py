@@ -43,8 +43,8 @@ def _clear_cache(as_json: bool) -> None:
     from fedsim.sources import cache_folder
 
     removed = cache_folder.clear()
-    size = sum(kept.bytes for kept in removed)
-    folder = cache_folder.place()
+    size = sum(entry.bytes for entry in removed)
+    folder = cache_folder.cache_path()
     if as_json:
         click.echo(json.dumps({"place": str(folder), "sets": len(removed), "bytes": size}))
     else:

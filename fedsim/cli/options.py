@@ -158,16 +158,16 @@ def read_scenario(
     except ScenarioError as error:
         if not all_stages or error.mended is None:
             raise
-        from fedsim.runs.refusals import Compared, completed
+        from fedsim.runs.refusals import CompareOverrides, with_later_problems
 
-        comparison = None
+        compare_overrides = None
         if compares:
             keys = ("methods", "vary", "tune", "baseline", "score")
-            comparison = Compared(
+            compare_overrides = CompareOverrides(
                 **{key: arguments.get(key) or None for key in keys},
                 baselines=arguments["baselines"],
             )
-        raise completed(error, arguments.get("device"), comparison) from None
+        raise with_later_problems(error, arguments.get("device"), compare_overrides) from None
 
 
 def _existing_file(name: str) -> Path:
@@ -193,13 +193,13 @@ def _remedy_of_missing(path: Path) -> str:
     """Return the scenario nearby that has a similar name, else how to write one."""
     from fedsim.scenario.shipped import shipped
 
-    known: dict[str, Path | str] = {name: name for name in shipped()}
+    scenarios: dict[str, Path | str] = {name: name for name in shipped()}
     for folder in (path.parent, Path("scenarios")):
         for file in sorted(folder.glob("*.yaml")):
-            known[file.stem] = file
-    near = difflib.get_close_matches(path.stem, known, n=1)
+            scenarios[file.stem] = file
+    near = difflib.get_close_matches(path.stem, scenarios, n=1)
     if near:
-        return f"; did you mean {known[near[0]]}?"
+        return f"; did you mean {scenarios[near[0]]}?"
     return "; fedsim new NAME writes one to start from"
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from fedsim.assemble import Experiment
 from fedsim.cli.time_left import Point, TimeLeft, in_words, on_a_clock
 from fedsim.engine.run import Row, Run
-from fedsim.runs.execute import Configuration, Ended
+from fedsim.runs.execute import Configuration, EndedRun
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
 
@@ -69,23 +69,25 @@ class Count:
         alone = Configuration(number=1, runs=self.runs, rounds=self.spec.rounds, program=None)
         self.time_left = TimeLeft({"": alone}, clock=clock)
 
-    def begin(self, cells: Mapping[str, Configuration], processes: int) -> None:
-        """A comparison of these configurations begins, on so many processes."""
-        self.cells = cells
-        self.runs = sum(cell.runs for cell in cells.values())
-        self.time_left = TimeLeft(cells, max(processes, 1), self.clock)
+    def comparison_started(
+        self, configurations: Mapping[str, Configuration], processes: int
+    ) -> None:
+        """A comparison of these configurations starts on this many processes."""
+        self.cells = configurations
+        self.runs = sum(cell.runs for cell in configurations.values())
+        self.time_left = TimeLeft(configurations, max(processes, 1), self.clock)
         self._show("compiling")
 
-    def enters(self, who: Mapping[str, Any]) -> None:
-        """What comes next is of this configuration."""
+    def set_configuration(self, who: Mapping[str, Any]) -> None:
+        """The following calls are about this configuration."""
         self.label = label_of(who)
 
-    def goes_on(self, experiment: Experiment, seed: int, run: Run) -> None:
-        """A run starts, resumes from its last commit, or has ended before."""
+    def run_started(self, experiment: Experiment, seed: int, run: Run) -> None:
+        """A run starts, resumes from its last commit, or had ended before."""
         if self.elsewhere or run.round < 0:
             return
         key = (id(experiment), seed)
-        wall_seconds, compile_seconds = run.before
+        wall_seconds, compile_seconds = run.earlier_seconds
         point = Point(run.round, wall_seconds - compile_seconds, compile_seconds)
         self.time_left.starts(self._configuration(), key, point)
         if run.status == "running":
@@ -95,8 +97,8 @@ class Count:
             self.time_left.finished(self._configuration(), key)
             self.runs_done += 1
 
-    def ended(self, runs: Sequence[Ended]) -> None:
-        """These runs have ended, in other processes."""
+    def runs_ended(self, runs: Sequence[EndedRun]) -> None:
+        """Other processes have executed these runs."""
         self.elsewhere = True
         self.runs_done += len(runs)
         for run in runs:
@@ -130,14 +132,14 @@ class Count:
 
     def _words(self, row: Row) -> str:
         """Describe a row, most important things first: a narrow terminal cuts the end."""
-        parts: list[str] = []
+        texts: list[str] = []
         for name, words in SHOWN.items():
             value = row.values.get(name)
             if value is not None:
-                parts.append(f"{words} {value:.4f}")
+                texts.append(f"{words} {value:.4f}")
         working = max(row.timing["wall_seconds"] - row.timing["compile_seconds"], 1e-9)
-        parts.append(f"{row.values['round'] / working:.1f} rounds/s")
-        return self._where() + "  ".join(parts)
+        texts.append(f"{row.values['round'] / working:.1f} rounds/s")
+        return self._where() + "  ".join(texts)
 
     def _where(self) -> str:
         """Return which configurations of a comparison, or which of several seeds, are running."""
@@ -199,9 +201,9 @@ class TimeLeftColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Render the field `estimate` of a task: the seconds left, and when that was known."""
-        left, known_at = task.fields["estimate"]
+        left, estimated_at = task.fields["estimate"]
         if left is not None:
-            left = max(left - (time.monotonic() - known_at), 0.0)
+            left = max(left - (time.monotonic() - estimated_at), 0.0)
         return Text(on_a_clock(left), style="progress.remaining")
 
 
@@ -234,15 +236,18 @@ class Lines:
 
     Args:
       name: the scenario's name.
-      say: prints a line.
+      print_line: prints a line.
       clock: returns seconds.
     """
 
     def __init__(
-        self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        print_line: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
     ):
         self.name = name
-        self.say = say
+        self.print_line = print_line
         self.clock = clock
         self.started = clock()
         self.last_printed = self.started
@@ -256,9 +261,9 @@ class Lines:
         if now - self.last_printed >= SECONDS_BETWEEN_LINES:
             self.last_printed = now
             self.any_printed = True
-            self.say(self.newest)
+            self.print_line(self.newest)
 
     def close(self) -> None:
         """Print the last line, if there were others."""
         if self.any_printed:
-            self.say(f"{self.newest}; {in_words(self.clock() - self.started)} in all")
+            self.print_line(f"{self.newest}; {in_words(self.clock() - self.started)} in all")

@@ -74,11 +74,11 @@ def _print_check(check: "Check") -> None:
 
 
 @click.command("diff")
-@click.argument("one", metavar="DIRECTORY", type=FOLDER)
-@click.argument("other", metavar="DIRECTORY", type=FOLDER)
+@click.argument("first", metavar="DIRECTORY", type=FOLDER)
+@click.argument("second", metavar="DIRECTORY", type=FOLDER)
 @options.as_json("the differences")
 @options.debug
-def diff_command(one: Path, other: Path, as_json: bool) -> None:
+def diff_command(first: Path, second: Path, as_json: bool) -> None:
     """Show where two runs differ: scenario, data, numerics, environment, rows, models.
 
     The exit code is 0 whether they differ or not.
@@ -90,7 +90,7 @@ def diff_command(one: Path, other: Path, as_json: bool) -> None:
     """
     from fedsim.runs.diff import diff
 
-    difference = diff(one, other)
+    difference = diff(first, second)
     if as_json:
         click.echo(json.dumps(difference.plain()))
         return
@@ -100,7 +100,7 @@ def diff_command(one: Path, other: Path, as_json: bool) -> None:
 
 def described(difference: "Difference") -> Iterator[str]:
     """Yield the differences of two runs as lines, then the names of what does not differ."""
-    from fedsim.runs.diff import TABLES
+    from fedsim.runs.diff import COMPARED_TABLES
 
     for name, fields in difference.groups.items():
         yield from _lines_of_fields(name, fields)
@@ -112,7 +112,7 @@ def described(difference: "Difference") -> Iterator[str]:
     yield from _lines_of_fields("surroundings (which change no bit)", difference.surroundings)
 
     compared: dict[str, Any] = dict(difference.groups)
-    for name in TABLES:
+    for name in COMPARED_TABLES:
         compared[f"{name}.csv"] = difference.tables.get(name)
     compared["models"] = difference.models
     same = [name for name, differences in compared.items() if not differences]

@@ -10,7 +10,8 @@ from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-FORMATS = ("csv", "parquet", "latex", "markdown", "json")
+FORMATS = ("csv", "parquet", "xlsx", "latex", "markdown", "json")
+BINARY = ("parquet", "xlsx")
 
 
 @click.command("report")
@@ -48,27 +49,27 @@ def report_command(
     page = out or directories[-1] / PAGE
     if follow and _follow(directories, out, open_page):
         is_shown = True
-        written = {str(path): [PAGE] for path in directories}
+        files_by_folder = {str(path): [PAGE] for path in directories}
         if out is not None:
-            written = {str(out.parent): [out.name]}
+            files_by_folder = {str(out.parent): [out.name]}
     elif out is not None:
         from fedsim.disk import files
         from fedsim.runs.derive import page_of_runs
 
-        files.write_named(out, page_of_runs(directories))
-        written = {str(out.parent): [out.name]}
+        files.write_output(out, page_of_runs(directories))
+        files_by_folder = {str(out.parent): [out.name]}
     else:
-        written = {}
+        files_by_folder = {}
         for path in directories:
             names, page = _rebuild(path)
-            written[str(path)] = names
+            files_by_folder[str(path)] = names
 
     if open_page and not is_shown:
         options.show_page(page)
     if as_json:
-        click.echo(json.dumps(written))
+        click.echo(json.dumps(files_by_folder))
     else:
-        for folder, names in written.items():
+        for folder, names in files_by_folder.items():
             click.echo(f"{folder}/  {'  '.join(names)}")
 
 
@@ -102,14 +103,14 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
         raise click.UsageError("--follow writes one page; give one directory, or --out FILE")
     interrupts: Interrupts = click.get_current_context().obj
 
-    def say(page: Path) -> None:
+    def announce(page: Path) -> None:
         text = "rewritten every few seconds until the run ends; Ctrl-C stops this"
         click.echo(f"{page}: {text}", err=True)
         if open_page:
             options.show_page(page)
 
     with interrupts.heeded():
-        was_in_progress = follow(directories, out, interrupts.asked, say)
+        was_in_progress = follow(directories, out, interrupts.asked, announce)
     if interrupts.asked():
         sys.exit(interrupts.code)
     return was_in_progress
@@ -128,7 +129,7 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
 @click.option(
     "--table",
     metavar="NAME",
-    help="rounds, summary, compare ... [what a paper shows: a row per method].",
+    help="rounds, summary, compare ... [what a paper shows: a row per method; in xlsx, all].",
 )
 @click.option(
     "-o",
@@ -153,22 +154,23 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
 def export_command(
     directory: Path, form: str, table: str | None, out: Path | None, spread: str, guard: bool | None
 ) -> None:
-    """Export a table of a run: CSV, Parquet, LaTeX with booktabs, Markdown, or JSON.
+    """Export a table of a run: CSV, Parquet, LaTeX with booktabs, Markdown, JSON; or all to Excel.
 
     \b
     Examples:
       fedsim export reports/iid --format markdown
       fedsim export reports/iid --table rounds --format parquet --out rounds.parquet
+      fedsim export reports/iid --format xlsx --out iid.xlsx
       fedsim export reports/robust_basic-compare --format latex --out table.tex
     """
     from fedsim.disk import files
     from fedsim.runs.export import exported
 
+    if form in BINARY and out is None:
+        raise click.UsageError(f"{form} is not text; give --out FILE", click.get_current_context())
     content = exported(directory, table, form, guard, spread)
     if out is not None:
-        files.write_named(out, content)
+        files.write_output(out, content)
         click.echo(f"{out} written")
-    elif form == "parquet":
-        raise click.UsageError("parquet is not text; give --out FILE", click.get_current_context())
     else:
         click.echo(content.decode(), nl=False)

@@ -60,11 +60,11 @@ def run_command(
     scenario = options.read_scenario(arguments, all_stages=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
-    from fedsim.engine.processes import first
+    from fedsim.engine.processes import is_first_process
     from fedsim.runs.run import run
 
     folder = out or Path("reports") / scenario.spec.name
-    is_first = first()
+    is_first = is_first_process()
     quiet = quiet or not is_first
     with progress(scenario, quiet or as_json) as watch, interrupts.heeded():
         result = run(scenario, out=folder, watch=watch, ask=interrupts.asked, **arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from fedsim.cli import options
-from fedsim.disk.files import write, write_named
+from fedsim.disk.files import write, write_output
 
 # Its name next to a new scenario, whose first line tells editors to look for it.
 SCHEMA = "fedsim.schema.json"
@@ -66,7 +66,7 @@ def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
     if out is None:
         click.echo(_schema(), nl=False)
         return
-    write_named(out, _schema())
+    write_output(out, _schema())
     line = f"# yaml-language-server: $schema={out}"
     click.echo(f"{out} written; name it in a scenario's first line: {line}")
 

@@ -12,21 +12,21 @@ from fedsim.errors import nearest
 from fedsim.synonyms import answer, synonym
 
 
-def meant_command(words: list[str], known: Iterable[str]) -> str:
+def meant_command(words: list[str], commands: Iterable[str]) -> str:
     """Return what a command that does not exist was meant as.
 
     Args:
       words: the name that was typed, and the words after it.
-      known: the names of all commands.
+      commands: the names of all commands.
     """
-    name, *others = words
+    name, *arguments = words
     if name.endswith((".yaml", ".yml")):
         return f"did you mean 'run {name}'?"
     if ours := synonym(name, "command"):
         ours = ours._replace(ours=f"fedsim {ours.ours}")
-        return answer(ours, rest=shlex.join(others) or "SCENARIO", value=name)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
-    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+        return answer(ours, rest=shlex.join(arguments) or "SCENARIO", value=name)
+    near = difflib.get_close_matches(name, commands, n=1, cutoff=0.55)
+    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(commands)}"
 
 
 def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _meant_option(
         return meant
     if "--set" in flags and (meant := edit_of(name, value)):
         return meant
-    long_flags = [known for known in flags if known.startswith("--")]
+    long_flags = [option for option in flags if option.startswith("--")]
     near = nearest(flag, long_flags, 0.7)
     return f"did you mean '{near}'?" if near else ""
 
@@ -80,12 +80,12 @@ def _unknown_options(
         is_short_with_value = flag[:2] in flags and flag[1] != "-"  # -srounds=3
         if not is_option or is_short_with_value:
             continue
-        known = flags.get(flag)
-        if isinstance(known, click.Option):
-            is_value = not known.is_flag and not equals
-        elif known is None and equals:
+        option = flags.get(flag)
+        if isinstance(option, click.Option):
+            is_value = not option.is_flag and not equals
+        elif option is None and equals:
             yield flag, value
-        elif known is None:
+        elif option is None:
             yield flag, "" if next_word.startswith("-") else next_word
 
 

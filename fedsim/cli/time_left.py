@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fedsim.runs.execute import Configuration, Ended
+from fedsim.runs.execute import Configuration, EndedRun
 
 WINDOW = 10  # rows of a run over which its pace is measured
 
@@ -83,7 +83,7 @@ class TimeLeft:
         last = self.points.pop((label, run))[-1]
         self._subtract(label, self.configurations[label].rounds - last.round)
 
-    def ended(self, run: Ended) -> None:
+    def ended(self, run: EndedRun) -> None:
         """A run that another process did has ended."""
         self._subtract(run.label, self.configurations[run.label].rounds)
         if run.rounds:

@@ -44,14 +44,14 @@ def fedper(personal: list[str] | None = None) -> Client:
         return shared_mask(params, personal)
 
     def head(params):
-        return tree.part(params, jax.tree.map(lambda shared: not shared, shares(params)))
+        return tree.select_leaves(params, jax.tree.map(lambda shared: not shared, shares(params)))
 
     def memory(shared, key):
         del key
         return {"head": head(shared["params"])}
 
     def personal_model(shared, row):
-        return {"params": tree.filled(row["head"], shared["params"]), "stats": shared["stats"]}
+        return {"params": tree.fill_leaves(row["head"], shared["params"]), "stats": shared["stats"]}
 
     def start(task, shared, row, work):
         _, local = hooks.start(task, shared, row, work)

@@ -9,7 +9,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
-from fedsim.kinds import named, tag_of
+from fedsim.kinds import tag_of, unique_names
 from fedsim.tree import Tree
 from fedsim.types import (
     AggregateStage,
@@ -88,7 +88,7 @@ def _countable(values: Array) -> Array:
 
 
 def no_reports(info: Info) -> Info:
-    """The sums over no rows, for what the stages of a line report."""
+    """The sums over no rows, for what the stages of a chain report."""
 
     def zero(values):
         return jnp.zeros((), values.dtype)
@@ -125,7 +125,7 @@ def _with_rows(total: Info, measured: Info) -> Info:
     return sums
 
 
-def settled(info: Info) -> Info:
+def finished_report(info: Info) -> Info:
     """A stage's report of a round, from sums over its rows: integers as sums, floats as means."""
     if ROWS not in info:
         return info
@@ -145,10 +145,10 @@ def labels(links: Sequence[Any]) -> list[str]:
     >>> labels([RowStage(abs, "clip"), RowStage(abs, "clip"), RowStage(abs, "other")])
     ['clip', 'clip[1]', 'other']
     """
-    return named([link.name for link in links])
+    return unique_names([link.name for link in links])
 
 
-def line(
+def chain(
     stages: Sequence[Stage | RowStage],
     width: int | None = None,
     owners: Sequence[str] | None = None,
@@ -166,7 +166,7 @@ def line(
     lifted = [lift(stage, width) if isinstance(stage, RowStage) else stage for stage in stages]
     owners = labels(stages) if owners is None else owners
     names = [stage.name for stage in lifted]
-    keys = noises(names)
+    keys = key_functions(names)
 
     def init(params, present):
         return tuple(stage.init(params, present) for stage in lifted)
@@ -195,7 +195,7 @@ def line(
             stage_after = lifted[index].after
             if stage_after is None:
                 continue
-            new_state = stage_after(states[index], settled(report))
+            new_state = stage_after(states[index], finished_report(report))
             if ROWS in report:  # where no row arrived, nothing was measured
                 new_state = tree.select(report[ROWS] > 0, new_state, states[index])
             new_states[index] = new_state
@@ -205,8 +205,8 @@ def line(
     return Stage(apply=apply, init=init, least=least, name="+".join(names), after=after)
 
 
-def with_before(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage | RowStage]:
-    """The stages in front of a rule, and what the rule itself does to every row."""
+def with_row_stage(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage | RowStage]:
+    """The stages in front of a rule, followed by the rule's own row-wise stage if it has one."""
     if rule.before is None:
         return list(stages)
     return [*stages, rule.before]
@@ -225,7 +225,7 @@ def fresh_rows(stages: Mapping[str, Stage | RowStage], context: Context) -> dict
     return {name: rows_of(stage) for name, stage in stages.items()}
 
 
-def noises(names: Sequence[str]) -> list[Callable[[Any], Any]]:
+def key_functions(names: Sequence[str]) -> list[Callable[[Any], Any]]:
     """For every link, a function from the list's key to the link's.
 
     Keys depend on a link's name and on how often it came before, so that inserting another link
@@ -238,10 +238,10 @@ def noises(names: Sequence[str]) -> list[Callable[[Any], Any]]:
     return [key_of(tag_of(name), list(names[:i]).count(name)) for i, name in enumerate(names)]
 
 
-def aggregate_line(stages: Sequence[AggregateStage]) -> AggregateStage:
+def aggregate_chain(stages: Sequence[AggregateStage]) -> AggregateStage:
     """Several steps on the aggregate as one; its info has every step's report under its index."""
     names = [stage.name for stage in stages]
-    keys = noises(names)
+    keys = key_functions(names)
 
     def init(params, present):
         return tuple(stage.init(params, present) for stage in stages)

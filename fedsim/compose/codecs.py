@@ -27,7 +27,7 @@ from fedsim.types import (
 )
 
 
-def transmitted(codec: Codec) -> RowStage:
+def codec_stage(codec: Codec) -> RowStage:
     """The stage that encodes the `params` of ONE message, counts its bytes, and decodes it.
 
     A linear codec's payload is not decoded here: the rule works on all payloads, and what it makes
@@ -37,10 +37,10 @@ def transmitted(codec: Codec) -> RowStage:
 
     def memory(params: Tree, key: jax.Array) -> Tree:
         del key
-        return row_of(codec, params, tree.zeros_like(params))
+        return initial_memory(codec, params, tree.zeros_like(params))
 
     def apply(row: Updates, context: Context) -> Updates:
-        delta, bits, memory = through(codec, row.delta, row.memory, context.key)
+        delta, bits, memory = send_through(codec, row.delta, row.memory, context.key)
         sent_bytes = row.bytes - tree.payload_bytes(row.delta) + in_bytes(bits)
         return row._replace(delta=delta, memory=memory, bytes=sent_bytes)
 
@@ -60,7 +60,7 @@ def transmitted(codec: Codec) -> RowStage:
     )
 
 
-def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tree, Bits, Tree]:
+def send_through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tree, Bits, Tree]:
     """Send a tree -> (what arrives, bits, the sender's memory).
 
     A tree that is not finite arrives as it is.
@@ -84,7 +84,7 @@ def shaped(codec: Codec, sent: Tree) -> Codec:
     return codec.shaped(shapes)
 
 
-def row_of(codec: Codec, sent: Tree, known: Tree) -> Tree:
+def initial_memory(codec: Codec, sent: Tree, known: Tree) -> Tree:
     """The sender's memory at the start of the run, when receivers have the tree `known`."""
     return shaped(codec, sent).memory(ravel_pytree(known)[0])
 
@@ -129,7 +129,7 @@ def _as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage |
     if isinstance(link, Aim):
         return link.aim(defence)._replace(name=link.name)
     if isinstance(link, Codec):
-        return transmitted(link)
+        return codec_stage(link)
     return link
 
 
@@ -140,7 +140,7 @@ def in_bytes(bits: Bits) -> jax.Array:
     return jnp.asarray(-(-bits // 8), jnp.int32)
 
 
-def most_bytes(codec: Codec, sent: Tree) -> int:
+def max_bytes(codec: Codec, sent: Tree) -> int:
     """The most bytes of a tree on its way (shapes will do): nothing is computed.
 
     Raises:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from fedsim import tree
-from fedsim.compose.codecs import most_bytes
+from fedsim.compose.codecs import max_bytes
 from fedsim.compose.shapes import (
     ContractError,
     kind_of,
@@ -164,7 +164,7 @@ def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
         decoded = traced(lambda payload: codec.decode(payload, d), payload)
         require_like(decoded, x, "the vector", types=False)
     with reported(file):
-        most_bytes(codec, updates.delta)
+        max_bytes(codec, updates.delta)
 
 
 class _Loop(NamedTuple):

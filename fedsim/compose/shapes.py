@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from fedsim.errors import Failure, LinkError, shortened
+from fedsim.synonyms import renamed_in
 from fedsim.tree import Tree
 
 MAX_CHARACTERS = 100  # of a list of leaves
@@ -31,6 +32,10 @@ class ContractError(ValueError):
         super().__init__(text)
 
 
+class OutputsError(ContractError):
+    """A model whose outputs do not fit the labels."""
+
+
 @contextlib.contextmanager
 def reported(file: str, hook: str = "") -> Iterator[None]:
     """Turn whatever goes wrong inside into a `ContractError` that names the hook.
@@ -43,12 +48,14 @@ def reported(file: str, hook: str = "") -> Iterator[None]:
         raise
     except ContractError as error:
         text = f"{hook} {error}" if hook else str(error)
-        raise ContractError(text, error.raised) from error.__cause__
+        raise type(error)(text, error.raised) from error.__cause__
     except Exception as error:  # whatever a user's function does
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == file]
         messages = str(error).strip().splitlines()
         text = f"{type(error).__name__}: {messages[0] if messages else ''}"
+        if new_name := renamed_in(error):
+            text = f"{text}; {new_name}"
         if lines:
             text = f"{Path(file).name}:{lines[-1]}: {text}"
         if hook:

@@ -23,8 +23,8 @@ from fedsim.data.partition import iid as iid
 from fedsim.data.partition import natural as natural
 from fedsim.data.partition import quantity as quantity
 from fedsim.data.poisoning import Poison as Poison
+from fedsim.data.poisoning import poison_refusal as poison_refusal
 from fedsim.data.poisoning import poisoned as poisoned
-from fedsim.data.poisoning import unfit as unfit
 from fedsim.data.poisoning import with_triggered as with_triggered
 from fedsim.data.poisons import edge_case as edge_case
 from fedsim.data.poisons import label_flip as label_flip
@@ -35,9 +35,9 @@ from fedsim.data.shifts import label_noise as label_noise
 from fedsim.data.shifts import rotation as rotation
 from fedsim.data.skewing import Skew as Skew
 from fedsim.data.skewing import numbers_of as numbers_of
-from fedsim.data.skewing import refusal as refusal
+from fedsim.data.skewing import skew_refusal as skew_refusal
 from fedsim.data.skewing import skewed as skewed
-from fedsim.data.skewing import with_own_tests as with_own_tests
+from fedsim.data.skewing import with_copied_tests as with_copied_tests
 from fedsim.data.split_file import file as file
 from fedsim.data.split_file import split_text as split_text
 from fedsim.data.splits import Samples as Samples

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.arrays import Arrays, checked, vocabulary_of
-from fedsim.sources.mapped import chunks, in_file
+from fedsim.sources.arrays import Arrays, validate, vocabulary_of
+from fedsim.sources.mapped import chunks, is_memmap
 
 ROWS = 1 << 16  # that are completed at a time
 MAX_NAMED = 20  # blank features that an error names
@@ -99,7 +99,7 @@ def as_numbers(arrays: Arrays) -> Arrays:
             "x holds tokens, which have no mean and no scale; remove standardize and missing"
         )
     if arrays.scale == 1.0:
-        return arrays._replace(x=np.array(arrays.x)) if in_file(arrays.x) else arrays
+        return arrays._replace(x=np.array(arrays.x)) if is_memmap(arrays.x) else arrays
 
     x = np.asarray(arrays.x) * arrays.scale
     x_test = None if arrays.x_test is None else np.asarray(arrays.x_test) * arrays.scale
@@ -130,7 +130,7 @@ def completed(
     x_test = None
     if arrays.x_test is not None:
         x_test = completed_features(arrays.x_test, statistics, dtype)
-    return checked(arrays._replace(x=x, x_test=x_test), dtype)[0]
+    return validate(arrays._replace(x=x, x_test=x_test), dtype)[0]
 
 
 def statistics_of(

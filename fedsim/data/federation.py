@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.data.partition import Parts, parts_of
 from fedsim.data.splits import Samples, Sets
-from fedsim.sources.arrays import Names, per_token
+from fedsim.sources.arrays import Names, is_per_token
 from fedsim.sources.mapped import chunks
 
 
@@ -56,13 +56,13 @@ class Federation(NamedTuple):
       holders: rows that each client trains on.
       test_holders: rows that each client is tested on.
       classes: number of classes; 0: regression.
-      named: whether the samples have client ids.
+      has_client_ids: whether the samples have client ids.
       names: names of classes, clients and features.
       scale: features are what x holds, times this.
       vocabulary: number of tokens, if x holds tokens; else 0.
       skews: each skew's number for every client `[N]`, by column of partition.csv.
-      moves: labels of training and client test samples move on by one class whenever so many rounds
-        have passed, for each entry.
+      label_shift_periods: numbers of rounds; after each period, the labels of training and client
+        test samples move on by one class.
       source: SHA-256 of the samples before they were skewed or poisoned; empty: they were not.
       triggered: test samples whose label is not the attacker's target, with its trigger, labelled
         as the target.
@@ -76,12 +76,12 @@ class Federation(NamedTuple):
     holders: Holders
     test_holders: Holders
     classes: int
-    named: bool
+    has_client_ids: bool
     names: Names = Names()
     scale: float = 1.0
     vocabulary: int = 0
     skews: Mapping[str, np.ndarray] = {}
-    moves: tuple[int, ...] = ()
+    label_shift_periods: tuple[int, ...] = ()
     source: str = ""
     triggered: Samples = Samples(np.empty(0), np.empty(0))
     origin: "Federation | None" = None
@@ -89,7 +89,7 @@ class Federation(NamedTuple):
     @property
     def per_token(self) -> bool:
         """Whether every token has a label, instead of every sample."""
-        return self.classes > 0 and per_token(self.train.y)
+        return self.classes > 0 and is_per_token(self.train.y)
 
     @property
     def N(self) -> int:
@@ -117,7 +117,7 @@ class Federation(NamedTuple):
         return {"test": self.test, "validation": self.validation, "triggered": self.triggered}
 
     @property
-    def of_server(self) -> "Federation":
+    def server_as_client(self) -> "Federation":
         """The server's own samples, as those of a single client."""
         n = len(self.server.y)
         nothing = self.test_holders.indices[:0]
@@ -125,7 +125,7 @@ class Federation(NamedTuple):
             train=self.server,
             holders=Holders(np.arange(n, dtype=np.int32), np.array([0, n])),
             test_holders=Holders(nothing, np.zeros(2, np.int64)),
-            moves=(),
+            label_shift_periods=(),
         )
 
     @property
@@ -167,7 +167,9 @@ class Federation(NamedTuple):
     def label_shift(self, round: int) -> int:
         """Return how many classes the clients' labels have moved on by in a round, modulo all."""
         rounds_before = max(round, 1) - 1
-        return sum(rounds_before // every for every in self.moves) % max(self.classes, 1)
+        return sum(rounds_before // period for period in self.label_shift_periods) % max(
+            self.classes, 1
+        )
 
     def labels_in(self, round: int) -> np.ndarray:
         """Return the labels of the clients' training and test samples in a round `[n]`."""
@@ -242,7 +244,7 @@ def federate(
         holders=holders,
         test_holders=test_holders,
         classes=classes,
-        named=sets.owner is not None,
+        has_client_ids=sets.owner is not None,
         names=sets.names._replace(clients=parts.names),
         scale=sets.scale,
         vocabulary=sets.vocabulary,

@@ -12,7 +12,7 @@ from fedsim.data.partition import Assign, Pool, column_of, require_minimum
 from fedsim.data.splits import by_label
 from fedsim.errors import PartitionError
 from fedsim.limits import require_memory
-from fedsim.sources.arrays import numbered
+from fedsim.sources.arrays import number_ids
 from fedsim.sources.mapped import chunks
 
 COMPONENTS = 32  # principal components that clusters are found in
@@ -42,7 +42,7 @@ def domains(column: Annotated[str, MinLen(1)], values: Annotated[int, Ge(1)] = 1
     """
 
     def assign(pool, clients, rng):
-        domain, _ = numbered(column_of(pool.columns, column))
+        domain, _ = number_ids(column_of(pool.columns, column))
         return assign_in_groups(domain, clients, values, rng, "values")
 
     return assign

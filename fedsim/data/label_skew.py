@@ -11,7 +11,7 @@ from fedsim.data.draws import allocate, dirichlet_draw
 from fedsim.data.partition import (
     Assign,
     Parts,
-    even,
+    even_sizes,
     offsets_of,
     parts_of,
     require_classes,
@@ -93,7 +93,7 @@ def dirichlet_client(
         present = np.flatnonzero(counts)
         prior = counts[present] / n
         mix = dirichlet_draw(alpha * prior, (clients, len(present)), rng)  # [N, C]
-        allocated = allocate(mix, even(n, clients), counts[present], rng)  # [N, C]
+        allocated = allocate(mix, even_sizes(n, clients), counts[present], rng)  # [N, C]
 
         # Class after class: its samples, and the clients that they go to.
         rows = np.concatenate([rng.permutation(members[label]) for label in present])
@@ -128,7 +128,7 @@ def shards(per_client: Annotated[int, Ge(1)] = 2) -> Assign:
         require_minimum(n, clients, per_client, "per_client")
         rows = np.concatenate([rng.permutation(members) for members in by_label(pool.y)[0]])
         holder = rng.permutation(count) // per_client
-        return parts_of(rows, np.repeat(holder, even(n, count)), clients)
+        return parts_of(rows, np.repeat(holder, even_sizes(n, count)), clients)
 
     return assign
 
@@ -178,7 +178,7 @@ def assign_in_groups(
     members, counts = by_label(group)
     takers, holders = holders_of(counts, clients, each, rng, unit)
     rows = np.concatenate([rng.permutation(rows) for rows in members])
-    shares = [even(n, holding) for n, holding in zip(counts, holders, strict=True) if holding]
+    shares = [even_sizes(n, holding) for n, holding in zip(counts, holders, strict=True) if holding]
     return parts_of(rows, np.repeat(takers, np.concatenate(shares)), clients)
 
 

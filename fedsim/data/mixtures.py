@@ -13,7 +13,7 @@ from fedsim.data.partition import (
     Assign,
     Parts,
     Pool,
-    even,
+    even_sizes,
     iid,
     parts_of,
     require_classes,
@@ -85,7 +85,7 @@ def similarity(gamma: Share = 0.1) -> Assign:
         require_classes(pool, "similarity")
         n = len(pool.y)
         require_minimum(n, clients, 1)
-        sizes = even(n, clients)
+        sizes = even_sizes(n, clients)
         mixed_sizes = np.rint(gamma * sizes).astype(int)
         sorted_sizes = sizes - mixed_sizes
 
@@ -132,7 +132,7 @@ def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5) -> Assign:
         order = rng.permutation(clients)
         iid_clients, skewed_clients = np.split(order, [round(share * clients)])
 
-        sizes = even(n, clients)[iid_clients]
+        sizes = even_sizes(n, clients)[iid_clients]
         iid_rows, rest = np.split(rng.permutation(n), [int(sizes.sum())])
         iid_owner = np.repeat(iid_clients, sizes)
         if not len(skewed_clients):

@@ -30,7 +30,7 @@ class Pool(NamedTuple):
       columns: further columns `[n]` of the samples, by name.
       names: ids of the clients that `owner` numbers; None: the numbers.
       rows: number of every sample `[n]` among all that were read; None: they are the same.
-      read: samples that were read, including those that are set apart.
+      rows_read: samples that were read, including those that are set apart.
     """
 
     y: np.ndarray
@@ -42,7 +42,7 @@ class Pool(NamedTuple):
     columns: Mapping[str, np.ndarray] = {}
     names: tuple[Any, ...] | None = None
     rows: np.ndarray | None = None
-    read: int = 0
+    rows_read: int = 0
 
 
 class Parts(NamedTuple):
@@ -69,7 +69,7 @@ def iid() -> Assign:
     def assign(pool, clients, rng):
         n = len(pool.y)
         require_minimum(n, clients, 1)
-        return Parts(rng.permutation(n).astype(np.int32), offsets_of(even(n, clients)))
+        return Parts(rng.permutation(n).astype(np.int32), offsets_of(even_sizes(n, clients)))
 
     return assign
 
@@ -214,7 +214,7 @@ def require_classes(pool: Pool, kind: str) -> None:
     raise PartitionError(f"{kind} assigns samples by class, and {reason}; use iid or quantity")
 
 
-def even(n: int, parts: int) -> np.ndarray:
+def even_sizes(n: int, parts: int) -> np.ndarray:
     """Return sizes that sum to n and are equal, but for the first ones, which are larger by one."""
     return n // parts + (np.arange(parts) < n % parts)
 

@@ -16,7 +16,7 @@ from fedsim.data.skewing import (
     finite,
     in_their_file,
     rows_of,
-    with_own_copy,
+    with_writable_copy,
     without_labels,
     without_numbers,
 )
@@ -53,9 +53,9 @@ class Poison(NamedTuple):
     refusal: Callable[[tuple[int, ...], int], str] = lambda shape, classes: ""
 
 
-def unfit(poison: Poison, f: Federation) -> str:
+def poison_refusal(poison: Poison, f: Federation) -> str:
     """Return why these samples cannot be attacked, and what to do; an empty string if they can."""
-    if f.moves:
+    if f.label_shift_periods:
         return (
             "changes labels once, and those of a concept_shift with every move on from round to "
             "round; remove one"
@@ -99,9 +99,9 @@ def poisoned(
     clients = np.flatnonzero(malicious & (f.sizes > 0))
     if len(clients):
         f = f._replace(source=f.source or f.fingerprint()["data"])
-        f = with_own_copy(f, given, "y")
+        f = with_writable_copy(f, given, "y")
         if poison.features == "changes":
-            f = with_own_copy(f, given, "x")
+            f = with_writable_copy(f, given, "x")
 
     for number, client in enumerate(clients.tolist()):
         rows = rows_of(f, client, test=False)

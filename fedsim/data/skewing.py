@@ -46,7 +46,7 @@ class Skew(NamedTuple):
     least_classes: int = 0
 
 
-def refusal(skew: Skew, federation: Federation) -> str:
+def skew_refusal(skew: Skew, federation: Federation) -> str:
     """Return why a skew cannot change these samples, and what to do; an empty string if it can."""
     if skew.labels is not None:
         return without_labels(federation) or _too_few_classes(skew, federation)
@@ -142,11 +142,11 @@ def skewed(
       ContractError: if the skew returns features or labels of another shape, or such that cannot be
         learned from.
     """
-    moves = federation.moves
+    periods = federation.label_shift_periods
     if skew.every:
-        moves = (*moves, skew.every)
+        periods = (*periods, skew.every)
     skews = {**federation.skews, f"skew/{name}": numbers}
-    f = federation._replace(skews=skews, moves=moves)
+    f = federation._replace(skews=skews, label_shift_periods=periods)
     if not numbers.any():
         return f
 
@@ -155,9 +155,9 @@ def skewed(
         stays_exact = skew.exact is not None and skew.exact(numbers, f.train.x.shape)
         if not stays_exact:
             f = with_floats(f, dtype)
-        f = with_own_copy(f, given, "x")
+        f = with_writable_copy(f, given, "x")
     if skew.labels is not None:
-        f = with_own_copy(f, given, "y")
+        f = with_writable_copy(f, given, "y")
 
     for client in np.flatnonzero(numbers).tolist():
         rows = rows_of(f, client, skew.test)
@@ -167,7 +167,7 @@ def skewed(
     return f
 
 
-def with_own_tests(f: Federation) -> Federation:
+def with_copied_tests(f: Federation) -> Federation:
     """Copy the test samples of clients behind the training samples, so that they can be changed.
 
     The test set itself stays as it is.
@@ -191,7 +191,7 @@ def with_own_tests(f: Federation) -> Federation:
     )
 
 
-def with_own_copy(f: Federation, given: Federation, field: str) -> Federation:
+def with_writable_copy(f: Federation, given: Federation, field: str) -> Federation:
     """Copy features (`x`) or labels (`y`) of the training samples, unless they are a copy already.
 
     The copy may be written to; the arrays of `given` may not.

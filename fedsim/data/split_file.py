@@ -16,12 +16,12 @@ from fedsim.compose import partition
 from fedsim.data.partition import Assign, Parts, parts_of
 from fedsim.errors import DataError, PartitionError
 from fedsim.limits import require_memory
-from fedsim.sources.arrays import numbered
-from fedsim.sources.cells import ids
+from fedsim.sources.arrays import number_ids
+from fedsim.sources.cells import parse_ids
 from fedsim.sources.delimited import lines_of, unpacked
-from fedsim.sources.faults import LISTED, Faults
+from fedsim.sources.faults import MAX_LISTED, Faults
 from fedsim.sources.files import Name, opened, require_few_lists
-from fedsim.sources.names import fault_of
+from fedsim.sources.names import fault_of_name
 
 MAX_BYTES = 1 << 30  # of a file
 MAX_SAMPLE = 10**18  # samples are below it
@@ -75,19 +75,19 @@ def file(path: Name, sha256: str | None = None) -> Assign:
         split = _read(source)
 
     def assign(pool, clients, rng):
-        read = pool.read or len(pool.y)
-        beyond = np.flatnonzero(split.samples >= read)
+        total = pool.rows_read or len(pool.y)
+        beyond = np.flatnonzero(split.samples >= total)
         if len(beyond):
             lines = [
                 f"{split.where(i)}: sample {split.samples[i]}: "
-                f"there are {read} samples, 0 to {read - 1}"
-                for i in beyond[:LISTED]
+                f"there are {total} samples, 0 to {total - 1}"
+                for i in beyond[:MAX_LISTED]
             ]
-            raise _error(lines, len(beyond)).within(path)
+            raise _error(lines, len(beyond)).with_prefix(path)
 
         # The training row of every sample that was read; NOTHING indexes the last entry.
-        row_of = np.full(read + 1, NOBODY)
-        rows_read = np.arange(read) if pool.rows is None else pool.rows
+        row_of = np.full(total + 1, NOBODY)
+        rows_read = np.arange(total) if pool.rows is None else pool.rows
         row_of[rows_read] = np.arange(len(pool.y))
 
         rows = row_of[split.samples]
@@ -181,7 +181,7 @@ def _read_csv(reader: Any) -> Split:
     except csv.Error as error:
         raise DataError(f"line {reader.line_num}: {error}") from None
 
-    client_ids = ids(clients, line_numbers, client_column, faults)
+    client_ids = parse_ids(clients, line_numbers, client_column, faults)
     faults.raise_any()
     return _checked(samples, client_ids, lambda i: f"line {line_numbers[i]}")
 
@@ -220,9 +220,11 @@ def _read_json(text: str) -> Split:
     problems = [_fault_of_entry(client, listed) for client, listed in mapping.items()]
     problems = [problem for problem in problems if problem is not None]
     if problems:
-        raise _error(problems[:LISTED], len(problems))
+        raise _error(problems[:MAX_LISTED], len(problems))
     faults = Faults("entry", COLUMNS)
-    client_ids = ids(list(mapping), range(1, len(mapping) + 1), COLUMNS.index("client"), faults)
+    client_ids = parse_ids(
+        list(mapping), range(1, len(mapping) + 1), COLUMNS.index("client"), faults
+    )
     faults.raise_any()
 
     # One list of samples after another; a client without samples has one entry.
@@ -255,7 +257,7 @@ def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _fault_of_entry(client: str, listed: Any) -> str | None:
     """Return what is wrong with the name or the samples of a client in JSON; None: nothing."""
-    fault = fault_of(client)
+    fault = fault_of_name(client)
     if fault is not None:
         return f"client {fault}"
     if not isinstance(listed, list):
@@ -291,12 +293,12 @@ def _checked(
     repeated = np.flatnonzero(is_repeated)
     if len(repeated):
         lines = []
-        for i in repeated[:LISTED].tolist():
+        for i in repeated[:MAX_LISTED].tolist():
             first, second = order[i : i + 2].tolist()
             lines.append(f"{where(second)}: sample {samples[second]} is already in {where(first)}")
         raise _error(lines, len(repeated))
 
-    owner, names = numbered(clients)
+    owner, names = number_ids(clients)
     return Split(samples, owner, names, where)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.data.apportionment import apportion
 from fedsim.data.completion import Completion, as_numbers, completed, without_blanks
 from fedsim.errors import DataError, PartitionError
-from fedsim.sources.arrays import Arrays, Names, checked, classes_named, numbered, per_token
+from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, number_ids, validate
 from fedsim.sources.mapped import take_rows
 
 # What draws by the data's seed are for; a number is never reused for another purpose.
@@ -45,7 +45,7 @@ class Sets(NamedTuple):
       vocabulary: number of tokens, if features are tokens; else 0.
       columns: further columns of the training rows.
       rows: number of every training row among all rows that were read; None: they are the same.
-      read: rows that were read.
+      rows_read: rows that were read.
       owner_test: client number of every test row; None: test samples have no client ids.
       held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
         there are none.
@@ -62,7 +62,7 @@ class Sets(NamedTuple):
     vocabulary: int = 0
     columns: Mapping[str, np.ndarray] = {}
     rows: np.ndarray | None = None
-    read: int = 0
+    rows_read: int = 0
     owner_test: np.ndarray | None = None
     held_out: np.ndarray | None = None
 
@@ -137,12 +137,12 @@ def prepare(
     # Names, and faults that can be seen without statistics.
     if missing == "drop":
         arrays = without_blanks(arrays)
-    arrays, labels = classes_named(arrays)
+    arrays, labels = encode_labels(arrays)
     features = None if arrays.features is None else tuple(arrays.features)
     if completion.changes_features:
         arrays = as_numbers(arrays)
     first_dtype = np.dtype(np.float64) if completion.changes_features else dtype
-    arrays, classes = checked(arrays, first_dtype, blanks=completion.fills)
+    arrays, classes = validate(arrays, first_dtype, blanks=completion.fills)
 
     # Who has which rows, and which rows are for what.
     owners = _owners(arrays)
@@ -177,7 +177,7 @@ def prepare(
         scale=float(arrays.scale),
         vocabulary=int(arrays.vocabulary),
         columns=_columns(arrays, rows.train),
-        read=len(arrays.y),
+        rows_read=len(arrays.y),
         owner_test=owners.owner_test,
         held_out=held_out,
     )
@@ -245,7 +245,7 @@ def _owners(arrays: Arrays) -> Owners:
     if client_test is None or not len(client_test):
         if client is None:
             return Owners(None, None, [])
-        number, ids = numbered(client)
+        number, ids = number_ids(client)
         return Owners(number, None, ids)
 
     if client is None:
@@ -257,7 +257,7 @@ def _owners(arrays: Arrays) -> Owners:
         raise DataError(
             f"client_test: ids of {client_test.dtype}, those of client are {client.dtype}"
         )
-    number, ids = numbered(np.concatenate([client, client_test]))
+    number, ids = number_ids(np.concatenate([client, client_test]))
     return Owners(number[: len(client)], number[len(client) :], ids)
 
 
@@ -297,7 +297,7 @@ def _split(
       PartitionError: if nothing is left to train on.
     """
     n = len(arrays.y)
-    has_labels = classes and not per_token(arrays.y)
+    has_labels = classes and not is_per_token(arrays.y)
     labels = arrays.y if has_labels else np.zeros(n, np.int32)
 
     def drawn(rows: np.ndarray, share: float, purpose: int) -> np.ndarray:

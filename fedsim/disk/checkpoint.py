@@ -76,14 +76,14 @@ def decode(blob: bytes) -> Snapshot:
         raise CorruptError(f"is damaged: {error}") from None
 
 
-def named(prefix: str, variables: Any) -> dict[str, np.ndarray]:
+def leaves_by_name(prefix: str, variables: Any) -> dict[str, np.ndarray]:
     """Return the leaves of a PyTree as NumPy arrays, by the prefix and their paths."""
     leaves = jax.tree_util.tree_leaves_with_path(variables)
     return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def fitted(prefix: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
-    """Return the PyTree of which `named` made arrays, in the structure of `like`.
+def restore_tree(prefix: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
+    """Return the PyTree whose leaves `leaves_by_name` returned, in the structure of `like`.
 
     Raises:
       CheckpointError: when a leaf is missing, or has another shape or type.
@@ -104,7 +104,7 @@ def fitted(prefix: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
 def digest(variables: Any) -> str:
     """Return the SHA-256 of the leaves of a PyTree: equal PyTrees are equal bit for bit."""
     combined = hashlib.sha256()
-    for name, leaf in named("", variables).items():
+    for name, leaf in leaves_by_name("", variables).items():
         combined.update(f"{name} {leaf.dtype} {leaf.shape}\n".encode())
         combined.update(_bytes(leaf))
     return combined.hexdigest()

@@ -17,7 +17,7 @@ from fedsim.errors import DirectoryError
 
 # Held while a file is incomplete: a signal handler that ends the process waits for it.
 WRITING = threading.RLock()
-BESIDE = ".tmp"  # suffix of a file that is not complete yet
+UNFINISHED_SUFFIX = ".tmp"
 
 
 class Claim(NamedTuple):
@@ -36,10 +36,10 @@ class Claim(NamedTuple):
     name: str
 
 
-CLAIMS: set[Claim] = set()  # of this process; a signal handler that ends it frees them
+CLAIMS: set[Claim] = set()  # of this process; a signal handler that ends it releases them
 
 
-def free(claim: Claim) -> None:
+def release(claim: Claim) -> None:
     """Delete a lock file, whatever its directory is called by now; another process's lock stays."""
     with contextlib.suppress(OSError):
         lock = os.stat(claim.name, dir_fd=claim.folder, follow_symlinks=False)
@@ -47,7 +47,7 @@ def free(claim: Claim) -> None:
             os.unlink(claim.name, dir_fd=claim.folder)
 
 
-def demand_claim(path: Path) -> None:
+def require_claim(path: Path) -> None:
     """Check, before a file is changed, that its directory is still the one that was locked.
 
     Raises:
@@ -67,7 +67,7 @@ def demand_claim(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
+def reporting_os_errors(path: Path) -> Iterator[None]:
     """Turn errors of the system into one line with the path and the free space.
 
     Raises:
@@ -98,10 +98,10 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
       DirectoryError: when it cannot be written; the file is as before then.
     """
     parts = _parts(content)
-    unfinished = path.with_name(path.name + BESIDE)
+    unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
     digest = hashlib.sha256()
-    with WRITING, naming(path):
-        demand_claim(path)
+    with WRITING, reporting_os_errors(path):
+        require_claim(path)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
             file = os.open(unfinished, flags, 0o666)
@@ -121,7 +121,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
     return digest.hexdigest()
 
 
-def write_named(path: Path, content: str | bytes) -> None:
+def write_output(path: Path, content: str | bytes) -> None:
     """Write a file whose path the user gave: links are followed, pipes and devices written to.
 
     A regular file is complete afterwards, or as before.
@@ -130,7 +130,7 @@ def write_named(path: Path, content: str | bytes) -> None:
       DirectoryError: when it cannot be written.
     """
     target = Path(os.path.realpath(path))
-    with naming(path):
+    with reporting_os_errors(path):
         if not target.exists() or stat.S_ISREG(target.stat().st_mode):
             write(target, content)
         else:
@@ -139,8 +139,8 @@ def write_named(path: Path, content: str | bytes) -> None:
 
 def append(path: Path, offset: int, data: bytes | bytearray) -> None:
     """Write data at an offset of a file durably; anything beyond the offset is cut off before."""
-    with WRITING, naming(path):
-        demand_claim(path)
+    with WRITING, reporting_os_errors(path):
+        require_claim(path)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             os.ftruncate(file, offset)
@@ -153,8 +153,8 @@ def append(path: Path, offset: int, data: bytes | bytearray) -> None:
 
 def remove(path: Path) -> None:
     """Delete a file or a folder, if it exists."""
-    with WRITING, naming(path):
-        demand_claim(path)
+    with WRITING, reporting_os_errors(path):
+        require_claim(path)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -163,7 +163,7 @@ def remove(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents durably."""
-    with naming(path):
+    with reporting_os_errors(path):
         parents = [folder.parent for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         for parent in parents:
@@ -181,17 +181,17 @@ def sync_folder(path: Path) -> None:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    with naming(path), open(path, "rb") as file:
+    with reporting_os_errors(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def demand_room(path: Path, needed: int) -> None:
+def require_space(path: Path, needed: int) -> None:
     """Check, before anything is computed, that there is space for that many bytes.
 
     Raises:
       DirectoryError: when there is less.
     """
-    with naming(path):
+    with reporting_os_errors(path):
         free = shutil.disk_usage(path).free
     if free < needed:
         sizes = f"{_readable_size(free)} free, this run may need {_readable_size(needed)}"

@@ -70,7 +70,7 @@ class RowFile:
         """Wait until all rows are on the disk."""
         os.fsync(self.open())
 
-    def wasteful(self, spare: int) -> bool:
+    def needs_compaction(self, spare: int) -> bool:
         """Return whether replaced rows take more than half of the file, and more than `spare`.
 
         Args:
@@ -114,7 +114,7 @@ class RowFile:
         self.length += stored.size
         self.offset[ids] = offsets
 
-    def written_anew(self) -> "RowFile":
+    def compacted(self) -> "RowFile":
         """Return a new file, with the next number, that holds only the newest rows.
 
         This file stays, for the commits that name it.

@@ -31,7 +31,7 @@ TEXT = (
     "reason",
     "not_federated",
 )  # columns that stay text when read
-LISTED = 100_000  # clients up to which tables of clients list all, not only those that took part
+MAX_LISTED_CLIENTS = 100_000  # beyond, tables of clients list only those that took part
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 
 # The columns of the tables, in their order; `files.yaml` says what they mean.
@@ -104,7 +104,9 @@ BENCH = (
 
 def columns(records: Sequence[Record], order: Iterable[str]) -> list[str]:
     """Return the columns that apply to any record: in their order, then those of links, by name."""
-    present = set().union(*records) if records else set(order)
+    if not records:
+        return list(order)
+    present = set().union(*records)
     ordered = [name for name in order if name in present]
     reported = [name for name in present.difference(ordered) if REPORTED.search(name)]
     return ordered + sorted(reported)
@@ -155,8 +157,10 @@ def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
     writer.writerow(names)
     for record in records:
         values = [record.get(name) for name in names]
-        rows = _rows_of(values) if stacked(record) else [values]
-        writer.writerows(map(_cell, row) for row in rows)
+        if stacked(record):
+            writer.writerows(map(_cell, row) for row in _rows_of(values))
+        else:
+            writer.writerow(map(_cell, values))
     return text.getvalue()
 
 
@@ -168,7 +172,9 @@ def inert(text: str) -> str:
     >>> inert("=cmd()"), inert("'=cmd()"), inert("median")
     ("'=cmd()", "''=cmd()", 'median')
     """
-    return GUARD + text if text.startswith((*COMPUTED, GUARD)) else text
+    if text.startswith((*COMPUTED, GUARD)):
+        return GUARD + text
+    return text
 
 
 def unguarded(cell: str) -> str:
@@ -177,7 +183,7 @@ def unguarded(cell: str) -> str:
     >>> unguarded("'=cmd()"), unguarded("''=cmd()"), unguarded("median")
     ('=cmd()', "'=cmd()", 'median')
     """
-    return cell[1:] if is_guarded(cell) else cell
+    return cell.removeprefix(GUARD) if is_guarded(cell) else cell
 
 
 def is_guarded(cell: str) -> bool:
@@ -189,7 +195,7 @@ def is_guarded(cell: str) -> bool:
 
 
 @contextlib.contextmanager
-def as_written(*paths: Path) -> Iterator[None]:
+def reporting_table_errors(*paths: Path) -> Iterator[None]:
     """Turn any error in reading tables into one line: readers rely on the columns that runs write.
 
     Args:
@@ -246,7 +252,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         # `repr` is the shortest text that reads back exactly.
         return "nan" if math.isnan(value) else repr(float(value))
-    return inert(value) if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return inert(value)
+    return str(value)
 
 
 def _read_back(column: str, cells: list[str], text: Sequence[str]) -> list[Any]:

@@ -19,9 +19,9 @@ def train_servers(round: Round, states: list[RoundState]) -> tuple[list[RoundSta
       The states with these updates, and the workspace.
     """
     trained = []
-    buffers = round.workspace.server
+    buffers = round.workspace.server_buffers
     for state in states:
-        training = state.run.training
+        training = state.run.server_training
         if state.cohort is not None and training is not None:
             mesh = training.mesh
             inputs = training.inputs(state.broadcast.shared, round.number)
@@ -32,27 +32,27 @@ def train_servers(round: Round, states: list[RoundState]) -> tuple[list[RoundSta
             reference = _first_row(buffers.rows[0].message.delta)
             state = state._replace(start=state.start._replace(reference=reference))
         trained.append(state)
-    return trained, round.workspace._replace(server=buffers)
+    return trained, round.workspace._replace(server_buffers=buffers)
 
 
 def add_probe(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
     """Add the messages of a block of the pass at the global model."""
-    first = trained.block.key.first
+    first_slot = trained.block.key.first_slot
     added = []
     for state, messages in zip(states, trained.messages, strict=True):
-        added.append(_with_probe(state, messages, first))
+        added.append(_with_probe(state, messages, first_slot))
     return added
 
 
-def _with_probe(state: RoundState, messages: Messages, first: int) -> RoundState:
+def _with_probe(state: RoundState, messages: Messages, first_slot: int) -> RoundState:
     """Add a block's messages of ONE run."""
     if state.cohort is None:
         return state
-    programs = state.run.programs
+    programs = state.run.server_programs
     probe = state.probe or ProbeState()
     total = None
     if programs.client.probe is not None:  # else only the rule asks, and the loss alone is sent
-        total = programs.probing.add(probe.total, messages, state.start, first)
+        total = programs.probing.add(probe.total, messages, state.start, first_slot)
     losses = (*probe.losses, mean_losses(messages.rows))
     return state._replace(probe=ProbeState(total, losses))
 
@@ -63,7 +63,7 @@ def with_probe_mean(state: RoundState) -> RoundState:
         return state
     if "probe" not in state.broadcast.shared["aux"]:
         return state
-    server, broadcast = state.run.programs.probing.send(
+    server, broadcast = state.run.server_programs.probing.with_mean(
         state.probe.total, state.start.server, state.broadcast
     )
     return state._replace(start=state.start._replace(server=server), broadcast=broadcast)

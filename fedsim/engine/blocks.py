@@ -18,20 +18,20 @@ class BlockKey(NamedTuple):
     """Which block of which round of which runs."""
 
     round: int
-    first: int  # first slot in each cohort
+    first_slot: int  # of each cohort
     playing: tuple[bool, ...]  # which runs take part
-    probe: bool  # whether it belongs to the pass at the global model
+    is_probe: bool  # whether it belongs to the pass at the global model
 
 
 class Block(NamedTuple):
-    """Slots `first … first + block` of a round of every run, ready for the device."""
+    """Slots `first_slot … first_slot + block` of a round of every run, ready for the device."""
 
     key: BlockKey
     cohorts: list[RunCohort | None]  # of every run; None: it takes no part
     layout: Layout  # without the rows of client memory
     # (x, y) of every reader; empty where the device holds all samples
     samples: list[tuple[np.ndarray, np.ndarray]]
-    versions: int  # start models of every run in the bank
+    models_per_run: int  # start models of every run in the bank
 
     @property
     def longest(self) -> int:
@@ -82,21 +82,21 @@ class Blocks:
         key = self._following_key(block)
         if key is not None:
             self.next = self._make(key, block.cohorts)
-        elif block.key.probe:  # the training follows
+        elif block.key.is_probe:  # the training follows
             self.next = self._make(training_key(block.key))
         elif self._can_draw_after(block):
             self.next = self._make(self._first_key(block.key.round + 1, block.key.playing))
 
     def _first_key(self, round: int, playing: tuple[bool, ...]) -> BlockKey:
         """Return the key of the first block of a round."""
-        return BlockKey(round, 0, playing, probe=self.program.probe is not None)
+        return BlockKey(round, 0, playing, is_probe=self.program.probe_mesh is not None)
 
     def _following_key(self, block: Block) -> BlockKey | None:
         """Return the key of the next block of the same pass; None after the last."""
-        first = block.key.first + self.program.width.block
-        if first >= block.longest:
+        first_slot = block.key.first_slot + self.program.width.block
+        if first_slot >= block.longest:
             return None
-        return block.key._replace(first=first)
+        return block.key._replace(first_slot=first_slot)
 
     def _can_draw_after(self, block: Block) -> bool:
         """Whether the next round of all runs that take part can be drawn."""
@@ -118,17 +118,17 @@ class Blocks:
             cohorts = self._draw(key)
 
         # A round's clients may start from more models than any round before.
-        versions = program.room.versions
+        models_per_run = program.capacity.models_per_run
         for run_cohort in cohorts:
             if run_cohort is not None:
-                versions = max(versions, len(run_cohort.versions))
-        capacity = program.room._replace(versions=versions)
-        if key.probe:
-            capacity = capacity._replace(steps=capacity.passes)
+                models_per_run = max(models_per_run, len(run_cohort.start_versions))
+        capacity = program.capacity._replace(models_per_run=models_per_run)
+        if key.is_probe:
+            capacity = capacity._replace(steps=capacity.probe_steps)
 
         layout = lay_out(
             cohorts,
-            first=key.first,
+            first_slot=key.first_slot,
             width=program.width,
             capacity=capacity,
             dtype=program.dtype,
@@ -150,7 +150,7 @@ class Blocks:
             cohorts=cohorts,
             layout=layout,
             samples=samples,
-            versions=versions,
+            models_per_run=models_per_run,
         )
 
     def _draw(self, key: BlockKey) -> list[RunCohort | None]:
@@ -159,11 +159,11 @@ class Blocks:
         for planner, plays in zip(self.planners, key.playing, strict=True):
             run_cohort = None
             if plays:
-                run_cohort = RunCohort(planner.plan, planner.round(key.round), key.probe)
+                run_cohort = RunCohort(planner.plan, planner.round(key.round), key.is_probe)
             cohorts.append(run_cohort)
         return cohorts
 
 
 def training_key(key: BlockKey) -> BlockKey:
     """Return the key of the round's first block after the pass at the global model."""
-    return key._replace(first=0, probe=False)
+    return key._replace(first_slot=0, is_probe=False)

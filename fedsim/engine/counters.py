@@ -46,33 +46,36 @@ class Counters(NamedTuple):
 
 
 def add_round(
-    counters: Counters, round: DispatchedRound, reports: dict[str, Any], columns: dict[str, Any]
+    counters: Counters,
+    dispatched: DispatchedRound,
+    reports: dict[str, Any],
+    columns: dict[str, Any],
 ) -> Counters:
     """Add a round that is over.
 
     Args:
       counters: before the round.
-      round: the round.
+      dispatched: the round.
       reports: what links and fleet report of it.
       columns: what the plan reports; it replaces earlier values.
     """
-    report = round.report
-    sampled = len(round.cohort.ids)
-    if round.cohort.others is not None:
-        sampled += len(round.cohort.others.ids)
+    report = dispatched.report
+    sampled = len(dispatched.cohort.ids)
+    if dispatched.cohort.uncounted is not None:
+        sampled += len(dispatched.cohort.uncounted.ids)
 
     counters = counters._replace(
         sampled=counters.sampled + sampled,
         reported=counters.reported + int(report.reported),
         nonfinite=counters.nonfinite + int(report.nonfinite),
         skipped=counters.skipped + int(report.skipped),
-        loss=_continued_sum(counters.loss, [block.loss for block in round.stats]),
-        seen=_continued_sum(counters.seen, [block.seen for block in round.stats]),
-        useful=counters.useful + round.steps,
-        lane_steps=counters.lane_steps + round.lane_steps,
+        loss=_continued_sum(counters.loss, [block.loss for block in dispatched.stats]),
+        seen=_continued_sum(counters.seen, [block.seen for block in dispatched.stats]),
+        useful=counters.useful + dispatched.steps,
+        lane_steps=counters.lane_steps + dispatched.lane_steps,
         info={**_add_reports(counters.info, reports), **columns},
     )
-    return _add_diagnosis(counters, round)
+    return _add_diagnosis(counters, dispatched)
 
 
 def _continued_sum(total: float, blocks: list[Array]) -> float:
@@ -96,13 +99,13 @@ def _add_reports(before: dict[str, Any], reports: dict[str, Any]) -> dict[str, A
     return info
 
 
-def _add_diagnosis(counters: Counters, round: DispatchedRound) -> Counters:
+def _add_diagnosis(counters: Counters, dispatched: DispatchedRound) -> Counters:
     """Add the diagnosis of a round; one with too few clients is not finite and says nothing."""
-    if round.diagnosis is None:
+    if dispatched.diagnosis is None:
         return counters
     values = {}
-    for name, by_run in round.diagnosis._asdict().items():
-        values[name] = float(np.asarray(by_run)[round.index])
+    for name, by_run in dispatched.diagnosis._asdict().items():
+        values[name] = float(np.asarray(by_run)[dispatched.index])
     if not all(map(math.isfinite, values.values())):
         return counters
 

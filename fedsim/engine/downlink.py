@@ -4,8 +4,8 @@ import numpy as np
 from jaxtyping import Int
 
 from fedsim import tree
-from fedsim.disk.checkpoint import fitted
-from fedsim.engine.shared_leaves import sent, travelling
+from fedsim.disk.checkpoint import restore_tree
+from fedsim.engine.shared_leaves import sent_variables, shared_leaves
 from fedsim.types import Client, Codec, Shared
 
 NEVER = -1  # `last` of a client that has received nothing yet
@@ -20,17 +20,17 @@ class Downlink:
 
     Args:
       clients: N.
-      whole: bytes of all variables sent to a client, without a codec.
-      model: bytes of the parameters among them.
+      all_bytes: bytes of all variables sent to a client, without a codec.
+      model_bytes: bytes of the parameters among them.
       recursive: whether messages build on those before.
 
     Attributes:
       received: bytes that each client has received `[N]`.
     """
 
-    def __init__(self, clients: int, whole: int, model: int, recursive: bool = False):
-        self.whole = whole
-        self.model = model
+    def __init__(self, clients: int, all_bytes: int, model_bytes: int, recursive: bool = False):
+        self.all_bytes = all_bytes
+        self.model_bytes = model_bytes
         self.recursive = recursive
         self.received = np.zeros(clients, np.int64)
         self.sent = np.zeros((), np.int64)  # bytes of all messages so far
@@ -46,10 +46,10 @@ class Downlink:
         Returns:
           Bytes that each of them receives `[K]`.
         """
-        message = self.whole if size is None else size
+        message = self.all_bytes if size is None else size
         bytes_ = np.full(len(ids), message, np.int64)
         if self.recursive and size is not None:
-            rest = self.whole - self.model  # the variables that the codec does not encode
+            rest = self.all_bytes - self.model_bytes  # the variables that the codec does not encode
             self.sent = self.sent + (size - rest)
             bytes_ = rest + self._missed(ids)
             self.last[ids] = self.sent
@@ -59,8 +59,8 @@ class Downlink:
     def _missed(self, ids: np.ndarray) -> np.ndarray:
         """Bytes of the messages since each client's last one `[K]`, at most those of the model."""
         last = self.last[ids]
-        since_last = np.minimum(self.sent - last, self.model)
-        return np.where(last == NEVER, self.model, since_last)
+        since_last = np.minimum(self.sent - last, self.model_bytes)
+        return np.where(last == NEVER, self.model_bytes, since_last)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what a checkpoint stores."""
@@ -72,10 +72,10 @@ class Downlink:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Resume from what `arrays` returned."""
-        self.received = fitted("received", arrays, self.received).copy()
+        self.received = restore_tree("received", arrays, self.received).copy()
         if self.recursive:
-            self.sent = fitted("sent_down", arrays, self.sent).copy()
-            self.last = fitted("last_down", arrays, self.last).copy()
+            self.sent = restore_tree("sent_down", arrays, self.sent).copy()
+            self.last = restore_tree("last_down", arrays, self.last).copy()
 
 
 def downlink(client: Client, codec: Codec | None, shared: Shared, clients: int) -> Downlink:
@@ -87,7 +87,7 @@ def downlink(client: Client, codec: Codec | None, shared: Shared, clients: int) 
       shared: the shared variables, or their shapes.
       clients: N.
     """
-    whole = tree.payload_bytes(sent(client, shared))
-    model = tree.payload_bytes(travelling(client, shared["params"]))
+    all_bytes = tree.payload_bytes(sent_variables(client, shared))
+    model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
     recursive = codec is not None and codec.recursive
-    return Downlink(clients, whole, model, recursive)
+    return Downlink(clients, all_bytes, model_bytes, recursive)

@@ -16,7 +16,7 @@ from fedsim.engine.jitted import Jitted
 from fedsim.engine.task import counted, per_label
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.machine import platform
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 from fedsim.types import Shared
 
 # Limits of an evaluation batch.
@@ -61,7 +61,7 @@ class Scoring(NamedTuple):
             variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False
         )
         losses = per_label(self.loss(outputs, y), y)
-        if per_token(y):
+        if is_per_token(y):
             has_label = counted(jnp.ones(len(y), bool), y)
             losses = jnp.sum(jnp.where(has_label, losses, 0), axis=1)
         return {"loss": losses, **row_metrics(outputs, y, self.labelled)}
@@ -95,7 +95,7 @@ def row_metrics(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
     """
     if labelled:
         hit = outputs.argmax(-1) == y
-        return {"hit": hit.sum(1) if per_token(y) else hit}
+        return {"hit": hit.sum(1) if is_per_token(y) else hit}
     if outputs.size != y.size:
         return {}
     difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
@@ -126,37 +126,37 @@ def scores(
     return results
 
 
-class HeldOut(dict[str, list[Stack]]):
+class DeviceStacks(dict[str, list[Stack]]):
     """Samples that nobody trains on, by name, on the device as long as a run refers to them."""
 
     arrays: tuple = ()  # the host's arrays, whose ids are the key
 
 
-_on_device: weakref.WeakValueDictionary[tuple, HeldOut] = weakref.WeakValueDictionary()
+_on_device: weakref.WeakValueDictionary[tuple, DeviceStacks] = weakref.WeakValueDictionary()
 
 
-def held_out_on_device(
+def stacks_on_device(
     stacks: dict[str, list[Stack]], federation: Federation, threads: int
-) -> HeldOut:
-    """Return the stacks of `held_out` on the device, once for all runs over the same arrays.
+) -> DeviceStacks:
+    """Return the stacks of `evaluation_stacks` on the device, once for all runs of the same arrays.
 
     Args:
-      stacks: as `held_out` returns them.
+      stacks: as `evaluation_stacks` returns them.
       federation: whose samples they are.
       threads: threads that evaluate side by side.
     """
     arrays = tuple(itertools.chain(*federation.scored.values()))
     device = str(jax.config.values["jax_default_device"])
     key = (*map(id, arrays), threads, device)
-    held = _on_device.get(key)
-    if held is None:
-        held = HeldOut(jax.device_put(stacks))
-        held.arrays = arrays
-        _on_device[key] = held
-    return held
+    on_device = _on_device.get(key)
+    if on_device is None:
+        on_device = DeviceStacks(jax.device_put(stacks))
+        on_device.arrays = arrays
+        _on_device[key] = on_device
+    return on_device
 
 
-def held_out(
+def evaluation_stacks(
     federation: Federation, threads: int
 ) -> tuple[dict[str, list[Stack]], dict[str, int], int]:
     """Return the samples that nobody trains on, as the threads evaluate them.
@@ -219,7 +219,7 @@ def in_batches(
         yield x[index], y[index]
 
 
-def gathered(results: Scores, n: int) -> dict[str, np.ndarray]:
+def scores_by_row(results: Scores, n: int) -> dict[str, np.ndarray]:
     """Return the scores of n rows as float64 `[n]`, without those of the filling."""
     scores = {}
     for name in results[0] if results else ():
@@ -230,7 +230,7 @@ def gathered(results: Scores, n: int) -> dict[str, np.ndarray]:
 
 def labels_of(y: np.ndarray) -> np.ndarray:
     """Return the number of labels of each row `[n]`: one, or one for each labelled token."""
-    if per_token(y):
+    if is_per_token(y):
         return np.sum(y >= 0, axis=1)
     return np.ones(len(y), np.int64)
 
@@ -245,7 +245,7 @@ def metrics(rows: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float | Non
     and targets.
 
     Args:
-      rows: scores as `gathered` returns them, `[n]` each.
+      rows: scores as `scores_by_row` returns them, `[n]` each.
       y: labels `[n]`, those of tokens `[n, T]`, or targets `[n, ...]`.
     """
     labels = int(labels_of(y).sum())

@@ -14,18 +14,18 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from fedsim import tree
-from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.tree import Tree
 
 GOLDEN_RATIO = 0x9E3779B9  # 2³² / φ: spreads consecutive numbers
 
 
-def sketch(update: Tree) -> Float[Array, " SKETCH"]:
+def sketch(update: Tree) -> Float[Array, " SKETCH_SIZE"]:
     """Return a row of a count sketch: sums of coordinates with random signs; E[s(x)·s(y)] = x·y.
 
-    The update is cut into segments of SKETCH coordinates. A hash of a coordinate's position gives
-    its sign, and a hash of the segment's number rotates the segment. The hash is the same for all
-    clients, rounds and methods.
+    The update is cut into segments of SKETCH_SIZE coordinates. A hash of a coordinate's position
+    gives its sign, and a hash of the segment's number rotates the segment. The hash is the same for
+    all clients, rounds and methods.
     """
     leaves = []
     for leaf in jax.tree.leaves(update):
@@ -33,13 +33,13 @@ def sketch(update: Tree) -> Float[Array, " SKETCH"]:
         leaves.append(leaf.astype(wide).ravel())
     flat = jnp.concatenate(leaves)
 
-    # [D] -> [segments, SKETCH], the last one filled up with zeros
-    segments = jnp.pad(flat, (0, -len(flat) % SKETCH)).reshape(-1, SKETCH)
+    # [D] -> [segments, SKETCH_SIZE], the last one filled up with zeros
+    segments = jnp.pad(flat, (0, -len(flat) % SKETCH_SIZE)).reshape(-1, SKETCH_SIZE)
     position = jnp.arange(segments.size, dtype=jnp.uint32).reshape(segments.shape)
-    segment = position[:, :1] // SKETCH
+    segment = position[:, :1] // SKETCH_SIZE
 
     rotation = _hash(segment ^ jnp.uint32(GOLDEN_RATIO))
-    source = (position + rotation) % SKETCH
+    source = (position + rotation) % SKETCH_SIZE
     signs = 1 - 2 * (_hash(position) >> 31).astype(segments.dtype)
     rotated = jnp.take_along_axis(segments * signs, source.astype(jnp.int32), 1)
     return jnp.sum(rotated, 0)
@@ -52,16 +52,16 @@ def _hash(x: Array) -> Array:
     return x ^ x >> 16
 
 
-MEASURES: dict[str, Callable[[Tree], Array]] = {"norm": tree.norm, "sketch": sketch}
+FEEDBACK: dict[str, Callable[[Tree], Array]] = {"norm": tree.norm, "sketch": sketch}
 
 
-@functools.partial(jax.jit, static_argnames="asked")
-def observed(delta: Tree, asked: tuple[str, ...]) -> dict[str, Array]:
-    """Return what is asked about the rows of a block, `[block, ...]` each.
+@functools.partial(jax.jit, static_argnames="names")
+def update_feedback(delta: Tree, names: tuple[str, ...]) -> dict[str, Array]:
+    """Return what a cohort asks about the rows of a block, `[block, ...]` each.
 
     Args:
       delta: the updates as the training left them, before wire and attacks `[block, ...]`.
-      asked: names of MEASURES.
+      names: names of FEEDBACK.
     """
     rows = jax.tree.leaves(delta)[0].shape[0]
 
@@ -69,5 +69,5 @@ def observed(delta: Tree, asked: tuple[str, ...]) -> dict[str, Array]:
     if rows == 1:
         delta = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), delta)
 
-    measures = lax.map(lambda row: {name: MEASURES[name](row) for name in asked}, delta)
-    return jax.tree.map(lambda leaf: leaf[:rows], measures)
+    feedback = lax.map(lambda row: {name: FEEDBACK[name](row) for name in names}, delta)
+    return jax.tree.map(lambda leaf: leaf[:rows], feedback)

@@ -12,18 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.compose import most_bytes, shaped
+from fedsim.compose import max_bytes, shaped
 from fedsim.data import Federation
-from fedsim.engine.layout import Queues, laid_out
+from fedsim.engine.layout import Queues, shapes_of_layout
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Width
 from fedsim.engine.program import Program
 from fedsim.engine.server_records import Messages, RoundStart, ServerState
-from fedsim.engine.server_samples import ALONE, capacity_of, server_samples
+from fedsim.engine.server_samples import ALONE, capacity_of_server, server_samples
 from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
-from fedsim.types import Codec, Flown, Shared
+from fedsim.types import Codec, Mixing, Shared
 
 Shape = jax.ShapeDtypeStruct
 
@@ -38,21 +38,21 @@ LANE_BYTES = 200
 MANY = 1000
 
 
-class Held(NamedTuple):
-    """What a run holds.
+class Footprint(NamedTuple):
+    """The memory that a run will hold.
 
     Attributes:
-      parts: bytes by purpose; `tables` at the end, when those of training are free again.
+      bytes_by_purpose: `tables` are held at the end, when the memory of training is free again.
       message: bytes of what one client sends.
       shapes: shapes of what the programs take, by name.
     """
 
-    parts: dict[str, int]
+    bytes_by_purpose: dict[str, int]
     message: int
     shapes: dict[str, Any]
 
 
-class Kept(NamedTuple):
+class DeviceLimits(NamedTuple):
     """Bytes that may stay on the device.
 
     If there are more samples, those of each block are handed over with it. If there is more client
@@ -63,7 +63,7 @@ class Kept(NamedTuple):
     memory: float
 
 
-def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dict[str, int]:
+def minimum_bytes(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dict[str, int]:
     """Return bytes by purpose that any run holds; `footprint` counts much more.
 
     Args:
@@ -87,20 +87,20 @@ def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dic
 
 
 def footprint(
-    program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, activations: int = 0
-) -> Held:
+    program: Program, plan: Plan, shared: Any, limits: DeviceLimits, rows: int, activations: int = 0
+) -> Footprint:
     """Return what a run holds besides what the process already holds.
 
     Args:
       program: the run's program.
       plan: a seed's plan.
       shared: shapes of the variables at the start of the run.
-      kept: what may stay on the device.
+      limits: what may stay on the device.
       rows: evaluated rounds of all runs.
       activations: bytes of the largest value in one client's pass through the model.
     """
     f = plan.federation
-    room = program.room
+    capacity = program.capacity
     lanes = program.width.lanes
     shards = program.mesh.shards
     codec = program.server.pipeline.codec
@@ -108,16 +108,16 @@ def footprint(
     server = jax.eval_shape(program.server.init, shared, Shape((f.N,), np.bool_))
     reference = reference_training(program, plan, server.shared)
     probe = probe_pass(program, plan, server.shared)
-    shapes = _round_shapes(program, plan, server, reference=reference.update, kept=kept)
+    shapes = _round_shapes(program, plan, server, reference=reference.update, limits=limits)
     start = shapes.start
 
-    seat_rows = stacked(shapes.row, room.seats)
+    seat_rows = stacked(shapes.row, capacity.seats)
     on_lanes = shards * (tree.nbytes(shapes.lane) + tree.nbytes(seat_rows))
     stack = tree.nbytes(shapes.messages.rows) if shards > 1 else 0
     work_on_lanes = 2 * shards * lanes * activations
-    versions = plan.held - 1 + 2 * (room.versions - 1)
+    versions = plan.max_versions - 1 + 2 * (capacity.models_per_run - 1)
     samples = tree.nbytes((shapes.data, start.server_samples))
-    parts = {
+    bytes_by_purpose = {
         "samples": samples + _scored_bytes(f) + reference.samples,
         "client_memory": tree.nbytes(shapes.store) + 2 * tree.nbytes(shapes.loaded),
         "lanes": on_lanes + lanes * shards * LANE_BYTES + probe.held + reference.held,
@@ -130,21 +130,22 @@ def footprint(
         "tables": TABLE_BYTES * f.N + 16 * _table_samples(f),
     }
     if codec is not None:
-        parts["codec"] = lanes * coding_bytes(codec, shapes.row.message.delta)
+        bytes_by_purpose["codec"] = lanes * coding_bytes(codec, shapes.row.message.delta)
     by_name = {
         "data": shapes.data,
-        "at": start,
+        "start": start,
         "server": server,
         "store": shapes.store,
         "queues": shapes.queues,
         "slots": shapes.slots,
         "lane": shapes.lane,
-        "seated": shapes.memory,
+        "memory": shapes.memory,
         "rows": seat_rows,
         "messages": shapes.messages,
-        "total": shapes.received,
+        "received": shapes.received,
     }
-    return Held(parts, message_bytes(shapes.row, codec) + probe.message, by_name)
+    message = message_bytes(shapes.row, codec) + probe.message
+    return Footprint(bytes_by_purpose, message, by_name)
 
 
 class RoundShapes(NamedTuple):
@@ -164,7 +165,7 @@ class RoundShapes(NamedTuple):
 
 
 def _round_shapes(
-    program: Program, plan: Plan, server: ServerState, reference: Any, kept: Kept
+    program: Program, plan: Plan, server: ServerState, reference: Any, limits: DeviceLimits
 ) -> RoundShapes:
     """Return the shapes of a round.
 
@@ -173,30 +174,30 @@ def _round_shapes(
       plan: a seed's plan.
       server: shapes of the server.
       reference: shapes of the server's own update; None: there is none.
-      kept: what may stay on the device.
+      limits: what may stay on the device.
     """
-    room = program.room
+    capacity = program.capacity
     memories = program.server.memories
     start = _start_shapes(program, plan, server, reference)
-    queues, slots = laid_out(program.width, room, program.dtype, plan)
+    queues, slots = shapes_of_layout(program.width, capacity, program.dtype, plan)
 
     # Client memory: of all members on the device if it fits, else of one cohort.
-    store = jax.eval_shape(lambda shared: memories.empty(shared, room.members), server.shared)
-    if tree.nbytes(store.rows) > kept.memory:
-        cohort = room.blocks * program.width.block
+    store = jax.eval_shape(lambda shared: memories.empty(shared, capacity.members), server.shared)
+    if tree.nbytes(store.rows) > limits.memory:
+        cohort = capacity.blocks * program.width.block
         store = jax.eval_shape(lambda shared: memories.empty(shared, cohort), server.shared)
     loaded = jax.eval_shape(memories.gather, store, server.shared, slots, start.root)
     stage_memory = {name: rows for name, rows in loaded.items() if name != CLIENT}
     memory = loaded[CLIENT]
     if program.mesh.shards > 1:
-        memory = stacked(tree_row(memory), room.seats)
+        memory = stacked(tree_row(memory), capacity.seats)
 
     lane, row = of_lanes(program.mesh, server.shared, memory, queues=queues, slots=slots)
-    stack = stacked(row, room.runs * program.width.block)
+    stack = stacked(row, capacity.runs * program.width.block)
     messages = Messages(stack, slots, stage_memory)
     return RoundShapes(
         start=start,
-        data=_data_shapes(program, plan.federation, kept),
+        data=_data_shapes(program, plan.federation, limits),
         queues=queues,
         slots=slots,
         store=store,
@@ -205,7 +206,7 @@ def _round_shapes(
         lane=lane,
         row=row,
         messages=messages,
-        received=jax.eval_shape(program.server.reduction.zero, messages, start),
+        received=jax.eval_shape(program.server.aggregator.zero, messages, start),
     )
 
 
@@ -216,11 +217,11 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
     round_number: Any = Shape((), np.int32)
 
     samples = None
-    if program.server.scores:
+    if program.server.needs_server_loss:
         samples = shapes_of(server_samples(plan.federation))
-    flown = None
+    mixing = None
     if plan.timetable.mixing is not None:
-        flown = Flown(program.server.pipeline.shared_params(server.shared), number)
+        mixing = Mixing(program.server.pipeline.shared_params(server.shared), number)
     return RoundStart(
         server=server,
         root=jax.eval_shape(jax.random.key, 0),
@@ -230,15 +231,15 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
         expected=expected,
         server_samples=samples,
         reference=reference,
-        flown=flown,
+        mixing=mixing,
     )
 
 
-def _data_shapes(program: Program, f: Federation, kept: Kept) -> tuple:
+def _data_shapes(program: Program, f: Federation, limits: DeviceLimits) -> tuple:
     """Return the shapes of the training samples on the device: all of them, or those of a block."""
     samples = len(f.train.x)
-    if f.train.x.nbytes + f.train.y.nbytes > kept.samples:
-        samples = program.room.samples
+    if f.train.x.nbytes + f.train.y.nbytes > limits.samples:
+        samples = program.capacity.samples
     return tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
 
 
@@ -255,10 +256,12 @@ def _table_samples(f: Federation) -> int:
 
 def _rule_work(program: Program, shapes: RoundShapes) -> int:
     """Return the bytes of the largest value that a rule makes of many messages; 0 for few."""
-    messages = program.room.blocks * program.width.block
+    messages = program.capacity.blocks * program.width.block
     if program.server.pipeline.folds or messages < MANY:
         return 0
-    return widest(program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start)
+    return largest_value_bytes(
+        program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start
+    )
 
 
 class ProbePass(NamedTuple):
@@ -277,16 +280,16 @@ class ProbePass(NamedTuple):
 
 def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     """Return what the pass at the global model takes, where a round has one."""
-    mesh = program.probe
+    mesh = program.probe_mesh
     if mesh is None:
         return ProbePass()
-    room = program.room._replace(steps=program.room.passes)
-    queues, slots = laid_out(program.width, room, program.dtype, plan)
+    capacity = program.capacity._replace(steps=program.capacity.probe_steps)
+    queues, slots = shapes_of_layout(program.width, capacity, program.dtype, plan)
     lane, row = of_lanes(mesh, shared, memory=(), queues=queues, slots=slots)
-    rows = stacked(row, room.seats)
+    rows = stacked(row, capacity.seats)
 
     message = message_bytes(row, program.server.pipeline.codec)
-    if program.server.asks_loss:
+    if program.server.needs_client_loss:
         message += tree.payload_bytes(row.loss)
     return ProbePass(
         held=mesh.shards * (tree.nbytes(lane) + tree.nbytes(rows)),
@@ -311,12 +314,14 @@ class ReferenceTraining(NamedTuple):
 
 def reference_training(program: Program, plan: Plan, shared: Shared) -> ReferenceTraining:
     """Return what the server's own training takes, where there is one."""
-    if program.own is None:
+    if program.server_mesh is None:
         return ReferenceTraining()
-    server_plan = plan.of_server()
-    queues, slots = laid_out(ALONE, capacity_of(server_plan), program.dtype, server_plan)
+    server_plan = plan.server_plan()
+    queues, slots = shapes_of_layout(
+        ALONE, capacity_of_server(server_plan), program.dtype, server_plan
+    )
     sent = {**shared, "aux": {}}
-    lane, row = of_lanes(program.own, sent, memory=(), queues=queues, slots=slots)
+    lane, row = of_lanes(program.server_mesh, sent, memory=(), queues=queues, slots=slots)
     update = row.message.delta
     return ReferenceTraining(
         samples=tree.nbytes((server_plan.federation.train.x, server_plan.federation.train.y)),
@@ -349,7 +354,7 @@ def message_bytes(row: Any, codec: Codec | None) -> int:
     """Return the most bytes of what one client sends, from the shapes of its row."""
     sent = row.message
     if codec is not None and jax.tree.leaves(sent.delta):
-        params = most_bytes(codec, sent.delta)
+        params = max_bytes(codec, sent.delta)
     else:
         params = tree.payload_bytes(sent.delta)
     return params + tree.payload_bytes((sent.stats, sent.aux))
@@ -373,10 +378,10 @@ def coding_bytes(codec: Codec, sent: Any) -> int:
 
     memory = jax.eval_shape(codec.memory, x)
     key = jax.eval_shape(jax.random.key, 0)
-    return widest(received, x, memory, key)
+    return largest_value_bytes(received, x, memory, key)
 
 
-def widest(program: Any, *shapes: Any) -> int:
+def largest_value_bytes(program: Any, *shapes: Any) -> int:
     """Return the bytes of the largest value that a program makes, from a trace of it.
 
     Args:

@@ -1,5 +1,6 @@
 """Methods compiled by `jax.jit`, once for each object, with the types of the method."""
 
+import copy
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -52,6 +53,15 @@ class jitted(Generic[S, P, R]):
         # From now on Python finds the program on the object and does not call this method again.
         instance.__dict__[self.method.__name__] = program
         return program
+
+
+def without_programs(instance: S) -> S:
+    """Return a copy of an object that has none of the programs compiled for its methods."""
+    other = copy.copy(instance)
+    for name, attribute in vars(type(instance)).items():
+        if isinstance(attribute, jitted):
+            vars(other).pop(name, None)
+    return other
 
 
 def jitted_with(

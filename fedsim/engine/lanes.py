@@ -18,10 +18,10 @@ from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Queues
-from fedsim.engine.shared_leaves import travelling
+from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.engine.slots import Slots
 from fedsim.engine.task import counted
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 from fedsim.tree import Tree
 from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
@@ -273,7 +273,7 @@ class Lanes:
         params, local = self.client.step(task, g, variables["params"], lane.local, shared, work)
 
         # A loss counts once for every row, or for every labelled token.
-        n = counted(mask, batch.y).sum() if per_token(batch.y) else rows.valid
+        n = counted(mask, batch.y).sum() if is_per_token(batch.y) else rows.valid
         n = n.astype(lane.loss.dtype)
         return Lane(
             variables={"params": params, "stats": stats},
@@ -286,7 +286,7 @@ class Lanes:
     def _finish(self, shared: Shared, lane: Lane, row: Tree, work: Work) -> Rows:
         """Return what ONE client sends after its last step."""
         message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
-        message = message._replace(delta=travelling(self.client, message.delta))
+        message = message._replace(delta=shared_leaves(self.client, message.delta))
         if self.client.alone:
             message = message._replace(stats={})
         return Rows(message, lane.loss, lane.seen)

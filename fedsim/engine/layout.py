@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedsim.engine.pack import Capacity, Packer, Width, crowd, longest_first, makespan, roomy
+from fedsim.engine.pack import (
+    Capacity,
+    Packer,
+    Width,
+    longest_first,
+    makespan,
+    max_clients_of_shard,
+    rounded_up,
+)
 from fedsim.engine.slots import RunCohort, Slots, shapes_of_slots, slots_of
 from fedsim.fleet import Plan
 
@@ -37,32 +45,40 @@ class Layout(NamedTuple):
 
 def lay_out(
     cohorts: Sequence[RunCohort | None],
-    first: int,
+    first_slot: int,
     width: Width,
     capacity: Capacity,
     dtype: np.dtype,
     pack: Packer = longest_first,
 ) -> Layout:
-    """Lay out the slots `first … first + block` of a round of every run on the lanes of all shards.
+    """Lay out a block of a round on the lanes of all shards.
+
+    The block has the slots `first_slot … first_slot + block` of the cohort of every run.
 
     `Slots.memory_row` is still zero: memory is loaded later.
 
     Args:
       cohorts: the cohort of every run; None: it takes no part.
-      first: first slot in each cohort.
+      first_slot: first slot in each cohort.
       width: lanes and block.
       capacity: static shapes, which grow where the block does not fit.
       dtype: dtype of the floats.
       pack: decides which lane each client lands on.
     """
     shards = capacity.shards
-    slots = slots_of(cohorts, first, block=width.block, dtype=dtype, versions=capacity.versions)
+    slots = slots_of(
+        cohorts,
+        first_slot,
+        block=width.block,
+        dtype=dtype,
+        models_per_run=capacity.models_per_run,
+    )
     steps = np.asarray(slots.work.steps)  # [slots]
 
     # Which lane trains which clients, in which order; and on which samples, step by step.
     packed = pack(steps, width.lanes * shards)
     total = makespan(packed, steps)
-    capacity = capacity._replace(steps=max(capacity.steps, roomy(total)))
+    capacity = capacity._replace(steps=max(capacity.steps, rounded_up(total)))
     queues = _queues(packed, cohorts, slots, width=width, capacity=capacity)
 
     # A shard writes the rows of its clients to seats; one shard alone writes by slot.
@@ -70,7 +86,7 @@ def lay_out(
         seats = capacity.seats
         seat = np.arange(len(steps), dtype=np.int32)
     else:
-        seats = max(capacity.seats, roomy(crowd(packed, shards)))
+        seats = max(capacity.seats, rounded_up(max_clients_of_shard(packed, shards)))
         seat = _seats(packed, shards, seats, len(steps))
     return Layout(queues=queues, slots=slots._replace(seat=seat), seats=seats, steps=total)
 
@@ -113,7 +129,7 @@ def _queues(
         for k in queue:
             run_cohort = cohorts[k // width.block]
             assert run_cohort is not None
-            job = (*run_cohort.plan.order, draws[k], ids[k])
+            job = (*run_cohort.plan.batch_key, draws[k], ids[k])
             if job not in batches:
                 batches[job] = run_cohort.batches(draws[k], ids[k])
             rows, counts = batches[job]
@@ -127,7 +143,9 @@ def _queues(
     return Queues(index=index, valid=valid, slot=slot, until=ends_from(slot))
 
 
-def laid_out(width: Width, capacity: Capacity, dtype: np.dtype, plan: Plan) -> tuple[Queues, Slots]:
+def shapes_of_layout(
+    width: Width, capacity: Capacity, dtype: np.dtype, plan: Plan
+) -> tuple[Queues, Slots]:
     """Return the shapes of what one shard reads of any `lay_out` within `capacity`."""
     shape = jax.ShapeDtypeStruct
     queues = Queues(
@@ -183,7 +201,7 @@ def compacted(
         used, position = np.unique(compact[:, lanes], return_inverse=True)
         compact[:, lanes] = position.reshape(compact[:, lanes].shape)
 
-        rows = np.zeros(max(samples, roomy(len(used))), np.int64)
+        rows = np.zeros(max(samples, rounded_up(len(used))), np.int64)
         rows[: len(used)] = used
         samples_of_readers.append((x[rows], y[rows]))
     return compact, samples_of_readers

@@ -19,7 +19,7 @@ from fedsim.engine.blocks import Blocks
 from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
-from fedsim.engine.processes import joined
+from fedsim.engine.processes import is_multiprocess
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, Round, RunState, Workspace
 from fedsim.engine.round import run_round
@@ -28,7 +28,7 @@ from fedsim.engine.threads import device_threads, run_in_threads
 from fedsim.fleet import Plan
 
 # Limits of the runs that train side by side.
-MOST = 16  # runs: more fill no lane that these leave idle
+MAX_RUNS = 16  # runs: more fill no lane that these leave idle
 STACK_BYTES = 1 << 26  # of the stack of all of them together
 BATCH_BYTES = 1 << 28  # of the batches of all of them together, as the host lays them out
 
@@ -40,7 +40,7 @@ class Pending(NamedTuple):
     """A run's round on its way to the device and back, with its evaluation where there is one."""
 
     run: Run
-    round: DispatchedRound
+    dispatched: DispatchedRound
     tests: dict[str, Scores] | None
 
 
@@ -56,14 +56,14 @@ def events(
     Args:
       runs: runs over the same training samples, which may have been interrupted after different
         rounds.
-      program: the program that trains them: their own, or that of `banked`.
+      program: the program that trains them: their own, or that of `group_runs`.
       rest: round -> whether to yield a `CommitPoint` after it; called after every round.
       calls: device calls per block (None: as many as take about a second each); changes no bit.
       samples: bytes of training samples that fit; if there are more, each block's samples are
         handed over with it, which changes no bit.
     """
     for run in runs:
-        for row in run.begin(1 / len(runs)):
+        for row in run.start(1 / len(runs)):
             yield run, row
 
     loop = Loop(runs, program, calls, samples)
@@ -109,7 +109,7 @@ class Loop:
 
         # The program is made for a number of runs. If there are fewer, a run that takes no part
         # fills up, so that no shape changes.
-        missing = program.room.runs - len(runs)
+        missing = program.capacity.runs - len(runs)
         self.filled_runs = [*runs, *[runs[0]] * missing]
 
         # Training samples are on the device if they fit; else those of a block come with it.
@@ -163,7 +163,7 @@ class Loop:
     def must_wait(self, number: int) -> bool:
         """Return whether the host must read a round before it can dispatch the next one."""
         for run in self.runs:
-            may_end = run.empty or run.policy.nonfinite or run.policy.impossible
+            may_end = run.empty or run.policy.stop_on_nonfinite or run.policy.stop_on_skipped
             if may_end or not run.planner.ready(number + 1):
                 return True
         return False
@@ -184,12 +184,16 @@ def _with_evaluations(pending: list[Pending]) -> list[Pending]:
 
     Several runs are evaluated by one thread each, a single one by all threads together.
     """
-    due = [i for i, (run, round, _) in enumerate(pending) if run.evaluates(round.cohort.round)]
+    due = []
+    for i, (run, dispatched, _) in enumerate(pending):
+        if run.evaluates(dispatched.cohort.round):
+            due.append(i)
+
     calls = []
     programs = []
     for i in due:
-        run, round, _ = pending[i]
-        calls.append((run, round.server, len(due) == 1))
+        run, dispatched, _ = pending[i]
+        calls.append((run, dispatched.server, len(due) == 1))
         programs.append(run.program.evaluate)
 
     evaluated = list(pending)
@@ -200,19 +204,19 @@ def _with_evaluations(pending: list[Pending]) -> list[Pending]:
 
 def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
     """Read a round of all runs, and yield its rows."""
-    for run, round, tests in pending:
+    for run, dispatched, tests in pending:
         if run.status != "running":  # it ended in an earlier round: this one does not count
             continue
-        for row in run.finish_round(round, tests):
+        for row in run.finish_round(dispatched, tests):
             yield run, row
 
 
-def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
+def can_train_together(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
     """Return whether runs can train side by side: by one program, on the same samples."""
     first = programs[0]
     train = plans[0].federation.train
     for program in programs:
-        same_lanes = program.mesh is first.mesh and program.probe is first.probe
+        same_lanes = program.mesh is first.mesh and program.probe_mesh is first.probe_mesh
         if not same_lanes or program.width != first.width:
             return False
     return all(
@@ -220,7 +224,7 @@ def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
     )
 
 
-def banked(
+def group_runs(
     programs: Sequence[Program], plans: Sequence[Plan], model_bytes: int
 ) -> tuple[list[tuple[int, int]], Program]:
     """Group the runs that are best trained side by side.
@@ -234,8 +238,13 @@ def banked(
       (first, one beyond the last) of each group, and the program that trains all groups.
     """
     program = programs[0]
-    largest = min(_most_runs(program, model_bytes), len(plans))
-    if largest < 2 or joined() or program.solo or not alike(programs, plans):
+    largest = min(_max_runs(program, model_bytes), len(plans))
+    if (
+        largest < 2
+        or is_multiprocess()
+        or program.trains_alone
+        or not can_train_together(programs, plans)
+    ):
         return [(i, i + 1) for i in range(len(plans))], program
 
     # Groups of about equal size.
@@ -248,22 +257,22 @@ def banked(
     width = program.width
     shards = min(device_threads(), -(-runs * width.block // width.lanes))
     mesh = program.mesh.with_shards(shards)
-    probe = program.probe
-    if probe is not None:
-        probe = probe.with_shards(shards)
-    room = capacity(
+    probe_mesh = program.probe_mesh
+    if probe_mesh is not None:
+        probe_mesh = probe_mesh.with_shards(shards)
+    shared_capacity = capacity(
         [plans[first:last] for first, last in groups],
         width=width,
         pack=program.pack,
         shards=mesh.shards,
-        apart=mesh.devices is not None,
+        samples_by_shard=mesh.devices is not None,
     )
-    return groups, program._replace(mesh=mesh, probe=probe, room=room)
+    return groups, program._replace(mesh=mesh, probe_mesh=probe_mesh, capacity=shared_capacity)
 
 
-def _most_runs(program: Program, model_bytes: int) -> int:
+def _max_runs(program: Program, model_bytes: int) -> int:
     """Return how many runs may train side by side, by the memory that they take."""
-    room = program.room
-    stack = model_bytes * program.width.block * room.blocks
-    batches = 4 * room.steps * program.width.lanes * room.batch
-    return min(MOST, STACK_BYTES // max(stack, 1), BATCH_BYTES // max(batches, 1))
+    shapes = program.capacity
+    stack = model_bytes * program.width.block * shapes.blocks
+    batches = 4 * shapes.steps * program.width.lanes * shapes.batch
+    return min(MAX_RUNS, STACK_BYTES // max(stack, 1), BATCH_BYTES // max(batches, 1))

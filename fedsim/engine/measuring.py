@@ -24,11 +24,11 @@ def measure(
     Returns:
       The states, with the sums of their honest rows; and the sums over all updates.
     """
-    first = trained.block.key.first
+    first_slot = trained.block.key.first_slot
     calls = []
     for state, messages in zip(states, trained.messages, strict=True):
-        calls.append((state, messages, first))
-    programs = [state.run.programs.distances.add for state in states]
+        calls.append((state, messages, first_slot))
+    programs = [state.run.server_programs.distances.add for state in states]
     states = run_in_threads(_with_honest, calls, programs)
 
     delta = trained.stack.message.delta
@@ -40,15 +40,15 @@ def with_deviations(
 ) -> list[ServerUpdate | None]:
     """Add to the reports how far the aggregates lie from the honest clients."""
     calls = list(zip(states, updates, strict=True))
-    programs = [state.run.programs.distances.report for state in states]
+    programs = [state.run.server_programs.distances.report for state in states]
     return run_in_threads(_with_deviation, calls, programs)
 
 
-def _with_honest(state: RoundState, messages: Messages, first: int) -> RoundState:
+def _with_honest(state: RoundState, messages: Messages, first_slot: int) -> RoundState:
     """Add the honest rows of a block where the block is summed and forgotten."""
-    if not state.has_block(first) or not isinstance(state.received, Sum):
+    if not state.has_block(first_slot) or not isinstance(state.received, Sum):
         return state
-    honest = state.run.programs.distances.add(state.honest, messages, state.start)
+    honest = state.run.server_programs.distances.add(state.honest, messages, state.start)
     return state._replace(honest=honest)
 
 
@@ -58,7 +58,7 @@ def _with_deviation(state: RoundState, update: ServerUpdate | None) -> ServerUpd
         return None
     assert state.received is not None
     assert state.slots is not None
-    deviation = state.run.programs.distances.report(
+    deviation = state.run.server_programs.distances.report(
         received=state.received,
         reduced=update.reduced,
         honest=state.honest,

@@ -16,7 +16,7 @@ from fedsim import tree
 from fedsim.compose import tag_of
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.shared_leaves import travelling
+from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
 from fedsim.types import Client, RowStage, Shared, Stage
@@ -92,6 +92,6 @@ class Memories:
         """Return the first row of ONE client."""
         key = jax.random.fold_in(key, id)
         stage_keys = {name: jax.random.fold_in(key, tag_of(name)) for name in self.stages}
-        params = travelling(self.client, initial["params"])
+        params = shared_leaves(self.client, initial["params"])
         rows = {name: stage.memory(params, stage_keys[name]) for name, stage in self.stages.items()}
         return {CLIENT: self.client.memory(initial, key), **rows}

@@ -20,7 +20,7 @@ from fedsim.fleet import Plan, RoundPlan
 Packer = Callable[[np.ndarray, int], list[list[int]]]
 """(steps of every slot, lanes) -> queue of slots of every lane."""
 
-PACKED = 100_000  # clients that are packed before the run, to see how many a shard gets
+MAX_PACKED = 100_000  # clients that are packed before the run, to see how many a shard gets
 
 
 class Width(NamedTuple):
@@ -41,9 +41,9 @@ class Capacity(NamedTuple):
     seats: int  # R, rows that a shard writes
     samples: int  # that one block trains on, at most
     runs: int = 1  # that are trained side by side
-    passes: int = 1  # T of the pass at the global model
+    probe_steps: int = 1  # T of the pass at the global model
     # W, start models of every run; never 1 where clients of one run start from several
-    versions: int = 1
+    models_per_run: int = 1
 
 
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
@@ -72,11 +72,11 @@ def makespan(queues: list[list[int]], steps: np.ndarray) -> int:
 
 
 def capacity(
-    banks: Iterable[Sequence[Plan]],
+    groups: Iterable[Sequence[Plan]],
     width: Width,
     pack: Packer = longest_first,
     shards: int = 1,
-    apart: bool = False,
+    samples_by_shard: bool = False,
 ) -> Capacity:
     """Return the shapes that hold every block of every round.
 
@@ -84,26 +84,26 @@ def capacity(
     recompile); no bit changes.
 
     Args:
-      banks: for each group of runs that train side by side, their plans.
+      groups: for each group of runs that train side by side, their plans.
       width: lanes and block.
       pack: decides which lane each client lands on.
       shards: groups of lanes.
-      apart: whether a shard holds only the samples of the clients that it trains.
+      samples_by_shard: whether a shard holds only the samples of the clients that it trains.
     """
-    survey = Survey(width, pack, shards, apart)
-    for plans in banks:
-        survey.add_bank(plans)
+    survey = Survey(width, pack, shards, samples_by_shard)
+    for plans in groups:
+        survey.add_group(plans)
     return survey.capacity()
 
 
 class Survey:
     """Maxima over the rounds of all runs, from which the static shapes follow."""
 
-    def __init__(self, width: Width, pack: Packer, shards: int, apart: bool):
+    def __init__(self, width: Width, pack: Packer, shards: int, samples_by_shard: bool):
         self.width = width
         self.pack = pack
         self.shards = shards
-        self.apart = apart
+        self.samples_by_shard = samples_by_shard
 
         self.blocks = 1
         self.steps = 1
@@ -112,11 +112,11 @@ class Survey:
         self.seats = 1
         self.samples = 1
         self.runs = 1
-        self.passes = 1
-        self.versions = 1
+        self.probe_steps = 1
+        self.models_per_run = 1
         self.packed = 0  # clients that were packed so far
 
-    def add_bank(self, plans: Sequence[Plan]) -> None:
+    def add_group(self, plans: Sequence[Plan]) -> None:
         """Add the rounds of runs that are trained side by side."""
         self.runs = max(self.runs, len(plans))
         for plan in plans:
@@ -131,7 +131,7 @@ class Survey:
                 cohorts.append(cohort)
                 probes.append(plan.probe_plan(cohort))
                 if plan.timetable.asynchronous:
-                    self.versions = max(self.versions, 2, len(np.unique(cohort.start)))
+                    self.models_per_run = max(self.models_per_run, 2, len(np.unique(cohort.start)))
             self._add_round(cohorts, probes)
 
         # The survey of a plan has found out which clients ever take part.
@@ -155,39 +155,39 @@ class Survey:
     def _add_block(self, steps: np.ndarray, probe_steps: np.ndarray, samples: np.ndarray) -> None:
         """Add a block of clients `[slots]`, the slots of all runs."""
         lanes = self.width.lanes * self.shards
-        self.steps = max(self.steps, bound(steps, lanes))
-        self.passes = max(self.passes, bound(probe_steps, lanes))
-        if not self.apart:
+        self.steps = max(self.steps, step_bound(steps, lanes))
+        self.probe_steps = max(self.probe_steps, step_bound(probe_steps, lanes))
+        if not self.samples_by_shard:
             self.samples = max(self.samples, int(samples.sum()))
 
         # Only shards of several depend on the packing, which takes long for many clients.
-        if self.shards > 1 and self.packed < PACKED:
+        if self.shards > 1 and self.packed < MAX_PACKED:
             queues = self.pack(steps, lanes)
             self.packed += len(steps)
-            self.seats = max(self.seats, crowd(queues, self.shards))
-            if self.apart:
-                self.samples = max(self.samples, burden(samples, queues, self.shards))
+            self.seats = max(self.seats, max_clients_of_shard(queues, self.shards))
+            if self.samples_by_shard:
+                self.samples = max(self.samples, max_sum_of_shard(samples, queues, self.shards))
 
     def capacity(self) -> Capacity:
         """Return the shapes, with steps, seats and samples rounded up."""
-        seats = roomy(self.seats)
+        seats = rounded_up(self.seats)
         if self.shards == 1:
             seats = self.runs * self.width.block
         return Capacity(
             blocks=self.blocks,
-            steps=roomy(self.steps),
+            steps=rounded_up(self.steps),
             batch=self.batch,
             members=self.members,
             shards=self.shards,
             seats=seats,
-            samples=roomy(self.samples + 1),
+            samples=rounded_up(self.samples + 1),
             runs=self.runs,
-            passes=roomy(self.passes),
-            versions=self.versions,
+            probe_steps=rounded_up(self.probe_steps),
+            models_per_run=self.models_per_run,
         )
 
 
-def bound(steps: np.ndarray, lanes: int) -> int:
+def step_bound(steps: np.ndarray, lanes: int) -> int:
     """Return a bound on the lane steps that longest-first packing takes.
 
     When the lane that ends last took its last client, no lane had less to do.
@@ -196,17 +196,17 @@ def bound(steps: np.ndarray, lanes: int) -> int:
     return (int(steps.sum()) - longest) // lanes + longest
 
 
-def crowd(queues: list[list[int]], shards: int) -> int:
+def max_clients_of_shard(queues: list[list[int]], shards: int) -> int:
     """Return the number of clients of the busiest shard; queue j belongs to shard j mod S."""
     return max(sum(len(queue) for queue in queues[s::shards]) for s in range(shards))
 
 
-def burden(counts: np.ndarray, queues: list[list[int]], shards: int) -> int:
+def max_sum_of_shard(counts: np.ndarray, queues: list[list[int]], shards: int) -> int:
     """Return the largest sum of `counts` over the slots of a shard."""
     return max(sum(int(counts[queue].sum()) for queue in queues[s::shards]) for s in range(shards))
 
 
-def roomy(n: int) -> int:
+def rounded_up(n: int) -> int:
     """Return `n` rounded up to three significant bits.
 
     Few distinct shapes occur, so that compiled programs are found in the cache.

@@ -48,7 +48,7 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     owner = f.test_holders.owner[order]
 
     # Batches hold the samples of one client each; a shorter one is filled up with its first sample.
-    batch, column = by_client(owner, run.batch)
+    batch, column = by_client(owner, run.evaluation_batch)
     first = np.flatnonzero(column == 0)  # of each batch
     ids = owner[first].astype(np.int32)  # [batches]
     E = int(column.max()) + 1

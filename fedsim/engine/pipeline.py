@@ -9,19 +9,19 @@ from jaxtyping import Array, Bool, Int
 from fedsim import tree
 from fedsim.compose import (
     add_reports,
-    aggregate_line,
+    aggregate_chain,
     as_stages,
+    chain,
     decoding,
     decoding_step,
+    finished_report,
     fresh_rows,
     labels,
-    line,
     no_reports,
-    settled,
-    with_before,
+    with_row_stage,
 )
 from fedsim.engine.keys import Phase
-from fedsim.engine.shared_leaves import travelling
+from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.tree import Tree
 from fedsim.types import (
     AggregateStage,
@@ -63,7 +63,7 @@ class ProcessedRows(NamedTuple):
     """Rows behind the wire, and behind the server's stages."""
 
     arrived: Updates  # behind the wire
-    kept: Updates  # behind the stages
+    staged: Updates  # behind the stages
     nonfinite: Bool[Array, " rows"]  # rows that were not finite
     state: State  # of wire and stages
     info: Info  # what their links report, by their position
@@ -87,15 +87,15 @@ class Pipeline:
       rule: the reducing rule.
       steps: links that change the aggregate before the optimisers.
       client: the client method, which says what travels.
-      drop: give weight 0 to a row that is not finite.
+      drops_nonfinite: give weight 0 to a row that is not finite.
       width: rows that a row-wise stage works on at a time; None: all.
 
     Attributes:
       wire_names: names under which the wire's links report; likewise `stage_names`, `rule_name`
         and `step_names`.
       remembering: links that remember a row of every client, by name.
-      of_memory: name of the link whose memory belongs to the rule; None: the rule remembers no
-        clients.
+      rule_memory_link: name of the link whose memory belongs to the rule; None: the rule
+        remembers no clients.
       codec: the wire's codec.
       decoder: decodes what the rule makes of a linear codec's payloads.
       least: clients that must report.
@@ -111,15 +111,15 @@ class Pipeline:
         steps: Sequence[AggregateStage],
         client: Client,
         *,
-        drop: bool,
+        drops_nonfinite: bool,
         width: int | None = None,
     ):
         self.rule = rule
         self.client = client
-        self.drops_nonfinite = drop
+        self.drops_nonfinite = drops_nonfinite
 
         wire_stages = as_stages(wire, self._defence)
-        stages = with_before(stages, rule)
+        stages = with_row_stage(stages, rule)
         links = [*wire_stages, *stages]
 
         # Every link reports under its name; a kind that occurs twice is numbered.
@@ -129,8 +129,8 @@ class Pipeline:
         self.stage_names = names[len(wire) : len(links)]
         self.rule_name = names[len(links)]
         self.step_names = names[len(links) + 1 :]
-        self.wire = line(wire_stages, width, self.wire_names)
-        self.stages = line(stages, width, self.stage_names)
+        self.wire = chain(wire_stages, width, self.wire_names)
+        self.stages = chain(stages, width, self.stage_names)
         self.aims = any(isinstance(link, Aim) for link in wire)
 
         # Payloads of a linear codec are summed by the rule and decoded once, after it.
@@ -140,7 +140,7 @@ class Pipeline:
             self.decoder = decoding(self.codec)
             steps = [decoding_step(self.codec), *steps]
             self.step_names = [self.codec.name, *self.step_names]
-        self.steps = aggregate_line(steps)
+        self.steps = aggregate_chain(steps)
 
         self.remembering = {}
         for name, link in zip(link_names, links, strict=True):
@@ -148,15 +148,15 @@ class Pipeline:
                 self.remembering[name] = link
 
         # The rule's own stage is the last link before it.
-        self.of_memory = None
+        self.rule_memory_link = None
         if rule.before is not None and rule.before.memory is not forgetful:
-            self.of_memory = link_names[-1]
+            self.rule_memory_link = link_names[-1]
 
         # The rule's memory must not change in a skipped round. Whether a round with clients is
         # skipped is known only when all rows are there.
         self.least = max(self.wire.least, self.stages.least, rule.least)
         may_be_skipped = self.least > 1 or rule.most is not None
-        memory_waits = self.of_memory is not None and may_be_skipped
+        memory_waits = self.rule_memory_link is not None and may_be_skipped
         row_wise = all(isinstance(link, RowStage) for link in links)
         self.folds = rule.fold is not None and row_wise and not memory_waits
 
@@ -164,7 +164,7 @@ class Pipeline:
 
     def shared_params(self, shared: Shared) -> Tree:
         """Return the parameters that the client method shares."""
-        return travelling(self.client, shared["params"])
+        return shared_leaves(self.client, shared["params"])
 
     def init(self, params: Tree, present: Any) -> State:
         """Return the states of all links at the start of a run."""
@@ -213,7 +213,7 @@ class Pipeline:
         row_state = {"wire": wire_state, "stages": stages_state}
         return ProcessedRows(
             arrived=arrived,
-            kept=staged,
+            staged=staged,
             nonfinite=nonfinite,
             state=row_state,
             info=info,
@@ -249,12 +249,12 @@ class Pipeline:
         }
         return RuleOutput(reduced, aggregate, state, self._reports(info, rule_info, steps_info))
 
-    def over(
+    def apply(
         self, updates: Updates, state: State, contexts: Contexts
     ) -> tuple[ProcessedRows, RuleOutput]:
         """Apply all links to all messages of a round."""
         rows = self.process(updates, state, contexts)
-        apply_rule = lambda state, context: self.rule.apply(rows.kept, state, context)
+        apply_rule = lambda state, context: self.rule.apply(rows.staged, state, context)
         info = add_reports(no_reports(rows.info), rows.info)
         output = self.reduce(apply_rule, state, row_state=rows.state, info=info, contexts=contexts)
         return rows, output
@@ -278,10 +278,10 @@ class Pipeline:
           before: what stages remembered before the round.
           skipped: whether the round is skipped.
         """
-        memory = dict(rows.kept.memory)
-        name = self.of_memory
+        memory = dict(rows.staged.memory)
+        name = self.rule_memory_link
         if name is not None:
-            used = rows.kept.arrived & ~jnp.asarray(skipped)
+            used = rows.staged.arrived & ~jnp.asarray(skipped)
             memory[name] = tree.select(used, memory[name], before[name])
         return memory
 
@@ -322,7 +322,7 @@ class Pipeline:
     def _reports(self, info: Info, rule_info: Info, steps_info: Info) -> Info:
         """Name what links report, as `krum/malicious_kept`, and add the COMMON columns."""
         names = [*self.wire_names, *self.stage_names]
-        reports = [(names[index], settled(values)) for index, values in info.items()]
+        reports = [(names[index], finished_report(values)) for index, values in info.items()]
         reports.append((self.rule_name, rule_info))
         reports += [(self.step_names[index], values) for index, values in steps_info.items()]
 

@@ -54,7 +54,7 @@ class Probing:
         total: ProbeSum | None,
         messages: Messages,
         start: RoundStart,
-        first: Int[Array, ""] | int,
+        first_slot: Int[Array, ""] | int,
     ) -> ProbeSum:
         """Add the messages of a block; they pass the wire like those of the training.
 
@@ -62,7 +62,7 @@ class Probing:
           total: the sum over the blocks before; None: this is the first.
           messages: the block's messages.
           start: the round's start.
-          first: the block's first slot in the cohort.
+          first_slot: the block's first slot in the cohort.
         """
         slots = messages.slots
         contexts = contexts_of(self.pipeline, self.task, start, slots)
@@ -81,18 +81,18 @@ class Probing:
         delta, count = tree.fold(
             (total.delta, total.arrived), (arrived.delta, jnp.ones_like(weights)), weights
         )
-        return ProbeSum(delta, count, with_bytes(total.bytes, arrived, slots, first))
+        return ProbeSum(delta, count, with_bytes(total.bytes, arrived, slots, first_slot))
 
     @jitted
-    def send(
+    def with_mean(
         self, total: ProbeSum, server: ServerState, broadcast: Broadcast
     ) -> tuple[ServerState, Broadcast]:
         """Return the server and its broadcast with the mean of the pass in `aux`."""
         mean = tree.divide(total.delta, total.arrived)
         mean = self.pipeline.decoded(mean, server.shared)
 
-        def with_mean(shared: Shared) -> Shared:
+        def with_probe(shared: Shared) -> Shared:
             return {**shared, "aux": {**shared["aux"], "probe": mean}}
 
-        server = server._replace(shared=with_mean(server.shared))
-        return server, broadcast._replace(shared=with_mean(broadcast.shared))
+        server = server._replace(shared=with_probe(server.shared))
+        return server, broadcast._replace(shared=with_probe(broadcast.shared))

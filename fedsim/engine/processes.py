@@ -48,36 +48,36 @@ def join(coordinator: str, processes: int | None, process: int | None, lost: str
     _number.append(distributed.global_state.process_id)
 
 
-def joined() -> bool:
+def is_multiprocess() -> bool:
     """Return whether this process is one of several."""
     return bool(_number)
 
 
-def first() -> bool:
+def is_first_process() -> bool:
     """Return whether this process is the one that writes."""
     return _number in ([], [0])
 
 
-def shared(snapshot: Snapshot | None) -> Snapshot | None:
+def from_first_process(snapshot: Snapshot | None) -> Snapshot | None:
     """Return what the first process read, in all processes.
 
     Args:
       snapshot: what this process read; None: nothing.
     """
-    if not joined():
+    if not is_multiprocess():
         return snapshot
     from jax.experimental import multihost_utils
 
     # All processes must know the size before the bytes are broadcast.
     blob = b""
-    if snapshot is not None and first():
+    if snapshot is not None and is_first_process():
         blob = b"".join(encode(snapshot))
     size = int(multihost_utils.broadcast_one_to_all(np.array(len(blob), np.int32)))
     if not size:
         return None
 
     data = np.zeros(size, np.uint8)
-    if first():
+    if is_first_process():
         data = np.frombuffer(blob, np.uint8)
     received = np.asarray(multihost_utils.broadcast_one_to_all(data))
     return decode(received.tobytes())

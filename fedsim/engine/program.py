@@ -17,13 +17,13 @@ class Program(NamedTuple):
     mesh: Mesh
     server: Server
     evaluate: Evaluate
-    evaluators: int  # threads that evaluate side by side
+    evaluation_threads: int  # threads that evaluate side by side
     task: Task
     width: Width
-    room: Capacity
+    capacity: Capacity
     dtype: np.dtype
     pack: Packer = longest_first
-    diagnoses: bool = False  # whether the updates are measured
-    probe: Mesh | None = None  # lanes of the pass at the global model, where a round has one
-    own: Mesh | None = None  # lanes of the server's own training, where the rule needs it
-    solo: bool = False  # whether no other run may train side by side
+    diagnostics: bool = False  # whether the updates are measured
+    probe_mesh: Mesh | None = None  # lanes of the pass at the global model, where a round has one
+    server_mesh: Mesh | None = None  # lanes of the server's own training, where the rule needs it
+    trains_alone: bool = False  # whether no other run may train side by side

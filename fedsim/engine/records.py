@@ -14,7 +14,7 @@ from fedsim.engine.memory import Memory
 from fedsim.engine.mesh import Buffers
 from fedsim.engine.pieces import Pieces
 from fedsim.engine.probing import ProbeSum
-from fedsim.engine.program import Program as Program
+from fedsim.engine.program import Program
 from fedsim.engine.sending import Broadcast
 from fedsim.engine.server import Server
 from fedsim.engine.server_records import (
@@ -36,7 +36,7 @@ class RunState(NamedTuple):
     """What a run brings to a round."""
 
     server: ServerState
-    programs: Server
+    server_programs: Server
     initial: Shared  # variables at the run's start, with which client memory begins
     store: Store  # of the clients' memory
     root: Key[Array, ""]  # the run's root key
@@ -46,17 +46,17 @@ class RunState(NamedTuple):
     # of an asynchronous server: models that clients still train from
     versions: Versions | None = None
     server_samples: ServerSamples | None = None  # where the rule asks for losses on them
-    training: ServerTraining | None = None  # where the rule asks for the server's own update
-    measures: tuple[str, ...] = ()  # what the run's cohorts ask about every update
+    server_training: ServerTraining | None = None  # where the rule asks for the server's own update
+    feedback_names: tuple[str, ...] = ()  # what the run's cohorts ask about every update
     plays: bool = True  # False: it takes no part, but keeps its slots, so that no shape changes
 
 
 class Workspace(NamedTuple):
     """Buffers of an earlier block or round, to be reused; their contents no longer matter."""
 
-    training: Buffers | None = None
-    probe: Buffers | None = None  # of the pass at the global model
-    server: Buffers | None = None  # of the servers' own training
+    training_buffers: Buffers | None = None
+    probe_buffers: Buffers | None = None  # of the pass at the global model
+    server_buffers: Buffers | None = None  # of the servers' own training
 
 
 class Round(NamedTuple):
@@ -105,12 +105,12 @@ class RoundState(NamedTuple):
         """Local steps of all clients."""
         return 0 if self.cohort is None else int(self.cohort.steps.sum())
 
-    def has_block(self, first: int) -> bool:
-        """Whether the cohort has a block that begins with slot `first`; an empty cohort has one."""
+    def has_block(self, first_slot: int) -> bool:
+        """Whether a block of the cohort begins at this slot; an empty cohort has one block."""
         if self.cohort is None:
             return False
-        last = max(len(self.cohort.ids) - 1, 0)
-        return first <= last
+        last_slot = max(len(self.cohort.ids) - 1, 0)
+        return first_slot <= last_slot
 
 
 class TrainedBlock(NamedTuple):

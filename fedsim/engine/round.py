@@ -1,4 +1,4 @@
-"""One round in five steps: plan, train, send, aggregate, save.
+"""One round in five steps: plan, train, receive, aggregate, save.
 
 It is a round of one run, or of several that train side by side. The cohorts of all runs train
 together, from a bank with the start models of every run. The other steps work on each run's own
@@ -20,7 +20,7 @@ from fedsim import tree
 from fedsim.engine.before import add_probe, train_servers, with_probe_mean
 from fedsim.engine.blocks import Block, training_key
 from fedsim.engine.diagnosis import UpdateSums, diagnose
-from fedsim.engine.feedback import observed
+from fedsim.engine.feedback import update_feedback
 from fedsim.engine.measuring import measure, with_deviations
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Buffers, Mesh
@@ -38,7 +38,7 @@ from fedsim.engine.server_records import Messages, RoundStart, ServerUpdate
 from fedsim.engine.slots import RunCohort, Slots, by_run, with_memory_rows
 from fedsim.engine.threads import run_in_threads
 from fedsim.tree import Tree
-from fedsim.types import Flown, Shared
+from fedsim.types import Mixing, Shared
 
 
 def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
@@ -51,27 +51,28 @@ def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
       One result per run, None for a run that takes no part; and the workspace for the next round.
     """
     program = round.program
-    first, states = plan(round)
+    first_block, states = plan(round)
 
     # Some rules need an update computed on the server's own data; some methods and rules need a
     # pass over the clients' data at the global model.
     states, workspace = train_servers(round, states)
-    if program.probe is not None:
-        first, states, workspace = probe(round, first, states, workspace)
+    if program.probe_mesh is not None:
+        first_block, states, workspace = run_probe(round, first_block, states, workspace)
 
-    # The cohorts train block by block; a block's messages are sent before the next one trains.
+    # The cohorts train block by block; the server receives the messages of a block before the next
+    # one trains.
     lane_steps = 0
     sums = None  # running sums over the updates, if they are measured
-    for block in round.blocks.pass_from(first):
-        trained = train(round, program.mesh, block, states, buffers=workspace.training)
-        states = send(states, trained)
-        if program.diagnoses:
+    for block in round.blocks.pass_from(first_block):
+        trained = train(round, program.mesh, block, states, buffers=workspace.training_buffers)
+        states = receive(states, trained)
+        if program.diagnostics:
             states, sums = measure(round, states, trained, sums)
-        workspace = workspace._replace(training=trained.buffers)
+        workspace = workspace._replace(training_buffers=trained.buffers)
         lane_steps += block.layout.steps * program.width.lanes * program.mesh.shards
 
     updates = aggregate(states)
-    if program.diagnoses:
+    if program.diagnostics:
         updates = with_deviations(states, updates)
     return save(states, updates, sums, lane_steps), workspace
 
@@ -85,14 +86,14 @@ def plan(round: Round) -> tuple[Block, list[RoundState]]:
     return block, states
 
 
-def probe(
-    round: Round, first: Block, states: list[RoundState], workspace: Workspace
+def run_probe(
+    round: Round, first_block: Block, states: list[RoundState], workspace: Workspace
 ) -> tuple[Block, list[RoundState], Workspace]:
     """Pass over the clients' samples at the global model before they train, reusing step 2.
 
     Args:
       round: what the steps read.
-      first: the first block of the pass.
+      first_block: of the pass.
       states: the state of every run.
       workspace: the round's workspace.
 
@@ -100,15 +101,15 @@ def probe(
       The first block of the training; the states, with the mean of the clients' messages if the
       method reads it; and the workspace.
     """
-    mesh = round.program.probe
+    mesh = round.program.probe_mesh
     assert mesh is not None
-    for block in round.blocks.pass_from(first):
-        trained = train(round, mesh, block, states, buffers=workspace.probe)
+    for block in round.blocks.pass_from(first_block):
+        trained = train(round, mesh, block, states, buffers=workspace.probe_buffers)
         states = add_probe(states, trained)
-        workspace = workspace._replace(probe=trained.buffers)
+        workspace = workspace._replace(probe_buffers=trained.buffers)
 
     states = [with_probe_mean(state) for state in states]
-    return round.blocks.get(training_key(first.key)), states, workspace
+    return round.blocks.get(training_key(first_block.key)), states, workspace
 
 
 def train(
@@ -129,7 +130,7 @@ def train(
     slots, slots_by_run = _slots_with_memory(round, block, states)
 
     # What the clients remember; the pass at the global model does not read it.
-    if block.key.probe:
+    if block.key.is_probe:
         client_memory = ()
         stage_memory = [{}] * len(states)
     else:
@@ -138,7 +139,7 @@ def train(
     # The bank: the start models of the first run, of the second, ...
     bank = []
     for state in states:
-        bank += _start_models(state, block.versions)
+        bank += _start_models(state, block.models_per_run)
 
     # The training samples are on the device for the whole run, or come with their block.
     data = round.data
@@ -165,26 +166,26 @@ def train(
     return TrainedBlock(block=block, slots=slots, stack=stack, messages=messages, buffers=buffers)
 
 
-def send(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
-    """Step 3: a block's messages pass the wire and are added to what the server has received.
+def receive(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
+    """Step 3: pass a block's messages through the wire, and add them to those received so far.
 
     If the rule must see all rows together, messages are only gathered here, and pass the wire at
-    the beginning of step 4.
+    the start of step 4.
     """
-    first = trained.block.key.first
+    first_slot = trained.block.key.first_slot
     calls = []
     for state, messages in zip(states, trained.messages, strict=True):
-        calls.append((state, messages, first))
+        calls.append((state, messages, first_slot))
 
     # Runs with different programs compile and dispatch them side by side.
-    programs = [state.run.programs.reduction.adding for state in states]
+    programs = [state.run.server_programs.aggregator.add_program for state in states]
     return run_in_threads(_with_messages, calls, programs)
 
 
 def aggregate(states: list[RoundState]) -> list[ServerUpdate | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
     calls = [(state,) for state in states]
-    programs = [state.run.programs.update for state in states]
+    programs = [state.run.server_programs.update for state in states]
     return run_in_threads(_server_update, calls, programs)
 
 
@@ -241,14 +242,14 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     """Start a run's round: load the memory of its clients, and broadcast the model."""
     ids = np.zeros(0, int)
     cohort = None
-    flown = None
+    mixing = None
     server = run.server
     broadcast = Broadcast(server.shared)
     if run_cohort is not None:
         cohort = run_cohort.cohort
         ids = cohort.ids
-        flown = _flown(run, run_cohort)
-        server, broadcast = run.programs.sender.broadcast(server, run.root, number)
+        mixing = _mixing_of(run, run_cohort)
+        server, broadcast = run.server_programs.sender.broadcast(server, run.root, number)
     memory, memory_rows = run.store.load(ids)
 
     start = RoundStart(
@@ -259,7 +260,7 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
         samples=run.samples,
         expected=run.expected,
         server_samples=run.server_samples,
-        flown=flown,
+        mixing=mixing,
     )
     return RoundState(
         run=run,
@@ -271,32 +272,32 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     )
 
 
-def _flown(run: RunState, run_cohort: RunCohort) -> Flown | None:
-    """Return what the round's only client trained from, under a schedule that mixes models.
+def _mixing_of(run: RunState, run_cohort: RunCohort) -> Mixing | None:
+    """Return how the model of a round's only client is mixed with the server's.
 
-    Such a schedule (`fedasync`) makes every message a round.
+    A schedule that mixes models (`fedasync`) makes every message a round; under others it is None.
     """
-    mixing = run_cohort.plan.timetable.mixing
-    if mixing is None or run.versions is None:
+    share_of_age = run_cohort.plan.timetable.mixing
+    if share_of_age is None or run.versions is None:
         return None
     cohort = run_cohort.cohort
     if len(cohort.ids):
         version = cohort.start[0]
-        share = mixing(cohort.age[0])
+        share = share_of_age(cohort.age[0])
     else:  # a round without a client
         version = cohort.round - 1
         share = 0.0
-    params = run.programs.pipeline.shared_params(run.versions.models[version])
-    return Flown(params, run.samples.dtype.type(share))
+    params = run.server_programs.pipeline.shared_params(run.versions.models[version])
+    return Mixing(params, run.samples.dtype.type(share))
 
 
 def _slots_with_memory(
     round: Round, block: Block, states: list[RoundState]
 ) -> tuple[Slots, list[Slots]]:
     """Return a block's slots with the memory rows of their clients: of all runs, and of each."""
-    first = block.key.first
+    first_slot = block.key.first_slot
     size = round.program.width.block
-    memory_rows = [state.memory_rows[first : first + size] for state in states]
+    memory_rows = [state.memory_rows[first_slot : first_slot + size] for state in states]
     slots = with_memory_rows(block.layout.slots, memory_rows, size)
     return slots, by_run(slots, len(states))
 
@@ -307,7 +308,7 @@ def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree
     of_stages = []
     for state, of_run in zip(states, slots, strict=True):
         run = state.run
-        by_owner = run.programs.memories.gather(state.memory, run.initial, of_run, run.root)
+        by_owner = run.server_programs.memories.gather(state.memory, run.initial, of_run, run.root)
         of_methods.append(by_owner.pop(CLIENT))
         of_stages.append(by_owner)
     if len(states) == 1:
@@ -330,21 +331,21 @@ def _start_models(state: RoundState, count: int) -> list[Shared]:
     return models + models[-1:] * (count - len(models))
 
 
-def _with_messages(state: RoundState, messages: Messages, first: int) -> RoundState:
+def _with_messages(state: RoundState, messages: Messages, first_slot: int) -> RoundState:
     """Add a block's messages of one run, if its cohort has such a block."""
-    if not state.has_block(first):
+    if not state.has_block(first_slot):
         return state
     run = state.run
 
     feedback = state.feedback
-    if run.measures:
-        feedback = (*feedback, observed(messages.rows.message.delta, run.measures))
+    if run.feedback_names:
+        feedback = (*feedback, update_feedback(messages.rows.message.delta, run.feedback_names))
     if state.probe is not None:
-        block = first // len(messages.slots.weight)
-        messages = messages._replace(loss=state.probe.losses[block])
+        index = first_slot // len(messages.slots.weight)
+        messages = messages._replace(loss=state.probe.losses[index])
 
-    received, memory, stats = run.programs.reduction.add(
-        state.received, state.memory, messages, state.start, first
+    received, memory, stats = run.server_programs.aggregator.add(
+        state.received, state.memory, messages, state.start, first_slot
     )
     return state._replace(
         received=received,
@@ -361,7 +362,7 @@ def _server_update(state: RoundState) -> ServerUpdate | None:
         return None
     assert state.received is not None
     assert state.slots is not None
-    return state.run.programs.update(state.received, state.memory, state.slots, state.start)
+    return state.run.server_programs.update(state.received, state.memory, state.slots, state.start)
 
 
 def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:
@@ -373,7 +374,7 @@ def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:
 
 def _loss_bytes(state: RoundState) -> int:
     """Return the bytes of a client's loss at the global model, where clients send it."""
-    if not state.run.programs.asks_loss:
+    if not state.run.server_programs.needs_client_loss:
         return 0
     loss = state.stats[0].loss
     return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype))

@@ -14,20 +14,20 @@ import numpy as np
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
+from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import (
     Scores,
     Stack,
-    gathered,
-    held_out,
-    held_out_on_device,
+    evaluation_stacks,
     metrics,
     scores,
+    scores_by_row,
+    stacks_on_device,
 )
-from fedsim.engine.feedback import MEASURES
+from fedsim.engine.feedback import FEEDBACK
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
@@ -62,16 +62,35 @@ class CommitPoint(NamedTuple):
 class Policy(NamedTuple):
     """When a run ends before its last round, and when it counts as not run."""
 
-    nonfinite: bool = False  # end at the first message that is not finite
-    impossible: bool = False  # end at the first round that too few clients survive
-    aggregates: bool = True  # at its end, a run without an aggregated round has not run
+    stop_on_nonfinite: bool = False  # end at the first message that is not finite
+    stop_on_skipped: bool = False  # end at the first round with too few messages for the rule
+    needs_aggregation: bool = True  # a run without an aggregated round counts as not run
 
 
-DEFAULT = Policy()
-COMPLETED = ("done", "not_run")  # a run that ended so can be prolonged
+class RunOptions(NamedTuple):
+    """How long a run is, and where it keeps what does not fit."""
 
-# Attributes of a run that a checkpoint stores as they are.
-CARRIED = ("round", "status", "reason", "first", "empty", "trained", "usable", "aggregated")
+    rounds: int  # the last round
+    every: int  # rounds between two evaluations
+    policy: Policy = Policy()
+    folder: Path | None = None  # for client memory that does not fit; None: a temporary one
+    resident_bytes: int = 0  # of client memory that fit on the device
+
+
+# A run that ended so has done all its rounds; with more of them it can be prolonged.
+COMPLETED = ("done", "not_run")
+
+# Attributes of a run that a checkpoint stores by these names.
+STORED_ATTRIBUTES = (
+    "round",
+    "status",
+    "reason",
+    "first",
+    "empty",
+    "trained",
+    "usable",
+    "aggregated",
+)
 
 
 class Run:
@@ -82,11 +101,7 @@ class Run:
       plan: the host's half.
       shared: variables at the start of the run.
       key: root key of all the run's device randomness.
-      rounds: the last round.
-      every: rounds between two evaluations.
-      policy: when to end early.
-      folder: folder for client memory that does not fit on the device; None: a temporary one.
-      resident: bytes of client memory that fit.
+      options: how long the run is, and where it keeps what does not fit.
 
     Attributes:
       server: after the last round that is over.
@@ -115,27 +130,25 @@ class Run:
         plan: Plan,
         shared,
         key,
-        rounds: int,
-        every: int,
-        policy: Policy = DEFAULT,
-        folder: Path | None = None,
-        resident: int = 0,
+        options: RunOptions,
     ):
         self.program = program
         self.plan = plan
         self.planner = Planner(plan)
         self.key = key
-        self.rounds = rounds
-        self.every = every
-        self.policy = policy
+        self.rounds = options.rounds
+        self.every = options.every
+        self.policy = options.policy
 
-        # Samples that nobody trains on. Without a shared model, there is nothing to score on them.
+        # Samples that nobody trains on, in batches, and the rows of each set. Without a shared
+        # model, there is nothing to score on them.
         f = plan.federation
         client = program.server.client
-        self.held: dict[str, list[Stack]] = {}
-        stacks, self.sizes, self.batch = held_out(f, program.evaluators)
+        threads = program.evaluation_threads
+        self.stacks: dict[str, list[Stack]] = {}
+        stacks, self.rows_of_set, self.evaluation_batch = evaluation_stacks(f, threads)
         if not client.alone:
-            self.held = held_out_on_device(stacks, f, program.evaluators)
+            self.stacks = stacks_on_device(stacks, f, threads)
 
         # The server, and the models that clients of an asynchronous one train from.
         self.server: ServerState = program.server.init(shared, plan.present)
@@ -150,17 +163,17 @@ class Run:
 
         # The server's own samples, where a rule asks for losses on them or for an update.
         self.server_samples = None
-        if program.server.scores:
+        if program.server.needs_server_loss:
             self.server_samples = jax.device_put(server_samples(f))
-        self.training = None
-        if program.own is not None:
-            self.training = ServerTraining(program.own, plan, program.dtype, key)
+        self.server_training = None
+        if program.server_mesh is not None:
+            self.server_training = ServerTraining(program.server_mesh, plan, program.dtype, key)
 
-        # Losses are measured anyhow; these take a program.
-        self.measures = tuple(name for name in plan.cohort.feedback if name in MEASURES)
+        # Losses come with the training; these take a program.
+        self.feedback_names = tuple(name for name in plan.cohort.feedback if name in FEEDBACK)
 
-        self.folder = folder
-        fits = self.row_bytes() * program.room.members <= resident
+        self.folder = options.folder
+        fits = self.row_bytes() * program.capacity.members <= options.resident_bytes
         self.store = self._make_store(on_disk=not fits)
 
         self.round = -1
@@ -182,9 +195,9 @@ class Run:
         self.left = np.zeros(f.N, np.int64)
         self.ages = np.zeros(1, np.int64)
 
-        # Wall and compile seconds: of this process at the last row, of the processes before it.
-        self.last = (0.0, 0.0)
-        self.before = (0.0, 0.0)
+        # Wall and compile seconds: of this process up to the last row, and of earlier processes.
+        self.seconds = (0.0, 0.0)
+        self.earlier_seconds = (0.0, 0.0)
 
     def row_bytes(self) -> int:
         """Return the bytes of a client's memory."""
@@ -195,15 +208,17 @@ class Run:
     def _make_store(self, on_disk: bool) -> Store:
         """Return an empty store of the clients' memory."""
         memories = self.program.server.memories
-        room = self.program.room
+        capacity = self.program.capacity
         N = self.plan.federation.N
         if not on_disk:
-            return Resident(memories, self.initial, self.plan.members, capacity=room.members, N=N)
+            return Resident(
+                memories, self.initial, self.plan.members, capacity=capacity.members, N=N
+            )
 
         if self.folder is None:  # a run that writes nothing: the folder is deleted with the run
             self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        cohort = room.blocks * self.program.width.block
+        cohort = capacity.blocks * self.program.width.block
         return OnDisk(memories, self.initial, capacity=cohort, N=N, folder=self.folder)
 
     def state(self, server: ServerState, plays: bool) -> RunState:
@@ -215,7 +230,7 @@ class Run:
         """
         return RunState(
             server=server,
-            programs=self.program.server,
+            server_programs=self.program.server,
             initial=self.initial,
             store=self.store,
             root=self.key,
@@ -224,12 +239,12 @@ class Run:
             expected=self.expected,
             versions=self.versions,
             server_samples=self.server_samples,
-            training=self.training,
-            measures=self.measures,
+            server_training=self.server_training,
+            feedback_names=self.feedback_names,
             plays=plays,
         )
 
-    def begin(self, share: float) -> Iterator[Row]:
+    def start(self, share: float) -> Iterator[Row]:
         """Start the clock, and yield the row of round 0 if the run has not begun.
 
         Args:
@@ -246,7 +261,7 @@ class Run:
             self._end()
             yield self._row(self.evaluate(self.server))
 
-    def close(self) -> bool:
+    def end_if_complete(self) -> bool:
         """End an interrupted run that now ends with its last round, if that was evaluated.
 
         Returns:
@@ -258,34 +273,36 @@ class Run:
         return True
 
     def finish_round(
-        self, round: DispatchedRound, tests: dict[str, Scores] | None
+        self, dispatched: DispatchedRound, tests: dict[str, Scores] | None
     ) -> Iterator[Row]:
         """Count a round when the device has finished it, and yield its row if it is evaluated.
 
         Args:
-          round: as it was dispatched.
+          dispatched: the round.
           tests: scores of its evaluation; None: it is not evaluated, unless the run ends with it.
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
-        results = (round.report, round.stats, tests, round.diagnosis, round.feedback)
-        jax.block_until_ready(results)
+        cohort = dispatched.cohort
+        report = dispatched.report
+        feedback = dispatched.feedback
+        jax.block_until_ready((report, dispatched.stats, tests, dispatched.diagnosis, feedback))
 
-        self.round = round.cohort.round
-        self.server = round.server
-        self._count_updates(round.report)
-        self.totals["virtual_seconds"] += round.cohort.seconds
-        self._count_sent(round)
-        wasted = self._count_received(round)
+        self.round = cohort.round
+        self.server = dispatched.server
+        self._count_updates(report)
+        self.totals["virtual_seconds"] += cohort.seconds
+        self._count_sent(dispatched)
+        wasted = self._count_received(dispatched)
         if not self.plan.pure:
-            self._advance_plan(round)
+            self._advance_plan(dispatched)
 
-        reports = {**round.report.info, **self._malicious_reports(round.cohort), **wasted}
-        columns = self.plan.columns(round.cohort)
-        self.since = add_round(self.since, round, reports, columns)
+        reports = {**report.info, **self._malicious_reports(cohort), **wasted}
+        columns = self.plan.staleness_columns(cohort)
+        self.since = add_round(self.since, dispatched, reports, columns)
         if self.round == 1:
             self.first = digest(self.server)
 
-        self._update_status(round.report)
+        self._update_status(report)
         if self.status != "running" and tests is None:
             tests = self.evaluate(self.server)
         if tests is not None:
@@ -302,49 +319,49 @@ class Run:
         if reported:  # a round in which nobody reported says nothing
             self.empty = 0 if usable else self.empty + 1
 
-    def _count_sent(self, round: DispatchedRound) -> None:
+    def _count_sent(self, dispatched: DispatchedRound) -> None:
         """Count the bytes that the clients of a round sent, lost messages included."""
-        ids = round.cohort.ids
-        sent = np.full(len(ids), round.loss_bytes, np.int64)
-        for by_slot in round.sent_bytes:
+        ids = dispatched.cohort.ids
+        sent = np.full(len(ids), dispatched.loss_bytes, np.int64)
+        for by_slot in dispatched.sent_bytes:
             sent += np.asarray(by_slot, np.int64)[: len(ids)]
         self.totals["bytes_up"] += int(sent.sum())
         np.add.at(self.joined, ids, 1)
         np.add.at(self.sent, ids, sent)
 
-    def _count_received(self, round: DispatchedRound) -> dict[str, int]:
+    def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
 
         Returns:
           The WASTED columns, where the fleet leaves clients out.
         """
-        cohort = round.cohort
-        others = cohort.others
-        size = None if round.received_bytes is None else int(round.received_bytes)
-        if others is None:
+        cohort = dispatched.cohort
+        uncounted = cohort.uncounted
+        size = None if dispatched.received_bytes is None else int(dispatched.received_bytes)
+        if uncounted is None:
             received = self.downlink.deliver(cohort.ids, size)
             self.totals["bytes_down"] += int(received.sum())
             selective = self.plan.machines.fleet.selective
             return dict.fromkeys(WASTED, 0) if selective else {}
 
-        reached = others.ids[others.reached]
+        reached = uncounted.ids[uncounted.reached]
         received = self.downlink.deliver(np.concatenate([cohort.ids, reached]), size)
-        received_by_others = int(received[len(cohort.ids) :].sum())
+        received_by_uncounted = int(received[len(cohort.ids) :].sum())
         self.totals["bytes_down"] += int(received.sum())
 
         # The exact size of a message that does not count is unknown: take the largest one.
-        senders = others.ids[others.sent]
+        senders = uncounted.ids[uncounted.sent]
         message = int(self.plan.cost.up)
-        sent_by_others = message * len(senders)
-        self.totals["bytes_up"] += sent_by_others
+        sent_by_uncounted = message * len(senders)
+        self.totals["bytes_up"] += sent_by_uncounted
         np.add.at(self.sent, senders, message)
-        np.add.at(self.late, others.ids[others.late], 1)
-        np.add.at(self.left, others.ids[others.left], 1)
+        np.add.at(self.late, uncounted.ids[uncounted.late], 1)
+        np.add.at(self.left, uncounted.ids[uncounted.left], 1)
         return {
-            "clients_late": int(others.late.sum()),
-            "clients_left": int(others.left.sum()),
-            "steps_wasted": int(others.steps.sum()),
-            "bytes_wasted": received_by_others + sent_by_others,
+            "clients_late": int(uncounted.late.sum()),
+            "clients_left": int(uncounted.left.sum()),
+            "steps_wasted": int(uncounted.steps.sum()),
+            "bytes_wasted": received_by_uncounted + sent_by_uncounted,
         }
 
     def _malicious_reports(self, cohort: RoundPlan) -> dict[str, int]:
@@ -354,27 +371,27 @@ class Run:
         malicious = self.plan.malicious_in(cohort.round)[cohort.ids]
         return {"malicious_reported": int((malicious & (cohort.weight > 0)).sum())}
 
-    def _advance_plan(self, round: DispatchedRound) -> None:
+    def _advance_plan(self, dispatched: DispatchedRound) -> None:
         """Tell the plan what its later rounds depend on."""
-        cohort = round.cohort
+        cohort = dispatched.cohort
 
         def of_cohort(blocks: list[Array]) -> np.ndarray:  # [block, ...] each -> [K, ...]
             rows = np.concatenate([np.asarray(block) for block in blocks])
             return rows[: len(cohort.ids)]
 
         feedback = {}
-        for name in self.measures:
-            feedback[name] = of_cohort([block[name] for block in round.feedback])
+        for name in self.feedback_names:
+            feedback[name] = of_cohort([block[name] for block in dispatched.feedback])
         if "loss" in self.plan.cohort.needs:
-            loss = of_cohort([block.loss for block in round.stats])
-            seen = of_cohort([block.seen for block in round.stats])
+            loss = of_cohort([block.loss for block in dispatched.stats])
+            seen = of_cohort([block.seen for block in dispatched.stats])
             with np.errstate(invalid="ignore", divide="ignore"):
                 feedback["loss"] = loss.astype(np.float64) / seen
         self.planner.complete(cohort, feedback)
 
         if self.versions is not None:
             self.ages = _add_occurrences(self.ages, cohort.age[cohort.weight > 0])
-            self.versions.release(cohort.round, self.plan.flown(self.planner.state))
+            self.versions.release(cohort.round, self.plan.versions_in_flight(self.planner.state))
 
     def _update_status(self, report: RoundReport) -> None:
         """End the run if the round that is over says so."""
@@ -384,9 +401,9 @@ class Run:
         elif self.empty >= EMPTY_ROUNDS:
             reason = f"{EMPTY_ROUNDS} rounds running, no client's update could be used"
             self._end_early("diverged", reason)
-        elif self.policy.nonfinite and nonfinite:
+        elif self.policy.stop_on_nonfinite and nonfinite:
             self._end_early("stopped", f"{nonfinite} messages were not finite")
-        elif self.policy.impossible and bool(report.skipped):
+        elif self.policy.stop_on_skipped and bool(report.skipped):
             usable = int(report.reported) - nonfinite
             least = self.program.server.pipeline.least
             self._end_early("stopped", f"{usable} usable messages, the rule needs {least}")
@@ -400,7 +417,7 @@ class Run:
 
     def _end(self) -> None:
         """End the run after its last round: done, unless its model is not a result."""
-        not_aggregated = self.policy.aggregates and not self.aggregated
+        not_aggregated = self.policy.needs_aggregation and not self.aggregated
         if not_aggregated and self.trained and not self.usable and not self.reason:
             self.reason = (
                 f"round {self.round}: none of the {self.trained} updates of all rounds could be "
@@ -441,7 +458,7 @@ class Run:
         """
         return {
             name: self.scores(server, stacks, together=together)
-            for name, stacks in self.held.items()
+            for name, stacks in self.stacks.items()
         }
 
     def scores(
@@ -453,7 +470,7 @@ class Run:
     ) -> Scores:
         """Return the scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
-        threads = program.evaluators if together else 1
+        threads = program.evaluation_threads if together else 1
         shown = program.server.sender.shown(server)
         return scores(program.evaluate, threads, shown, stacks=stacks, wait=wait)
 
@@ -496,13 +513,13 @@ class Run:
         if self.program.server.client.pools is not None:
             # No client takes part, sends anything, or takes time on its device.
             values |= dict.fromkeys((*self.totals, "clients_sampled", "clients_reported"))
-        if self.program.diagnoses:
+        if self.program.diagnostics:
             values |= counters.diagnosis()
         values |= counters.info
 
         for name, results in tests.items():
             _, y = self.plan.federation.scored[name]
-            means = metrics(gathered(results, self.sizes[name]), y)
+            means = metrics(scores_by_row(results, self.rows_of_set[name]), y)
             if name == "triggered":  # samples with a backdoor's trigger
                 values["attack_success"] = means.get("accuracy")
             else:
@@ -515,25 +532,25 @@ class Run:
         wall = self.share * (time.perf_counter() - began)
         compiling = self.share * (compile_seconds() - began_compiling)
 
-        last_wall, last_compiling = self.last
+        last_wall, last_compiling = self.seconds
         working = wall - last_wall - (compiling - last_compiling)
-        self.last = (wall, compiling)
+        self.seconds = (wall, compiling)
 
-        wall_before, compiling_before = self.before
+        earlier_wall, earlier_compiling = self.earlier_seconds
         useful = self.since.useful
         return {
             "round": self.round,
-            "wall_seconds": wall_before + wall,
-            "compile_seconds": compiling_before + compiling,
+            "wall_seconds": earlier_wall + wall,
+            "compile_seconds": earlier_compiling + compiling,
             "steps_per_second": useful / working if working > 0 else 0.0,
             "lane_efficiency": self.since.lane_efficiency,
         }
 
     def release(self) -> None:
         """Free the samples of a run that has ended; there may be many such runs."""
-        self.held = {}
+        self.stacks = {}
         self.server_samples = None
-        self.training = None
+        self.server_training = None
 
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Return the state that the run resumes from, between two rounds or after the last.
@@ -541,15 +558,15 @@ class Run:
         Args:
           portable: refer to no file.
         """
-        values = {name: getattr(self, name) for name in CARRIED}
+        values = {name: getattr(self, name) for name in STORED_ATTRIBUTES}
         values["totals"] = self.totals
         values["since"] = self.since._asdict()
         values["open_since"] = self.open_since._asdict()
         values["before"] = [
-            before + now for before, now in zip(self.before, self.last, strict=True)
+            before + now for before, now in zip(self.earlier_seconds, self.seconds, strict=True)
         ]
 
-        arrays = named("server", self.server)
+        arrays = leaves_by_name("server", self.server)
         for name in self._client_counters():
             arrays[name] = getattr(self, name)
         arrays |= self.downlink.arrays()
@@ -557,7 +574,7 @@ class Run:
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
-            needed = self.plan.flown(self.planner.state)
+            needed = self.plan.versions_in_flight(self.planner.state)
             arrays["ages"] = self.ages
             arrays |= self.versions.arrays(self.planner.completed, needed)
         return Snapshot(values, arrays)
@@ -575,9 +592,9 @@ class Run:
           CheckpointError: when it does not fit this run.
         """
         values, arrays = snapshot
-        self.server = jax.device_put(fitted("server", arrays, self.server))
+        self.server = jax.device_put(restore_tree("server", arrays, self.server))
         for name in self._client_counters():
-            setattr(self, name, fitted(name, arrays, getattr(self, name)).copy())
+            setattr(self, name, restore_tree(name, arrays, getattr(self, name)).copy())
         self.downlink.restore(arrays)
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._make_store(on_disk=True)
@@ -586,17 +603,17 @@ class Run:
         # Checkpoints of 0.5.0 did not count the aggregated updates: the usable ones are the
         # nearest number.
         values = {"aggregated": values["usable"], **values}
-        for name in (*CARRIED, "totals"):
+        for name in (*STORED_ATTRIBUTES, "totals"):
             setattr(self, name, values[name])
 
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
-            needed = self.plan.flown(self.planner.state)
+            needed = self.plan.versions_in_flight(self.planner.state)
             self.ages = np.array(arrays["ages"])
             self.versions.restore(arrays, self.round, self.server.shared, needed)
 
-        self.before = tuple(values["before"])
+        self.earlier_seconds = tuple(values["before"])
         self.since = Counters(**values["since"])
         self.open_since = Counters(**values["open_since"])
 

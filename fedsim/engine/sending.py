@@ -5,7 +5,7 @@ from typing import NamedTuple
 from jaxtyping import Array, Int, Key
 
 from fedsim import tree
-from fedsim.compose import in_bytes, row_of, through
+from fedsim.compose import in_bytes, initial_memory, send_through
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.pipeline import Pipeline
@@ -39,7 +39,7 @@ class Sender:
         """Return what the server remembers of what it sent."""
         if self.codec is None:
             return {}
-        return {"broadcast": row_of(self.codec, params, params)}
+        return {"broadcast": initial_memory(self.codec, params, params)}
 
     def broadcast(
         self, server: ServerState, root: Key[Array, ""], round: int
@@ -61,11 +61,11 @@ class Sender:
         params = self.pipeline.shared_params(server.shared)
         memory = server.state["broadcast"]
         key = round_key(root, round, Phase.BROADCAST)
-        arriving, bits, memory = through(self.codec, params, memory, key)
+        arriving, bits, memory = send_through(self.codec, params, memory, key)
         server = server._replace(state={**server.state, "broadcast": memory})
 
         saved = tree.payload_bytes(params) - in_bytes(bits)
-        shared = {**server.shared, "params": tree.filled(arriving, server.shared["params"])}
+        shared = {**server.shared, "params": tree.fill_leaves(arriving, server.shared["params"])}
         size = tree.payload_bytes({**server.shared, "params": params}) - saved
         return server, Broadcast(shared, size)
 
@@ -81,4 +81,4 @@ class Sender:
         evaluated = self.pipeline.rule.evaluated
         assert evaluated is not None
         params = evaluated(self.pipeline.shared_params(server.shared), server.state["rule"])
-        return {**server.shared, "params": tree.filled(params, server.shared["params"])}
+        return {**server.shared, "params": tree.fill_leaves(params, server.shared["params"])}

@@ -7,7 +7,6 @@ full stack (`Stacking`). After either, all sections of the shared variables are 
 reducers that the client method declares.
 """
 
-import copy
 from typing import Any
 
 import jax
@@ -18,7 +17,7 @@ from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
-from fedsim.engine.jitted import jitted, jitted_with
+from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
@@ -35,7 +34,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Codec, Flown, Shared, Task
+from fedsim.types import Codec, Mixing, Shared, Task
 
 
 class Server:
@@ -49,19 +48,18 @@ class Server:
         remember clients too; None: made here.
       deviations: deviations of another pipeline with the same wire; ignored if the wire knows the
         server's stages and rule; None: made here.
-      block: number of rows in a block.
-      blocks: number of blocks of the largest cohort.
+      rows: rows of the largest cohort, in full blocks.
 
     Attributes:
       memories: what the client method and stages remember of every client.
       sender: what the clients receive.
-      reduction: how their messages become one tree.
+      aggregator: how their messages become one tree.
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
-      asks_loss: whether clients send their loss at the global model.
-      probes: whether a round has a pass at the global model before training.
-      refers: whether the rule asks for the server's own update.
-      scores: whether the rule asks for losses on the server's own samples.
+      needs_client_loss: whether clients send their loss at the global model.
+      needs_probe: whether a round has a pass at the global model before training.
+      needs_reference: whether the rule asks for the server's own update.
+      needs_server_loss: whether the rule asks for losses on the server's own samples.
     """
 
     def __init__(
@@ -72,8 +70,7 @@ class Server:
         memories: Memories | None = None,
         deviations: Deviations | None = None,
         *,
-        block: int,
-        blocks: int,
+        rows: int,
     ):
         rule = pipeline.rule
         client = pipeline.client
@@ -90,11 +87,10 @@ class Server:
             memories = Memories(client, pipeline.remembering)
         self.memories = memories
 
-        rows = blocks * block
         if pipeline.folds:
-            self.reduction = Summing(pipeline, task, memories, rows)
+            self.aggregator = Summing(pipeline, task, memories, rows)
         else:
-            self.reduction = Stacking(pipeline, task, memories, rows)
+            self.aggregator = Stacking(pipeline, task, memories, rows)
         self.probing = Probing(pipeline, task, rows)
 
         # A wire with an attack that knows the defence depends on this pipeline's stages and rule.
@@ -102,20 +98,17 @@ class Server:
             deviations = Deviations(pipeline, task)
         self.distances = Distances(pipeline, task, deviations)
 
-        self.asks_loss = "loss" in rule.needs
-        self.probes = self.asks_loss or client.probe is not None
-        self.refers = "reference" in rule.needs
-        self.scores = "server_loss" in rule.needs
+        self.needs_client_loss = "loss" in rule.needs
+        self.needs_probe = self.needs_client_loss or client.probe is not None
+        self.needs_reference = "reference" in rule.needs
+        self.needs_server_loss = "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
         """Return the server with other optimisers; they share all other compiled programs."""
-        other = copy.copy(self)
-        other.optimiser = optimiser
-
-        # Only these programs contain the optimiser: forget those that were compiled for `self`.
-        for program in ("init", "update"):
-            vars(other).pop(program, None)
-        return other
+        # `init` and `update` contain the optimisers, and are compiled anew.
+        server = without_programs(self)
+        server.optimiser = optimiser
+        return server
 
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
@@ -149,7 +142,7 @@ class Server:
           start: the round's start.
         """
         shared = start.server.shared
-        aggregated = self.reduction.aggregate(received, memory, slots, start)
+        aggregated = self.aggregator.aggregate(received, memory, slots, start)
 
         # The optimisers turn the aggregate into a step on the parameters that clients send.
         old = self.pipeline.shared_params(shared)
@@ -167,8 +160,8 @@ class Server:
         # The sections that the rule does not touch.
         aux = self._next_aux(aggregated, skipped, start)
         stats = sections.stats_after(aggregated.sections, shared["stats"], skipped)
-        if start.flown is not None:
-            stats = _mixed(shared["stats"], stats, start.flown)
+        if start.mixing is not None:
+            stats = _mixed_stats(shared["stats"], stats, start.mixing)
 
         # What the host reads later.
         report = RoundReport(
@@ -182,9 +175,14 @@ class Server:
         )
 
         # Parameters that clients do not send keep their values.
-        params = tree.filled(params, shared["params"])
+        params = tree.fill_leaves(params, shared["params"])
         server = ServerState({"params": params, "stats": stats, "aux": aux}, state)
-        return ServerUpdate(server, aggregated.memory, report, aggregated.reduced)
+        return ServerUpdate(
+            server=server,
+            memory=aggregated.memory,
+            report=report,
+            reduced=aggregated.reduced,
+        )
 
     def _next_aux(
         self, aggregated: Aggregated, skipped: Bool[Array, ""], start: RoundStart
@@ -209,7 +207,7 @@ class Server:
         return {**aux, **tree.select(unchanged, before, after)}
 
 
-def _mixed(before: Tree, stats: Tree, flown: Flown) -> Tree:
+def _mixed_stats(before: Tree, stats: Tree, mixing: Mixing) -> Tree:
     """Return the statistics moved towards a client's, where the schedule mixes models."""
-    moved = tree.scale(tree.subtract(stats, before), flown.share)
+    moved = tree.scale(tree.subtract(stats, before), mixing.share)
     return tree.add(before, moved)

@@ -16,7 +16,7 @@ from fedsim.engine.sections import SectionSums
 from fedsim.engine.server_samples import ServerSamples, server_loss
 from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
-from fedsim.types import Context, Flown, Info, Shared, Task, Updates
+from fedsim.types import Context, Info, Mixing, Shared, Task, Updates
 
 
 class ServerState(NamedTuple):
@@ -40,7 +40,7 @@ class RoundStart(NamedTuple):
     server_samples: ServerSamples | None = None  # where the rule asks for losses on them
     reference: Tree | None = None  # the server's own update, where the rule asks for it
     # what the round's only client trained from, where the schedule mixes models
-    flown: Flown | None = None
+    mixing: Mixing | None = None
 
 
 class Messages(NamedTuple):
@@ -124,7 +124,7 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
             reference=start.reference,
             share=slots.share,
             server_loss=loss,
-            flown=start.flown,
+            mixing=start.mixing,
         )
 
     return context
@@ -177,21 +177,21 @@ def count_rows(rows: ProcessedRows, slots: Slots) -> Counts:
     """Return how many rows can be used, were not finite, and were planned to report."""
     count = lambda mask: jnp.sum(mask, dtype=jnp.int32)
     return Counts(
-        usable=count(rows.kept.arrived),
+        usable=count(rows.staged.arrived),
         nonfinite=count(rows.nonfinite),
         reported=count(slots.weight > 0),
     )
 
 
 def with_bytes(
-    bytes: Int[Array, " rows"], arrived: Updates, slots: Slots, first: Int[Array, ""] | int
+    bytes: Int[Array, " rows"], arrived: Updates, slots: Slots, first_slot: Int[Array, ""] | int
 ) -> Int[Array, " rows"]:
-    """Return the bytes by slot with those of a block that begins with slot `first`.
+    """Return the bytes by slot with those of the block that begins with `first_slot`.
 
     Slots beyond the cohort send nothing.
     """
     sent = jnp.where(slots.count > 0, arrived.bytes, 0)
-    return jax.lax.dynamic_update_slice_in_dim(bytes, sent, first, 0)
+    return jax.lax.dynamic_update_slice_in_dim(bytes, sent, first_slot, 0)
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:

@@ -20,7 +20,7 @@ from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.layout import lay_out
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.pack import Capacity, Width, roomy
+from fedsim.engine.pack import Capacity, Width, rounded_up
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.task import counted, per_label
 from fedsim.fleet import Plan
@@ -88,7 +88,7 @@ def _mean_loss(
         drawn = jax.random.randint(key, (batch,), 0, samples.count)
         index = jnp.pad(drawn, (0, n * E - batch))
         valid = jnp.arange(n * E) < batch
-    variables = {"params": tree.filled(params, shared["params"]), "stats": shared["stats"]}
+    variables = {"params": tree.fill_leaves(params, shared["params"]), "stats": shared["stats"]}
 
     def of_batch(rows: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return the sum of a batch's losses, and how many labels it is over."""
@@ -121,10 +121,10 @@ class ServerTraining:
 
     def __init__(self, mesh: Mesh, plan: Plan, dtype: np.dtype, root: Key[Array, ""]):
         self.mesh = mesh
-        self.plan = plan.of_server()
+        self.plan = plan.server_plan()
         self.dtype = dtype
         self.steps = int(self.plan.steps[0])
-        self.capacity = capacity_of(self.plan)
+        self.capacity = capacity_of_server(self.plan)
         self.root = round_key(root, 0, Phase.REFERENCE)
         train = self.plan.federation.train
         self.data = mesh.replicate((train.x, train.y))
@@ -139,11 +139,11 @@ class ServerTraining:
         return self.mesh.inputs(bank, memory=(), layout=layout, data=self.data, keys=keys)
 
 
-def capacity_of(plan: Plan) -> Capacity:
+def capacity_of_server(plan: Plan) -> Capacity:
     """Return the shapes of a single client's training, whose steps are the same in every round."""
     return Capacity(
         blocks=1,
-        steps=roomy(int(plan.steps[0])),
+        steps=rounded_up(int(plan.steps[0])),
         batch=plan.local.widest(plan.sizes),
         members=1,
         shards=1,

@@ -37,44 +37,48 @@ class RunCohort(NamedTuple):
 
     plan: Plan
     cohort: RoundPlan
-    probe: bool = False  # the pass at the global model, over all samples in stored order
+    is_probe: bool = False  # the pass at the global model, over all samples in stored order
 
     @property
     def jobs(self) -> RoundPlan:
         """The work of this pass."""
-        return self.plan.probe_plan(self.cohort) if self.probe else self.cohort
+        return self.plan.probe_plan(self.cohort) if self.is_probe else self.cohort
 
     @property
-    def versions(self) -> list[int]:
+    def start_versions(self) -> list[int]:
         """Versions of the model that clients train from, in order."""
         return np.unique(self.cohort.start).tolist()
 
     def batches(self, draw: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Return a client's batches, as `Plan.batches` does."""
-        if self.probe:
+        if self.is_probe:
             return self.plan.single_pass(client)
         return self.plan.batches(draw, client)
 
 
 def slots_of(
-    cohorts: Sequence[RunCohort | None], first: int, block: int, dtype: np.dtype, versions: int
+    cohorts: Sequence[RunCohort | None],
+    first_slot: int,
+    block: int,
+    dtype: np.dtype,
+    models_per_run: int,
 ) -> Slots:
-    """Return the slots `first … first + block` of a round of every run.
+    """Return a block's slots: `first_slot … first_slot + block` of the cohort of every run.
 
     Seats are filled in when the block is packed on lanes, memory rows when memory is loaded.
 
     Args:
       cohorts: the cohort of every run; None: it takes no part.
-      first: first slot in each cohort.
+      first_slot: first slot in each cohort.
       block: slots of each run.
       dtype: dtype of the floats.
-      versions: start models of every run in the bank.
+      models_per_run: start models of every run in the bank.
     """
     planned = {}
     for run, run_cohort in enumerate(cohorts):
         if run_cohort is not None:
             planned[run] = _planned_slots(
-                run_cohort, first, block, dtype, first_model=run * versions
+                run_cohort, first_slot, block, dtype, first_model=run * models_per_run
             )
 
     def empty(column: np.ndarray) -> np.ndarray:
@@ -89,20 +93,20 @@ def slots_of(
 
 
 def _planned_slots(
-    run_cohort: RunCohort, first: int, block: int, dtype: np.dtype, first_model: int
+    run_cohort: RunCohort, first_slot: int, block: int, dtype: np.dtype, first_model: int
 ) -> Slots:
     """Return the slots of ONE run, as many as its cohort has left.
 
     Args:
       run_cohort: the run's cohort.
-      first: first slot in the cohort.
+      first_slot: first slot in the cohort.
       block: slots at most.
       dtype: dtype of the floats.
       first_model: index of the run's first start model in the bank.
     """
     plan = run_cohort.plan
     jobs = run_cohort.jobs
-    rows = slice(first, first + block)
+    rows = slice(first_slot, first_slot + block)
     ids = jobs.ids[rows]
     K = len(ids)
 
@@ -128,10 +132,10 @@ def _planned_slots(
         weight=floats(jobs.weight[rows]),
         count=floats(jobs.count[rows]),
         share=floats(share),
-        start=integers(first_model + np.searchsorted(run_cohort.versions, jobs.start[rows])),
+        start=integers(first_model + np.searchsorted(run_cohort.start_versions, jobs.start[rows])),
         draw=integers(jobs.draw[rows]),
         age=integers(jobs.age[rows]),
-        shift=integers(np.full((K, int(plan.moves)), jobs.shift)),
+        shift=integers(np.full((K, int(plan.labels_shift)), jobs.shift)),
         memory_row=integers(np.zeros(K)),
         seat=integers(np.zeros(K)),
     )
@@ -183,7 +187,7 @@ def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
         start=integer,
         draw=integer,
         age=integer,
-        shift=shape((slots, int(plan.moves)), np.int32),
+        shift=shape((slots, int(plan.labels_shift)), np.int32),
         memory_row=integer,
         seat=integer,
     )

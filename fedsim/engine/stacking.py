@@ -48,14 +48,14 @@ class Gathering:
 
     @jitted_with(donate=(0,))
     def add(
-        self, gathered: Messages | None, messages: Messages, first: Int[Array, ""] | int
+        self, gathered: Messages | None, messages: Messages, first_slot: Int[Array, ""] | int
     ) -> tuple[Messages, TrainStats]:
         """Add the messages of a block.
 
         Args:
           gathered: the messages of the blocks before; None: this is the first.
           messages: the block's messages.
-          first: the block's first slot in the cohort.
+          first_slot: the block's first slot in the cohort.
 
         Returns:
           The messages so far, and the losses of these clients.
@@ -64,7 +64,7 @@ class Gathering:
             gathered = self.zero(messages)
 
         def write(stack, block):
-            return jax.lax.dynamic_update_slice_in_dim(stack, block, first, 0)
+            return jax.lax.dynamic_update_slice_in_dim(stack, block, first_slot, 0)
 
         stack: Messages = jax.tree.map(write, gathered, messages)
         return stack, train_stats(messages, self.drops_nonfinite)
@@ -83,7 +83,7 @@ class Stacking:
       rows: rows of the largest cohort, in full blocks.
 
     Attributes:
-      adding: the program behind `add`.
+      add_program: the program behind `add`.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
@@ -92,7 +92,7 @@ class Stacking:
         self.memories = memories
         self.rows = rows
         self.gathering = _gathering(rows, pipeline.drops_nonfinite)
-        self.adding: Jitted = self.gathering.add
+        self.add_program: Jitted = self.gathering.add
 
     def zero(self, messages: Messages, start: RoundStart) -> Messages:
         """Return an empty stack, as `Gathering.zero`."""
@@ -105,11 +105,11 @@ class Stacking:
         memory: Memory,
         messages: Messages,
         start: RoundStart,
-        first: Int[Array, ""] | int,
+        first_slot: Int[Array, ""] | int,
     ) -> tuple[Messages, Memory, TrainStats]:
         """Add the messages of a block, as `Summing.add`; the memory does not change yet."""
         del start
-        stack, stats = self.adding(gathered, messages, first)
+        stack, stats = self.add_program(gathered, messages, first_slot)
         return stack, memory, stats
 
     def aggregate(
@@ -127,9 +127,9 @@ class Stacking:
         pipeline = self.pipeline
         slots = gathered.slots
         contexts = contexts_of(pipeline, self.task, start, slots)
-        processed, output = pipeline.over(sent_updates(gathered), start.server.state, contexts)
+        processed, output = pipeline.apply(sent_updates(gathered), start.server.state, contexts)
         arrived = processed.arrived
-        staged = processed.kept
+        staged = processed.staged
         counts = count_rows(processed, slots)
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
@@ -151,5 +151,5 @@ class Stacking:
             counts=counts,
             memory=self.memories.save(memory, slots, rows, arrived.arrived & alive),
             info=output.info,
-            bytes=with_bytes(jnp.zeros(self.rows, jnp.int32), arrived, slots, first=0),
+            bytes=with_bytes(jnp.zeros(self.rows, jnp.int32), arrived, slots, first_slot=0),
         )

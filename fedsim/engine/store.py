@@ -134,8 +134,8 @@ class OnDisk:
             ids = np.flatnonzero(self.file.offset >= 0)
             return {"memory.ids": ids, "memory.rows": self.file.read(ids)}
 
-        if self.file.wasteful(SPARE):
-            self.file = self.file.written_anew()
+        if self.file.needs_compaction(SPARE):
+            self.file = self.file.compacted()
         self.file.sync()
         ids = np.flatnonzero(self.file.offset >= 0)
         file = np.array([self.file.generation, self.file.length], np.int64)

@@ -50,7 +50,7 @@ class Summing:
       rows: rows of the largest cohort, in full blocks.
 
     Attributes:
-      adding: the program behind `add`.
+      add_program: the program behind `add`.
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
@@ -60,7 +60,7 @@ class Summing:
         self.memories = memories
         self.rows = rows
         self.fold: Fold = pipeline.rule.fold
-        self.adding: Jitted = self.add
+        self.add_program: Jitted = self.add
 
     def zero(self, messages: Messages, start: RoundStart) -> Sum:
         """Return the sum over no rows; only the shapes of `messages` count."""
@@ -69,7 +69,7 @@ class Summing:
         contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
         process = lambda updates: self.pipeline.process(updates, state, contexts)
         processed = jax.eval_shape(process, updates)
-        no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.kept)
+        no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.staged)
         rule = self.fold.zero(no_rows)
         section_sums = sections.zero(updates, self.pipeline.client)
         nobody = jnp.zeros((), jnp.int32)
@@ -92,7 +92,7 @@ class Summing:
         memory: Memory,
         messages: Messages,
         start: RoundStart,
-        first: Int[Array, ""] | int,
+        first_slot: Int[Array, ""] | int,
     ) -> tuple[Sum, Memory, TrainStats]:
         """Add the messages of a block.
 
@@ -101,7 +101,7 @@ class Summing:
           memory: the clients' memory.
           messages: the block's messages.
           start: the round's start.
-          first: the block's first slot in the cohort.
+          first_slot: the block's first slot in the cohort.
 
         Returns:
           The sum, the memory after these messages, and the clients' losses.
@@ -113,7 +113,7 @@ class Summing:
         contexts = contexts_of(pipeline, self.task, start, slots)
         processed = pipeline.process(sent_updates(messages), start.server.state, contexts)
         arrived = processed.arrived
-        staged = processed.kept
+        staged = processed.staged
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
         # changes any more.
@@ -132,7 +132,7 @@ class Summing:
             ),
             counts=jax.tree.map(jnp.add, so_far.counts, count_rows(processed, slots)),
             info=add_reports(so_far.info, processed.info),
-            bytes=with_bytes(so_far.bytes, arrived, slots, first),
+            bytes=with_bytes(so_far.bytes, arrived, slots, first_slot),
         )
         return total, memory, stats
 

@@ -8,7 +8,7 @@ import optax
 
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
-from fedsim.sources.arrays import per_token
+from fedsim.sources.arrays import is_per_token
 from fedsim.types import Batch, Model, Task
 
 
@@ -42,14 +42,14 @@ def counted(mask, y):
     Returns:
       `mask` `[B]`, or the labelled tokens of those rows `[B, T]`.
     """
-    if per_token(y):
+    if is_per_token(y):
         return mask[:, None] & (y >= 0)
     return mask
 
 
 def per_label(losses, y):
     """Return losses `[B]` or `[B, T]`, one for each label; tokens have their row's loss."""
-    if per_token(y) and losses.ndim == 1:
+    if is_per_token(y) and losses.ndim == 1:
         return jnp.broadcast_to(losses[:, None], y.shape)
     return losses
 

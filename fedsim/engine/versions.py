@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
-from fedsim.disk.checkpoint import fitted, named
+from fedsim.disk.checkpoint import leaves_by_name, restore_tree
 from fedsim.types import Shared
 
 
@@ -34,7 +34,7 @@ class Versions:
         arrays = {}
         for v in needed:
             if v != version:
-                arrays |= named(f"version{v}", self.models[v])
+                arrays |= leaves_by_name(f"version{v}", self.models[v])
         return arrays
 
     def restore(
@@ -48,5 +48,7 @@ class Versions:
           shared: its variables.
           needed: versions that clients still train from.
         """
-        older = {int(v): fitted(f"version{v}", arrays, shared) for v in needed if v != version}
+        older = {
+            int(v): restore_tree(f"version{v}", arrays, shared) for v in needed if v != version
+        }
         self.models = {**jax.device_put(older), version: shared}

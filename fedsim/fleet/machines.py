@@ -45,7 +45,7 @@ class Fleet(NamedTuple):
       dropout: how likely clients are to leave a round.
       deadline: seconds after which a round ends.
       partial: whether a client that would be late sends the steps that it has done in time.
-      keep: the round ends when so many clients have reported; None: when all have.
+      report_goal: the round ends when this many clients have reported; None: when all have.
       stragglers: how many clients are slow, and what becomes of their work.
     """
 
@@ -55,7 +55,7 @@ class Fleet(NamedTuple):
     dropout: Dropout = Dropout()
     deadline: float = np.inf
     partial: bool = False
-    keep: int | None = None
+    report_goal: int | None = None
     stragglers: Stragglers = Stragglers()
 
     @property
@@ -72,7 +72,7 @@ class Fleet(NamedTuple):
     def drops_slow(self) -> bool:
         """Whether a round may leave clients out because they are slow."""
         drops_stragglers = self.stragglers.drop and self.stragglers.share > 0
-        return bool(np.isfinite(self.deadline) or self.keep is not None or drops_stragglers)
+        return bool(np.isfinite(self.deadline) or self.report_goal is not None or drops_stragglers)
 
 
 class RoundOutcome(NamedTuple):
@@ -243,6 +243,8 @@ class Machines:
         late = ~joined & ~leaves
         spent = np.where(leaves, leaves_at, length)
         done = _full_steps(np.maximum(spent - down, 0), step, able)
+        # Without the model, a client takes no step, even where steps take no time.
+        done = np.where((moment == BEFORE) | (spent < down), 0, done)
         wasted = np.where(leaves_after, able, done)
         arrived_in_vain = leaves_after | (late & (end <= length))
         return RoundOutcome(
@@ -299,13 +301,14 @@ class Machines:
             return ClientOutcome(float(self.seconds[client]), left=True, steps=planned)
 
         (down,), (step,), _ = self._durations(ids)
-        reached = bool(moment >= 0)
-        training = max(moment, 0.0) * planned * step
+        if moment == BEFORE:
+            return ClientOutcome(0.0, left=True, reached=False, sent=False)
+
+        training = moment * planned * step
         return ClientOutcome(
-            seconds=float(down + training) if reached else 0.0,
+            seconds=float(down + training),
             left=True,
             steps=int(_full_steps(training, step, planned)),
-            reached=reached,
             sent=False,
         )
 
@@ -361,14 +364,14 @@ class Machines:
     ) -> tuple[Bool[np.ndarray, " m"], float]:
         """Return whose messages count, and when the round ends.
 
-        It ends when `keep` messages have arrived, or else when all clients are done; at the latest
-        at the deadline.
+        It ends when as many messages as the goal have arrived, or else when all clients are done;
+        at the latest at the deadline.
         """
-        keep = self.fleet.keep
+        goal = self.fleet.report_goal
         deadline = self.fleet.deadline
-        if keep is not None and reports.sum() >= keep:
+        if goal is not None and reports.sum() >= goal:
             by_end = np.lexsort((ids, end))
-            first = by_end[reports[by_end]][:keep]
+            first = by_end[reports[by_end]][:goal]
             joined = np.zeros(len(ids), bool)
             joined[first] = True
             return joined, min(float(end[first[-1]]), deadline)

@@ -53,7 +53,7 @@ class RoundPlan(NamedTuple):
         sent.
       draw: number that selects the random order of each client's batches.
       shift: classes that the clients' labels have moved on by.
-      others: clients that were drawn and whose messages do not count; None: there are none.
+      uncounted: clients that were drawn and whose messages do not count; None: there are none.
     """
 
     round: int
@@ -68,7 +68,7 @@ class RoundPlan(NamedTuple):
     start: np.ndarray
     draw: np.ndarray
     shift: int
-    others: "UncountedClients | None" = None
+    uncounted: "UncountedClients | None" = None
 
     @property
     def age(self) -> np.ndarray:
@@ -120,8 +120,9 @@ class Plan:
       cost: what a client's round costs, known before it trains.
       seconds: how long a round takes every client `[N]`.
       labels: training samples per client and class `[N, C]` if `labelled`, else `[N, 0]`.
-      held: largest number of model versions in use by clients in flight, in the surveyed rounds.
-      moves: whether labels change from round to round; `labels` are those of round 1.
+      max_versions: largest number of model versions that clients in flight use, in the surveyed
+        rounds.
+      labels_shift: whether labels change from round to round; `labels` are those of round 1.
     """
 
     def __init__(
@@ -192,9 +193,9 @@ class Plan:
             self.labels = federation.label_counts()
         else:
             self.labels = np.zeros((federation.N, 0), np.int64)
-        self.moves = bool(federation.moves)
+        self.labels_shift = bool(federation.label_shift_periods)
 
-        self.held = 1
+        self.max_versions = 1
         self._members: np.ndarray | None = None
         self._cached_rounds: dict[int, tuple[RoundPlan, State]] = {}
         self._batch_draws = Draws(seed, batches)
@@ -300,7 +301,7 @@ class Plan:
         )
         work = self._round_plan(r, participants, self.local.lr(r), outcome.seconds)
         if not joined.all():
-            work = work._replace(others=_not_joined(ids, outcome))
+            work = work._replace(uncounted=_not_joined(ids, outcome))
         return work, self._state_after(r, state, ids, outcome.seconds)
 
     def _drawn_clients(
@@ -391,7 +392,7 @@ class Plan:
         seconds = flights.clock - float(state["clock"])
         work = self._round_plan(r, participants, lr, seconds)
         if left:
-            work = work._replace(others=self._left_the_server(left))
+            work = work._replace(uncounted=self._left_the_server(left))
         return work, flights.state()
 
     def _left_the_server(self, flights: list[Flight]) -> UncountedClients:
@@ -447,13 +448,13 @@ class Plan:
         ended, left = flights.flush(r - 1)
         return ended, left, flights
 
-    def flown(self, state: State) -> list[int]:
+    def versions_in_flight(self, state: State) -> list[int]:
         """Return the model versions of clients in flight, rising; none of a synchronous server."""
         if not self.timetable.asynchronous:
             return []
         return np.unique(state["version"]).tolist()
 
-    def columns(self, work: RoundPlan) -> dict[str, float | None]:
+    def staleness_columns(self, work: RoundPlan) -> dict[str, float | None]:
         """Return the columns of `rounds.csv` that only the host knows."""
         if not self.timetable.asynchronous:
             return {}
@@ -486,7 +487,7 @@ class Plan:
         for r in range(1, surveyed + 1):
             if bound is None:
                 work, state = self.round(r, state)
-                self.held = max(self.held, len(self.flown(state)))
+                self.max_versions = max(self.max_versions, len(self.versions_in_flight(state)))
             else:
                 work = bound._replace(round=r)
             takes_part[work.ids] = True
@@ -516,13 +517,13 @@ class Plan:
         falling_sizes = np.sort(self.sizes[self.eligible])[::-1]
         return work._replace(samples=falling_sizes[:K])
 
-    def of_server(self) -> "Plan":
+    def server_plan(self) -> "Plan":
         """Return the plan of the server's own training: it is the only client of a federation.
 
         Its batches are drawn from their own random stream.
         """
         return Plan(
-            federation=self.federation.of_server,
+            federation=self.federation.server_as_client,
             cohort=everybody(),
             local=self.unclipped_local,
             seed=self.seed,
@@ -531,7 +532,7 @@ class Plan:
         )
 
     @cached_property
-    def order(self) -> tuple:
+    def batch_key(self) -> tuple:
         """A key: plans with equal keys give every client the same batches."""
         return (
             id(self.federation),

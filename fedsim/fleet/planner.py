@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.fleet.flights import State
 from fedsim.fleet.plan import Plan, RoundPlan
-from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.selection import SKETCH_SIZE
 
 PREFIX = "plan."  # of the names of arrays in a commit
 
@@ -22,7 +22,8 @@ class Planner:
       completed: the last completed round.
       state: the plan's state after that round.
       feedback: what the cohort looks at, for every client, from the last round in which it took
-        part: `loss` and `norm` `[N]`, `sketch` `[N, SKETCH]`; NaN: it never did, +∞: not finite.
+        part: `loss` and `norm` `[N]`, `sketch` `[N, SKETCH_SIZE]`; NaN: it never did, +∞: not
+        finite.
       ahead: rounds that are drawn but not completed, each with the state after it.
     """
 
@@ -81,7 +82,7 @@ class Planner:
 def unknown(name: str, N: int) -> np.ndarray:
     """Return a column of `feedback` in which no client has reported `[N, ...]`."""
     if name == "sketch":  # the largest column: single precision halves its bytes
-        return np.full((N, SKETCH), np.nan, np.float32)
+        return np.full((N, SKETCH_SIZE), np.nan, np.float32)
     return np.full(N, np.nan)
 
 

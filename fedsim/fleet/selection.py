@@ -20,7 +20,7 @@ from fedsim.sources.traces import participations_of
 FEEDBACK = {"loss": "losses", "norm": "update norms", "sketch": "updates"}
 HISTORY = "drawn"  # the column that says how often clients were drawn
 COLUMNS = frozenset({*FEEDBACK, HISTORY, "seconds", "labels"})  # that a cohort may need
-SKETCH = 64  # numbers in the sketch of an update
+SKETCH_SIZE = 64  # numbers in the sketch of an update
 
 
 class Population(NamedTuple):
@@ -34,8 +34,8 @@ class Population(NamedTuple):
       loss: mean loss over what the client trained on in its last round; NaN: it never took part,
         ∞: the loss was not finite.
       norm: ‖Δ_k‖ of the client's last update, before it was encoded; NaN and ∞ as for `loss`.
-      sketch: a sketch of that update, `[n, SKETCH]`, whose inner products approximate those of the
-        updates; NaN and ∞ as for `loss`.
+      sketch: a sketch of that update, `[n, SKETCH_SIZE]`, whose inner products approximate those of
+        the updates; NaN and ∞ as for `loss`.
       drawn: how many rounds have drawn the client, whether or not its message counted.
       last: the last of these rounds; 0: none.
       seconds: how long a round takes the client.

@@ -59,8 +59,8 @@ def timeline(plan: Plan) -> Timeline | None:
 
     work = Planner(plan).round(1)
     ids = work.ids
-    if work.others is not None:
-        ids = np.concatenate([ids, work.others.ids])
+    if work.uncounted is not None:
+        ids = np.concatenate([ids, work.uncounted.ids])
     return _first_round(plan, np.sort(ids)) if len(ids) else None
 
 
@@ -83,10 +83,10 @@ def _first_round(plan: Plan, ids: np.ndarray) -> Timeline:
     ends = np.select([outcome.left, outcome.late], [leaves, cut_off], arrives)
 
     # What becomes of each.
-    keep = machines.fleet.keep
+    goal = machines.fleet.report_goal
     ended_by_count = (
-        keep is not None
-        and outcome.joined.sum() == keep
+        goal is not None
+        and outcome.joined.sum() == goal
         and outcome.seconds < machines.fleet.deadline
     )
     partial = outcome.joined & (outcome.steps < plan.steps[ids])

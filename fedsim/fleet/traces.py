@@ -47,11 +47,11 @@ def trace(
         i = int(reversed_rows[0])
         raise DataError(
             f"line {rows.lines[i]}: ends at {end[i]:g}, before it starts at {start[i]:g}"
-        ).within(path)
+        ).with_prefix(path)
     if not (end > start).any():
         raise DataError(
             "no device can be reached at any time; write an end after its start"
-        ).within(path)
+        ).with_prefix(path)
 
     last_end = float(end.max())
     length = last_end if period is None else period

@@ -83,10 +83,10 @@ def alias(**names: str) -> None:
     ALIASES.update(names)
 
 
-def named(kinds: list[str]) -> list[str]:
+def unique_names(kinds: list[str]) -> list[str]:
     """Return the names of links by their kinds; a repeated kind gets a number.
 
-    >>> named(["rotation", "label_noise", "rotation"])
+    >>> unique_names(["rotation", "label_noise", "rotation"])
     ['rotation', 'label_noise', 'rotation[1]']
     """
     names = []

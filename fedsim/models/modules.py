@@ -38,7 +38,7 @@ def wrapped(thing: Any, example: Callable | None) -> Model | None:
         callable(thing)
         and not isinstance(thing, type)
         and not hasattr(thing, "apply")
-        and required(thing) == 1
+        and required_arguments(thing) == 1
     )
     if not may_make_modules:
         return None
@@ -171,7 +171,7 @@ def equinox(module: Any, make: Callable) -> Model:
     """
     import equinox as eqx  # pyright: ignore[reportMissingImports]
 
-    if required(type(module).__call__) > 2:
+    if required_arguments(type(module).__call__) > 2:
         raise TypeError(
             f"model: {type(module).__name__}.__call__ takes more than one sample (`stats`?); "
             "wrap a function apply(params, x) with as_model(init, apply)"
@@ -197,7 +197,7 @@ def equinox(module: Any, make: Callable) -> Model:
     return Model(init, apply)
 
 
-def required(function: Callable) -> int:
+def required_arguments(function: Callable) -> int:
     """Return how many arguments a function needs; 1 if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()

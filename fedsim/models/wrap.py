@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsim.compose.shapes import ContractError, reported, require_like, require_parts
+from fedsim.compose.shapes import (
+    ContractError,
+    OutputsError,
+    reported,
+    require_like,
+    require_parts,
+)
 from fedsim.models import modules
 from fedsim.types import Model
 
@@ -114,7 +120,7 @@ def _from_functions(init: Callable, apply: Callable, example: Callable | None) -
       apply: `apply(params, x) -> outputs`, perhaps with further arguments by name.
       example: makes a batch of one sample; None: the samples' shape is unknown.
     """
-    needs_sample = modules.required(init) >= 2
+    needs_sample = modules.required_arguments(init) >= 2
     if needs_sample and example is None:
         raise ValueError(
             "model: init(key, x) needs a sample; "
@@ -178,7 +184,7 @@ def _checked(model: Model, expected: Outputs) -> Model:
             )
         fault = _fault_of_shape(shape, len(x), expected)
         if fault:
-            raise ContractError(f"model: apply returned outputs {shape}{fault}")
+            raise OutputsError(f"model: apply returned outputs {shape}{fault}")
         if train:
             with reported("", "model: apply"):
                 require_like(stats, variables["stats"], "the start", "stats")
@@ -201,5 +207,6 @@ def _fault_of_shape(shape: tuple[int, ...], batch: int, expected: Outputs) -> st
             return f"; the data have {classes} classes{each}: {[batch, *labels, classes]}"
 
     if expected.targets and math.prod(shape[1:]) != expected.targets:
-        return f"; a target of the data has {expected.targets} numbers"
+        noun = "number" if expected.targets == 1 else "numbers"
+        return f"; a target of the data has {expected.targets} {noun}"
     return ""

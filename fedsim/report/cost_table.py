@@ -14,7 +14,8 @@ UNREACHED = 1e300  # the number by which an infinite one is sorted
 def cost_table(picture: CostPicture) -> tuple[list[str], list[list[Cell]]]:
     """The titles of the columns, and the cells of every row."""
     rows = [_cells(picture, point) for point in picture.points]
-    return [*rows[0]], [[*row.values()] for row in rows]
+    head = list(rows[0])
+    return head, [list(row.values()) for row in rows]
 
 
 def _cells(picture: CostPicture, point: Point) -> dict[str, Cell]:

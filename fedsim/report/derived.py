@@ -5,18 +5,18 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.disk.tables import LISTED
+from fedsim.disk.tables import MAX_LISTED_CLIENTS
 from fedsim.report import figures, page, tables
-from fedsim.report.about import About, about
+from fedsim.report.context import Context, context_of
 from fedsim.report.cost_table import cost_table
 from fedsim.report.latex import plain
-from fedsim.report.mark import in_latex, in_markdown, mark_of
+from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import CostPicture, cost_pictures
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, rows_of
 from fedsim.report.series import by_variant
-from fedsim.study.breakdown import AXIS, breakdowns, untrained
+from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_scores
 from fedsim.study.cost_axes import AXES
 from fedsim.study.label_skew import counts_of_rows
 
@@ -38,18 +38,18 @@ def derived_files(
     summary = frames.get("summary")
     score = record.get("score", "final")
     baseline = record.get("baseline")
-    mark = mark_of(record)
+    mark = unfinished_mark(record)
     runs = []
     order = []
     if summary is not None and score in summary:
         runs = rows_of(summary)
     if runs:
         order = order_of(runs, baseline, score)
-    shown = about(record["scenario"], runs, score, order)
+    context = context_of(record["scenario"], runs, score, order)
 
     files = {PAGE: page.page_of([page.Source(record, frames)])}
     if drawn:
-        for name, pages in _figures(frames, runs, shown):
+        for name, pages in _figures(frames, runs, context):
             images = figures.files_of(pages, name, mark, drawn)
             files |= {f"figures/{file}": content for file, content in images.items()}
     if summary is not None and runs:
@@ -57,7 +57,7 @@ def derived_files(
     for axis in AXES:
         spent = _present(frames, axis.table)
         if spent is not None:
-            pictures = cost_pictures(axis, rows_of(spent), baseline or "", shown)
+            pictures = cost_pictures(axis, rows_of(spent), baseline or "", context)
             files |= _cost_tables(pictures, mark)
     return files
 
@@ -83,7 +83,7 @@ def _summary_tables(
       record: the content of a `run.json`.
     """
     score = record.get("score", "final")
-    mark = mark_of(record)
+    mark = unfinished_mark(record)
     compared = None if compare is None else rows_of(compare)
     markdown = tables.markdown(tables.for_paper(summary, compare, score))
     latex = paper_table(runs, compared, score, record["scenario"])
@@ -98,7 +98,7 @@ def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]
     files = {}
     for number, picture in enumerate(pictures, 1):
         head, rows = cost_table(picture)
-        cells = [[shown for shown, _ in row] for row in rows]
+        cells = [[text for text, _ in row] for row in rows]
         table = pd.DataFrame(cells, columns=head)
         note = picture.axis.note
         if picture.title:
@@ -117,39 +117,39 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _figures(
-    frames: Mapping[str, pd.DataFrame], runs: Sequence[Row], shown: About
+    frames: Mapping[str, pd.DataFrame], runs: Sequence[Row], context: Context
 ) -> Iterator[tuple[str, Sequence[Any]]]:
     """Figures by the name of their files, each on as many pages as it needs."""
     rounds = frames.get("rounds")
     if rounds is not None and len(rounds):
-        yield "curves", figures.pages_of_curves(_marked(rounds, runs), shown)
+        yield "curves", figures.pages_of_curves(_marked(rounds, runs), context)
 
     partition = _present(frames, "partition")
     if partition is not None:
-        yield "partition", [_figure_of_partition(partition, frames.get("clients"), shown)]
+        yield "partition", [_figure_of_partition(partition, frames.get("clients"), context)]
 
     machines = _present(frames, "machines")
     if machines is not None:
-        yield "machines", figures.figures_of_machines(machines, shown)
+        yield "machines", figures.figures_of_machines(machines, context)
 
     if runs:
-        yield "attacks", figures.figures_of_attacks(runs, shown)
+        yield "attacks", figures.figures_of_attacks(runs, context)
 
     for axis in AXES:
         spent = _present(frames, axis.table)
         if spent is not None:
-            yield axis.table, figures.figures_of_costs(axis, rows_of(spent), rounds, shown)
+            yield axis.table, figures.figures_of_costs(axis, rows_of(spent), rounds, context)
 
     compared = _present(frames, "compare")
     if compared is not None:
-        yield "differences", figures.pages_of_differences(rows_of(compared), shown)
-        path = figures.axis_of(shown.scenario)
+        yield "differences", figures.pages_of_differences(rows_of(compared), context)
+        path = figures.axis_of(context.scenario)
         if path is not None and path in compared and len(compared["mean"].dropna()):
-            yield "scores", _figures_of_scores(frames, compared, path, shown)
+            yield "scores", _figures_of_scores(frames, compared, path, context)
 
 
 def _figures_of_scores(
-    frames: Mapping[str, pd.DataFrame], compared: pd.DataFrame, path: str, shown: About
+    frames: Mapping[str, pd.DataFrame], compared: pd.DataFrame, path: str, context: Context
 ) -> Sequence[Any]:
     """Scores along the only numeric axis.
 
@@ -157,7 +157,7 @@ def _figures_of_scores(
       frames: tables by name.
       compared: the columns of `compare.csv`.
       path: of the axis.
-      shown: what is shown.
+      context: what is shown.
     """
     rounds = frames.get("rounds")
     starts = []
@@ -165,7 +165,7 @@ def _figures_of_scores(
         starts = rows_of(pd.DataFrame(rounds[rounds["round"] == 0]))
     rows = rows_of(compared)
     fallen = fallen_of(frames.get("breakdown"), rows, starts, path)
-    return figures.figures_of_scores(rows, shown, fallen, _untrained(starts, shown.metric))
+    return figures.figures_of_scores(rows, context, fallen, _untrained(starts, context.metric))
 
 
 def fallen_of(
@@ -179,34 +179,34 @@ def fallen_of(
       starts: rows of `rounds.csv` before training.
       path: of the axis.
     """
-    if path == AXIS and table is not None and len(table):
+    if path == MALICIOUS_AXIS and table is not None and len(table):
         return rows_of(table)
-    return breakdowns(compared, starts, path, least=2)
+    return breakdown_rows(compared, starts, path, min_values=2)
 
 
 def _figure_of_partition(
-    partition: pd.DataFrame, clients: pd.DataFrame | None, shown: About
+    partition: pd.DataFrame, clients: pd.DataFrame | None, context: Context
 ) -> Any:
     """The partition of the first variation and the first seed."""
     variant, first = next(iter(by_variant(partition).items()))
     of_variant = None if clients is None else by_variant(clients).get(variant)
-    count = shown.scenario["data"].get("clients")
+    count = context.scenario["data"].get("clients")
     counts = counts_of_rows(first, _clients(of_variant, count))
 
     seed = None
-    if "seed" in first and len(shown.scenario["seeds"]) > 1:
+    if "seed" in first and len(context.scenario["seeds"]) > 1:
         seed = int(first["seed"].iloc[0])
-    scenario = _as_varied(shown, variant)
-    return figures.figure_of_partition(counts, shown._replace(scenario=scenario), seed)
+    scenario = _as_varied(context, variant)
+    return figures.figure_of_partition(counts, context._replace(scenario=scenario), seed)
 
 
-def _as_varied(shown: About, variant: str) -> Mapping[str, Any]:
+def _as_varied(context: Context, variant: str) -> Mapping[str, Any]:
     """The scenario of a variation; its partition is in the variation's words where it varies."""
-    scenario = shown.scenario
+    scenario = context.scenario
     vary = (scenario.get("compare") or {}).get("vary") or {}
     if not any(path == "data.partition" or path.startswith("data.partition.") for path in vary):
         return scenario
-    data = {**scenario["data"], "partition": {"kind": shown.words(variant)}}
+    data = {**scenario["data"], "partition": {"kind": context.words(variant)}}
     return {**scenario, "data": data}
 
 
@@ -221,7 +221,7 @@ def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataF
 def _untrained(starts: Sequence[Row], metric: str) -> float | None:
     """The mean score of the start models of all variations together; None where it is unknown."""
     together = [{"round": 0, metric: row.get(metric)} for row in starts]
-    return untrained(together, metric).get("")
+    return untrained_scores(together, metric).get("")
 
 
 def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:
@@ -231,6 +231,6 @@ def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | i
       table: the columns of `clients.csv`, where there is one.
       count: how many clients the scenario has.
     """
-    if (count or 0) > LISTED:
+    if (count or 0) > MAX_LISTED_CLIENTS:
         return None
     return count if table is None else table["client"].unique().tolist()

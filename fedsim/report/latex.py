@@ -85,10 +85,13 @@ def plain(cell: Any) -> str:
     >>> plain("naïve 猫")
     'naïve U+732B'
     """
-    text = printable(str(cell))
-    return "".join(
-        sign if ord(sign) < LATIN or sign in SIGNS else f"U+{ord(sign):04X}" for sign in text
-    )
+    text = ""
+    for sign in printable(str(cell)):
+        if ord(sign) < LATIN or sign in SIGNS:
+            text += sign
+        else:
+            text += f"U+{ord(sign):04X}"
+    return text
 
 
 def escaped(cell: Any) -> str:

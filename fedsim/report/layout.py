@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from fedsim.report.latex import escaped, plain, width
 
-Part = tuple[str, float]
+Fragment = tuple[str, float]
 """LaTeX source, and its width in points"""
 
 # Points: a column and the text width of a two-column article on A4, the narrowest usual ones.
-COLUMN, PAGE = 221.0, 453.0
+COLUMN = 221.0
+PAGE = 453.0
 SEP = 3.0  # points on either side of a column
 LINES = 45  # lines of a table that is one column wide, at most; a longer one is as wide as the page
 LONGEST = 60  # characters of a name, at most
@@ -36,7 +37,7 @@ class Column(NamedTuple):
 
     form: tuple[str, ...]
     heads: Sequence[str]
-    cells: Sequence[Sequence[Part]]
+    cells: Sequence[Sequence[Fragment]]
 
     def row(self, index: int, last: bool) -> str:
         """LaTeX source of a cell.
@@ -66,7 +67,7 @@ class Column(NamedTuple):
         return f"\\multicolumn{{{len(self.form)}}}{{{form}}}{{{text}}}"
 
 
-def number(value: float, digits: int, sign: bool = False, bold: bool = False) -> list[Part]:
+def number(value: float, digits: int, sign: bool = False, bold: bool = False) -> list[Fragment]:
     """A number as two parts, before and after its point.
 
     Args:
@@ -75,19 +76,19 @@ def number(value: float, digits: int, sign: bool = False, bold: bool = False) ->
       sign: whether a positive number has a plus sign.
       bold: whether it is bold.
     """
-    whole, _, fraction = f"{abs(value):.{digits}f}".partition(".")
+    integer, _, fraction = f"{abs(value):.{digits}f}".partition(".")
     before = ""
     if value < 0:
         before = "$-$"
     elif sign:
         before = "$+$"
     sign_width = SIGN if before else 0.0
-    left = f"\\textbf{{{whole}}}" if bold else whole
+    left = f"\\textbf{{{integer}}}" if bold else integer
     right = f"\\textbf{{{fraction}}}" if bold else fraction
-    return [(before + left, sign_width + width(whole, bold)), (right, width(fraction, bold))]
+    return [(before + left, sign_width + width(integer, bold)), (right, width(fraction, bold))]
 
 
-def word(text: str) -> list[Part]:
+def word(text: str) -> list[Fragment]:
     """Text that spans a column of numbers."""
     return [(escaped(text), width(plain(text)))]
 
@@ -101,10 +102,10 @@ def names_column(names: Sequence[str], heads: Sequence[str], broken: bool = Fals
       broken: names are broken before their bracket where that makes the column narrower.
     """
     texts = [_cut(plain(name)) for name in names]
-    if not broken:
-        return Column(("l",), heads, [[(escaped(text), width(text))] for text in texts])
-    least = max([*map(width, heads), *map(_broken_width, texts)])
-    return Column(("l",), heads, [[_name(text, least)] for text in texts])
+    limit = math.inf
+    if broken:
+        limit = max([*map(width, heads), *map(_broken_width, texts)])
+    return Column(("l",), heads, [[_name(text, limit)] for text in texts])
 
 
 def _cut(name: str) -> str:
@@ -119,9 +120,9 @@ def _broken_width(name: str) -> float:
     return max(width(start), width(f" ({rest}"))
 
 
-def _name(name: str, most: float) -> Part:
-    """A name, broken before its bracket where it would be wider than `most` points."""
-    if width(name) <= most:
+def _name(name: str, limit: float) -> Fragment:
+    """A name, broken before its bracket where it would be wider than `limit` points."""
+    if width(name) <= limit:
         return escaped(name), width(name)
     start, _, rest = name.partition("(")
     lines = f"{escaped(start)}\\\\\\ {escaped(f'({rest}')}"
@@ -140,17 +141,20 @@ def points_of(*blocks: Sequence[Column]) -> float:
 def _width_of(columns: Sequence[Column]) -> float:
     """The width of columns that are below each other: the widest head, cell, or row of parts."""
     form = columns[0].form
-    widths = [width(plain(head)) for column in columns for head in column.heads]
-    parts = [0.0] * len(form)
+    widest = 0.0  # of heads, and of cells that span all of LaTeX's columns
+    column_widths = [0.0] * len(form)
     for column in columns:
+        for head in column.heads:
+            widest = max(widest, width(plain(head)))
         for cell in column.cells:
             if len(cell) < len(form):
-                widths.append(cell[0][1])
+                _, points = cell[0]
+                widest = max(widest, points)
             else:
                 for index, (_, points) in enumerate(cell):
-                    parts[index] = max(parts[index], points)
+                    column_widths[index] = max(column_widths[index], points)
     dots = sum("." in column_form for column_form in form)
-    return max([sum(parts) + width(".") * dots, *widths])
+    return max(sum(column_widths) + width(".") * dots, widest)
 
 
 def fitting(names: Column, columns: Sequence[Column], limit: float = COLUMN) -> list[Column]:
@@ -186,14 +190,14 @@ def tabular(names: Column, blocks: Sequence[Sequence[Column]]) -> list[str]:
         f"\\setlength{{\\tabcolsep}}{{{SEP:g}pt}}%",
         f"\\begin{{tabular}}{{@{{}}{form}@{{}}}}",
     ]
-    parts = _parts(blocks[0])
+    columns_of_first = _latex_columns(blocks[0])
     for index, block in enumerate(blocks):
         lines.append("\\toprule" if index == 0 else "\\midrule")
-        lines += _block(names, block, empty=parts - _parts(block))
+        lines += _block(names, block, empty=columns_of_first - _latex_columns(block))
     return [*lines, "\\bottomrule", "\\end{tabular}}%"]
 
 
-def _parts(block: Sequence[Column]) -> int:
+def _latex_columns(block: Sequence[Column]) -> int:
     """How many of LaTeX's columns a block has."""
     return sum(len(column.form) for column in block)
 
@@ -208,15 +212,20 @@ def _block(names: Column, block: Sequence[Column], empty: int) -> list[str]:
     """
     columns = [names, *block]
     last = None if empty else columns[-1]
-    heads = []
+    lines = []
     for index in range(len(names.heads)):
-        heads.append([column.head(index, column is last) for column in columns])
-    rows = []
+        heads = [column.head(index, column is last) for column in columns]
+        lines.append(_line(heads, empty))
+    lines.append("\\midrule")
     for index in range(len(names.cells)):
-        rows.append([column.row(index, column is last) for column in columns])
+        cells = [column.row(index, column is last) for column in columns]
+        lines.append(_line(cells, empty))
+    return lines
 
-    lines = [" & ".join([*cells, *[" "] * empty]) + " \\\\" for cells in (*heads, *rows)]
-    return [*lines[: len(heads)], "\\midrule", *lines[len(heads) :]]
+
+def _line(cells: Sequence[str], empty: int) -> str:
+    """A line of the table: its cells, and so many empty ones behind them."""
+    return " & ".join([*cells, *[" "] * empty]) + " \\\\"
 
 
 def digits_of(spreads: Sequence[float | None], least: int = 2) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def mark_of(record: Mapping[str, Any]) -> str:
+def unfinished_mark(record: Mapping[str, Any]) -> str:
     """The mark in a record, `unfinished: 40 of 200 rounds`; empty for a run that has ended.
 
     Args:

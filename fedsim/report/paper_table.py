@@ -16,13 +16,13 @@ from fedsim.report.layout import (
     SIGN,
     THIN,
     Column,
-    Part,
+    Fragment,
     number,
     word,
 )
 from fedsim.report.ranking import order_of
-from fedsim.report.results import by, metric_of
-from fedsim.study.pairing import SURE, told_apart
+from fedsim.report.results import grouped_by, metric_of
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
 from fedsim.study.statistics import half_width, smallest_p
 from fedsim.study.summary import (
     NOT_FEDERATED,
@@ -91,14 +91,17 @@ def paper_table(
     """
     baseline = next((row["baseline"] for row in compare or ()), None)
     methods = order_of(summary, baseline, score)
-    groups = by(summary, "variant")
+    groups = grouped_by(summary, "variant")
     varied: list[str] = []
     if (None,) not in groups:
         varied = list((scenario.get("compare") or {}).get("vary") or {})
 
-    scores = [_scores(methods, rows, score, spread) for rows in groups.values()]
     title = in_words(metric_of(summary))
-    heads = [_values(str(variant), varied) or [title] for (variant,) in groups]
+    heads = []
+    scores = []
+    for (variant,), rows in groups.items():
+        heads.append(_values(str(variant), varied) or [title])
+        scores.append(_scores(methods, rows, score, spread))
     columns = _score_columns(heads, scores)
     further = []
     if not varied:
@@ -156,8 +159,9 @@ def _laid_out(
             names = unbroken
         return names, [[*scores, *layout.fitting(names, columns)[1:]]]
 
-    layouts = [(names, layout.blocks_of(names, scores)) for names in (unbroken, broken)]
-    return min(layouts, key=_badness)
+    unbroken_layout = (unbroken, layout.blocks_of(unbroken, scores))
+    broken_layout = (broken, layout.blocks_of(broken, scores))
+    return min(unbroken_layout, broken_layout, key=_badness)
 
 
 def _badness(laid_out: tuple[Column, list[list[Column]]]) -> tuple[bool, bool, int]:
@@ -191,12 +195,12 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
     if len(methods) < 2 or not means:
         return scores
     best = max(means) if larger_is_better(metric_of(rows)) else min(means)
-    federated = [
-        (method, entry)
-        for method, entry in zip(methods, scores, strict=True)
-        if method not in outside
-    ]
-    best_method = next(method for method, entry in federated if entry.mean == best)
+    best_index = next(
+        index
+        for index, entry in enumerate(scores)
+        if entry.mean == best and methods[index] not in outside
+    )
+    best_method = methods[best_index]
     level = _level_with(best_method, rows, score)
     marked = []
     for entry, method in zip(scores, methods, strict=True):
@@ -208,11 +212,15 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
 def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
     """The scores of one method."""
     values = [row[score] for row in runs if row.get(score) is not None]
-    spread_of = statistics.stdev if spread == "sd" else half_width
-    has_spread = len(values) > 1 and all(map(math.isfinite, values))
+    mean = None
+    half = None
+    if values:
+        mean = statistics.fmean(values)
+    if len(values) > 1 and all(map(math.isfinite, values)):
+        half = statistics.stdev(values) if spread == "sd" else half_width(values)
     return Score(
-        mean=statistics.fmean(values) if values else None,
-        spread=spread_of(values) if has_spread else None,
+        mean=mean,
+        spread=half,
         runs=len(runs),
         scored=len(values),
         diverged=any(row.get("diverged") for row in runs),
@@ -225,8 +233,8 @@ def _level_with(best: str, rows: Sequence[Row], score: str) -> set[str]:
     """Methods that cannot be told apart from the best one; none where seeds are too few to tell."""
     if not can_tell(rows):
         return set()
-    p_values = told_apart(rows, best, score)
-    return {method for method, p in p_values.items() if p is not None and p >= SURE}
+    p_values = p_values_against(rows, best, score)
+    return {method for method, p in p_values.items() if p is not None and p >= SIGNIFICANCE_LEVEL}
 
 
 def can_tell(rows: Sequence[Row]) -> bool:
@@ -237,7 +245,7 @@ def can_tell(rows: Sequence[Row]) -> bool:
     """
     seeds = len({row["seed"] for row in rows})
     methods = len({row["method"] for row in rows})
-    return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SURE
+    return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SIGNIFICANCE_LEVEL
 
 
 def _score_columns(
@@ -252,8 +260,9 @@ def _score_columns(
     digits = _digits([entry for column in scores for entry in column])
     form = (NUMBER[0], "l@{}", "l")
     columns = []
-    for head, of_column in zip(heads, scores, strict=True):
-        columns.append(Column(form, head, [_parts(entry, digits) for entry in of_column]))
+    for head, column_scores in zip(heads, scores, strict=True):
+        cells = [_score_cell(entry, digits) for entry in column_scores]
+        columns.append(Column(form, head, cells))
     return columns
 
 
@@ -266,7 +275,7 @@ def _digits(scores: Sequence[Score]) -> int:
     return layout.digits_of(spreads, least=1 if large else 2)
 
 
-def _parts(entry: Score, digits: int) -> list[Part]:
+def _score_cell(entry: Score, digits: int) -> list[Fragment]:
     """The cell of a score: the mean around its point, and what is behind it.
 
     Behind the mean are the spread, a dagger, and how many runs have a score where some have none.
@@ -311,23 +320,24 @@ def _differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[
     p_values = []
     for method in methods:
         row = rows.get(method, {})
-        difference = row.get("difference")
-        p = row.get("p_adjusted")
-        if difference is None:
-            is_baseline = row.get("baseline") == method
-            differences.append(word("baseline" if is_baseline else ""))
+        if row.get("difference") is not None:
+            differences.append(number(row["difference"], digits, sign=True))
+        elif row.get("baseline") == method:
+            differences.append(word("baseline"))
         else:
-            differences.append(number(difference, digits, sign=True))
+            differences.append(word(""))
+
+        p = row.get("p_adjusted")
         p_values.append(word("") if p is None else _p(p))
     return [Column(NUMBER, ["difference"], differences), Column(NUMBER, ["p (Holm)"], p_values)]
 
 
-def _p(p: float) -> list[Part]:
+def _p(p: float) -> list[Fragment]:
     """A p value with three decimals; a smaller one as `<0.001`."""
     if p >= 0.001:
         return number(p, 3)
-    (whole, points), fraction = number(0.001, 3)
-    return [(f"$<${whole}", points + SIGN), fraction]
+    (integer, points), fraction = number(0.001, 3)
+    return [(f"$<${integer}", points + SIGN), fraction]
 
 
 def _tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
@@ -338,10 +348,11 @@ def _tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
             path, _, value = setting.partition("=")
             if value:
                 values.setdefault(path, {})[row["method"]] = plain(value)
-    return [
-        Column(("r",), [path], [word(chosen.get(method, "")) for method in methods])
-        for path, chosen in values.items()
-    ]
+    columns = []
+    for path, chosen in values.items():
+        cells = [word(chosen.get(method, "")) for method in methods]
+        columns.append(Column(("r",), [path], cells))
+    return columns
 
 
 def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
@@ -349,7 +360,7 @@ def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
 
     Cells are empty where half of a method's runs or more did not reach the target.
     """
-    runs = by(summary, "method")
+    runs = grouped_by(summary, "method")
     columns = []
     for name, unit, title, form in (
         ("rounds_to_target", 1, "rounds", ".0f"),
@@ -358,7 +369,10 @@ def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
         texts = []
         for method in methods:
             median, _ = median_to_target(runs[(method,)], name)
-            texts.append(f"{median / unit:{form}}" if math.isfinite(median) else "")
+            text = ""
+            if math.isfinite(median):
+                text = f"{median / unit:{form}}"
+            texts.append(text)
         if any(texts):
             columns.append(Column(("r",), [title], [word(text) for text in texts]))
     return columns
@@ -392,7 +406,7 @@ def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[st
         return []
     marks = "Bold: the best mean of a column."
     if any(entry.level for entry in entries):
-        test = f"p >= {SURE}, sign-flip test, Holm over all pairs"
+        test = f"p >= {SIGNIFICANCE_LEVEL}, sign-flip test, Holm over all pairs"
         marks += f" Dagger: could not be told apart from it ({test})."
     elif not can_tell(summary):
         marks += " There are too few seeds to call any difference sure."

@@ -15,10 +15,13 @@ from rich.text import Text
 from fedsim.report.figures.drawing import literal
 from fedsim.study.label_skew import Heterogeneity, LabelCounts, evenly_spaced
 
-BLOCKS, ASCII = " ░▒▓█", " .:*#"
+BLOCKS = " ░▒▓█"
+ASCII = " .:*#"
 LISTED = 20  # clients in the table, at most
 ROWS = 24  # lines of the heat map, at most; more labels share them
-CLIENT, LABEL = 30, 12  # characters of a name, at most
+# characters of a name, at most
+CLIENT = 30
+LABEL = 12
 CELL = 4  # characters that a client takes in the heat map, at most
 NARROW = 20  # prose is not broken into shorter lines; the terminal wraps it
 
@@ -34,12 +37,12 @@ def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
       width: columns of the terminal.
       ascii: draw with ` .:*#`.
     """
-    parts = [
+    paragraphs = [
         summary(partition.overall, width),
         table(partition.clients, ascii),
         heat_map(partition.counts, width, ascii),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def summary(overall: dict[str, Any], width: int = 80) -> str:
@@ -53,7 +56,10 @@ def summary(overall: dict[str, Any], width: int = 80) -> str:
     if "labels" in overall:
         lines["labels"] = _labels_line(overall)
         lines["skew"] = _skew_line(overall)
-    return "\n".join(_wrapped(f"{name:<8} {line}", width, 9) for name, line in lines.items())
+    paragraphs = []
+    for name, line in lines.items():
+        paragraphs.append(_wrapped(f"{name:<8} {line}", width, indent=9))
+    return "\n".join(paragraphs)
 
 
 def _clients_line(overall: dict[str, Any]) -> str:
@@ -189,9 +195,12 @@ def heat_map(counts: LabelCounts, width: int = 80, ascii: bool = False) -> str:
     lines = []
     for title, of_line in zip(titles, levels.T, strict=True):
         drawn = "".join(shades[level] * cell for level in of_line)
-        lines.append(f"{title:>{margin}} |{drawn}|" if margin else drawn)
-    legend = [_clients_shown(counts, chosen, ascii), _scale(counts, steps, shades, ascii)]
-    return "\n".join([*lines, *(_wrapped(line, width) for line in legend)])
+        if margin:
+            drawn = f"{title:>{margin}} |{drawn}|"
+        lines.append(drawn)
+    lines.append(_wrapped(_clients_shown(counts, chosen, ascii), width))
+    lines.append(_wrapped(_scale(counts, steps, shades, ascii), width))
+    return "\n".join(lines)
 
 
 def _titles(names: list[str], firsts: np.ndarray) -> list[str]:
@@ -199,7 +208,10 @@ def _titles(names: list[str], firsts: np.ndarray) -> list[str]:
     titles = []
     for first, end in pairwise([*firsts, len(names)]):
         last = end - 1
-        titles.append(names[first] if first == last else f"{names[first]}-{names[last]}")
+        title = names[first]
+        if last > first:
+            title += f"-{names[last]}"
+        titles.append(title)
     return titles
 
 
@@ -234,7 +246,9 @@ def _scale(counts: LabelCounts, steps: np.ndarray, shades: str, ascii: bool) -> 
         samples += f" of a {_label(counts.noun, ascii, CLIENT)}"
     if len(counts.labels) > ROWS:
         samples += ", mean of those on a line"
-    spans = [f"{shade} to {step:.3g}" for shade, step in zip(shades[1:], steps[1:], strict=True)]
+    spans = []
+    for shade, step in zip(shades[1:], steps[1:], strict=True):
+        spans.append(f"{shade} to {step:.3g}")
     return f"{samples}: {', '.join(spans)}, blank 0"
 
 

@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsim.report.results import by, metric_of
-from fedsim.study.summary import is_federated, larger_is_better
+from fedsim.report.results import grouped_by, metric_of
+from fedsim.study.summary import as_loss, is_federated, larger_is_better
 
 Row = dict[str, Any]
 
@@ -29,22 +29,31 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
     """
     rising = larger_is_better(metric_of(summary))
     methods = list(dict.fromkeys(row["method"] for row in summary))
-    ranks: dict[str, list[float]] = {method: [] for method in methods}
-    for group in by(summary, "variant").values():
+    ranks: dict[str, list[float]] = {}
+    for group in grouped_by(summary, "variant").values():
         losses = dict.fromkeys(methods, math.inf)
-        for (method,), runs in by(group, "method").items():
-            values = [run[score] for run in runs if run.get(score) is not None]
-            if values:
-                mean = statistics.fmean(values)
-                losses[method] = -mean if rising else mean
+        losses |= _losses(group, score, rising)
         for method in methods:
-            ranks[method].append(_rank(losses, method))
+            ranks.setdefault(method, []).append(_rank(losses, method))
     outside = {row["method"] for row in summary if not is_federated(row)}
 
-    def sort_key(method: str) -> tuple[bool, bool, float]:
+    def position(method: str) -> tuple[bool, bool, float]:
         return method != baseline, method in outside, statistics.fmean(ranks[method])
 
-    return sorted(methods, key=sort_key)
+    return sorted(methods, key=position)
+
+
+def _losses(runs: Sequence[Row], score: str, rising: bool) -> dict[str, float]:
+    """The mean scores of methods under one variation, as numbers that are smaller if better.
+
+    Methods without a score are left out.
+    """
+    losses = {}
+    for (method,), method_runs in grouped_by(runs, "method").items():
+        values = [run[score] for run in method_runs if run.get(score) is not None]
+        if values:
+            losses[method] = as_loss(statistics.fmean(values), rising)
+    return losses
 
 
 def _rank(losses: Mapping[str, float], method: str) -> float:

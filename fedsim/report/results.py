@@ -7,9 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.study.pairing import others
-from fedsim.study.standings import Standing, wins
-from fedsim.study.summary import WITHOUT_SCORE, is_federated, larger_is_better, median_to_target
+from fedsim.study.pairing import without_baseline
+from fedsim.study.standings import Standing, count_wins
+from fedsim.study.summary import (
+    WITHOUT_SCORE,
+    as_loss,
+    is_federated,
+    larger_is_better,
+    median_to_target,
+)
 
 NEVER = 1e300  # the number by which a target that was not reached is sorted
 Row = dict[str, Any]
@@ -29,12 +35,15 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
     """A table's rows; cells that are empty or NaN are None."""
     rows = []
     for record in table.to_dict("records"):
-        # NaN differs from itself
-        rows.append({str(name): None if cell != cell else cell for name, cell in record.items()})
+        row: Row = {}
+        for name, cell in record.items():
+            is_nan = cell != cell  # NaN differs from itself
+            row[str(name)] = None if is_nan else cell
+        rows.append(row)
     return rows
 
 
-def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
+def grouped_by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
     """Rows that agree in some columns, in the order in which they appear."""
     groups: dict[tuple, list[Row]] = {}
     for row in rows:
@@ -65,15 +74,16 @@ def results(
     verdicts = _verdicts(by_variation or {})
     differences = None
     if compare is not None:
-        differences = {_key(row): row for row in others(compare)}
-    runs = by(summary, "method", "variant")
+        differences = {_key(row): row for row in without_baseline(compare)}
+    runs = grouped_by(summary, "method", "variant")
     rising = larger_is_better(metric_of(summary))
     has_target = any(row.get("rounds_to_target") is not None for row in summary)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
-    columns = [name for name in ("method", "variant", "tuned") if any(name in r for r in summary)]
+    present = {name for row in summary for name in row}
+    columns = [name for name in ("method", "variant", "tuned") if name in present]
 
     ranked = []
-    for names, group in by(summary, *columns).items():
+    for names, group in grouped_by(summary, *columns).items():
         row: dict[str, Cell] = {}
         for column, name in zip(columns, names, strict=True):
             row[column] = (str(name or ""), str(name or ""))
@@ -99,7 +109,8 @@ def results(
             _loss(row["score"], rising),
         )
         ranked.append((rank, row))
-    return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
+    ranked.sort(key=lambda pair: pair[0])
+    return [row for _, row in ranked]
 
 
 def _verdicts(by_variation: Mapping[str, Sequence[Standing]]) -> dict[tuple[str, str], str]:
@@ -114,9 +125,7 @@ def _verdicts(by_variation: Mapping[str, Sequence[Standing]]) -> dict[tuple[str,
 def _loss(score: Cell, rising: bool) -> float:
     """A mean score as a number that is smaller for better scores; infinite where there is none."""
     _, mean = score
-    if mean == "":
-        return math.inf
-    return -mean if rising else mean
+    return math.inf if mean == "" else as_loss(mean, rising)
 
 
 def metric_of(summary: Sequence[Row]) -> str:
@@ -134,8 +143,9 @@ def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] |
     if timing is None:
         return None
     rows = rows_of(timing)
-    last = [of_run[-1] for of_run in by(rows, "method", "variant", "seed").values()]
-    runs = by(last, "method")
+    by_run = grouped_by(rows, "method", "variant", "seed")
+    last = [rows_of_run[-1] for rows_of_run in by_run.values()]
+    runs = grouped_by(last, "method")
     head = (
         "method",
         "runs",
@@ -160,9 +170,13 @@ def _times(last: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
     """
     seconds = sum(row["wall_seconds"] for row in last)
     compiling = sum(row["compile_seconds"] for row in last)
-    rate = statistics.fmean(row["steps_per_second"] for row in last) if last else 0.0
+    rate = 0.0
+    if last:
+        rate = statistics.fmean(row["steps_per_second"] for row in last)
     busy = [row["lane_efficiency"] for row in rows if row["lane_efficiency"]]
-    lanes = f"{statistics.fmean(busy):.0%}" if busy else ""
+    lanes = ""
+    if busy:
+        lanes = f"{statistics.fmean(busy):.0%}"
     return str(len(last)), f"{seconds:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes
 
 
@@ -178,7 +192,9 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     values = [row[score] for row in rows if row.get(score) is not None]
     best = [row["best"] for row in rows if row.get("best") is not None]
     bad = sum(bool(row.get("diverged")) or row.get("status") in WITHOUT_SCORE for row in rows)
-    runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
+    runs = str(len(rows))
+    if bad:
+        runs += f", {bad} bad"
 
     cells: dict[str, Cell] = {"runs": (runs, len(rows)), "score": EMPTY, "sd": EMPTY, "best": EMPTY}
     if values:
@@ -220,7 +236,9 @@ def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
     median, arrived = median_to_target(rows, name)
     if not arrived:
         return "not reached", NEVER
-    count = "" if arrived == len(rows) else f" ({arrived} of {len(rows)})"
+    count = ""
+    if arrived < len(rows):
+        count = f" ({arrived} of {len(rows)})"
     if math.isinf(median):
         return f"∞{count}", NEVER
     return f"{median / unit:{form}}{count}", median / unit
@@ -245,7 +263,7 @@ def _wins(
     if difference is None:
         return EMPTY
     base = runs.get((difference["baseline"], difference.get("variant")), [])
-    won, tied = wins(group, base, score, rising)
+    won, tied = count_wins(group, base, score, rising)
     text = ""
     if difference["seeds"]:
         text = f"{won} of {difference['seeds']}"

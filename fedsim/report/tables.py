@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -46,7 +47,8 @@ def for_paper(
             is_baseline = names["method"] == baseline
             row |= _difference(compared.get(_key(names, keys)), is_baseline)
         rows.append((positions[names["method"], names.get("variant")], row))
-    return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: pair[0])]).fillna("")
+    rows.sort(key=lambda pair: pair[0])
+    return pd.DataFrame([row for _, row in rows]).fillna("")
 
 
 def _scores(runs: pd.DataFrame, score: str, spread: str) -> dict[str, Any]:
@@ -85,9 +87,15 @@ def latex(table: pd.DataFrame) -> str:
 
 def markdown(table: pd.DataFrame) -> str:
     """The table as Markdown; names are escaped."""
-    lines = [[_escaped(name) for name in table.columns], ["---"] * len(table.columns)]
-    lines += [[_escaped(cell) for cell in row] for row in table.itertuples(index=False)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    text = _markdown_row(table.columns)
+    text += _markdown_row(["---"] * len(table.columns))
+    for row in table.itertuples(index=False):
+        text += _markdown_row(row)
+    return text
+
+
+def _markdown_row(cells: Iterable[Any]) -> str:
+    return f"| {' | '.join(map(_escaped, cells))} |\n"
 
 
 def _escaped(cell: Any) -> str:
@@ -118,7 +126,9 @@ def _difference(row: dict[str, Any] | None, is_baseline: bool) -> dict[str, str]
       row: of `compare.csv`; None where no run of the method has ended.
       is_baseline: whether the method is the baseline.
     """
-    cells = {"difference": "baseline" if is_baseline else "", "95 % interval": "", "p (Holm)": ""}
+    cells = {"difference": "", "95 % interval": "", "p (Holm)": ""}
+    if is_baseline:
+        cells["difference"] = "baseline"
     if row is None or pd.isna(row["difference"]):
         return cells
     cells["difference"] = f"{row['difference']:+.4f}"

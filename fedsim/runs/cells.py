@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.assemble import Experiment, build
-from fedsim.assemble.checked import checked
+from fedsim.assemble.check import check_scenario
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
 from fedsim.runs.sweep import Partitioner
-from fedsim.study.cells import Cell, Refused, bare, placed
+from fedsim.study.cells import Cell, RefusedCell, problem_lines, without_edits
 from fedsim.study.grid import Draft
 
 MAX_SECONDS = 30.0  # of processor time in which cells are tried
@@ -90,7 +90,7 @@ def try_cells(
     end = time.thread_time() + MAX_SECONDS
     round_costs: dict[str, Cost] = {}  # of one cell for all that differ from it only in floats
     costs: list[Cost] = []
-    refused: list[Refused] = []
+    refused: list[RefusedCell] = []
     tried = 0
     for cell in draft.cells:
         if time.thread_time() > end:
@@ -100,21 +100,21 @@ def try_cells(
         problems = Problems(cell.scenario)
         with numerics(cell.scenario, device=device) as devices:
             if key in round_costs or cell.scenario.document.broken:
-                problems.attempt(checked, cell.scenario, *NOTHING_GIVEN, partition)
+                problems.attempt(check_scenario, cell.scenario, *NOTHING_GIVEN, partition)
             else:
                 round_cost = problems.attempt(_round_cost, cell, devices, partition)
                 if round_cost:
                     round_costs[key] = round_cost
 
         for problem in _problems_of_cell(problems, known_lines):
-            refused.append(Refused(cell.corner, bare(problem, cell.edits)))
+            refused.append(RefusedCell(cell.position, without_edits(problem, cell.edits)))
         if key in round_costs and not problems.errors:
             spec = cell.scenario.spec
             costs.append(round_costs[key].times(len(spec.seeds) * spec.rounds))
 
-    corners = [cell.corner for cell in draft.cells]
+    positions = [cell.position for cell in draft.cells]
     return Tried(
-        problems=placed(refused, corners, draft.places, known),
+        problems=problem_lines(refused, positions, draft.origins, known),
         cells=len(draft.cells),
         checked=tried,
         built=len(round_costs),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.disk import files, tables
-from fedsim.disk.tables import Record, as_written, read_table
+from fedsim.disk.tables import Record, read_table, reporting_table_errors
 from fedsim.engine.run import COMPLETED
 from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
 from fedsim.report.results import rows_of
@@ -15,15 +15,15 @@ from fedsim.runs import directory
 from fedsim.runs.commits import LOG
 from fedsim.runs.comparison import columns_of
 from fedsim.runs.differences import differences
-from fedsim.runs.filenames import COMMITS, layout_of
+from fedsim.runs.filenames import COMMITS, run_files_of
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import RecordedSeed, recorded
-from fedsim.runs.result import OPTIONAL, ORDER
+from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import NOT_FEDERATED, fairness, summarise
+from fedsim.study.summary import NOT_FEDERATED, fairness_columns, summarise
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
@@ -86,15 +86,15 @@ def summary_of_files(record: dict[str, Any], hashes: dict[str, str]) -> str:
 
 def _files_of_every_run(record: dict[str, Any]) -> list[str]:
     """Names of the files that every run writes."""
-    names = [f"{table}.csv" for table in ORDER if table not in OPTIONAL]
+    names = [f"{table}.csv" for table in TABLE_COLUMNS if table not in OPTIONAL_TABLES]
     names.append(directory.SCENARIO)
     if is_comparison(record):
         return [*names, "compare.csv"]
-    layout = layout_of(Path(), record)
+    run_files = run_files_of(Path(), record)
     method = record["method"]
     for seed in record["scenario"]["seeds"]:
-        names.append(str(layout.model(method, seed)))
-        names.append(str(layout.folder(method, seed) / LOG))
+        names.append(str(run_files.model(method, seed)))
+        names.append(str(run_files.folder(method, seed) / LOG))
     return names
 
 
@@ -111,7 +111,7 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     if summary is None:
         return ["summary.csv is missing"]
     try:
-        with as_written(path):
+        with reporting_table_errors(path):
             computed = conclusions(
                 summary=rows_of(summary),
                 tuning=[] if tuning is None else rows_of(tuning),
@@ -126,7 +126,7 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     problems = []
     for name, rows in computed.items():
         expected = tables.to_csv(rows, columns_of(name, varied, tuned))
-        with files.naming(path), contextlib.suppress(FileNotFoundError):
+        with files.reporting_os_errors(path), contextlib.suppress(FileNotFoundError):
             if (path / f"{name}.csv").read_text(encoding="utf-8") != expected:
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
@@ -152,9 +152,9 @@ def of_seeds(path: Path, record: dict[str, Any]) -> tuple[list[RecordedSeed], li
 def of_tables(path: Path, record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
     """Compare the CSV files with the logs, and the scenario file with the record."""
     problems = []
-    for name, columns in ORDER.items():
+    for name, columns in TABLE_COLUMNS.items():
         rows = [row for seed in seeds for row in seed.tables.get(name, [])]
-        if rows or name not in OPTIONAL:
+        if rows or name not in OPTIONAL_TABLES:
             problems += _difference_of_files(path / f"{name}.csv", tables.to_csv(rows, columns))
     return problems + _of_scenario_file(path, record)
 
@@ -162,7 +162,7 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[RecordedSeed]) -> 
 def _difference_of_files(file: Path, text: str) -> list[str]:
     """Where a table differs from what the logs give."""
     expected = text.encode()
-    with files.naming(file.parent):
+    with files.reporting_os_errors(file.parent):
         present = file.read_bytes()
     if present == expected:
         return []
@@ -205,7 +205,7 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
             seed.end["reason"],
             seed.tables["summary"][0].get(NOT_FEDERATED, ""),
         )
-        line |= fairness(seed.tables["clients"][0], seed.end["status"])
+        line |= fairness_columns(seed.tables["clients"][0], seed.end["status"])
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")
         return problems

@@ -22,7 +22,7 @@ from fedsim.disk import files
 from fedsim.errors import Interrupted, LostError, ProcessError
 from fedsim.runs.commits import number_of
 from fedsim.runs.executor import RunKey, Runs, count_of, keys_of, without_scenarios
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.remote import FolderContent, Order, compare_terms, execute_order, folder_content
 from fedsim.runs.terms import Terms
 
@@ -55,18 +55,18 @@ class Cluster:
       client: a `distributed.Client`.
       name: the cluster's name in messages.
       terms: what every worker has to meet.
-      layout: the files of the run directory, which the caller has locked.
+      run_files: the files of the run directory, which the caller has locked.
 
     Raises:
       ProcessError: when there is no worker, or one that does not meet the terms.
       LostError: when a worker is lost meanwhile.
     """
 
-    def __init__(self, client: Any, name: str, terms: Terms, layout: Layout):
+    def __init__(self, client: Any, name: str, terms: Terms, run_files: RunFiles):
         self.client = client
         self.name = name
         self.terms = terms
-        self.layout = layout
+        self.run_files = run_files
         self.waiting: dict[Any, Runs] = {}  # future -> its runs
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=TIMEOUT)
@@ -103,7 +103,7 @@ class Cluster:
     def submit(self, runs: Runs) -> None:
         """Order the runs in tasks, each with what its runs have committed already."""
         for task in tasks_of(runs, max(self.slots(), 1)):
-            existing = {run: folder_content(self.layout.folder(*run)) for run in keys_of(task)}
+            existing = {run: folder_content(self.run_files.folder(*run)) for run in keys_of(task)}
             order = pickle.dumps(Order(self.terms, without_scenarios(task), existing))
             with warnings.catch_warnings(action="ignore"):  # dask's, about large orders
                 future = self.client.submit(
@@ -151,7 +151,7 @@ class Cluster:
         future.release()
         for run, content in runs.items():
             if content:
-                _write_folder(self.layout.folder(*run), content)
+                _write_folder(self.run_files.folder(*run), content)
         for label, reason in failed.items():
             warnings.warn(f"{label} failed on a worker ({reason}); trying it here", stacklevel=2)
         return ""
@@ -263,10 +263,10 @@ def _in_words(task: Runs) -> str:
     cell, seeds = task[0]
     if len(task) > 1:
         last_cell, _ = task[-1]
-        return f"{label_of(cell.who)} to {label_of(last_cell.who)}"
+        return f"{label_of(cell.key_columns)} to {label_of(last_cell.key_columns)}"
     if len(seeds) > 1:
-        return f"{label_of(cell.who)}, seeds {min(seeds)} to {max(seeds)}"
-    return f"{label_of(cell.who)}, seed {min(seeds)}"
+        return f"{label_of(cell.key_columns)}, seeds {min(seeds)} to {max(seeds)}"
+    return f"{label_of(cell.key_columns)}, seed {min(seeds)}"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ def number_of(name: str) -> int:
 
 def commit_files(folder: Path) -> list[Path]:
     """The commits in a folder, oldest first; files with other names are ignored."""
-    with files.naming(folder):
+    with files.reporting_os_errors(folder):
         paths = [path for path in folder.iterdir() if number_of(path.name) >= 0]
     return sorted(paths, key=lambda path: number_of(path.name))
 

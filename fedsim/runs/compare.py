@@ -18,18 +18,18 @@ from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Configuration, Ended, Listener, Watch, listener
+from fedsim.runs.execute import Configuration, EndedRun, Listener, ProgressWatch, Watch, listener
 from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfinished_and_ended
-from fedsim.runs.filenames import Layout, label_of, names_of
-from fedsim.runs.refusals import Compared, read_checked, refuse
+from fedsim.runs.filenames import RunFiles, label_of, names_of
+from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import resolve_design
 from fedsim.runs.run import seed_edits
 from fedsim.runs.sweep import Partitioner, Sweep, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers, programs_of
-from fedsim.scenario.places import resolved_from, roots_of
-from fedsim.scenario.plugins import own_links
+from fedsim.scenario.plugins import plugin_links
+from fedsim.scenario.recorded_paths import resolved_from, roots_of
 from fedsim.study.grid import Cell, Design, design_of
 from fedsim.study.summary import NOT_FEDERATED
 
@@ -66,7 +66,7 @@ class Session(NamedTuple):
     Attributes:
       options: how it is executed.
       design: its grid, whose scenario has been resolved.
-      layout: the files of its runs; None: none are written.
+      run_files: the files of its runs; None: none are written.
       record: the content of its `run.json`.
       devices: the devices of this process.
       threads: the thread count recorded by the comparison that is resumed; None for a new one.
@@ -75,7 +75,7 @@ class Session(NamedTuple):
 
     options: Options
     design: Design
-    layout: Layout | None
+    run_files: RunFiles | None
     record: dict[str, Any]
     devices: list
     threads: int | None
@@ -177,9 +177,9 @@ def compare(
         trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
     )
-    compared = Compared(methods, vary, tune, baseline, score, baselines)
+    overrides = CompareOverrides(methods, vary, tune, baseline, score, baselines)
     all_edits = _all_edits(edits, seeds, metric)
-    design = _read_design(scenario, all_edits, data_roots, device, compared)
+    design = _read_design(scenario, all_edits, data_roots, device, overrides)
     with open_run_directory(out, force, resume) as run_directory:
         return _run_design(design, run_directory, options)
 
@@ -200,53 +200,53 @@ def _read_design(
     edits: tuple[str, ...],
     data_roots: Sequence[str | os.PathLike[str]],
     device: str | None,
-    compared: Compared,
+    overrides: CompareOverrides,
 ) -> Design:
     """Read the grid, or refuse it with everything that is wrong with its cells."""
-    checked = read_checked(scenario, edits, data_roots, device, compared)
+    checked = read_checked(scenario, edits, data_roots, device, overrides)
     try:
-        return design_of(checked, *compared)
+        return design_of(checked, *overrides)
     except ScenarioError:
-        refuse(checked, device, compared)
+        refuse(checked, device, overrides)
         raise  # `refuse` found no further problems
 
 
 def _run_design(design: Design, run_directory: RunDirectory | None, options: Options) -> Comparison:
     """Run every cell of a grid, and write the results where there is a run directory."""
-    labels = [label_of(cell.who) for cell in design.cells]
+    labels = [label_of(cell.key_columns) for cell in design.cells]
     threads = None if run_directory is None else run_directory.threads
     partition = cached_partition()
     with contextlib.ExitStack() as stack:
-        layout = None
+        run_files = None
         log = None
         if run_directory is not None:
-            layout = run_directory.layout(labels)
-            log = trackers.Log(options.trackers, layout, options.resume)
+            run_files = run_directory.run_files(labels)
+            log = trackers.Log(options.trackers, run_files, options.resume)
             stack.enter_context(contextlib.closing(log))
         elif options.jobs > 1 or options.on:
             # Other processes pass their results on as files.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            layout = Layout(Path(folder), names_of(labels))
+            run_files = RunFiles(Path(folder), names_of(labels))
 
         with numerics(design.scenario, threads, options.device) as devices:
             design = resolve_design(design, partition)
             session = Session(
                 options=options,
                 design=design,
-                layout=layout,
+                run_files=run_files,
                 record=_record(design, devices),
                 devices=devices,
                 threads=threads,
                 partition=partition,
             )
             local = _local_executor(session, listener(options.watch, log))
-            others = _other_executor(session, stack)
+            remote = _remote_executor(session, stack)
 
             # Only now: a cluster that cannot be reached leaves the directory untouched.
             if run_directory is not None:
                 _prepare(run_directory, session)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
-                _execute(session, local, others)
+                _execute(session, local, remote)
 
             resolved = design.scenario.resolved()
             comparison = Comparison(local.outcomes, resolved, design.baseline, design.score)
@@ -267,14 +267,14 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
     links = {}
     outside = {}
     for cell in design.cells:
-        label = label_of(cell.who)
+        label = label_of(cell.key_columns)
         spec = cell.scenario.spec
         planned[label] = {"rounds": spec.rounds, "seeds": spec.seeds}
         half = _halves(spec)
         if half not in halves.setdefault(cell.method, []):
             halves[cell.method].append(half)
         hashes[label] = cell.scenario.hash()
-        links |= own_links(spec)
+        links |= plugin_links(spec)
         if not_federated := not_federated_of(spec):
             outside[cell.method] = not_federated
     record = {
@@ -284,7 +284,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "method": design.baseline,
         "baseline": design.baseline,
         "score": design.score,
-        "cells": [cell.who for cell in design.cells],
+        "cells": [cell.key_columns for cell in design.cells],
         "planned": planned,
         "halves": {method: " or ".join(texts) for method, texts in halves.items()},
         "hashes": {"scenario": scenario.hash(), "cells": hashes},
@@ -313,8 +313,8 @@ def _halves(spec: Any) -> str:
 
 def _prepare(run_directory: RunDirectory, session: Session) -> None:
     """Check that the comparison in the directory can be resumed, or prepare it for a new one."""
-    assert session.layout is not None  # a run directory has one
-    session.record["names"] = session.layout.names
+    assert session.run_files is not None  # a run directory has one
+    session.record["names"] = session.run_files.names
 
     path = run_directory.path
     before = run_directory.before
@@ -343,21 +343,21 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
     """
     started = before.get("planned") or {}
     for cell in session.design.cells:
-        if label_of(cell.who) in started:
+        if label_of(cell.key_columns) in started:
             demand_unchanged(cell.scenario.resolved(), before["environment"], str(path))
 
     runs = runs_of(path, session.record)
     for cell in session.design.cells:
-        rounds = started.get(label_of(cell.who), {}).get("rounds", 0)
+        rounds = started.get(label_of(cell.key_columns), {}).get("rounds", 0)
         if rounds > cell.scenario.spec.rounds:
-            runs_of_cell = [run for run in runs if run.who == cell.who]
+            runs_of_cell = [run for run in runs if run.who == cell.key_columns]
             demand_reachable(path, cell.scenario, runs_of_cell)
 
 
 def _finish(run_directory: RunDirectory, session: Session, comparison: Comparison) -> None:
     """Write tables, models, pictures, and last the record, which completes the directory."""
-    assert session.layout is not None  # a run directory has one
-    comparison.write(session.layout)
+    assert session.run_files is not None  # a run directory has one
+    comparison.write(session.run_files)
     record = {
         **session.record,
         "status": comparison.status,
@@ -381,23 +381,23 @@ def _local_executor(session: Session, listen: Listener) -> Sweep:
     return Sweep(
         devices=session.devices,
         numerics=functools.partial(numerics, threads=threads, device=device),
-        layout=session.layout,
+        run_files=session.run_files,
         listen=listen,
         partition=session.partition,
     )
 
 
-def _other_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
+def _remote_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
     """The executor of a cluster, or of several processes; None where this process is alone."""
     options = session.options
-    if session.layout is None:
+    if session.run_files is None:
         return None
     if options.on:
-        return stack.enter_context(_cluster(session, session.layout))
+        return stack.enter_context(_cluster(session, session.run_files))
     if options.jobs > 1:
         return Workers(
             document=session.design.scenario.document,
-            layout=session.layout,
+            run_files=session.run_files,
             jobs=options.jobs,
             device=options.device,
             threads=session.threads,
@@ -407,7 +407,7 @@ def _other_executor(session: Session, stack: contextlib.ExitStack) -> Executor |
 
 
 @contextlib.contextmanager
-def _cluster(session: Session, layout: Layout) -> Iterator[Executor]:
+def _cluster(session: Session, run_files: RunFiles) -> Iterator[Executor]:
     """The workers of a cluster, compared with this machine."""
     from fedsim.runs.cluster import Cluster, connected
 
@@ -420,32 +420,32 @@ def _cluster(session: Session, layout: Layout) -> Iterator[Executor]:
             device=session.options.device,
             devices=session.devices,
         )
-        yield Cluster(client, name, terms, layout)
+        yield Cluster(client, name, terms, run_files)
 
 
-def _execute(session: Session, local: Sweep, others: Executor | None) -> None:
-    """Execute the runs that have not ended, by the other executor if there is one.
+def _execute(session: Session, local: Sweep, remote: Executor | None) -> None:
+    """Execute the runs that have not ended, outside this process if there is such an executor.
 
     Args:
       session: the comparison.
       local: the executor of this process.
-      others: the executor of a cluster or of several processes.
+      remote: the executor of a cluster or of several processes.
 
     Raises:
       Interrupted: when `ask` said so.
       LostError: when workers were lost.
     """
     options = session.options
-    begin = getattr(options.watch, "begin", None)
-    if begin is not None:
-        begin(_configurations(session.design.cells), (others or local).slots())
+    if isinstance(options.watch, ProgressWatch):
+        processes = (remote or local).slots()
+        options.watch.comparison_started(_configurations(session.design.cells), processes)
 
     runs = all_runs(session.design.cells)
-    if others is not None and session.layout is not None:
-        report = _reporter(options.watch, session.layout)
-        unfinished, ended = unfinished_and_ended(runs, session.layout)
+    if remote is not None and session.run_files is not None:
+        report = _reporter(options.watch, session.run_files)
+        unfinished, ended = unfinished_and_ended(runs, session.run_files)
         report(ended)
-        execute_all(others, unfinished, options.ask, report)
+        execute_all(remote, unfinished, options.ask, report)
 
     # Runs that were executed elsewhere are only read from their journals here.
     execute_all(local, runs, options.ask)
@@ -459,7 +459,7 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     configurations = {}
     for number, cell in enumerate(cells, 1):
         spec = cell.scenario.spec
-        configurations[label_of(cell.who)] = Configuration(
+        configurations[label_of(cell.key_columns)] = Configuration(
             number=number,
             runs=len(spec.seeds),
             rounds=spec.rounds,
@@ -468,18 +468,17 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     return configurations
 
 
-def _reporter(watch: Watch | None, layout: Layout) -> Callable[[Sequence[RunKey]], None]:
+def _reporter(watch: Watch | None, run_files: RunFiles) -> Callable[[Sequence[RunKey]], None]:
     """A function that tells a `watch` of runs that were executed elsewhere and have ended."""
-    report_ended = getattr(watch, "ended", None)
 
     def report(runs: Sequence[RunKey]) -> None:
-        if report_ended is not None:
-            report_ended([_ended_run(layout, label, seed) for label, seed in runs])
+        if isinstance(watch, ProgressWatch):
+            watch.runs_ended([_ended_run(run_files, label, seed) for label, seed in runs])
 
     return report
 
 
-def _ended_run(layout: Layout, label: str, seed: int) -> Ended:
+def _ended_run(run_files: RunFiles, label: str, seed: int) -> EndedRun:
     """A run that was executed elsewhere, from its journal.
 
     One that is damaged is reported later, when it is read for the tables.
@@ -487,11 +486,11 @@ def _ended_run(layout: Layout, label: str, seed: int) -> Ended:
     progress = None
     with contextlib.suppress(CheckpointError):
         # No target length is needed to read what was committed.
-        progress = committed(layout.folder(label, seed), rounds=0)
+        progress = committed(run_files.folder(label, seed), rounds=0)
     if progress is None or not progress.tables.get("timing"):
-        return Ended(label)
+        return EndedRun(label)
     last = progress.tables["timing"][-1]
-    return Ended(
+    return EndedRun(
         label=label,
         rounds=progress.round,
         wall_seconds=last["wall_seconds"],

@@ -9,8 +9,8 @@ import pandas as pd
 
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
-from fedsim.runs.filenames import Layout, label_of, names_of
-from fedsim.runs.result import OPTIONAL, ORDER, Result, State, Tables
+from fedsim.runs.filenames import RunFiles, label_of, names_of
+from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result, State, Tables
 from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import Cell
@@ -20,7 +20,7 @@ from fedsim.study.tuning import Trial, tuned
 from fedsim.study.verdict import Verdict, verdict
 
 COLUMNS = {
-    **ORDER,
+    **TABLE_COLUMNS,
     "compare": tables.COMPARE,
     "across": tables.ACROSS,
     "profiles": tables.PROFILES,
@@ -95,7 +95,7 @@ class Comparison(Tables):
         self.varied = list(dict.fromkeys(path for o in outcomes for path in o.cell.varied))
         self.tuned = list(dict.fromkeys(path for o in outcomes for path in o.cell.tuned))
 
-        self.records = {name: self._rows(name) for name in ORDER}
+        self.records = {name: self._rows(name) for name in TABLE_COLUMNS}
         self.records["tuning"] = tuning
         self.records |= conclusions(
             summary=self.records["summary"],
@@ -213,7 +213,7 @@ class Comparison(Tables):
                 rows += outcome.result.records[name]
             elif cell.variant not in partitioned:
                 partitioned.add(cell.variant)
-                shared = {key: value for key, value in cell.who.items() if key != "method"}
+                shared = {key: value for key, value in cell.key_columns.items() if key != "method"}
                 rows += [{**shared, **record} for record in outcome.result.records[name]]
         return rows
 
@@ -221,7 +221,7 @@ class Comparison(Tables):
         """Why runs did not end as `done`, by label."""
         reasons = {}
         for outcome in self.outcomes:
-            label = label_of(outcome.cell.who)
+            label = label_of(outcome.cell.key_columns)
             if outcome.result is None:
                 reasons[label] = outcome.reason
             else:
@@ -231,21 +231,23 @@ class Comparison(Tables):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tables and models into a folder; a file is replaced as a whole or not at all."""
-        labels = [label_of(outcome.cell.who) for outcome in self.outcomes]
-        self.write(Layout(Path(path), names_of(labels)))
+        labels = [label_of(outcome.cell.key_columns) for outcome in self.outcomes]
+        self.write(RunFiles(Path(path), names_of(labels)))
 
-    def write(self, layout: Layout) -> None:
+    def write(self, run_files: RunFiles) -> None:
         """Write tables and models to their files in a run directory."""
         for name, records in self.records.items():
-            path = layout.path / f"{name}.csv"
-            is_required = name == "compare" or (name in ORDER and name not in OPTIONAL)
+            path = run_files.path / f"{name}.csv"
+            is_required = name == "compare" or (
+                name in TABLE_COLUMNS and name not in OPTIONAL_TABLES
+            )
             if records or is_required:
                 files.write(path, tables.to_csv(records, self.order(name)))
             else:
                 files.remove(path)  # there may be an earlier one
         for outcome in self.outcomes:
             if outcome.result is not None:
-                outcome.result.write_models(layout)
+                outcome.result.write_models(run_files)
 
 
 def columns_of(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
@@ -260,7 +262,7 @@ def columns_of(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> l
     added = []
     if varied:
         added += ["variant", *varied]
-    if tuned and (name in ORDER or name == "tuning"):
+    if tuned and (name in TABLE_COLUMNS or name == "tuning"):
         added += ["tuned", *tuned]
     if tuned and name == "compare":
         columns += tables.SENSITIVITY
@@ -309,7 +311,7 @@ def _failed_rows(outcome: Outcome) -> list[Record]:
     """The rows of `summary.csv` of a configuration that could not be run."""
     failure = {"status": "failed", "reason": outcome.reason}
     seeds = outcome.cell.scenario.spec.seeds
-    return [{**outcome.cell.who, "seed": seed, **failure} for seed in seeds]
+    return [{**outcome.cell.key_columns, "seed": seed, **failure} for seed in seeds]
 
 
 def _with_chosen_settings(
@@ -347,6 +349,6 @@ def _with_chosen_settings(
 def _trial(outcome: Outcome) -> Trial:
     """A method with one of its settings; without rows where it failed."""
     if outcome.result is None:
-        return Trial(outcome.cell.who, [], [])
+        return Trial(outcome.cell.key_columns, [], [])
     records = outcome.result.records
-    return Trial(outcome.cell.who, records["rounds"], records["summary"])
+    return Trial(outcome.cell.key_columns, records["rounds"], records["summary"])

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.disk import files
-from fedsim.disk.tables import as_written, read_table
+from fedsim.disk.tables import read_table, reporting_table_errors
 from fedsim.errors import DirectoryError, Interrupted, LostError
 from fedsim.report import page
 from fedsim.report.derived import derived_files
@@ -22,7 +22,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import verdict_of
 from fedsim.runs.directory import RunDirectory
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.runs.unfinished import (
     axes_of,
     by_setting,
@@ -39,7 +39,7 @@ from fedsim.study.cost_axes import AXES
 # Tables of comparisons, those from which the verdict follows, and those from which all else does.
 CONCLUSIONS = ("compare", *(axis.table for axis in AXES), "worst", "breakdown")
 VERDICT_TABLES = (*CONCLUSIONS, "summary", "rounds", "tuning")
-TABLES = (*ORDER, *CONCLUSIONS, "tuning")
+TABLES = (*TABLE_COLUMNS, *CONCLUSIONS, "tuning")
 
 # A column that every reader of a table relies on.
 NEEDED_COLUMN = {
@@ -76,7 +76,7 @@ def tables_of(path: Path) -> dict[str, pd.DataFrame]:
         table = read_table(path, name)
         if table is not None:
             tables[name] = table
-    with as_written(path):
+    with reporting_table_errors(path):
         for name, table in tables.items():
             if NEEDED_COLUMN[name] not in table:
                 raise KeyError(NEEDED_COLUMN[name])
@@ -94,7 +94,7 @@ def contents(path: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     if is_complete(record):
         return record, tables_of(path)
     runs = runs_of(path, record)
-    with as_written(path):
+    with reporting_table_errors(path):
         return marked(record, runs), frames_of(record, records_so_far(record, runs))
 
 
@@ -140,7 +140,7 @@ def rebuild(path: Path) -> list[str]:
         record = directory.sound_record(path)
         if not is_complete(record):
             return write_so_far(path, record)
-        with as_written(path):
+        with reporting_table_errors(path):
             tables = tables_of(path)
             record = {**record, **_verdict_again(record, tables)}
             derived = derived_files(tables, record, FORMATS)
@@ -186,14 +186,14 @@ def write_so_far(
     """
     runs = runs_of(path, record)
     record = {**marked(record, runs), "status": "interrupted"}
-    with as_written(path):
+    with reporting_table_errors(path):
         records = records_so_far(record, runs)
         tables = {name: text.encode() for name, text in csv_of(record, records)}
         frames = by_setting(record, frames_of(record, records))
     _write_with_record(path, record, tables)
     if not shown:
         return sorted(tables)
-    with as_written(path):
+    with reporting_table_errors(path):
         derived = derived_files(frames, record, drawn)
     _write_with_record(path, record, derived, earlier=tables)
     return sorted([*tables, *derived])
@@ -266,7 +266,7 @@ def page_of_runs(paths: Sequence[Path], refresh: int = 0) -> bytes:
             if is_comparison(record):
                 reason = "is a comparison, which has its own page; give single runs"
                 raise DirectoryError(f"{path}: {reason}")
-    with as_written(*paths):
+    with reporting_table_errors(*paths):
         sources = []
         for label, (record, frames) in zip(_labels(paths), loaded, strict=True):
             sources.append(page.Source(record, by_setting(record, frames), label))

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.disk import files
-from fedsim.disk.checkpoint import named
+from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
 from fedsim.runs.differences import differences
 from fedsim.runs.filenames import names_in
-from fedsim.runs.result import OPTIONAL
+from fedsim.runs.result import OPTIONAL_TABLES
 from fedsim.runs.unfinished import csv_of, is_complete, records_so_far, runs_of
 from fedsim.scenario.named_files import naming_files, without_hashed_paths
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
 # All tables but `timing`, which may differ between equal runs.
-TABLES = ("rounds", "clients", "partition", *OPTIONAL, "summary")
+COMPARED_TABLES = ("rounds", "clients", "partition", *OPTIONAL_TABLES, "summary")
 
 MAX_CHARACTERS = 50  # of a path
 
@@ -164,7 +164,7 @@ def _fields(a: Any, b: Any) -> list[Field]:
 def _tables(a: Source, b: Source) -> dict[str, RowDifferences]:
     """The rows that differ, of the tables that do."""
     unequal = {}
-    for name in TABLES:
+    for name in COMPARED_TABLES:
         text_a = _text(a, name)
         text_b = _text(b, name)
         if text_a != text_b:
@@ -179,7 +179,7 @@ def _text(source: Source, name: str) -> str | None:
         return source.so_far.get(file.name)
     if not file.exists():
         return None
-    with files.naming(file):
+    with files.reporting_os_errors(file):
         return file.read_bytes().decode(errors="replace")
 
 
@@ -234,8 +234,8 @@ def _model_files(source: Source) -> dict[tuple[str, str], Path]:
 def _model(a: Path, b: Path) -> ModelDifference | None:
     """The difference of two model files; None where they are equal."""
     try:
-        tensors_a = named("", directory.load_model(a))
-        tensors_b = named("", directory.load_model(b))
+        tensors_a = leaves_by_name("", directory.load_model(a))
+        tensors_b = leaves_by_name("", directory.load_model(b))
     except OSError as error:
         return ModelDifference(a.name, f"cannot be read: {error}", None)
     if _shapes(tensors_a) != _shapes(tensors_b):

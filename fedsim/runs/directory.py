@@ -17,7 +17,7 @@ from safetensors import numpy as safetensors
 
 from fedsim.disk import files
 from fedsim.errors import DataError, DirectoryError
-from fedsim.runs.filenames import Layout, names_in, names_of
+from fedsim.runs.filenames import RunFiles, names_in, names_of
 from fedsim.runs.lock import FOLDER, LOCK, demand_free, lock
 from fedsim.runs.record_form import malformed
 from fedsim.runs.untrusted import demand_plausible_size, demand_regular_files
@@ -59,10 +59,10 @@ class RunDirectory(NamedTuple):
             return None
         return self.before["environment"].get("threads")
 
-    def layout(self, labels: Iterable[str]) -> Layout:
+    def run_files(self, labels: Iterable[str]) -> RunFiles:
         """File names of the runs with these labels; those of the run that resumes stay."""
         earlier_names = {} if self.before is None else names_in(self.before)
-        return Layout(self.path, names_of(labels, earlier_names))
+        return RunFiles(self.path, names_of(labels, earlier_names))
 
     def elapsed(self, started: float) -> float:
         """Wall seconds of the run: those that it had when it resumed, and those since `started`."""
@@ -100,7 +100,7 @@ def open_run_directory(
         yield None
         return
     path = Path(out)
-    with claimed(path, force, resume) as before, files.naming(path):
+    with claimed(path, force, resume) as before, files.reporting_os_errors(path):
         yield RunDirectory(path, before)
 
 
@@ -114,13 +114,13 @@ def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | 
       DirectoryError: when it holds something that may not be replaced, or cannot be written.
       LockedError: when another process is writing there.
     """
-    with files.naming(path):
+    with files.reporting_os_errors(path):
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     _admitted(path, force, resume)
     with contextlib.ExitStack() as stack:
         for folder in reversed(missing):
             files.make_folder(folder)
-            with files.naming(folder):
+            with files.reporting_os_errors(folder):
                 stack.callback(_remove_if_empty, folder, os.open(folder, FOLDER))
         lock(path, stack)
         # Checked again: another process may have written there before the lock.
@@ -142,7 +142,7 @@ def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
     """Check without a change that a run may be written into a directory -> its record, if any."""
     if path.exists() and not path.is_dir():
         raise DirectoryError(f"{path}: is not a directory; choose another --out")
-    with files.naming(path):
+    with files.reporting_os_errors(path):
         names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     has_record = RECORD in names
     if has_record and (force or resume):
@@ -153,7 +153,9 @@ def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
             f"{path}: --resume continues a run and --force replaces it; give only one of them"
         )
 
-    started = [name for name in names if name != LOCK and not name.endswith(files.BESIDE)]
+    started = [
+        name for name in names if name != LOCK and not name.endswith(files.UNFINISHED_SUFFIX)
+    ]
     if started and not has_record and (force or resume):
         raise DirectoryError(
             f"{path}: holds no fedsim run ({started[0]} ...); choose another --out"
@@ -177,12 +179,12 @@ def start(path: Path, record: dict[str, Any], scenario: dict[str, Any], replace:
       replace: whether everything that is there is deleted before, the earlier record last.
     """
     if replace:
-        with files.naming(path):
+        with files.reporting_os_errors(path):
             entries = sorted(path.iterdir())
         for entry in entries:
             if entry.name not in (LOCK, RECORD):
                 files.remove(entry)
-        with files.naming(path):
+        with files.reporting_os_errors(path):
             files.sync_folder(path)
         files.remove(path / RECORD)
     write_record(path, record)
@@ -257,7 +259,7 @@ def hashes(path: Path, excluded: Collection[str] = ()) -> dict[str, str]:
       path: the run directory.
       excluded: names of its files and folders that are not part of the run.
     """
-    with files.naming(path):
+    with files.reporting_os_errors(path):
         entries = [entry for entry in sorted(path.rglob("*")) if entry.is_file()]
     hashed = {}
     for entry in entries:

@@ -14,7 +14,7 @@ import jax
 
 from fedsim._version import __version__
 from fedsim.machine import memory_peak, threads_in_force
-from fedsim.scenario.places import scrubbed
+from fedsim.scenario.recorded_paths import with_relative_paths
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
 INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
@@ -35,7 +35,7 @@ def numerical(devices: list) -> dict[str, Any]:
         "machine": platform.machine(),
         "instructions": instructions() if on_cpu else [],
         "threads": threads,
-        "xla_flags": sorted(scrubbed(flag, ()) for flag in flags),
+        "xla_flags": sorted(with_relative_paths(flag, ()) for flag in flags),
     }
 
 
@@ -49,8 +49,8 @@ def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
     flags = {}
     for name in sorted(os.environ):
         if name.startswith(("XLA_", "JAX_")):
-            flags[name] = scrubbed(os.environ[name], roots)
-    arguments = [scrubbed(word, roots) for word in sys.argv[1:]]
+            flags[name] = with_relative_paths(os.environ[name], roots)
+    arguments = [with_relative_paths(word, roots) for word in sys.argv[1:]]
     return {
         "python": platform.python_version(),
         "pandas": version("pandas"),

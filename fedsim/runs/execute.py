@@ -1,19 +1,19 @@
 """The runs of experiments, each recorded in a journal from which it can resume."""
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from fedsim import tree
 from fedsim.assemble import Experiment
 from fedsim.assemble.memory import allocations
 from fedsim.disk import files
-from fedsim.engine.loop import banked, events
-from fedsim.engine.processes import joined, shared
-from fedsim.engine.records import Program
+from fedsim.engine.loop import events, group_runs
+from fedsim.engine.processes import from_first_process, is_multiprocess
+from fedsim.engine.program import Program
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.errors import CorruptError, Interrupted
 from fedsim.machine import forget_programs
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal, Pace
 from fedsim.runs.record import identity
@@ -77,7 +77,7 @@ class Configuration(NamedTuple):
     program: Hashable
 
 
-class Ended(NamedTuple):
+class EndedRun(NamedTuple):
     """A run of a comparison that another process executed, and that has ended.
 
     Attributes:
@@ -93,18 +93,39 @@ class Ended(NamedTuple):
     compile_seconds: float = 0.0
 
 
+@runtime_checkable
+class ProgressWatch(Protocol):
+    """A `watch` that is also told when runs start and end, such as a progress bar."""
+
+    def comparison_started(
+        self, configurations: Mapping[str, Configuration], processes: int
+    ) -> None:
+        """A comparison of these configurations, by label, starts on this many processes."""
+
+    def set_configuration(self, who: Mapping[str, Any]) -> None:
+        """The following calls are about this configuration."""
+
+    def run_started(self, experiment: Experiment, seed: int, run: Run) -> None:
+        """A run starts, resumes from its last commit, or had ended before."""
+
+    def runs_ended(self, runs: Sequence[EndedRun]) -> None:
+        """Other processes have executed these runs."""
+
+    def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
+        """A run has a new row."""
+
+
 def listener(watch: Watch | None, log: Listener | None) -> Listener:
     """Combine a user's `watch` and the trackers into one listener."""
-    enter_configuration = getattr(watch, "enters", None)
-    start_run = getattr(watch, "goes_on", None)
+    progress = watch if isinstance(watch, ProgressWatch) else None
 
     def listen(journaled: JournaledRun, row: Row | None) -> None:
         seed = journaled.who["seed"]
-        if enter_configuration is not None:
-            enter_configuration(journaled.who)
+        if progress is not None:
+            progress.set_configuration(journaled.who)
         if row is None:
-            if start_run is not None:
-                start_run(journaled.experiment, seed, journaled.run)
+            if progress is not None:
+                progress.run_started(journaled.experiment, seed, journaled.run)
         elif watch is not None:
             watch(journaled.experiment, seed, row)
         if log is not None:
@@ -115,16 +136,18 @@ def listener(watch: Watch | None, log: Listener | None) -> Listener:
 
 def execute(
     planned: Sequence[PlannedExperiment],
-    layout: Layout | None,
+    run_files: RunFiles | None,
     calls: int | None,
     listen: Listener | None,
     ask: Callable[[], bool],
 ) -> list[Result]:
-    """Execute experiments that train by one program (inside their numerics) -> a result for each.
+    """Execute experiments that train by one program, and return a result for each.
+
+    It is called inside their numerics.
 
     Args:
       planned: the experiments.
-      layout: the files of the run directory; None: nothing is written.
+      run_files: the files of the run directory; None: nothing is written.
       calls: device calls per block.
       listen: called with every run and every row.
       ask: whether to stop.
@@ -144,14 +167,14 @@ def execute(
     model_bytes = tree.nbytes(next(iter(planned[0].experiment.shared.values())))
     programs = [planned[index].experiment.program for index, _ in runs]
     plans = [planned[index].experiment.plans[seed] for index, seed in runs]
-    groups, program = banked(programs, plans, model_bytes)
+    groups, program = group_runs(programs, plans, model_bytes)
     for first, last in groups:
         group = runs[first:last]
         if ask():
             _, seed = group[0]
             raise Interrupted(f"before seed {seed}")
-        journaled_runs = [_journaled(planned[index], layout, seed) for index, seed in group]
-        with allocations(planned[0].experiment.scenario, planned[0].experiment.counted):
+        journaled_runs = [_journaled(planned[index], run_files, seed) for index, seed in group]
+        with allocations(planned[0].experiment.scenario, planned[0].experiment.memory_bytes):
             run_group(journaled_runs, program, calls, listen, ask)
         for (index, seed), journaled in zip(group, journaled_runs, strict=True):
             journaled.run.release()
@@ -160,11 +183,11 @@ def execute(
     return results
 
 
-def _journaled(planned: PlannedExperiment, layout: Layout | None, seed: int) -> JournaledRun:
+def _journaled(planned: PlannedExperiment, run_files: RunFiles | None, seed: int) -> JournaledRun:
     """A run with its journal, which has a folder where there is a run directory."""
     folder = None
-    if layout is not None:
-        folder = layout.folder(label_of(planned.who), seed)
+    if run_files is not None:
+        folder = run_files.folder(label_of(planned.who), seed)
         files.make_folder(folder)
     checkpoint = planned.experiment.scenario.spec.checkpoint
     pace = Pace(checkpoint.seconds, checkpoint.rounds)
@@ -184,7 +207,7 @@ def run_group(
     """Execute runs side by side, from their last commits until they end or are interrupted."""
     for journaled in journaled_runs:
         _resume(journaled.run, journaled.journal)
-        if journaled.run.close():
+        if journaled.run.end_if_complete():
             _commit_end(journaled)
         if listen is not None:
             listen(journaled, None)
@@ -215,7 +238,7 @@ def run_group(
 
 def _resident_bytes(journaled_runs: Sequence[JournaledRun]) -> float:
     """Bytes of training samples that the device may hold."""
-    if joined():  # each process loads what its lanes read
+    if is_multiprocess():  # each process loads what its lanes read
         return 0.0
     specs = [journaled.experiment.scenario.spec for journaled in journaled_runs]
     return min(spec.data.resident_mb for spec in specs) * 1e6
@@ -238,9 +261,9 @@ def _resume(run: Run, journal: Journal) -> None:
             # The commit is intact, but no run has written it.
             reason = f"the commit of round {journal.round} is damaged: {error!r}"
             raise CorruptError(f"{journal.folder}: {reason}") from None
-    if joined():
+    if is_multiprocess():
         # The first process has read the commit, and the others take its state over.
-        state = shared(run.snapshot(portable=True) if last is not None else None)
+        state = from_first_process(run.snapshot(portable=True) if last is not None else None)
         if state is not None and last is None:
             run.restore(state)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from fedsim.errors import CheckpointError
 from fedsim.runs.commits import committed
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.scenario import read
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
@@ -79,7 +79,7 @@ def all_runs(cells: Sequence[Cell]) -> Runs:
     return [(cell, tuple(cell.scenario.spec.seeds)) for cell in cells]
 
 
-def unfinished_and_ended(runs: Runs, layout: Layout) -> tuple[Runs, list[RunKey]]:
+def unfinished_and_ended(runs: Runs, run_files: RunFiles) -> tuple[Runs, list[RunKey]]:
     """Sort runs by their journals into those that have not ended, and those that have.
 
     A run whose journal is damaged is in neither: this process reads it later, and reports what is
@@ -88,11 +88,11 @@ def unfinished_and_ended(runs: Runs, layout: Layout) -> tuple[Runs, list[RunKey]
     unfinished: Runs = []
     ended: list[RunKey] = []
     for cell, seeds in runs:
-        label = label_of(cell.who)
+        label = label_of(cell.key_columns)
         unfinished_seeds = []
         for seed in seeds:
             with contextlib.suppress(CheckpointError):
-                progress = committed(layout.folder(label, seed), cell.scenario.spec.rounds)
+                progress = committed(run_files.folder(label, seed), cell.scenario.spec.rounds)
                 if progress is None or progress.status == "running":
                     unfinished_seeds.append(seed)
                 else:
@@ -104,7 +104,7 @@ def unfinished_and_ended(runs: Runs, layout: Layout) -> tuple[Runs, list[RunKey]
 
 def keys_of(runs: Runs) -> list[RunKey]:
     """The runs one by one."""
-    return [(label_of(cell.who), seed) for cell, seeds in runs for seed in seeds]
+    return [(label_of(cell.key_columns), seed) for cell, seeds in runs for seed in seeds]
 
 
 def count_of(runs: Runs) -> int:
@@ -129,6 +129,6 @@ def with_scenarios(runs: Runs, document: Document) -> Runs:
     """
     complete: Runs = []
     for cell, seeds in runs:
-        scenario = read(document, cell.edits, cell.written)
+        scenario = read(document, cell.edits, cell.definition)
         complete.append((cell._replace(scenario=scenario), seeds))
     return complete

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedsim.disk.tables import as_written, inert, read_table
+from fedsim.disk.tables import inert, read_table, reporting_table_errors
 from fedsim.errors import DirectoryError
 from fedsim.report import tables
-from fedsim.report.mark import in_latex, in_markdown, mark_of
+from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
 from fedsim.report.results import rows_of
+from fedsim.report.workbook import workbook
 from fedsim.runs.derive import contents
 from fedsim.runs.directory import sound_record
 from fedsim.runs.unfinished import by_setting, is_complete
@@ -49,8 +50,9 @@ def exported(
 
     Args:
       path: the run directory.
-      table: the name of one of its tables; None: a row per method, as a paper shows it.
-      form: `csv`, `parquet`, `latex`, `markdown` or `json`.
+      table: the name of one of its tables; None: a row per method, as a paper shows it; in `xlsx`,
+        all tables, with a sheet for each.
+      form: `csv`, `parquet`, `xlsx`, `latex`, `markdown` or `json`.
       guard: put an apostrophe before text that a spreadsheet would compute; None: only in `csv`,
         which spreadsheets open.
       spread: of a paper's table: `sd`, or `interval` of the mean.
@@ -60,18 +62,25 @@ def exported(
       CheckpointError: for a log or a commit that is damaged.
     """
     source = _open(path)
-    mark = mark_of(source.record)
+    mark = unfinished_mark(source.record)
     if mark:
         warnings.warn(f"{path}: {mark}", stacklevel=2)
+    if guard is None:
+        guard = form == "csv"
+    if form == "xlsx":
+        names = source.names if table is None else [table]
+        frames = {name: _table(source, name) for name in names}
+        if not frames:
+            raise DirectoryError(f"{path}: has no tables")
+        if guard:
+            frames = {name: _with_guards(frame) for name, frame in frames.items()}
+        return workbook(frames, mark)
     if table is None and form == "latex":
         return in_latex(_paper_table(source, spread), mark).encode()
 
     frame = _rows_for_paper(source, spread) if table is None else _table(source, table)
-    if guard is None:
-        guard = form == "csv"
     if guard:
-        words = frame.select_dtypes(exclude="number").columns
-        frame[words] = frame[words].map(_guarded)
+        frame = _with_guards(frame)
     return _encoded(frame, form, mark)
 
 
@@ -93,6 +102,13 @@ def _encoded(frame: pd.DataFrame, form: str, mark: str) -> bytes:
         problem = "parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow"
         raise DirectoryError(problem) from None
     return file.getvalue()
+
+
+def _with_guards(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table with an apostrophe before each text that a spreadsheet would compute."""
+    words = frame.select_dtypes(exclude="number").columns
+    frame[words] = frame[words].map(_guarded)
+    return frame
 
 
 def _guarded(cell: Any) -> Any:
@@ -124,14 +140,14 @@ def _table(source: Source, name: str) -> pd.DataFrame:
 def _rows_for_paper(source: Source, spread: str) -> pd.DataFrame:
     """A row per method and variation."""
     score = source.record.get("score", "final")
-    with as_written(source.path):
+    with reporting_table_errors(source.path):
         return tables.for_paper(_summary(source), source.read("compare"), score, spread)
 
 
 def _paper_table(source: Source, spread: str) -> str:
     """A paper's table in LaTeX."""
     record = source.record
-    with as_written(source.path):
+    with reporting_table_errors(source.path):
         summary = by_setting(record, {"summary": _summary(source)})["summary"]
         compare = source.read("compare")
         return paper_table(

@@ -25,8 +25,8 @@ def label_of(who: Mapping[str, Any]) -> str:
     return " ".join(who[name] for name in ("method", "variant", "tuned") if who.get(name))
 
 
-class Layout(NamedTuple):
-    """The files and folders of the runs in a directory.
+class RunFiles(NamedTuple):
+    """Where the runs of a run directory write: their folders and model files.
 
     Attributes:
       path: the run directory.
@@ -45,9 +45,9 @@ class Layout(NamedTuple):
         return self.path / f"model.{self.names[label]}.{seed}.safetensors"
 
 
-def layout_of(path: Path, record: Mapping[str, Any]) -> Layout:
-    """The layout of a run directory, by its record."""
-    return Layout(path, names_in(record))
+def run_files_of(path: Path, record: Mapping[str, Any]) -> RunFiles:
+    """The files of a run directory's runs, by its record."""
+    return RunFiles(path, names_in(record))
 
 
 def names_of(labels: Iterable[str], earlier: Mapping[str, str] | None = None) -> dict[str, str]:

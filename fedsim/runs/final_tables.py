@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from fedsim.data import Federation
-from fedsim.disk.tables import LISTED, Record
+from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import fairness, summarise
+from fedsim.study.summary import fairness_columns, summarise
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
@@ -36,7 +36,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         run.reason,
         run.program.server.client.not_federated,
     )
-    journal.add("summary", {**who, **line, **fairness(clients, run.status)})
+    journal.add("summary", {**who, **line, **fairness_columns(clients, run.status)})
     journal.add("clients", {**who, **clients})
 
     if run.plan.timetable.asynchronous:
@@ -125,12 +125,12 @@ def _partition(run: Run) -> Record:
 
 
 def _listed(run: Run) -> np.ndarray:
-    """The clients in the tables: all, or of more than LISTED those that ever took part.
+    """The clients in the tables: all; of too many to list, those that ever took part.
 
     The samples of all clients take part in pooled training.
     """
     federation = run.plan.federation.unpooled
-    if federation.N <= LISTED:
+    if federation.N <= MAX_LISTED_CLIENTS:
         return np.arange(federation.N)
     pooled = run.program.server.client.pools is not None
     return np.flatnonzero(federation.sizes if pooled else run.joined)

@@ -170,12 +170,12 @@ class Journal:
 
     def _resume_from(self, path: Path, rounds: int) -> Snapshot:
         """Take over the rows of a commit -> the state of the run."""
-        with files.naming(path):
+        with files.reporting_os_errors(path):
             commit = read_commit(path)
         demand_same(commit.identity, self.identity, str(path))
         if not 0 <= commit.round <= rounds:
             raise CorruptError(f"{path}: is of round {commit.round}, but the run has {rounds}")
-        with files.naming(path.with_name(LOG)):
+        with files.reporting_os_errors(path.with_name(LOG)):
             text, self.records = read_log(commit, commit.extent(rounds))
 
         self.length = len(text)
@@ -197,7 +197,7 @@ class Journal:
         wanted = {LOG, *self.retained}
         for names in self.retained.values():
             wanted.update(names)
-        with files.naming(self.folder):
+        with files.reporting_os_errors(self.folder):
             unwanted = sorted(path for path in self.folder.iterdir() if path.name not in wanted)
         for path in unwanted:
             files.remove(path)

@@ -89,5 +89,5 @@ def _publish(page: Path, content: bytes) -> None:
     """Write a page, which other processes may be writing, too: its draft has a unique name."""
     draft = page.with_name(f"{page.name}.{os.getpid()}")
     files.write(draft, content)
-    with files.naming(page):
+    with files.reporting_os_errors(page):
         os.replace(draft, page)

@@ -26,7 +26,7 @@ def lock(path: Path, stack: contextlib.ExitStack) -> None:
       LockedError: when another process holds the lock.
     """
     while True:
-        with files.naming(path / LOCK):
+        with files.reporting_os_errors(path / LOCK):
             folder = os.open(path, FOLDER)
             stack.callback(os.close, folder)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -45,10 +45,10 @@ def lock(path: Path, stack: contextlib.ExitStack) -> None:
 
     claim = files.Claim(path=path, folder=folder, lock=file, name=LOCK)
     stack.callback(os.close, file)
-    stack.callback(files.free, claim)
+    stack.callback(files.release, claim)
     files.CLAIMS.add(claim)
     stack.callback(files.CLAIMS.discard, claim)
-    with files.naming(path / LOCK):
+    with files.reporting_os_errors(path / LOCK):
         holder = {"pid": os.getpid(), "host": _host(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(file, 0)
         os.pwrite(file, json.dumps(holder).encode(), 0)

@@ -5,14 +5,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.assemble.federation import Partitioned, dealt, federated, resolved_data
-from fedsim.assemble.memory import partition_notes
+from fedsim.assemble.federation import (
+    PartitionedSamples,
+    federations_from,
+    partitioned_samples,
+    resolved_data,
+)
+from fedsim.assemble.sample_notes import partition_notes
 from fedsim.data import Federation, PartitionError, split_text
 from fedsim.data.partition import column_of
 from fedsim.disk import files, tables
 from fedsim.errors import DataError
 from fedsim.report import figures
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.scenario import Scenario
 from fedsim.study.label_skew import Heterogeneity, column_counts, heterogeneity
 
@@ -50,8 +55,8 @@ def write_partition(
       DirectoryError: when nothing can be written there.
     """
     scenario, by = _with_column(scenario, by)
-    samples = dealt(scenario, None, np.dtype(scenario.spec.numerics.dtype))
-    federations = federated(scenario, samples)
+    samples = partitioned_samples(scenario, None, np.dtype(scenario.spec.numerics.dtype))
+    federations = federations_from(scenario, samples)
     several = len(federations) > 1
     partitions = {}
     for seed, federation in federations.items():
@@ -62,9 +67,9 @@ def write_partition(
         counts = column_counts(federations[first], by, _column(samples, by))
         partitions[first] = partitions[first]._replace(counts=counts)
 
-    shown = about(_resolved(scenario, federations[first]))
+    context = context_of(_resolved(scenario, federations[first]))
     picture = figures.figure_of_partition(
-        partitions[first].counts, shown, first if several else None
+        partitions[first].counts, context, first if several else None
     )
     figure_files = figures.files_of([picture], "partition")
     table = tables.to_csv([partition.rows for partition in partitions.values()], tables.PARTITION)
@@ -74,7 +79,7 @@ def write_partition(
         files.write(folder / name, content)
     if split is not None:
         as_json = split.suffix == ".json"
-        files.write_named(split, split_text(samples.parts[first], samples.sets.rows, as_json))
+        files.write_output(split, split_text(samples.parts[first], samples.sets.rows, as_json))
     return WrittenPartitions(partitions, partition_notes(federations[first]))
 
 
@@ -90,7 +95,7 @@ def _with_column(scenario: Scenario, by: str | None) -> tuple[Scenario, str | No
     return scenario._replace(spec=scenario.spec.model_copy(update={"data": data})), by
 
 
-def _column(samples: Partitioned, by: str) -> np.ndarray:
+def _column(samples: PartitionedSamples, by: str) -> np.ndarray:
     """The values of a column, of which there may not be too many to draw."""
     try:
         values = column_of(samples.sets.columns, by)

@@ -9,8 +9,8 @@ from fedsim.disk.checkpoint import digest
 from fedsim.runs.changes import version_of_values
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario.named_files import without_hashed_paths
-from fedsim.scenario.places import resolved_from, roots_of
-from fedsim.scenario.plugins import own_links
+from fedsim.scenario.plugins import plugin_links
+from fedsim.scenario.recorded_paths import resolved_from, roots_of
 from fedsim.study.summary import NOT_FEDERATED
 
 # Sections and keys of a scenario that a run may change when it resumes.
@@ -48,7 +48,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
             "start": start_hashes,
         },
         "supplied": sorted(supplied),
-        "own_links": own_links(scenario.spec),
+        "own_links": plugin_links(scenario.spec),
         "lanes": width.lanes,
         "block": width.block,
         "environment": numerical(devices),

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.assemble.checked import checked
+from fedsim.assemble.check import check_scenario
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
@@ -16,8 +16,8 @@ from fedsim.study.grid import Axes, draft_of
 Refusal = ScenarioError | DataError
 
 
-class Compared(NamedTuple):
-    """What is to be compared, as `fedsim.compare` takes it; None: what the scenario says."""
+class CompareOverrides(NamedTuple):
+    """Arguments of `fedsim.compare` that replace keys of `compare:`; None: as in the scenario."""
 
     methods: str | Sequence[Any] | None = None
     vary: Axes | None = None
@@ -32,7 +32,7 @@ def read_checked(
     edits: tuple[str, ...] = (),
     data_roots: Iterable[Any] = (),
     device: str | None = None,
-    compared: Compared | None = None,
+    overrides: CompareOverrides | None = None,
     given: Mapping[str, Any] | None = None,
     method: Any = None,
 ) -> Scenario:
@@ -43,7 +43,7 @@ def read_checked(
       edits: `PATH=VALUE` texts, as `--set` takes them.
       data_roots: as `read` takes them.
       device: the devices to compute on.
-      compared: what is to be compared, if the cells of a comparison are to be tried.
+      overrides: of its comparison, whose cells are tried as well; None: no cell is tried.
       given: `data`, `model`, `params` and `loss` of a Python program.
       method: a method in place of the scenario's.
 
@@ -53,13 +53,13 @@ def read_checked(
     try:
         return read(source, edits, method, data_roots=data_roots)
     except ScenarioError as error:
-        raise completed(error, device, compared, given) from None
+        raise with_later_problems(error, device, overrides, given) from None
 
 
-def completed(
+def with_later_problems(
     error: ScenarioError,
     device: str | None = None,
-    compared: Compared | None = None,
+    overrides: CompareOverrides | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Refusal:
     """A refusal together with those of the later stages; for arguments see `read_checked`."""
@@ -69,7 +69,7 @@ def completed(
     # known already is reported.
     with contextlib.suppress(Exception):
         try:
-            refuse(error.mended, device, compared, given, before=error)
+            refuse(error.mended, device, overrides, given, before=error)
         except (ScenarioError, DataError) as refusal:
             return refusal
     return error
@@ -78,7 +78,7 @@ def completed(
 def refuse(
     scenario: Scenario,
     device: str | None = None,
-    compared: Compared | None = None,
+    overrides: CompareOverrides | None = None,
     given: Mapping[str, Any] | None = None,
     before: ScenarioError | None = None,
 ) -> Tried | None:
@@ -87,7 +87,7 @@ def refuse(
     Args:
       scenario: as read, or what is left of one that was refused.
       device: as `read_checked` takes it.
-      compared: as `read_checked` takes it.
+      overrides: as `read_checked` takes it.
       given: as `read_checked` takes it.
       before: what was refused already.
 
@@ -104,11 +104,11 @@ def refuse(
     inputs = {"data": None, "model": None, "params": None, "loss": None, **(given or {})}
     partition = cached_partition()
     with numerics(scenario, device=device):
-        problems.attempt(checked, scenario, *inputs.values(), partition)
+        problems.attempt(check_scenario, scenario, *inputs.values(), partition)
 
     tried = None
-    if compared is not None and (scenario.spec.compare.methods or any(compared)):
-        draft = draft_of(scenario, *compared)
+    if overrides is not None and (scenario.spec.compare.methods or any(overrides)):
+        draft = draft_of(scenario, *overrides)
         if draft.problems:
             problems.add(ScenarioError(draft.problems, scenario.document.file))
         known = _problems_of_scenario(problems.errors)

@@ -198,18 +198,18 @@ def _enable(terms: "Terms", folder: Path) -> None:
 
 def _execute(order: Order, path: Path) -> dict[str, Any]:
     """Resume the runs from what they have committed -> their folders, and why some failed."""
-    from fedsim.runs.filenames import Layout, names_of
+    from fedsim.runs.filenames import RunFiles, names_of
     from fedsim.runs.sweep import run_sweep
 
-    layout = Layout(path, names_of(label for label, _ in order.existing))
+    run_files = RunFiles(path, names_of(label for label, _ in order.existing))
     for run, content in order.existing.items():
-        folder = layout.folder(*run)
+        folder = run_files.folder(*run)
         folder.mkdir(parents=True)
         for name, data in content.items():
             (folder / name).write_bytes(data)
 
-    reasons = run_sweep(order.runs, layout, order.terms.device, order.terms.threads)
-    folders = [(*run, os.path.relpath(layout.folder(*run), path)) for run in order.existing]
+    reasons = run_sweep(order.runs, run_files, order.terms.device, order.terms.threads)
+    folders = [(*run, os.path.relpath(run_files.folder(*run), path)) for run in order.existing]
     return {"runs": folders, "failed": reasons}
 
 

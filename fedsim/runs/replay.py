@@ -17,7 +17,7 @@ import numpy as np
 
 from fedsim.assemble import Experiment
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot, named
+from fedsim.disk.checkpoint import Snapshot, leaves_by_name
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
@@ -27,27 +27,27 @@ from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
 from fedsim.runs.commits import LOG, Commit, commit_files, read_commit, read_log
 from fedsim.runs.differences import differences
-from fedsim.runs.filenames import Layout, layout_of
+from fedsim.runs.filenames import RunFiles, run_files_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal
 from fedsim.runs.record import identity
-from fedsim.runs.result import OPTIONAL
+from fedsim.runs.result import OPTIONAL_TABLES
 
 CHUNK_BYTES = 1 << 26  # of client memory that are compared at a time
-FINAL_TABLES = ("summary", "clients", "partition", *OPTIONAL)
+FINAL_TABLES = ("summary", "clients", "partition", *OPTIONAL_TABLES)
 
 
 class RecordedSeed(NamedTuple):
     """One seed as a run directory records it.
 
     Attributes:
-      layout: the files of the run directory.
+      run_files: the files of the run directory.
       who: the first columns of its rows: method and seed.
       tables: its rows by table.
       commits: the states that it committed, oldest first; the last one is the end.
     """
 
-    layout: Layout
+    run_files: RunFiles
     who: Record
     tables: dict[str, list[Record]]
     commits: list[Snapshot]
@@ -65,12 +65,12 @@ class RecordedSeed(NamedTuple):
     @property
     def folder(self) -> Path:
         """The folder of its log and its commits."""
-        return self.layout.folder(self.who["method"], self.who["seed"])
+        return self.run_files.folder(self.who["method"], self.who["seed"])
 
     @property
     def model(self) -> Path:
         """The file of its final model."""
-        return self.layout.model(self.who["method"], self.who["seed"])
+        return self.run_files.model(self.who["method"], self.who["seed"])
 
 
 # -------------------------------------------------------------------------- reading a recorded seed
@@ -87,12 +87,12 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
     Raises:
       CheckpointError: where they do not match.
     """
-    layout = layout_of(path, record)
-    folder = layout.folder(record["method"], seed)
+    run_files = run_files_of(path, record)
+    folder = run_files.folder(record["method"], seed)
     paths = commit_files(folder)
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
-    with files.naming(folder):
+    with files.reporting_os_errors(folder):
         commits = [_commit_of_run(file, identity(record, seed)) for file in paths]
         for commit in commits[:-1]:
             # A run that was made longer has dropped the rows after its former end.
@@ -102,7 +102,7 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
         if (folder / LOG).stat().st_size > end.full.length:
             raise CorruptError(f"{end.path}: does not match {LOG}, which is longer")
     return RecordedSeed(
-        layout=layout,
+        run_files=run_files,
         who={"method": record["method"], "seed": seed},
         tables=tables,
         commits=[commit.run for commit in commits],
@@ -162,7 +162,7 @@ def _replay_last_rounds(
     with _temporary_run(seed, experiment) as (run, folder):
         try:
             if before is not None:
-                with files.naming(folder):
+                with files.reporting_os_errors(folder):
                     for rows in seed.folder.glob("memory-*.rows"):
                         shutil.copyfile(rows, folder / rows.name)
                 _restore(run, before)
@@ -208,7 +208,7 @@ def _differing_rows(
       experiment: the experiment, built again.
       until: the round after which to stop; None: the end.
     """
-    run.close()
+    run.end_if_complete()
     next_row = run.round + 1
     if run.status == "running" and run.round == run.rounds:
         # A longer run would not have evaluated this last round; it is evaluated now.
@@ -315,7 +315,7 @@ def _memory_rows(
         return arrays["memory.rows"][order[np.searchsorted(known, ids, sorter=order)]]
     file = RowFile(folder, int(arrays["memory.file"][0]), size, clients)
     file.offset[known] = arrays["memory.offsets"]
-    with files.naming(folder):
+    with files.reporting_os_errors(folder):
         # Not by `RowFile.open`, which would truncate the file.
         descriptor = os.open(folder / file.name, os.O_RDONLY | os.O_CLOEXEC)
         file.file = descriptor
@@ -345,8 +345,8 @@ def _differing_model(run: Run, seed: RecordedSeed, folder: Path) -> list[str]:
     replayed_file = folder / file.name
     directory.write_model(replayed_file, jax.tree.map(np.asarray, run.server.shared))
     try:
-        recorded_tensors = named("", directory.load_model(file))
-        tensors = named("", directory.load_model(replayed_file))
+        recorded_tensors = leaves_by_name("", directory.load_model(file))
+        tensors = leaves_by_name("", directory.load_model(replayed_file))
     except DirectoryError as error:
         return [f"{file.name}: {error}"]
     problems = []

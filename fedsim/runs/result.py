@@ -17,11 +17,11 @@ from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state
 from fedsim.engine.run import Run
 from fedsim.runs import directory
-from fedsim.runs.filenames import Layout, label_of, names_of
+from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
 from fedsim.study.summary import growth
 
-ORDER = {
+TABLE_COLUMNS = {
     "rounds": tables.ROUNDS,
     "clients": tables.CLIENTS,
     "partition": tables.PARTITION,
@@ -30,7 +30,7 @@ ORDER = {
     "summary": tables.SUMMARY,
     "timing": tables.TIMING,
 }
-OPTIONAL = ("staleness", "machines")  # tables that are written only where they have rows
+OPTIONAL_TABLES = ("staleness", "machines")  # tables that are written only where they have rows
 
 State = dict[str, dict[str, Any]]
 
@@ -49,13 +49,13 @@ class Tables:
 
     def order(self, name: str) -> Sequence[str]:
         """The columns of a table in order."""
-        return ORDER[name]
+        return TABLE_COLUMNS[name]
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """All frames by name; optional ones only where they have rows."""
         frames = {}
         for name, rows in self.records.items():
-            if rows or name not in OPTIONAL:
+            if rows or name not in OPTIONAL_TABLES:
                 frames[name] = self._frame(name)
         return frames
 
@@ -133,7 +133,7 @@ class Result(Tables):
         self.method: str = who["method"]
         self.status: str = "done"
         self.reasons: dict[int, str] = {}
-        self.records = {name: [] for name in ORDER}
+        self.records = {name: [] for name in TABLE_COLUMNS}
 
         # By method and seed.
         self._models: dict[tuple[str, int], Any] = {}
@@ -221,7 +221,7 @@ class Result(Tables):
         if run.status != "done":
             self.status = run.status
             self.reasons[seed] = run.reason
-        for name in ORDER:
+        for name in TABLE_COLUMNS:
             self.records[name] += journal.records.get(name, [])
         self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
@@ -229,19 +229,21 @@ class Result(Tables):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tables and models into a folder; a file is replaced as a whole or not at all."""
         labels = [self._label(method) for method, _ in self._models]
-        self.write(Layout(Path(path), names_of(labels)))
+        self.write(RunFiles(Path(path), names_of(labels)))
 
-    def write(self, layout: Layout) -> None:
+    def write(self, run_files: RunFiles) -> None:
         """Write tables and models to their files in a run directory."""
-        for name, order in ORDER.items():
-            if self.records[name] or name not in OPTIONAL:
-                files.write(layout.path / f"{name}.csv", tables.to_csv(self.records[name], order))
-        self.write_models(layout)
+        for name, order in TABLE_COLUMNS.items():
+            if self.records[name] or name not in OPTIONAL_TABLES:
+                files.write(
+                    run_files.path / f"{name}.csv", tables.to_csv(self.records[name], order)
+                )
+        self.write_models(run_files)
 
-    def write_models(self, layout: Layout) -> None:
+    def write_models(self, run_files: RunFiles) -> None:
         """Write the final shared variables of every seed."""
         for (method, seed), variables in self._models.items():
-            directory.write_model(layout.model(self._label(method), seed), variables)
+            directory.write_model(run_files.model(self._label(method), seed), variables)
 
     def _label(self, method: str) -> str:
         """The label of a method's runs."""

@@ -2,32 +2,34 @@
 
 import contextlib
 import functools
+import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.memory import data_warnings
+from fedsim.assemble.sample_notes import data_warnings
 from fedsim.disk import files
-from fedsim.engine.processes import first
+from fedsim.engine.processes import is_first_process
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.environment import memory
 from fedsim.runs.execute import PlannedExperiment, Watch, execute, listener
-from fedsim.runs.filenames import Layout
+from fedsim.runs.filenames import RunFiles
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
 from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
-from fedsim.scenario.places import resolved_from
+from fedsim.scenario.recorded_paths import resolved_from
+from fedsim.synonyms import renamed
 
 
 class Options(NamedTuple):
@@ -92,7 +94,8 @@ def run(
       model: a `Model`, a pair `(init, apply)`, or an object with both, instead of the scenario's.
       params: start parameters, a PyTree that fits the model.
       loss: `f(outputs, y) -> loss per row`.
-      method: a method that replaces what it owns of the scenario: `"fedprox(mu=0.1)"`, or a mapping.
+      method: a method that replaces what it owns of the scenario: `"fedprox(mu=0.1)"`, or a
+        mapping.
       edits: one or several `PATH=VALUE` texts, as `--set` takes them.
       data_roots: folders in which a scenario file may name data files, besides its own and the
         working directory.
@@ -129,6 +132,7 @@ def run(
     >>> result.rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
     [1, 2, 8400]
     """
+    _require_build_options(build_options)
     options = Options(
         started=time.monotonic(),
         given={"data": data, "model": model, "params": params, "loss": loss},
@@ -151,8 +155,22 @@ def run(
     )
 
     # Of several processes the first one writes.
-    with open_run_directory(out if first() else None, force, resume) as run_directory:
+    with open_run_directory(out if is_first_process() else None, force, resume) as run_directory:
         return _run_checked(checked, run_directory, options)
+
+
+def _require_build_options(names: Iterable[str]) -> None:
+    """Refuse arguments that `run` does not have.
+
+    Raises:
+      TypeError: with the name of today, or with the way to change a key of the scenario.
+    """
+    known = inspect.signature(build).parameters
+    for name in names:
+        if name in known or name == "calls":
+            continue
+        remedy = "a key of the scenario is changed by edits=['KEY=VALUE']"
+        raise TypeError(renamed(f"fedsim.run.{name}") or f"fedsim.run has no {name}=; {remedy}")
 
 
 def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
@@ -187,13 +205,13 @@ def _run_checked(
             supplied = [name for name, value in options.given.items() if value is not None]
             record = record_of(experiment, devices, supplied)
 
-            layout = None
+            run_files = None
             log = None
             if run_directory is not None:
-                layout = run_directory.layout([experiment.method])
-                record["names"] = layout.names
+                run_files = run_directory.run_files([experiment.method])
+                record["names"] = run_files.names
                 _prepare(run_directory, record, experiment, options.force)
-                log = trackers.Log(options.trackers, layout, options.resume)
+                log = trackers.Log(options.trackers, run_files, options.resume)
                 stack.enter_context(contextlib.closing(log))
 
             planned = PlannedExperiment(
@@ -205,13 +223,13 @@ def _run_checked(
             )
             listen = listener(options.watch, log)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
-                (result,) = execute([planned], layout, options.calls, listen, options.ask)
+                (result,) = execute([planned], run_files, options.calls, listen, options.ask)
 
         # The directory of a run that had ended before stays as it is.
         if run_directory is not None and not _is_complete(run_directory, record):
-            assert layout is not None  # a run directory has one
+            assert run_files is not None  # a run directory has one
             record["memory"] = memory(devices)
-            _finish(run_directory, layout, record, result, options)
+            _finish(run_directory, run_files, record, result, options)
     return result
 
 
@@ -244,7 +262,7 @@ def _prepare(
             return
     # Two commits are on the disk while a third one is written.
     model_bytes = sum(tree.nbytes(shared) for shared in experiment.shared.values())
-    files.demand_room(path, 3 * model_bytes)
+    files.require_space(path, 3 * model_bytes)
     derive.delete_derived(path, before)
     directory.start(path, record, resolved_from(experiment.scenario, path), replace=force)
 
@@ -266,7 +284,7 @@ def _is_complete(run_directory: RunDirectory, record: dict[str, Any]) -> bool:
 
 def _finish(
     run_directory: RunDirectory,
-    layout: Layout,
+    run_files: RunFiles,
     record: dict[str, Any],
     result: Result,
     options: Options,
@@ -279,7 +297,7 @@ def _finish(
     }
     if result.notes:
         record["notes"] = {str(seed): note for seed, note in result.notes.items()}
-    result.write(layout)
+    result.write(run_files)
     if options.pictures:
         derived = derive.derived_files(result.frames(), record)
         derive.write_files(run_directory.path, derived)

@@ -12,7 +12,7 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.federation import federations_of
 from fedsim.data import Arrays, Federation
-from fedsim.engine.loop import MOST, alike
+from fedsim.engine.loop import MAX_RUNS, can_train_together
 from fedsim.errors import (
     CheckpointError,
     DirectoryError,
@@ -24,10 +24,10 @@ from fedsim.errors import (
 from fedsim.runs.comparison import Outcome
 from fedsim.runs.execute import Listener, PlannedExperiment, execute
 from fedsim.runs.executor import RunKey, Runs, execute_all, keys_of
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.record import record_of
 from fedsim.scenario import Scenario
-from fedsim.scenario.places import roots_of, scrubbed
+from fedsim.scenario.recorded_paths import roots_of, with_relative_paths
 from fedsim.study.grid import Cell
 
 FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)  # they end the comparison
@@ -41,7 +41,7 @@ class Sweep:
     Args:
       devices: the devices to compute on.
       numerics: scenario -> the context to compute in.
-      layout: the files of the run directory; None: nothing is written.
+      run_files: the files of the run directory; None: nothing is written.
       listen: called with every run and every row.
       partition: a `cached_partition`.
     """
@@ -50,13 +50,13 @@ class Sweep:
         self,
         devices: list,
         numerics: Callable[[Scenario], AbstractContextManager[list]],
-        layout: Layout | None,
+        run_files: RunFiles | None,
         listen: Listener | None,
         partition: Partitioner,
     ):
         self.devices = devices
         self.numerics = numerics
-        self.layout = layout
+        self.run_files = run_files
         self.listen = listen
         self.partition = partition
         self.runs: Runs = []
@@ -90,7 +90,7 @@ class Sweep:
 
             # Cells over other samples wait until these are done: few samples are in memory then.
             first = next(iter(waiting.values()), planned)
-            if len(waiting) >= MOST or not _same_samples(planned, first):
+            if len(waiting) >= MAX_RUNS or not _same_samples(planned, first):
                 yield from self._execute_waiting(waiting, ask)
                 waiting = {}
             waiting[index] = planned
@@ -112,7 +112,7 @@ class Sweep:
         return PlannedExperiment(
             experiment=experiment,
             record=record,
-            who=cell.who,
+            who=cell.key_columns,
             numerics=within,
             seeds=[seed for seed in experiment.plans if seed in seeds],
         )
@@ -140,7 +140,7 @@ class Sweep:
         planned_cells = list(group.values())
         try:
             with planned_cells[0].numerics():
-                results = execute(planned_cells, self.layout, None, self.listen, ask)
+                results = execute(planned_cells, self.run_files, None, self.listen, ask)
         except FATAL:
             raise
         except Exception as error:
@@ -159,7 +159,7 @@ class Sweep:
 
 def run_sweep(
     runs: Runs,
-    layout: Layout,
+    run_files: RunFiles,
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool] = lambda: False,
@@ -169,7 +169,7 @@ def run_sweep(
 
     Args:
       runs: the runs.
-      layout: the files of the folder with their journals.
+      run_files: the files of the folder with their journals.
       device: as `devices_of` takes it.
       threads: the threads of XLA's pool.
       ask: whether to stop.
@@ -190,7 +190,7 @@ def run_sweep(
         sweep = Sweep(
             devices=devices,
             numerics=within,
-            layout=layout,
+            run_files=run_files,
             listen=None,
             partition=partition or _partition_of_process(),
         )
@@ -198,7 +198,7 @@ def run_sweep(
     reasons = {}
     for outcome in sweep.outcomes:
         if outcome.result is None:
-            reasons[label_of(outcome.cell.who)] = outcome.reason
+            reasons[label_of(outcome.cell.key_columns)] = outcome.reason
     return reasons
 
 
@@ -216,13 +216,13 @@ def _can_run_together(planned: PlannedExperiment, other: PlannedExperiment) -> b
     if one.scenario.spec.numerics != two.scenario.spec.numerics:
         return False
     plans = zip(one.plans.values(), two.plans.values(), strict=True)
-    return all(alike([one.program, two.program], pair) for pair in plans)
+    return all(can_train_together([one.program, two.program], pair) for pair in plans)
 
 
 def _failed(cell: Cell, error: Exception) -> Outcome:
     """The outcome of a cell that cannot be run."""
     line = " ".join(str(error).split())
-    reason = scrubbed(line, roots_of(cell.scenario.document)) or type(error).__name__
+    reason = with_relative_paths(line, roots_of(cell.scenario.document)) or type(error).__name__
     out_of_memory = exit_code(error) == 8 or bool(exhausted(error))
     return Outcome(cell, None, reason, out_of_memory)
 

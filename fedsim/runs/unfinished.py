@@ -14,8 +14,8 @@ from fedsim.disk.tables import Record
 from fedsim.errors import CheckpointError, dotted
 from fedsim.runs.commits import Committed, committed
 from fedsim.runs.comparison import columns_of
-from fedsim.runs.filenames import Layout, label_of, layout_of
-from fedsim.runs.result import OPTIONAL, ORDER
+from fedsim.runs.filenames import RunFiles, label_of, run_files_of
+from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.scenario import Scenario
 from fedsim.scenario.sections import sections_within
 from fedsim.study.conclusions import conclusions
@@ -24,8 +24,8 @@ from fedsim.study.summary import NOT_FEDERATED, summarise
 UNFINISHED = "unfinished"  # a status in `summary.csv` of a comparison
 
 # All tables but `summary` and `partition`, and those of them that only a run that has ended has.
-TABLES = ("rounds", "timing", "clients", *OPTIONAL)
-FINAL_TABLES = ("clients", *OPTIONAL)
+TABLES = ("rounds", "timing", "clients", *OPTIONAL_TABLES)
+FINAL_TABLES = ("clients", *OPTIONAL_TABLES)
 
 
 class UnfinishedRun(NamedTuple):
@@ -77,22 +77,22 @@ def runs_of(path: Path, record: Mapping[str, Any]) -> list[UnfinishedRun]:
     Raises:
       CheckpointError: for a log or a commit that is damaged.
     """
-    layout = layout_of(path, record)
+    run_files = run_files_of(path, record)
     if not is_comparison(record):
-        return _runs_of_configuration(layout, record, {"method": record["method"]})
+        return _runs_of_configuration(run_files, record, {"method": record["method"]})
     runs = []
     for who in record["cells"]:
-        runs += _runs_of_configuration(layout, record, who)
+        runs += _runs_of_configuration(run_files, record, who)
     return sorted(runs, key=lambda run: (run.who["method"], run.who.get("variant", "")))
 
 
 def _runs_of_configuration(
-    layout: Layout, record: Mapping[str, Any], who: Mapping[str, Any]
+    run_files: RunFiles, record: Mapping[str, Any], who: Mapping[str, Any]
 ) -> list[UnfinishedRun]:
     """The runs of one configuration.
 
     Args:
-      layout: the files of the run directory.
+      run_files: the files of the run directory.
       record: its record.
       who: the first columns of the configuration's rows.
     """
@@ -103,7 +103,7 @@ def _runs_of_configuration(
     runs = []
     for seed in plan["seeds"]:
         name = f"{label}, seed {seed}" if is_comparison(record) else str(seed)
-        progress = committed(layout.folder(label, seed), rounds)
+        progress = committed(run_files.folder(label, seed), rounds)
         runs.append(UnfinishedRun(name=name, who=who, seed=seed, rounds=rounds, committed=progress))
     return runs
 
@@ -168,7 +168,7 @@ def records_so_far(
     runs that have ended. Where something is tuned there are none, and `compare` has no rows: the
     setting that a method is reported with is chosen when all runs have ended.
     """
-    records: dict[str, list[Record]] = {name: [] for name in ORDER}
+    records: dict[str, list[Record]] = {name: [] for name in TABLE_COLUMNS}
     for run in runs:
         for name in TABLES:
             if run.ended or name not in FINAL_TABLES:
@@ -184,7 +184,7 @@ def records_so_far(
             partitioned.add(key)
             records["partition"] += _partition(record, run)
 
-    records = {name: rows for name, rows in records.items() if rows or name not in OPTIONAL}
+    records = {name: rows for name, rows in records.items() if rows or name not in OPTIONAL_TABLES}
     if is_comparison(record):
         records |= _conclusions_so_far(record, records)
     return records
@@ -253,7 +253,7 @@ def columns_in(record: Mapping[str, Any], name: str) -> Sequence[str]:
     """The columns of a table in order."""
     if is_comparison(record):
         return columns_of(name, *axes_of(record))
-    return ORDER[name]
+    return TABLE_COLUMNS[name]
 
 
 def csv_of(

@@ -26,7 +26,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any
 
-from fedsim.engine.loop import MOST
+from fedsim.engine.loop import MAX_RUNS
 from fedsim.errors import Interrupted
 from fedsim.runs.executor import (
     RunKey,
@@ -36,7 +36,7 @@ from fedsim.runs.executor import (
     with_scenarios,
     without_scenarios,
 )
-from fedsim.runs.filenames import Layout
+from fedsim.runs.filenames import RunFiles
 from fedsim.runs.spawned import begin, compile_cache
 from fedsim.runs.sweep import Partitioner, run_sweep
 from fedsim.scenario.plugins import ENABLED
@@ -54,7 +54,7 @@ class Workers:
 
     Args:
       document: the scenario without its grid.
-      layout: the files of the run directory, which the caller has locked.
+      run_files: the files of the run directory, which the caller has locked.
       jobs: how many processes there are, this one among them.
       device: as `devices_of` takes it.
       threads: the threads of XLA's pool.
@@ -64,14 +64,14 @@ class Workers:
     def __init__(
         self,
         document: Document,
-        layout: Layout,
+        run_files: RunFiles,
         jobs: int,
         device: str | None,
         threads: int | None,
         partition: Partitioner,
     ):
         self.execute = partial(
-            _execute, document=document, layout=layout, device=device, threads=threads
+            _execute, document=document, run_files=run_files, device=device, threads=threads
         )
         self.jobs = jobs
         self.partition = partition
@@ -187,7 +187,7 @@ def _tasks(family: Runs, least: int) -> list[Runs]:
       least: how many tasks there are at least, if it has enough runs.
     """
     seeds = list(dict.fromkeys(seed for _, seeds in family for seed in seeds))
-    count = max(math.ceil(len(seeds) * len(family) / MOST), least)
+    count = max(math.ceil(len(seeds) * len(family) / MAX_RUNS), least)
     seed_groups = min(count, len(seeds))
     cell_groups = min(math.ceil(count / seed_groups), len(family))
 
@@ -213,12 +213,12 @@ def _under_seeds(runs: Runs, chosen: set[int]) -> Runs:
 
 def programs_of(cell: Cell) -> Hashable:
     """A key of the programs that a cell compiles to; it is rarely equal for different ones."""
-    from fedsim.assemble.programs import HashableSection, client_key
+    from fedsim.assemble.programs import client_key, hashable_sections
 
     spec = cell.scenario.spec
-    wire = tuple(map(HashableSection, spec.wire))
-    server = tuple(map(HashableSection, spec.server))
-    broadcast = tuple(map(HashableSection, spec.broadcast))
+    wire = hashable_sections(spec.wire)
+    server = hashable_sections(spec.server)
+    broadcast = hashable_sections(spec.broadcast)
     rest = repr((spec.model, spec.schedule, spec.numerics))
     return client_key(spec.client), wire, server, broadcast, rest
 

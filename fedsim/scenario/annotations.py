@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic.fields import FieldInfo
 
-from fedsim.scenario.schema import Kind, Kinds, is_section, is_union
+from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section, is_union
 
 
-def kinds_of(annotation: Any) -> Kinds | None:
+def kinds_of(annotation: Any) -> AllowedKinds | None:
     """Return the kinds that an annotation allows."""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is Annotated:
@@ -22,13 +22,13 @@ def kinds_of(annotation: Any) -> Kinds | None:
     return None
 
 
-def _kinds_among(notes: list[Any]) -> Kinds | None:
-    return next((note for note in notes if isinstance(note, Kinds)), None)
+def _kinds_among(notes: list[Any]) -> AllowedKinds | None:
+    return next((note for note in notes if isinstance(note, AllowedKinds)), None)
 
 
 def sections_in(annotation: Any) -> Iterator[Any]:
     """Yield the sections and kinds that an annotation allows, by itself or in a list."""
-    if is_section(annotation) or isinstance(annotation, Kind):
+    if is_section(annotation) or isinstance(annotation, KindSchema):
         yield annotation
         return
 
@@ -77,12 +77,12 @@ def is_list(annotation: Any) -> bool:
 
 def names_of(section: Any) -> Collection[str]:
     """Return the names of the keys of a section or kind; this makes no model."""
-    return section.keys if isinstance(section, Kind) else section.model_fields
+    return section.keys if isinstance(section, KindSchema) else section.model_fields
 
 
 def fields_of(section: Any) -> dict[str, FieldInfo]:
     """Return the keys of a section or kind."""
-    model = section.model if isinstance(section, Kind) else section
+    model = section.model if isinstance(section, KindSchema) else section
     return model.model_fields
 
 
@@ -91,15 +91,15 @@ def nested_in(section: Any) -> dict[str, Any]:
 
     Of a kind these are only the keys that all kinds have, which needs no model of the kind.
     """
-    model = section.common if isinstance(section, Kind) else section
+    model = section.common if isinstance(section, KindSchema) else section
     annotations = {name: annotation_of(field) for name, field in model.model_fields.items()}
-    if isinstance(section, Kind):
+    if isinstance(section, KindSchema):
         return {name: inner for name, inner in annotations.items() if _has_kinds(inner)}
     return annotations
 
 
 def _has_kinds(annotation: Any) -> bool:
-    return any(isinstance(section, Kind) for section in sections_in(annotation))
+    return any(isinstance(section, KindSchema) for section in sections_in(annotation))
 
 
 def annotation_of(field: FieldInfo) -> Any:

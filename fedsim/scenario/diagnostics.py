@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
+from fedsim.errors import MAX_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
 from fedsim.kinds import ALIASES, FAMILIES
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.scenario import schema
 from fedsim.scenario.annotations import (
     annotation_of,
@@ -33,8 +33,8 @@ from fedsim.scenario.expected import (
     value_in_words,
     with_article,
 )
-from fedsim.scenario.reader import Document, Path, value_at
-from fedsim.scenario.schema import Kind, Kinds, is_section
+from fedsim.scenario.reader import Document, KeyPath, value_at
+from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section
 from fedsim.scenario.shorthand import meant_as_call, short_keys
 from fedsim.synonyms import Synonym, answer, synonym
 
@@ -56,13 +56,13 @@ class Spot(NamedTuple):
       section: the section or kind that the last key of the path belongs to, if any.
     """
 
-    path: Path
+    path: KeyPath
     annotation: Any
     section: Any = None
 
 
 def problems_of(
-    document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()
+    document: Document, annotation: Any, value: Any, errors: list[Any], above: KeyPath = ()
 ) -> list[Problem]:
     """Return pydantic's errors in our words, one per path, in the order of the file.
 
@@ -79,11 +79,11 @@ def problems_of(
 
 
 def texts_by_path(
-    document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()
-) -> dict[Path, str]:
+    document: Document, annotation: Any, value: Any, errors: list[Any], above: KeyPath = ()
+) -> dict[KeyPath, str]:
     """Return path -> what is wrong there, of pydantic's errors; arguments as of `problems_of`."""
-    texts: dict[Path, str] = {}
-    for error in errors[: 4 * MOST_PROBLEMS]:
+    texts: dict[KeyPath, str] = {}
+    for error in errors[: 4 * MAX_PROBLEMS]:
         spot = _spot(annotation, value, error["loc"])
         spot = spot._replace(path=(*above, *spot.path))
         path, text = _path_and_text(document, annotation, spot, error)
@@ -91,10 +91,10 @@ def texts_by_path(
     return texts
 
 
-def _spot(annotation: Any, value: Any, loc: Path) -> Spot:
+def _spot(annotation: Any, value: Any, loc: KeyPath) -> Spot:
     """Return where an error is: its `loc`, without the types that pydantic appends to the keys."""
     section = None
-    path: Path = ()
+    path: KeyPath = ()
     for key in loc:
         item = item_of(annotation) if isinstance(value, list) else None
         if item is not None:
@@ -138,7 +138,7 @@ def _indices(values: Any, where: str) -> list[int]:
     return indices
 
 
-def problem_at(document: Document, path: Path, text: str) -> Problem:
+def problem_at(document: Document, path: KeyPath, text: str) -> Problem:
     """Return a problem at the position of its path, or of the nearest one above it in the file.
 
     If `--set` gave the value, the problem says so.
@@ -159,7 +159,7 @@ def problem_at(document: Document, path: Path, text: str) -> Problem:
     return Problem(where, text, line, column)
 
 
-def _edit_of(document: Document, path: Path) -> str:
+def _edit_of(document: Document, path: KeyPath) -> str:
     """Return the last `--set` of a value at, above or below a path."""
     last_edit = ""
     for edited_path, edit in document.edits:
@@ -170,7 +170,7 @@ def _edit_of(document: Document, path: Path) -> str:
     return last_edit
 
 
-def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, str]:
+def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tuple[KeyPath, str]:
     """Return the path that an error is about, and what to say.
 
     What has no message of its own here is a value of the wrong type or beyond its bounds.
@@ -190,14 +190,14 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
         case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
             return _unknown_kind(document, spot, value)
         case "less_than_equal" | "greater_than_equal" if _is_too_large(value):
-            bounds = f"{type_in_words(spot.annotation)}, and at most {MOST}"
+            bounds = f"{type_in_words(spot.annotation)}, and at most {MAX_INTEGER}"
             return path, f"should be {bounds}, found {value_in_words(value)}"
     return path, _wrong_value(spot.annotation, value)
 
 
 def _is_too_large(value: Any) -> bool:
     """Whether a value is an integer beyond the bounds that go without saying."""
-    return isinstance(value, int) and not -MOST <= value <= MOST
+    return isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER
 
 
 def _wrong_value(annotation: Any, value: Any) -> str:
@@ -225,7 +225,7 @@ def _missing(document: Document, spot: Spot) -> str:
     return f"is missing; write {form}, where {key} is {expected}"
 
 
-def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[Path, str]:
+def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[KeyPath, str]:
     """Return the path to blame for a name that is not a kind, and what to say."""
     kinds = kinds_of(spot.annotation)
     assert kinds is not None
@@ -235,7 +235,7 @@ def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[Path, str
     return spot.path, text
 
 
-def _no_kind(name: Any, kinds: Kinds) -> str:
+def _no_kind(name: Any, kinds: AllowedKinds) -> str:
     """Return what a name that is not among the kinds may have been meant as."""
     families = families_of(kinds)
     found = value_in_words(name)
@@ -244,7 +244,7 @@ def _no_kind(name: Any, kinds: Kinds) -> str:
     return f"no {joined(families)} {found}{_remedy_of_kind(name, kinds)}"
 
 
-def _remedy_of_kind(name: str, kinds: Kinds) -> str:
+def _remedy_of_kind(name: str, kinds: AllowedKinds) -> str:
     """Return what to write for a name that is not among the kinds: the likeliest guess first."""
     factories = {kind.name: kind.factory for kind in kinds}
     if call := meant_as_call(name, factories):
@@ -266,7 +266,7 @@ def _remedy_of_kind(name: str, kinds: Kinds) -> str:
     return f"{_known(kinds)}{PLUGIN}"
 
 
-def _known(kinds: Kinds | None) -> str:
+def _known(kinds: AllowedKinds | None) -> str:
     """Return the names of the kinds, or the command that lists them."""
     assert kinds is not None
     return did_you_mean("", [kind.name for kind in kinds], list_command(families_of(kinds)))
@@ -278,7 +278,7 @@ def _unknown_key(document: Document, root: Any, spot: Spot) -> str:
     return f"unknown key{_remedy_of_key(spot.path, spot.section, root)}"
 
 
-def _is_given_in_optimizer(document: Document, path: Path) -> bool:
+def _is_given_in_optimizer(document: Document, path: KeyPath) -> bool:
     """Whether a path is that of a key of `client` that is short for one of its optimizer's."""
     client = document.values.get("client")
     return (
@@ -297,7 +297,7 @@ def _given_twice(document: Document, key: str | int) -> str:
     return f"{short}, but there is client.optimizer{line}; keep one of them"
 
 
-def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
+def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
     """Return where an unknown key was probably meant to be, or which keys there are.
 
     The guesses, in this order: the field's other name for a key, a key of an inner section, a
@@ -328,14 +328,14 @@ def _remedy_of_key(path: Path, section: Any, root: Any) -> str:
     return did_you_mean(key, known)
 
 
-def _synonym_of(key: str, path: Path) -> Synonym | None:
+def _synonym_of(key: str, path: KeyPath) -> Synonym | None:
     """Return our name for a key that the field calls by another one, None if there is none."""
     if len(path) == 1:
         return synonym(key, "key:top", "key")
     return synonym(key, "key")
 
 
-def _remedy_by_synonym(ours: Synonym, path: Path, known: list[str]) -> str:
+def _remedy_by_synonym(ours: Synonym, path: KeyPath, known: list[str]) -> str:
     name = ours.ours.rpartition(".")[2]
     sibling = dotted((*path[:-1], name))
     # The key that is meant may also be in this section.
@@ -352,13 +352,15 @@ def _belongs_in(holders: list[str]) -> str:
 
 def _relatives(section: Any, key: str, root: Any) -> list[str]:
     """Return the kinds of the same family as this one that have a key."""
-    if not isinstance(section, Kind):
+    if not isinstance(section, KindSchema):
         return []
     kinds = [kind for kind in _kinds_below(root) if kind.family == section.family]
     return list(dict.fromkeys(kind.name for kind in kinds if key in kind.keys))
 
 
-def _holders(annotation: Any, key: str, path: Path = (), depth: int = MAX_DEPTH) -> Iterator[str]:
+def _holders(
+    annotation: Any, key: str, path: KeyPath = (), depth: int = MAX_DEPTH
+) -> Iterator[str]:
     """Yield the dotted paths of sections, at and below an annotation, that have a key."""
     sections = list(sections_in(annotation))
     if any(key in names_of(section) for section in sections):
@@ -373,16 +375,16 @@ def _holders(annotation: Any, key: str, path: Path = (), depth: int = MAX_DEPTH)
         yield from _holders(inner, key, (*path, name), depth - 1)
 
 
-def _kinds_below(annotation: Any) -> Iterator[Kind]:
+def _kinds_below(annotation: Any) -> Iterator[KindSchema]:
     """Yield all kinds, of all families, at and below an annotation."""
     for section in sections_in(annotation):
-        if isinstance(section, Kind):
+        if isinstance(section, KindSchema):
             yield section
         for inner in nested_in(section).values():
             yield from _kinds_below(inner)
 
 
-def meant_paths(path: Path, root: Any, value: Any) -> set[Path]:
+def meant_paths(path: KeyPath, root: Any, value: Any) -> set[KeyPath]:
     """Return the paths that an unknown key may have been meant for.
 
     The values there are perhaps not what the author wanted, and are not to be judged.

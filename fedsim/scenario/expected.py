@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from fedsim.errors import shortened
-from fedsim.limits import MOST
-from fedsim.scenario.schema import Kinds, is_section, is_union
+from fedsim.limits import MAX_INTEGER
+from fedsim.scenario.schema import AllowedKinds, is_section, is_union
 
 # Type -> singular with article, plural.
 NOUNS = {int: ("an integer", "integers"), float: ("a number", "numbers"), str: ("text", "texts")}
@@ -92,12 +92,12 @@ def _annotated_in_words(annotation: Any, notes: tuple, plural: bool) -> str:
     for note in notes:
         if isinstance(note, InWords):
             return note
-        if isinstance(note, Kinds):
+        if isinstance(note, AllowedKinds):
             return _kinds_in_words(note, plural)
     return type_in_words(annotation, plural) + _bounds(annotation, notes)
 
 
-def _kinds_in_words(kinds: Kinds, plural: bool) -> str:
+def _kinds_in_words(kinds: AllowedKinds, plural: bool) -> str:
     families = families_of(kinds)
     command = list_command(families)
     if plural:
@@ -111,8 +111,8 @@ def _bounds(annotation: Any, notes: tuple) -> str:
         return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""
 
     # The bounds of a 32-bit integer go without saying.
-    lowers = [note for note in notes if isinstance(note, Ge | Gt) and note != Ge(-MOST - 1)]
-    uppers = [note for note in notes if isinstance(note, Le | Lt) and note != Le(MOST)]
+    lowers = [note for note in notes if isinstance(note, Ge | Gt) and note != Ge(-MAX_INTEGER - 1)]
+    uppers = [note for note in notes if isinstance(note, Le | Lt) and note != Le(MAX_INTEGER)]
     lower = lowers[0] if lowers else None
     upper = _upper(annotation, uppers[0]) if uppers else ""
 
@@ -135,7 +135,7 @@ def _upper(annotation: Any, bound: Le | Lt) -> str:
     return f"below {bound.lt}"
 
 
-def families_of(kinds: Kinds) -> list[str]:
+def families_of(kinds: AllowedKinds) -> list[str]:
     """Return the families whose kinds are allowed; a step on the aggregate counts as a stage."""
     families = list(kinds.families)
     if "stage" in families and "aggregate_stage" in families:

@@ -24,7 +24,7 @@ import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.scenario.catalogue import aliases_of
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.keys import short_field
-from fedsim.scenario.schema import Kind, Kinds, is_section, is_union
+from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section, is_union
 from fedsim.scenario.sections import CLIENT_SGD, METHODS, Spec
 
 Json = dict[str, Any]
@@ -103,7 +103,7 @@ class Draft:
     def value(self, annotation: Any, notes: tuple = ()) -> Json:
         """Return the schema of `Annotated[annotation, *notes]`."""
         for note in notes:
-            if isinstance(note, Kinds):
+            if isinstance(note, AllowedKinds):
                 return self.kinds(note)
             if isinstance(note, BeforeValidator):
                 if note.json_schema_input_type is not PydanticUndefined:
@@ -131,9 +131,9 @@ class Draft:
             return {"type": schema["type"], "enum": [schema["const"]]}
         return schema
 
-    def kinds(self, kinds: Kinds) -> Json:
+    def kinds(self, kinds: AllowedKinds) -> Json:
         """Return the schema of a name alone, or a mapping whose other keys depend on its `kind`."""
-        by_key: dict[str, Kind] = {}
+        by_key: dict[str, KindSchema] = {}
         for kind in kinds:
             if self.plugins or kind.factory.__module__.startswith("fedsim."):
                 by_key[self.kind(kind)] = kind
@@ -163,7 +163,7 @@ class Draft:
         schema["allOf"] = branches
         return schema
 
-    def _call(self, kinds: Kinds, known: list[Kind]) -> Json:
+    def _call(self, kinds: AllowedKinds, known: list[KindSchema]) -> Json:
         """Return the schema of a kind with its parameters, `krum(f=2)`."""
         # The names of optimizers and schedules are many, and depend on optax.
         if "optimizer" in kinds.families or "schedule" in kinds.families:
@@ -172,7 +172,7 @@ class Draft:
             return self.shared("any_kind.call", schema)
         return {"type": "string", "pattern": CALLED.format("|".join(_all_names(known)))}
 
-    def kind(self, kind: Kind) -> str:
+    def kind(self, kind: KindSchema) -> str:
         """Make a kind a definition, and return the definition's name."""
         factory = kind.factory
         parameters = inspect.signature(factory).parameters
@@ -195,7 +195,7 @@ class Draft:
         schema["properties"] = {"kind": described, **properties}
         return key
 
-    def _share_keys(self, kind: Kind, properties: Json) -> None:
+    def _share_keys(self, kind: KindSchema, properties: Json) -> None:
         """Replace the keys that all kinds of a family have by references to definitions."""
         family = kind.family
         own_parameters = inspect.signature(kind.factory).parameters
@@ -227,7 +227,7 @@ class Draft:
         return {"$ref": f"#/definitions/{key}"}
 
 
-def _all_names(kinds: list[Kind]) -> list[str]:
+def _all_names(kinds: list[KindSchema]) -> list[str]:
     """Return the names of kinds, each followed by its aliases."""
     names: list[str] = []
     for kind in kinds:
@@ -235,11 +235,11 @@ def _all_names(kinds: list[Kind]) -> list[str]:
     return names
 
 
-def _pattern(kinds: list[Kind]) -> str:
+def _pattern(kinds: list[KindSchema]) -> str:
     return f"^({'|'.join(_all_names(kinds))})$"
 
 
-def _branch(key: str, kind: Kind, is_default: bool) -> Json:
+def _branch(key: str, kind: KindSchema, is_default: bool) -> Json:
     """Return what a mapping of this kind has to be as well."""
     mapping: Json = {"type": "object", "required": ["kind"]}
     if is_default:
@@ -253,7 +253,7 @@ def _required(model: type[BaseModel]) -> list[str]:
     return [name for name, field in model.model_fields.items() if field.is_required()]
 
 
-def _needs_parameters(kind: Kind) -> bool:
+def _needs_parameters(kind: KindSchema) -> bool:
     return _required(kind.model) != ["kind"]
 
 

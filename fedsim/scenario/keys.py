@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic.fields import FieldInfo
 
 from fedsim.scenario.annotations import annotation_of, fields_of, names_of, nested_in, sections_in
-from fedsim.scenario.schema import Kind, per_registry
+from fedsim.scenario.schema import KindSchema, per_registry
 from fedsim.scenario.sections import CLIENT_SGD, LOCAL_OPTIMIZERS, Spec
 
 
@@ -78,7 +78,7 @@ def _walk(
 
 def _is_common(section: Any, name: str) -> bool:
     """Whether a section has this key whatever its kind."""
-    if not isinstance(section, Kind):
+    if not isinstance(section, KindSchema):
         return True
     return name not in inspect.signature(section.factory).parameters
 

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,7 +17,7 @@ from fedsim.scenario.diagnostics import in_order, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.mending import METHOD, OWNED, in_sound_order, mended, with_refused
 from fedsim.scenario.merge import with_method
-from fedsim.scenario.reader import MAX_BYTES, TOO_LARGE, Document, Path, parse, without_line
+from fedsim.scenario.reader import MAX_BYTES, TOO_LARGE, Document, KeyPath, parse, without_line
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Spec
 from fedsim.scenario.shipped import scenario_file
@@ -112,7 +112,7 @@ def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Documen
         return _document_of_values(source)
 
     path = scenario_file(source)
-    name = str(source if path == File(source) else path)
+    name = str(source if path == Path(source) else path)
     return parse(_text(path), name)._replace(roots=_roots(path.parent, data_roots))
 
 
@@ -143,7 +143,7 @@ def _document_of_values(values: dict) -> Document:
 
 
 def confined(
-    scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()
+    scenario: Scenario, folder: Path, data_roots: Iterable[str | os.PathLike] = ()
 ) -> Scenario:
     """Return a scenario found in a folder, as one that may name only certain data files.
 
@@ -154,11 +154,11 @@ def confined(
     return scenario._replace(document=document)
 
 
-def _roots(folder: File, data_roots: Iterable[str | os.PathLike]) -> tuple[str, ...]:
+def _roots(folder: Path, data_roots: Iterable[str | os.PathLike]) -> tuple[str, ...]:
     return tuple(os.path.abspath(root) for root in (folder, ".", *data_roots))
 
 
-def _text(path: File) -> str:
+def _text(path: Path) -> str:
     """Return the text of a scenario file: a regular file in UTF-8, of a limited size."""
     if not stat.S_ISREG(path.stat().st_mode):
         problem = Problem("", "is not a regular file; a scenario is a text file")
@@ -208,7 +208,7 @@ def edited(document: Document, edit: str) -> Document:
     return document._replace(values=values, positions=positions, edits=edits, broken=broken)
 
 
-def _edited_path(edit: str) -> Path:
+def _edited_path(edit: str) -> KeyPath:
     """Return the path of a `PATH=VALUE`, or what may be one."""
     dotted_path = edit.partition("=")[0].replace("[", ".").replace("]", "")
     return tuple(_key_or_index(word) for word in dotted_path.split("."))
@@ -218,7 +218,7 @@ def _key_or_index(word: str) -> str | int:
     return int(word) if re.fullmatch("[0-9]{1,9}", word) else word
 
 
-def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
+def _path_and_value(document: Document, edit: str) -> tuple[KeyPath, Any]:
     """Return the path and the value of `PATH=VALUE`."""
     name, equals, text = edit.partition("=")
     option = f"--set {shortened(edit, 60)}"
@@ -239,7 +239,7 @@ def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
     return path, values["value"]
 
 
-def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
+def _holder(document: Document, values: Any, path: KeyPath, edit: str) -> Any:
     """Return the mapping or list that the last key of a path belongs to.
 
     Mappings and lists on the way that are not there yet are made.
@@ -259,7 +259,7 @@ def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
     return holder
 
 
-def _use_mapping(word: str, key: str | int, path: Path) -> str:
+def _use_mapping(word: str, key: str | int, path: KeyPath) -> str:
     """Return how to set a key of a kind that is written as a bare name."""
     remedy = f"--set '{dotted(path)}={{kind: {word}, {key}: ...}}'"
     return (
@@ -268,7 +268,7 @@ def _use_mapping(word: str, key: str | int, path: Path) -> str:
     )
 
 
-def _nothing_to_set(document: Document, holder: Any, path: Path, edit: str) -> ScenarioError:
+def _nothing_to_set(document: Document, holder: Any, path: KeyPath, edit: str) -> ScenarioError:
     """Return the refusal of a `--set` of what cannot be there."""
     key = path[-1]
     holder_in_words = value_in_words(holder)

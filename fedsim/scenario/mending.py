@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedsim.errors import MOST_PROBLEMS, OrderError, Problem
+from fedsim.errors import MAX_PROBLEMS, OrderError, Problem
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.diagnostics import meant_paths, problem_at, texts_by_path
 from fedsim.scenario.order import index_of_rule
-from fedsim.scenario.reader import Document, Path, value_at
+from fedsim.scenario.reader import Document, KeyPath, value_at
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import kind_name, with_optimizer
@@ -27,7 +27,7 @@ SERVER = ("server",)
 OWNED = (METHOD, ("client",), SERVER)  # what a method that is compared may replace
 
 # What takes the place of keys that a scenario must have.
-STAND_INS: dict[Path, Any] = {("name",): "unnamed", ("data",): "digits"}
+STAND_INS: dict[KeyPath, Any] = {("name",): "unnamed", ("data",): "digits"}
 
 # What takes the place of a link before the rule: other links keep their indices.
 NEUTRAL_STAGE = {"kind": "clip", "norm": 1.0}
@@ -47,10 +47,10 @@ def mended(document: Document, errors: list[Any]) -> tuple[Scenario | None, list
       The scenario, None if too little is left; and the further problems, none of which only follows
       from the others.
     """
-    if len(errors) > MOST_PROBLEMS:
+    if len(errors) > MAX_PROBLEMS:
         return None, []
 
-    hidden: dict[Path, str] = {}
+    hidden: dict[KeyPath, str] = {}
     scenario = None
     for attempt in range(MAX_PASSES):
         complete = with_optimizer(document)
@@ -88,7 +88,7 @@ def in_sound_order(scenario: Scenario) -> tuple[Scenario | None, list[Problem]]:
             # The refused method would have brought the rule.
             links = [*document.values.get("server", []), "mean"]
             document = document._replace(values={**document.values, "server": links})
-            broken: Path = ("server", len(links) - 1)
+            broken: KeyPath = ("server", len(links) - 1)
         else:
             if not touches(document.broken, SERVER):
                 path = SERVER if index is None else (*SERVER, index)
@@ -104,12 +104,12 @@ def in_sound_order(scenario: Scenario) -> tuple[Scenario | None, list[Problem]]:
     return None, problems
 
 
-def touches(broken: Iterable[Path], path: Path) -> bool:
+def touches(broken: Iterable[KeyPath], path: KeyPath) -> bool:
     """Whether one of the broken paths is at, below or above a path."""
     return any(b[: len(path)] == path or path[: len(b)] == b for b in broken)
 
 
-def with_refused(document: Document, paths: Iterable[Path]) -> Document:
+def with_refused(document: Document, paths: Iterable[KeyPath]) -> Document:
     """Return a document in which paths count as wrong, since a change of them was refused."""
     if METHOD in paths:
         document = _put(document, METHOD, _ABSENT)
@@ -125,7 +125,7 @@ def _validated(document: Document) -> tuple[Scenario | None, list[Any]]:
         return None, error.errors()
 
 
-def _path_as_written(document: Document, path: Path) -> Path:
+def _path_as_written(document: Document, path: KeyPath) -> KeyPath:
     """Return a path below `client.optimizer` as that of the short key that is written."""
     optimizer = ("client", "optimizer")
     if path[:2] != optimizer or value_at(document.values, optimizer, _ABSENT) is not _ABSENT:
@@ -133,7 +133,7 @@ def _path_as_written(document: Document, path: Path) -> Path:
     return ("client", *path[2:])
 
 
-def _without(document: Document, path: Path) -> Document:
+def _without(document: Document, path: KeyPath) -> Document:
     """Return a document without what is wrong at a path."""
     if path[-1:] == ("<key>",):
         # The value of an unknown key was meant for another one, whose value is then not known.
@@ -148,7 +148,7 @@ def _without(document: Document, path: Path) -> Document:
     return document._replace(broken=document.broken | {path})
 
 
-def _replaceable(document: Document, path: Path) -> Path:
+def _replaceable(document: Document, path: KeyPath) -> KeyPath:
     """Return the lowest path, at or above a wrong value, without which the rest keeps its meaning.
 
     That is a key, or a link of `wire` or `server`.
@@ -163,12 +163,12 @@ def _replaceable(document: Document, path: Path) -> Path:
     return path
 
 
-def _is_link(path: Path) -> bool:
+def _is_link(path: KeyPath) -> bool:
     """Whether a path is that of a link of `wire` or `server`."""
     return len(path) == 2 and path[0] in ("wire", "server") and isinstance(path[1], int)
 
 
-def _stand_in(document: Document, path: Path) -> Any:
+def _stand_in(document: Document, path: KeyPath) -> Any:
     """Return what takes the place of a wrong value: mostly nothing."""
     if path in STAND_INS:
         return STAND_INS[path]
@@ -189,12 +189,12 @@ def _neutral_link(links: list[Any], index: int) -> Any:
     return NEUTRAL_STAGE if index < other_rules[0] else NEUTRAL_OPTIMIZER
 
 
-def _put(document: Document, path: Path, value: Any) -> Document:
+def _put(document: Document, path: KeyPath, value: Any) -> Document:
     """Return a document with another value at a path; without the key for `_ABSENT`."""
     return document._replace(values=_with_value(document.values, path, value))
 
 
-def _with_value(holder: Any, path: Path, value: Any) -> Any:
+def _with_value(holder: Any, path: KeyPath, value: Any) -> Any:
     """Return a mapping or list with another value at a path below it; unchanged if that is not."""
     key: Any
     key, *rest = path

@@ -1,8 +1,8 @@
 """A method merged into a scenario: what it owns is replaced or must agree, everything else stays.
 
 A method owns `client.kind`, the rule, and what follows the rule; a rule as a method owns only the
-rule. A method may set other sections as well; one without messages, whose `wire` is empty, also owns
-the stages before the rule, and all that follows it.
+rule. A method may set other sections as well; one without messages, whose `wire` is empty, also
+owns the stages before the rule, and all that follows it.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from fedsim.kinds import FAMILIES
 from fedsim.scenario.diagnostics import problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of, other_sections
-from fedsim.scenario.reader import Document, Path, Position
+from fedsim.scenario.reader import Document, KeyPath, Position
 from fedsim.scenario.sections import METHODS
 from fedsim.scenario.shorthand import call_of, kind_name, meant_as_call
 
@@ -175,8 +175,8 @@ def _family(link: Any) -> str:
 
 
 def _moved_positions(
-    positions: dict[Path, Position], indices: list[int | None]
-) -> dict[Path, Position]:
+    positions: dict[KeyPath, Position], indices: list[int | None]
+) -> dict[KeyPath, Position]:
     """Return positions after the links of `server` have moved.
 
     Args:
@@ -185,7 +185,7 @@ def _moved_positions(
         that of the key `method`.
     """
     new_indices = {index: i for i, index in enumerate(indices) if index is not None}
-    moved: dict[Path, Position] = {}
+    moved: dict[KeyPath, Position] = {}
     for path, position in positions.items():
         if len(path) < 2 or path[0] != "server" or path[1] == "<key>":
             moved[path] = position
@@ -200,7 +200,7 @@ def _moved_positions(
 
 def _require_not_edited(document: Document, fragment: dict[str, Any], label: str) -> None:
     """Refuse a `--set` of what a method of the command line replaces: it would have no effect."""
-    replaced: set[Path] = {("method",)}
+    replaced: set[KeyPath] = {("method",)}
     families = ["rule"]
     if "client" in fragment:
         families.append("optimizer")
@@ -236,7 +236,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     others = other_sections(fragment)
     rule_of_method, *optimizers_of_method = fragment["server"]
 
-    compared: list[tuple[Path, Any, dict]] = []  # path, link of the file, link of the method
+    compared: list[tuple[KeyPath, Any, dict]] = []  # path, link of the file, link of the method
     client = document.values.get("client")
     if "client" in fragment and isinstance(client, dict | str):
         compared.append((("client",), client, fragment["client"]))
@@ -269,7 +269,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
         raise ScenarioError(problems, document.file)
 
 
-def _other_differences(document: Document, others: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+def _other_differences(document: Document, others: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """Yield where the file says something else of other sections than the method, and how."""
     for name, value in others.items():
         written = document.values.get(name)

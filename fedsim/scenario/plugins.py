@@ -15,8 +15,10 @@ from pydantic import BaseModel
 from fedsim.errors import Problem, RegistrationError, ScenarioError, did_you_mean
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.sections import sections_within
+from fedsim.synonyms import renamed_in
 
 GROUP = "fedsim.plugins"
+PACKAGE = Path(__file__).parents[1]
 ENABLED: list[str] = []  # as they were given, for processes that are started later
 
 
@@ -89,11 +91,15 @@ def _failure(error: Exception) -> str:
     """Return what went wrong while a file was imported, and on which of its lines."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE)]
+    last = (outside or frames)[-1]
+    text = f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {error}"
+    new_name = renamed_in(error)
+    return f"{text}; {new_name}" if new_name else text
 
 
-def own_links(spec: BaseModel) -> dict[str, str]:
+def plugin_links(spec: BaseModel) -> dict[str, str]:
     """Return name -> SHA-256 of the defining file, of a scenario's links that are not fedsim's."""
     hashes: dict[str, str] = {}
     for _, section in sections_within(spec):

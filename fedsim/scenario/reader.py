@@ -37,7 +37,7 @@ ANCHOR = "anchors and aliases (& and *) are not allowed; write the value out, or
 MERGE_KEY = "merge keys (<<) are not allowed; write the keys out"
 EMPTY = "is empty; a scenario needs at least name: and data: (fedsim new writes one)"
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]  # keys and list indices from the top of a scenario
 Position = tuple[int, int]  # line and column, from 1
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
@@ -106,11 +106,11 @@ class Document(NamedTuple):
     """
 
     values: dict[str, Any]
-    positions: dict[Path, Position]
+    positions: dict[KeyPath, Position]
     file: str
     roots: tuple[str, ...] | None = None
-    edits: tuple[tuple[Path, str], ...] = ()
-    broken: frozenset[Path] = frozenset()
+    edits: tuple[tuple[KeyPath, str], ...] = ()
+    broken: frozenset[KeyPath] = frozenset()
 
 
 def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
@@ -261,11 +261,11 @@ class _Builder:
     """
 
     def __init__(self, events: Iterator[Any]):
-        self.positions: dict[Path, Position] = {}
+        self.positions: dict[KeyPath, Position] = {}
         self.problems: list[Problem] = []
         self._events = events
 
-    def value(self, event: Any, path: Path) -> Any:
+    def value(self, event: Any, path: KeyPath) -> Any:
         """Return the value that begins with an event."""
         self.positions[path] = _position(event.start_mark)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -280,13 +280,13 @@ class _Builder:
             self.problems.append(Problem(dotted(path), str(error), *self.positions[path]))
             return None
 
-    def _list(self, path: Path) -> list[Any]:
+    def _list(self, path: KeyPath) -> list[Any]:
         items: list[Any] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self.value(event, (*path, len(items))))
         return items
 
-    def _mapping(self, path: Path) -> dict[str, Any]:
+    def _mapping(self, path: KeyPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             position = _position(event.start_mark)
@@ -308,7 +308,7 @@ class _Builder:
             self.positions[(*path, key, "<key>")] = position
         return values
 
-    def _refusal_of_key(self, key: str, path: Path, values: dict[str, Any]) -> str:
+    def _refusal_of_key(self, key: str, path: KeyPath, values: dict[str, Any]) -> str:
         """Return why a key is not allowed in a mapping with these values, empty if it is."""
         if key == "<<":
             return MERGE_KEY

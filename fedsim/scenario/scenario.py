@@ -4,10 +4,10 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
-from fedsim.errors import ScenarioError, TooLargeError
+from fedsim.errors import ScenarioError, ScenarioTooLargeError
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.named_files import without_hashed_paths
-from fedsim.scenario.reader import Document, Path
+from fedsim.scenario.reader import Document, KeyPath
 from fedsim.scenario.sections import Compare
 
 
@@ -48,7 +48,7 @@ class Scenario(NamedTuple):
         plain.pop("compare", None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
-    def error(self, path: Path, what: str) -> ScenarioError:
+    def error(self, path: KeyPath, what: str) -> ScenarioError:
         """Return a problem as an exception, for the caller to raise.
 
         Args:
@@ -60,9 +60,9 @@ class Scenario(NamedTuple):
         """
         return ScenarioError([problem_at(self.document, path, what)], self.document.file)
 
-    def too_large(self, path: Path, what: str) -> TooLargeError:
+    def too_large(self, path: KeyPath, what: str) -> ScenarioTooLargeError:
         """Return what does not fit into memory as an exception; arguments as of `error`."""
-        return TooLargeError([problem_at(self.document, path, what)], self.document.file)
+        return ScenarioTooLargeError([problem_at(self.document, path, what)], self.document.file)
 
 
 def _kind_first(value: Any) -> Any:

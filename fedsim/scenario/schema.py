@@ -19,12 +19,12 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from fedsim.kinds import ALIASES, FAMILIES, registrations
 from fedsim.kinds.shipped import Shipped, is_codec
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.docs import docs_of
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
-# Error types of `Kinds`, in addition to pydantic's; `diagnostics` makes messages for users of them.
+# Error types of `AllowedKinds`, in addition to pydantic's; `diagnostics` turns them into messages.
 NOT_A_MAPPING = "no_mapping"
 NO_KIND = "no_kind"
 UNKNOWN_KIND = "unknown_kind"
@@ -35,12 +35,12 @@ class Section(BaseModel):
 
     model_config = ConfigDict(STRICT, extra="forbid", validate_default=True)
 
-    # Set on the models that `Kind` makes: the family of the section's kind.
+    # Set on the models that `KindSchema` makes: the family of the section's kind.
     family: ClassVar[str]
 
 
 def is_section(annotation: Any) -> bool:
-    """Whether an annotation is a section itself, rather than the `Kinds` that may stand there."""
+    """Whether an annotation is a section itself, rather than kinds that are allowed there."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
@@ -66,7 +66,7 @@ def per_registry(function: Callable) -> Callable:
     return current
 
 
-class Kinds:
+class AllowedKinds:
     """Metadata of an annotation: the value is a kind, `{kind: NAME, ...}` or its name alone.
 
     If two families have a kind of the same name, the first family wins: the method `fedexp` is more
@@ -94,18 +94,18 @@ class Kinds:
         self.omit = omit
         self.exclude = exclude
 
-    def __iter__(self) -> Iterator["Kind"]:
-        """All kinds that are registered now."""
+    def __iter__(self) -> Iterator["KindSchema"]:
+        """Yield the allowed kinds among those that are registered now."""
         yield from self._by_name().values()
 
     @per_registry
-    def _by_name(self) -> dict[str, "Kind"]:
-        """Return name -> kind of all kinds that are registered now."""
-        kinds: dict[str, Kind] = {}
+    def _by_name(self) -> dict[str, "KindSchema"]:
+        """Return name -> kind of the allowed kinds among those that are registered now."""
+        kinds: dict[str, KindSchema] = {}
         for family in self.families:
             for name, factory in FAMILIES[family].items():
                 if name not in kinds and not self.exclude(factory):
-                    kinds[name] = Kind(family, name, self)
+                    kinds[name] = KindSchema(family, name, self)
         return kinds
 
     def as_mapping(self, value: Any) -> Any:
@@ -123,7 +123,7 @@ class Kinds:
             return value
         return {**value, "kind": ALIASES.get(name, name)}
 
-    def kind_of(self, value: Any) -> "Kind | None":
+    def kind_of(self, value: Any) -> "KindSchema | None":
         """Return the kind that a value names, None if there is no such kind here."""
         mapping = self.as_mapping(value)
         name = mapping.get("kind") if isinstance(mapping, dict) else None
@@ -155,8 +155,8 @@ class Kinds:
         return core_schema.no_info_plain_validator_function(self.validate)
 
 
-class Kind:
-    """One kind of a `Kinds` annotation; another annotation may allow it with other keys.
+class KindSchema:
+    """The keys of one kind under an annotation; another annotation may allow it with other keys.
 
     Attributes:
       family: the family that it is registered in.
@@ -164,7 +164,7 @@ class Kind:
       common: the section with the keys that all kinds of the annotation share.
     """
 
-    def __init__(self, family: str, name: str, kinds: Kinds):
+    def __init__(self, family: str, name: str, kinds: AllowedKinds):
         self.family = family
         self.name = name
         self.common = kinds.common
@@ -239,13 +239,14 @@ def needs_codec(factory: Callable) -> bool:
     return any(is_codec(p.annotation) and p.default is p.empty for p in parameters)
 
 
-LR_SCHEDULES = Kinds("schedule")
+# Learning rates over time. The key `schedule` of a scenario is something else: a `timetable`.
+LR_SCHEDULES = AllowedKinds("schedule")
 
 # What a codec with a memory may wrap: any codec without one.
-WRAPPED_CODECS = Kinds("codec", exclude=needs_codec)
+WRAPPED_CODECS = AllowedKinds("codec", exclude=needs_codec)
 
 # What the values of a sparsifier may be encoded by: a codec that is not made of another one.
-PLAIN_CODECS = Kinds("codec", exclude=takes_codec)
+PLAIN_CODECS = AllowedKinds("codec", exclude=takes_codec)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +290,7 @@ def _container_types(annotation: Any) -> tuple[type, ...]:
         return (list,)
     if origin is Annotated:
         inner, note, *_ = typing.get_args(annotation)
-        return (dict, str, Section) if isinstance(note, Kinds) else _container_types(inner)
+        return (dict, str, Section) if isinstance(note, AllowedKinds) else _container_types(inner)
     return ()
 
 
@@ -304,10 +305,10 @@ def scenario_annotation(annotation: Any) -> Any:
     """Return the annotation by which a scenario validates a parameter of a factory.
 
     Integers without bounds are limited to 32 bits, like the counters on a device; integers with
-    bounds but no upper one are at most MOST. Unions are validated by form.
+    bounds but no upper one are at most MAX_INTEGER. Unions are validated by form.
     """
     if annotation is int:
-        return Annotated[int, Ge(-MOST - 1), Le(MOST)]
+        return Annotated[int, Ge(-MAX_INTEGER - 1), Le(MAX_INTEGER)]
 
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
@@ -317,7 +318,7 @@ def scenario_annotation(annotation: Any) -> Any:
         inner, *notes = arguments
         if inner is not int:
             return Annotated[scenario_annotation(inner), *notes]
-        return annotation if _has_upper_bound(notes) else Annotated[int, *notes, Le(MOST)]
+        return annotation if _has_upper_bound(notes) else Annotated[int, *notes, Le(MAX_INTEGER)]
     if is_union(annotation):
         # The integers of `int | float` have the range of a float.
         unlimited = (int, float) if float in arguments else ()

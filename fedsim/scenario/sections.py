@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.expected import InWords
-from fedsim.scenario.schema import LR_SCHEDULES, ByForm, Kinds, Section
+from fedsim.scenario.schema import LR_SCHEDULES, AllowedKinds, ByForm, Section
 
 # Keys of `client` that are short for keys of `client.optimizer`.
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
@@ -29,14 +29,14 @@ MAX_SEEDS = 10_000
 # The default of a section all of whose keys have defaults.
 EMPTY: Any = {}
 
-Count = Annotated[int, Ge(1), Le(MOST)]
-Index = Annotated[int, Ge(0), Le(MOST)]
+Count = Annotated[int, Ge(1), Le(MAX_INTEGER)]
+Index = Annotated[int, Ge(0), Le(MAX_INTEGER)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 Share = Annotated[float, Ge(0), Le(1)]
 ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 
-PARTITIONS = Kinds("partition")
-LOCAL_OPTIMIZERS = Kinds("optimizer", omit=("lr",))  # their learning rate is `client.lr`
+PARTITIONS = AllowedKinds("partition")
+LOCAL_OPTIMIZERS = AllowedKinds("optimizer", omit=("lr",))  # their learning rate is `client.lr`
 
 
 class TestClients(Section):
@@ -60,13 +60,13 @@ class DataCommon(Section):
     """Number of clients that the training samples are divided among."""
     partition: Annotated[Any, PARTITIONS] = "iid"
     """Which client holds which samples."""
-    skew: list[Annotated[Any, Kinds("skew")]] = []
+    skew: list[Annotated[Any, AllowedKinds("skew")]] = []
     """What makes the samples of clients differ, training samples and a client's own test samples
     alike, applied in this order; other sets stay as they are."""
-    attack: list[Annotated[Any, Kinds("data_attack")]] = []
+    attack: list[Annotated[Any, AllowedKinds("data_attack")]] = []
     """What the attacker does to the training samples of the clients of `fleet.malicious`, in this
     order, after `skew`; all test samples, and the other sets, stay clean."""
-    augment: list[Annotated[Any, Kinds("augmentation")]] = []
+    augment: list[Annotated[Any, AllowedKinds("augmentation")]] = []
     """Random changes of the images of a batch in every local step, in this order; never applied
     where a model is scored."""
     test: Annotated[ShareBelowOne | TestClients, ByForm()] = 0.2
@@ -191,11 +191,11 @@ class Stragglers(Section):
 class Fleet(Section):
     """`fleet`."""
 
-    speed: Annotated[Annotated[Any, Kinds("speed")] | None, ByForm()] = None
+    speed: Annotated[Annotated[Any, AllowedKinds("speed")] | None, ByForm()] = None
     """Seconds per local step; by default one, for all clients."""
-    links: Annotated[Annotated[Any, Kinds("link")] | None, ByForm()] = None
+    links: Annotated[Annotated[Any, AllowedKinds("link")] | None, ByForm()] = None
     """Bytes per second to the clients and back; by default infinitely many."""
-    availability: Annotated[Annotated[Any, Kinds("availability")] | None, ByForm()] = None
+    availability: Annotated[Annotated[Any, AllowedKinds("availability")] | None, ByForm()] = None
     """Who can be reached when a round begins; by default everybody."""
     dropout: Annotated[Share | Dropout, ByForm()] = 0.0
     """Probability that a client of a round leaves while it trains, or
@@ -282,7 +282,7 @@ class Compare(Section):
     first one."""
     score: Literal["final", "best", "mean_last_k"] = "final"
     """Which score of a run's metric is compared."""
-    margin: Annotated[float, Ge(0), Le(MOST)] | None = None
+    margin: Annotated[float, Ge(0), Le(MAX_INTEGER)] | None = None
     """How much worse a score may be and still count as the same where fewer bytes or seconds are
     reported; by default 0.01 for scores between 0 and 1, else 1 % of the baseline's mean."""
 
@@ -314,17 +314,19 @@ Seeds = Annotated[
     AfterValidator(_sorted_seeds),
     InWords(SEEDS),
 ]
-BroadcastList = Annotated[list[Annotated[Any, Kinds("codec")]], MaxLen(1), InWords(BROADCAST)]
-WireList = list[Annotated[Any, Kinds("attack", "stage", "codec")]]
-ServerLink = Annotated[Any, Kinds("stage", "rule", "aggregate_stage", "optimizer")]
+BroadcastList = Annotated[
+    list[Annotated[Any, AllowedKinds("codec")]], MaxLen(1), InWords(BROADCAST)
+]
+WireList = list[Annotated[Any, AllowedKinds("attack", "stage", "codec")]]
+ServerLink = Annotated[Any, AllowedKinds("stage", "rule", "aggregate_stage", "optimizer")]
 ServerList = Annotated[list[ServerLink], MinLen(1)]
 LISTS_OF_LINKS: dict[str, Any] = {
     "broadcast": BroadcastList,
     "wire": WireList,
     "server": ServerList,
 }
-MODELS = Kinds("model", common=ModelCommon)
-METHODS = Kinds("method", "rule")  # a rule as a method replaces only the rule
+MODELS = AllowedKinds("model", common=ModelCommon)
+METHODS = AllowedKinds("method", "rule")  # a rule as a method replaces only the rule
 
 
 class Spec(Section):
@@ -338,17 +340,18 @@ class Spec(Section):
     """One run for each; a number n means the first n: 0, 1, ... n-1."""
     method: str | None = None
     """Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."""
-    data: Annotated[Any, Kinds("dataset", common=DataCommon)]
+    data: Annotated[Any, AllowedKinds("dataset", common=DataCommon)]
     """Where samples come from, and which client holds which."""
     model: Annotated[Any, MODELS] = "logistic"
     """What is trained."""
     fleet: Fleet = EMPTY
     """The clients as machines, and who controls them."""
-    cohort: Annotated[Any, Kinds("cohort")] = "all"
+    cohort: Annotated[Any, AllowedKinds("cohort")] = "all"
     """Who takes part in a round."""
-    schedule: Annotated[Any, Kinds("timetable")] = "sync"
+    # Kinds of the family `schedule` are learning rates over time: see `LR_SCHEDULES`.
+    schedule: Annotated[Any, AllowedKinds("timetable")] = "sync"
     """When the server steps."""
-    client: Annotated[Any, Kinds("client", common=ClientCommon, default="sgd")] = {}
+    client: Annotated[Any, AllowedKinds("client", common=ClientCommon, default="sgd")] = {}
     """How one client trains."""
     broadcast: BroadcastList = []
     """The codec that encodes the model that the server sends out; by default none."""

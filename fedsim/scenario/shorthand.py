@@ -18,7 +18,7 @@ from fedsim.scenario.annotations import (
     sections_in,
 )
 from fedsim.scenario.expected import plain_types
-from fedsim.scenario.reader import Document, Path, parse, without_line
+from fedsim.scenario.reader import Document, KeyPath, parse, without_line
 from fedsim.scenario.sections import CLIENT_SGD
 
 # `name` or `name(a=1)`.
@@ -45,7 +45,7 @@ def call_of(text: str) -> dict[str, Any] | None:
         return None
     name, arguments = match.groups(default="")
 
-    parts = top_level(arguments)
+    parts = split_at_commas(arguments)
     if any("=" not in part and ":" not in part for part in parts):
         raise ValueError("every value needs its name; write NAME(a=1, b=2)")
     entries = ", ".join(_as_entry(part) for part in parts)
@@ -68,8 +68,8 @@ def _as_entry(argument: str) -> str:
     return argument.replace("=", ": ", 1)
 
 
-def top_level(text: str) -> list[str]:
-    """Split a text at the commas that are in no bracket."""
+def split_at_commas(text: str) -> list[str]:
+    """Return the parts of a text between its commas outside brackets."""
     parts = [""]
     depth = 0
     for character in text:
@@ -114,7 +114,7 @@ def meant_as_call(text: str, factories: Mapping[str, Callable]) -> str:
         return f"write {name}, which has no parameters"
 
     arguments = rest.removesuffix(")") if has_bracket else rest.replace(":", ",")
-    parts = top_level(arguments) or ["..."]
+    parts = split_at_commas(arguments) or ["..."]
     named = [_with_name(part, p) for part, p in zip(parts, parameters, strict=False)]
     if has_bracket and named == parts:
         return ""
@@ -139,10 +139,10 @@ def with_calls_expanded(document: Document, annotation: Any) -> Document:
     """
     if "(" not in str(document.values):
         return document
-    return document._replace(values=mappings_of(document.values, annotation))
+    return document._replace(values=expand_calls(document.values, annotation))
 
 
-def mappings_of(value: Any, annotation: Any) -> Any:
+def expand_calls(value: Any, annotation: Any) -> Any:
     """Return a value of a scenario with every call in it as a mapping.
 
     Args:
@@ -151,11 +151,11 @@ def mappings_of(value: Any, annotation: Any) -> Any:
     """
     if isinstance(value, list):
         item = item_of(annotation)
-        return value if item is None else [mappings_of(entry, item) for entry in value]
+        return value if item is None else [expand_calls(entry, item) for entry in value]
     if isinstance(value, dict):
         expanded: dict[str, Any] = {}
         for key, inner in value.items():
-            expanded[key] = mappings_of(inner, _annotation_of_key(annotation, value, key))
+            expanded[key] = expand_calls(inner, _annotation_of_key(annotation, value, key))
         return expanded
     if not isinstance(value, str) or "(" not in value or kinds_of(annotation) is None:
         return value
@@ -164,7 +164,7 @@ def mappings_of(value: Any, annotation: Any) -> Any:
         call = call_of(value)
     except ValueError:
         return value
-    return value if call is None else mappings_of(call, annotation)
+    return value if call is None else expand_calls(call, annotation)
 
 
 def _annotation_of_key(annotation: Any, mapping: dict, key: str) -> Any:
@@ -222,7 +222,7 @@ def kind_name(link: Any) -> str:
     return ALIASES.get(str(kind), str(kind))
 
 
-def full_path(document: Document, path: Path) -> Path:
+def full_path(document: Document, path: KeyPath) -> KeyPath:
     """Return the path that `--set` changes: `client.momentum` may be the optimizer's."""
     client = document.values.get("client")
     if len(path) != 2 or path[0] != "client" or not isinstance(client, dict):

@@ -3,7 +3,7 @@
 from fedsim.errors import DataError as DataError
 from fedsim.sources.archive import npz as npz
 from fedsim.sources.arrays import Arrays as Arrays
-from fedsim.sources.arrays import per_token as per_token
+from fedsim.sources.arrays import is_per_token as is_per_token
 from fedsim.sources.bundled import breast_cancer as breast_cancer
 from fedsim.sources.bundled import diabetes as diabetes
 from fedsim.sources.bundled import digits as digits
@@ -27,5 +27,6 @@ from fedsim.sources.leaf import leaf as leaf
 from fedsim.sources.medmnist import medmnist as medmnist
 from fedsim.sources.table import csv as csv
 from fedsim.sources.table import parquet as parquet
+from fedsim.sources.table import xlsx as xlsx
 from fedsim.sources.text import text as text
 from fedsim.sources.tff_hdf5 import tff_hdf5 as tff_hdf5

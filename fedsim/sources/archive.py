@@ -1,6 +1,5 @@
 """NumPy archives: nothing is executed, and nothing is allocated before its size is verified."""
 
-import io
 import math
 import re
 import stat
@@ -13,14 +12,13 @@ import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
-from fedsim.sources.arrays import Arrays, checked, classes_named
+from fedsim.sources.arrays import Arrays, encode_labels, validate
 from fedsim.sources.columns import Missing
-from fedsim.sources.files import MAX_BYTES, MAX_RATIO, SMALL_BYTES, Name, opened
+from fedsim.sources.files import MAX_BYTES, Name, opened
 from fedsim.sources.mapped import MIN_MAPPED_BYTES
+from fedsim.sources.zips import require_short_list, require_small
 
-MAX_LIST_BYTES = 1 << 20  # of a zip's list of members
 MAX_HEADER_BYTES = 10_000  # of an array's header
-TAIL_BYTES = 22 + 65_535  # the end of a zip: a record and a comment
 LOCAL_HEADER_BYTES = 30  # of a zip's member, before its name and extra field
 NUMBERS = {"scale": float, "vocabulary": int}  # members that are a single number
 FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
@@ -75,8 +73,8 @@ def npz(
         for name in dict.fromkeys(columns):
             extra[name] = members[name] if name in MEMBERS else members.pop(name)
         arrays = Arrays(**members, columns=extra)
-        numbered, _ = classes_named(arrays)
-        checked(numbered, None, blanks=missing != "refuse")
+        encoded, _ = encode_labels(arrays)
+        validate(encoded, None, blanks=missing != "refuse")
         return arrays
 
 
@@ -95,7 +93,7 @@ def arrays_in(
         about sizes.
     """
     try:
-        _require_short_list(file, names)
+        require_short_list(file, f"lists thousands of arrays; only {', '.join(names)} are read")
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, names, required)
             return {name: _array(archive, member, name) for name, member in members.items()}
@@ -104,19 +102,6 @@ def arrays_in(
     except Exception as error:  # parsers of zip, deflate and headers raise a dozen exceptions
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise DataError(f"not a sound npz archive: {reason}") from None
-
-
-def _require_short_list(file: BinaryIO, names: Collection[str]) -> None:
-    """Refuse a long list of members before `zipfile` reads it into memory."""
-    size = file.seek(0, io.SEEK_END)
-    file.seek(max(size - TAIL_BYTES, 0))
-    tail = file.read()
-    record = tail.rfind(b"PK\5\6")  # of the end of the list, with its size at byte 12
-    if record >= 0:
-        list_bytes = int.from_bytes(tail[record + 12 : record + 16], "little")
-        if list_bytes > MAX_LIST_BYTES:
-            raise DataError(f"lists thousands of arrays; only {', '.join(names)} are read")
-    file.seek(0)
 
 
 def _members(
@@ -146,11 +131,7 @@ def _require_small(members: Sequence[zipfile.ZipInfo]) -> None:
     loaded = [member for member in members if not _is_mapped(member)]
     unpacked = sum(member.file_size for member in loaded)
     packed = sum(member.compress_size for member in loaded)
-    if unpacked > MAX_BYTES or unpacked > max(MAX_RATIO * packed, SMALL_BYTES):
-        raise DataError(
-            f"unpacks from {packed} to {unpacked} bytes; "
-            f"at most {MAX_RATIO}-fold and {MAX_BYTES} bytes"
-        )
+    require_small(packed, unpacked)
 
 
 def _require_array(member: zipfile.ZipInfo) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.classes import fault_of_classes
-from fedsim.sources.mapped import Mapped, chunks, in_file
+from fedsim.sources.mapped import Mapped, chunks, is_memmap
 from fedsim.sources.names import require_sound
 
 MAX_CLASSES = 1_000_000
@@ -88,13 +88,16 @@ class _Layout(NamedTuple):
     vocabulary: int
 
 
-def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tuple[Arrays, int]:
-    """Return samples as the device needs them, and the number of classes (0: regression).
+def validate(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tuple[Arrays, int]:
+    """Check samples and return them as the device needs them, with the number of classes.
 
     Args:
       arrays: the samples.
       dtype: the float type of features and targets; None keeps theirs.
       blanks: whether features may be NaN.
+
+    Returns:
+      The samples, and the number of classes; 0: regression.
 
     Raises:
       DataError: naming the row, for lengths that differ, non-finite numbers, labels that are not
@@ -155,7 +158,7 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
     return arrays, classes
 
 
-def per_token(y: Any) -> bool:
+def is_per_token(y: Any) -> bool:
     """Return whether labels are those of tokens, integers `[n, T]`."""
     return y.ndim == 2 and np.issubdtype(y.dtype, np.integer)
 
@@ -184,7 +187,7 @@ def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
     Raises:
       DataError: for timestamps and ids, and for classes beyond those that have names.
     """
-    tokens = per_token(labels[0])
+    tokens = is_per_token(labels[0])
     if arrays.labels is None and not tokens:  # names show that labels are meant as classes
         _require_classes(np.concatenate(labels))
 
@@ -199,7 +202,7 @@ def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
     return max(classes, names, arrays.vocabulary if tokens else 0)
 
 
-def numbered(ids: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+def number_ids(ids: np.ndarray) -> tuple[np.ndarray, list[Any]]:
     """Number clients by their sorted ids `[n]` -> (client number of every row, names by number).
 
     Client k has the k-th smallest id.
@@ -217,7 +220,7 @@ def numbered(ids: np.ndarray) -> tuple[np.ndarray, list[Any]]:
     return numbers.astype(np.int32), names
 
 
-def classes_named(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
+def encode_labels(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     """Replace text labels by the positions of their names in sorted order; return the names too.
 
     Names are sorted by code points. Labels that are numbers stay, with the names that came along.
@@ -244,6 +247,20 @@ def classes_named(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
         y_test=codes[len(y) :] if has_test else None,
     )
     return arrays, tuple(names.tolist())
+
+
+def with_test_set(arrays: Arrays, n: int) -> Arrays:
+    """Keep the first n samples for training, and use the others for testing."""
+    arrays = arrays._replace(
+        x=arrays.x[:n],
+        y=arrays.y[:n],
+        x_test=arrays.x[n:],
+        y_test=arrays.y[n:],
+    )
+    ids = arrays.client
+    if ids is None:
+        return arrays
+    return arrays._replace(client=ids[:n], client_test=ids[n:])
 
 
 def _without_empty_test_set(arrays: Arrays) -> Arrays:
@@ -404,9 +421,9 @@ def _finite(
 ) -> np.ndarray:
     """Return values as `dtype`, and name the first row that is not finite; files stay mapped."""
     if dtype == np.uint8:
-        stored: Any = Mapped(values) if in_file(values) else np.ascontiguousarray(values)
+        stored: Any = Mapped(values) if is_memmap(values) else np.ascontiguousarray(values)
         return stored
-    if in_file(values) and not blanks:
+    if is_memmap(values) and not blanks:
         return _finite_in_file(name, values, dtype)
 
     with np.errstate(over="ignore"):

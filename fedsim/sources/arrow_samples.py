@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedsim.errors import DataError, did_you_mean
-from fedsim.sources.arrays import NO_LABEL, Arrays
+from fedsim.sources.arrays import NO_LABEL, Arrays, with_test_set
 from fedsim.sources.arrow import batches, schema_of
 from fedsim.sources.arrow_columns import (
     extra_column,
@@ -166,22 +166,27 @@ def of_one_column(
         x = decoded(lambda: _encoded_images(all_shards, column), size, channels)
     else:
         x = _lists(all_shards, column)
-    y = [_labels(table.column(roles.target), roles, split) for split, table in tables.items()]
-    ids = None
+
+    labels = []
+    for split, table in tables.items():
+        labels.append(_labels(table.column(roles.target), roles, split))
+    ids = []
     if roles.client is not None:
-        name = roles.client
-        ids = np.concatenate([_ids(table.column(name), name) for table in tables.values()])
+        for table in tables.values():
+            ids.append(_ids(table.column(roles.client), roles.client))
 
     train = next(iter(tables.values()))
     arrays = Arrays(
         x=x,
-        y=np.concatenate(y),
-        client=ids,
+        y=np.concatenate(labels),
+        client=np.concatenate(ids) if ids else None,
         scale=SCALE if roles.form == "images" else 1.0,
         labels=roles.classes.get(roles.target),
         columns=_extra_columns(train, roles),
     )
-    return _with_test_set(arrays, train.num_rows) if len(splits) > 1 else arrays
+    if len(splits) > 1:
+        return with_test_set(arrays, train.num_rows)
+    return arrays
 
 
 def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, missing: Missing) -> Arrays:
@@ -229,7 +234,9 @@ def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, missing: Miss
         train_rows = int(complete_train.sum())
     arrays = of_frame(frame, roles.target, roles.client, missing)
     arrays = arrays._replace(labels=classes, columns=columns)
-    return _with_test_set(arrays, train_rows) if len(splits) > 1 else arrays
+    if len(splits) > 1:
+        return with_test_set(arrays, train_rows)
+    return arrays
 
 
 def _class_names(declarations: dict[str, Any]) -> dict[str, list[str]]:
@@ -280,19 +287,6 @@ def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
     return columns
 
 
-def _with_test_set(arrays: Arrays, n: int) -> Arrays:
-    """Keep the first n samples for training, and use the others for testing."""
-    x, y, client = arrays.x, arrays.y, arrays.client
-    return arrays._replace(
-        x=x[:n],
-        y=y[:n],
-        client=None if client is None else client[:n],
-        x_test=x[n:],
-        y_test=y[n:],
-        client_test=None if client is None else client[n:],
-    )
-
-
 def _lists(shards: Shards, column: str) -> np.ndarray:
     """The lists of a column as an array `[n, ...]`."""
     arrays = []
@@ -328,7 +322,9 @@ def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
     """Classes or targets `[n]`, or the labels of tokens `[n, T]`."""
     if is_nested(column.type):
         y = lists(roles.target, column.combine_chunks())
-        return np.where(y == IGNORED, NO_LABEL, y) if y.dtype.kind in "iu" else y
+        if y.dtype.kind not in "iu":
+            return y
+        return np.where(y == IGNORED, NO_LABEL, y)
 
     where = f"split {split[:60]!a}, column {roles.target[:60]!a}"
     if column.null_count:
@@ -357,4 +353,4 @@ def _plain(column: Any, where: str) -> np.ndarray:
     try:
         return plain(column)
     except DataError as error:
-        raise error.within(where) from None
+        raise error.with_prefix(where) from None

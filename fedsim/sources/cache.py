@@ -21,10 +21,10 @@ from fedsim.errors import DataError
 from fedsim.sources.cache_folder import (
     SUMS,
     UNFINISHED,
+    cache_path,
     make_room,
     mark_used,
-    most_bytes,
-    place,
+    max_bytes,
     remove_set,
 )
 from fedsim.sources.files import sha256_of
@@ -48,9 +48,9 @@ def cached(key: str, make: Callable[[], NamedArrays]) -> NamedArrays:
       key: identifies the arrays: the SHA-256 of everything they are made from.
       make: makes the arrays, none of which holds objects.
     """
-    if not most_bytes():
+    if not max_bytes():
         return make()
-    folder = place() / f"{VERSION}-{key}"
+    folder = cache_path() / f"{VERSION}-{key}"
     try:
         stored = _load(folder)
     except DataError as error:
@@ -117,7 +117,7 @@ def _state(path: Path) -> FileState:
 
 def _store(folder: Path, arrays: NamedArrays) -> None:
     """Write a set under another name, sync it, and rename it; a set that is too large is not."""
-    if sum(values.nbytes for values in arrays.values()) > most_bytes():
+    if sum(values.nbytes for values in arrays.values()) > max_bytes():
         return
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))

@@ -38,12 +38,12 @@ class CachedSet(NamedTuple):
     complete: bool
 
 
-def place() -> Path:
+def cache_path() -> Path:
     """Return the folder; it may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedsim" / "data"
 
 
-def most_bytes() -> int:
+def max_bytes() -> int:
     """Return how many bytes may be cached; 0: nothing is.
 
     Raises:
@@ -57,11 +57,11 @@ def most_bytes() -> int:
     return int(text) * 1_000_000
 
 
-def kept_sets() -> list[CachedSet]:
+def cached_sets() -> list[CachedSet]:
     """Return the sets in the folder that fedsim wrote, the least recently used first."""
     sets = []
     with contextlib.suppress(OSError):
-        for folder in os.scandir(place()):
+        for folder in os.scandir(cache_path()):
             is_set = SET_NAME.fullmatch(folder.name) or UNFINISHED_NAME.fullmatch(folder.name)
             if not is_set or not folder.is_dir(follow_symlinks=False):
                 continue
@@ -88,12 +88,12 @@ def make_room(spared: Path) -> None:
     Args:
       spared: a set that stays.
     """
-    sets = kept_sets()
+    sets = cached_sets()
     total = sum(cached_set.bytes for cached_set in sets)
     for cached_set in sets:
         age = time.time() - cached_set.used
         is_abandoned = not cached_set.complete and age > ABANDONED_SECONDS
-        is_too_much = cached_set.complete and total > most_bytes()
+        is_too_much = cached_set.complete and total > max_bytes()
         if cached_set.path != spared and (is_abandoned or is_too_much):
             remove_set(cached_set.path)
             total -= cached_set.bytes
@@ -101,7 +101,7 @@ def make_room(spared: Path) -> None:
 
 def clear() -> list[CachedSet]:
     """Remove all sets, and nothing that fedsim did not write -> what was removed."""
-    sets = kept_sets()
+    sets = cached_sets()
     for cached_set in sets:
         remove_set(cached_set.path)
     return sets

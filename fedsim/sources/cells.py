@@ -1,7 +1,6 @@
 """Cells of text -> numbers, categories, labels and ids, by fixed rules."""
 
 import contextlib
-import itertools
 import math
 from array import array
 from collections.abc import Callable, Sequence
@@ -180,7 +179,7 @@ def decimal_comma_in(cells: Cells) -> str | None:
     return None
 
 
-def labels(
+def parse_labels(
     cells: Sequence[str],
     row_numbers: Sequence[int],
     column: int,
@@ -201,27 +200,28 @@ def labels(
       parse: makes numbers of cells, as in `Features`.
     """
     cells = [cell.strip() for cell in cells]
-    blank = [cell in BLANK for cell in cells]
     if not drop:
         text = "a sample without a label; write missing: drop to leave such rows out"
-        for row_number in itertools.compress(row_numbers, blank):
-            faults.add(row_number, column, text)
+        _add_faults_of_blanks(cells, row_numbers, column, faults, text)
 
     if not mostly_numbers(cells, parse):
-        comma_cell = decimal_comma_in(cells) if parse is parse_number else None
-        if comma_cell is not None:
-            faults.add(WHOLE_COLUMN, column, f"{comma_cell[:40]!a} {WRITE_COMMA}")
-        return np.array(["" if empty else cell for cell, empty in zip(cells, blank, strict=True)])
+        if parse is parse_number:
+            comma_cell = decimal_comma_in(cells)
+            if comma_cell is not None:
+                faults.add(WHOLE_COLUMN, column, f"{comma_cell[:40]!a} {WRITE_COMMA}")
+        return np.array(_fill_blanks(cells, ""))
 
-    text_rows = [i for i, cell in enumerate(cells) if parse(cell) is None]
-    for i in text_rows:
-        advice = _advice(cells[i], parse)
-        fault = f"{cells[i][:40]!a} is not a number, but most labels are{advice}"
-        faults.add(row_numbers[i], column, fault)
-    if text_rows:
+    has_text = False
+    for cell, row_number in zip(cells, row_numbers, strict=True):
+        if parse(cell) is None:
+            advice = _advice(cell, parse)
+            fault = f"{cell[:40]!a} is not a number, but most labels are{advice}"
+            faults.add(row_number, column, fault)
+            has_text = True
+    if has_text:
         return np.zeros(len(cells), np.int64)
 
-    filled = ["0" if empty else cell for cell, empty in zip(cells, blank, strict=True)]
+    filled = _fill_blanks(cells, "0")
     try:
         y = np.array(list(map(int, filled)), np.int64)
         wrong = y < 0
@@ -235,7 +235,7 @@ def labels(
     return y
 
 
-def ids(
+def parse_ids(
     cells: Sequence[str],
     row_numbers: Sequence[int],
     column: int,
@@ -256,9 +256,7 @@ def ids(
       row: what a row is, for faults.
     """
     cells = [cell.strip() for cell in cells]
-    blank = [cell in BLANK for cell in cells]
-    for row_number in itertools.compress(row_numbers, blank):
-        faults.add(row_number, column, f"a {row} without a {noun}")
+    _add_faults_of_blanks(cells, row_numbers, column, faults, f"a {row} without a {noun}")
     try:
         numbers = list(map(int, cells))
         if all(str(number) == cell for number, cell in zip(numbers, cells, strict=True)):
@@ -266,6 +264,20 @@ def ids(
     except (ValueError, OverflowError):
         pass
     return np.array(cells)
+
+
+def _add_faults_of_blanks(
+    cells: Sequence[str], row_numbers: Sequence[int], column: int, faults: Faults, fault: str
+) -> None:
+    """Add a fault for each of the stripped cells that is blank."""
+    for cell, row_number in zip(cells, row_numbers, strict=True):
+        if cell in BLANK:
+            faults.add(row_number, column, fault)
+
+
+def _fill_blanks(cells: Sequence[str], filler: str) -> list[str]:
+    """The stripped cells, with another text for blanks."""
+    return [filler if cell in BLANK else cell for cell in cells]
 
 
 def _first_values(cells: Sequence[str]) -> list[str]:

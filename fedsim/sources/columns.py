@@ -1,7 +1,7 @@
 """The columns of a table -> `Arrays`: roles, one-hot features, blanks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
@@ -9,12 +9,13 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import MAX_CATEGORIES, Features, ids, is_blank, labels
+from fedsim.sources.cells import MAX_CATEGORIES, Features, Parser, is_blank, parse_ids, parse_labels
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.faults import WHOLE_COLUMN, Faults
 
 Missing = Literal["refuse", "mean", "median", "drop"]
 BLANK_CATEGORY = "(blank)"
+Chunk = tuple[list[list[str]], list[int]]  # rows of texts, and the numbers of their lines or rows
 
 
 class Roles(NamedTuple):
@@ -25,6 +26,11 @@ class Roles(NamedTuple):
     client: int | None
     features: list[int]
     extra: list[int]  # columns for partitions
+
+    def used(self) -> set[int]:
+        """The columns that are read."""
+        client = [] if self.client is None else [self.client]
+        return {self.target, *client, *self.features, *self.extra}
 
 
 class Table(NamedTuple):
@@ -104,6 +110,37 @@ def assign_roles(
     )
 
 
+def read_table(chunks: Iterable[Chunk], roles: Roles, faults: Faults, parse: Parser) -> Table:
+    """Read the rows of a table, chunk by chunk.
+
+    Args:
+      chunks: the rows below the header.
+      roles: the roles of the columns.
+      faults: what is wrong so far; reading adds to it.
+      parse: makes numbers of cells.
+    """
+    features = Features(roles.features, faults, parse)
+    target: list[str] = []
+    client: list[str] = []
+    extra: list[list[str]] = [[] for _ in roles.extra]
+    for chunk, row_numbers in chunks:
+        cells = list(zip(*chunk, strict=True))  # by column
+        features.read([cells[column] for column in roles.features], row_numbers)
+        target += cells[roles.target]
+        if roles.client is not None:
+            client += cells[roles.client]
+        for extra_cells, column in zip(extra, roles.extra, strict=True):
+            extra_cells += cells[column]
+    return Table(
+        roles=roles,
+        features=features,
+        target=target,
+        client=client,
+        extra=extra,
+        faults=faults,
+    )
+
+
 def arrays_of(table: Table, missing: Missing) -> Arrays:
     """Return the samples of a table that was read.
 
@@ -125,7 +162,7 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
         raise DataError("no samples")
 
     drop = missing == "drop"
-    y = labels(table.target, row_numbers, roles.target, faults, drop, table.features.parse)
+    y = parse_labels(table.target, row_numbers, roles.target, faults, drop, table.features.parse)
     if roles.target not in faults.columns:
         fault = fault_of_classes(y)
         if fault is not None:
@@ -133,10 +170,10 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
 
     client = None
     if roles.client is not None:
-        client = ids(table.client, row_numbers, roles.client, faults)
+        client = parse_ids(table.client, row_numbers, roles.client, faults)
     columns = {}
     for column, cells in zip(roles.extra, table.extra, strict=True):
-        columns[roles.names[column]] = ids(cells, row_numbers, column, faults, "value")
+        columns[roles.names[column]] = parse_ids(cells, row_numbers, column, faults, "value")
     x = table.features.table()
     _add_faults_of_features(x, table, missing)
     faults.raise_any()
@@ -168,7 +205,9 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     if matches:
         return f"did you mean {matches[0]!a}?"
     listed = ", ".join(ascii(column[:40]) for column in names[:6])
-    return f"there are {listed} ..." if len(names) > 6 else f"there are {listed}"
+    if len(names) > 6:
+        listed += " ..."
+    return f"there are {listed}"
 
 
 def _add_faults_of_features(x: np.ndarray, table: Table, missing: Missing) -> None:
@@ -201,12 +240,15 @@ def _without_blanks(arrays: Arrays, target: Sequence[str]) -> Arrays:
     """Drop samples with a blank among their features `[n, columns]`, or as their label."""
     no_label = np.array([is_blank(cell) for cell in target], bool)
     complete = ~np.isnan(arrays.x).any(1) & ~no_label  # [n]
-    return arrays._replace(
+    columns = arrays.columns or {}
+    arrays = arrays._replace(
         x=arrays.x[complete],
         y=arrays.y[complete],
-        client=None if arrays.client is None else arrays.client[complete],
-        columns={name: values[complete] for name, values in (arrays.columns or {}).items()},
+        columns={name: values[complete] for name, values in columns.items()},
     )
+    if arrays.client is None:
+        return arrays
+    return arrays._replace(client=arrays.client[complete])
 
 
 def _one_hot(

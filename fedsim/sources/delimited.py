@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import DECIDING_ROWS, Features, Parser, parse_comma_number, parse_number
-from fedsim.sources.columns import Roles, Table
+from fedsim.sources.cells import DECIDING_ROWS, parse_comma_number, parse_number
+from fedsim.sources.columns import Chunk
 from fedsim.sources.faults import WHOLE_ROW, Faults
 from fedsim.sources.files import GZIP, MAX_BYTES, MAX_RATIO, SMALL_BYTES
 from fedsim.sources.names import reason_of
@@ -199,38 +199,7 @@ def _fit(lines: list[str], delimiter: str) -> _Fit:
     return _Fit(rows_agree, columns)
 
 
-def read_table(rows: Any, roles: Roles, parse: Parser) -> Table:
-    """Read the rows below the header, chunk by chunk.
-
-    Args:
-      rows: a CSV reader.
-      roles: the roles of the columns.
-      parse: makes numbers of cells.
-    """
-    faults = Faults("line", roles.names)
-    features = Features(roles.features, faults, parse)
-    target: list[str] = []
-    client: list[str] = []
-    extra: list[list[str]] = [[] for _ in roles.extra]
-    for chunk, line_numbers in chunks_of(rows, len(roles.names), faults):
-        cells = list(zip(*chunk, strict=True))  # by column
-        features.read([cells[column] for column in roles.features], line_numbers)
-        target += cells[roles.target]
-        if roles.client is not None:
-            client += cells[roles.client]
-        for extra_cells, column in zip(extra, roles.extra, strict=True):
-            extra_cells += cells[column]
-    return Table(
-        roles=roles,
-        features=features,
-        target=target,
-        client=client,
-        extra=extra,
-        faults=faults,
-    )
-
-
-def chunks_of(rows: Any, width: int, faults: Faults) -> Iterator[tuple[list[list[str]], list[int]]]:
+def chunks_of(rows: Any, width: int, faults: Faults) -> Iterator[Chunk]:
     """Yield rows and the numbers of their lines, a chunk at a time.
 
     Args:

@@ -7,15 +7,15 @@ import numpy as np
 from fedsim.sources.arrays import (
     Arrays,
     class_count,
-    classes_named,
-    numbered,
-    per_token,
+    encode_labels,
+    is_per_token,
+    number_ids,
     vocabulary_of,
 )
-from fedsim.sources.mapped import Mapped, chunks, in_file
+from fedsim.sources.mapped import Mapped, chunks, is_memmap
 
 
-def described(arrays: Arrays) -> dict[str, Any]:
+def describe_arrays(arrays: Arrays) -> dict[str, Any]:
     """Return counts of the samples that a reader returned.
 
     Args:
@@ -29,27 +29,37 @@ def described(arrays: Arrays) -> dict[str, Any]:
     Raises:
       DataError: for names that are not UTF-8 text, and for labels that cannot be classes.
     """
-    arrays, labels = classes_named(arrays)
+    arrays, labels = encode_labels(arrays)
     arrays = arrays._replace(vocabulary=vocabulary_of(arrays))
     _require_classes(arrays)
     x: Any = arrays.x
-    features = [values for values in (arrays.x, arrays.x_test) if values is not None]
-    sizes = [int(np.prod(values.shape)) * values.dtype.itemsize for values in features]
+    features = [x]
+    test_rows = 0
+    if arrays.x_test is not None and arrays.y_test is not None:
+        features.append(arrays.x_test)
+        test_rows = len(arrays.y_test)
+    names = None if arrays.features is None else list(arrays.features)
+    clients = None if arrays.client is None else _clients(arrays.client)
     return {
         "rows": len(arrays.y),
-        "test_rows": 0 if arrays.y_test is None else len(arrays.y_test),
+        "test_rows": test_rows,
         "shape": list(x.shape[1:]),
         "type": str(x.dtype),
         "scale": float(arrays.scale),
         "vocabulary": arrays.vocabulary or None,
-        "features": None if arrays.features is None else list(arrays.features),
+        "features": names,
         "target": _target(np.asarray(arrays.y), labels),
-        "clients": None if arrays.client is None else _clients(arrays.client),
+        "clients": clients,
         "columns": sorted(arrays.columns or ()),
-        "missing": _missing(features, arrays.features),
-        "bytes": sum(sizes),
-        "in_file": isinstance(x, Mapped) or in_file(x),
+        "missing": _missing(features, names),
+        "bytes": sum(map(_stored_bytes, features)),
+        "in_file": isinstance(x, Mapped) or is_memmap(x),
     }
+
+
+def _stored_bytes(values: Any) -> int:
+    """The size of an array, in memory or in a file."""
+    return int(np.prod(values.shape)) * values.dtype.itemsize
 
 
 def _require_classes(arrays: Arrays) -> None:
@@ -58,8 +68,13 @@ def _require_classes(arrays: Arrays) -> None:
     Raises:
       DataError: for timestamps, ids, and classes without a name where others have one.
     """
-    labels = [np.asarray(values) for values in (arrays.y, arrays.y_test) if values is not None]
-    integers = [values for values in labels if values.dtype.kind in "iu" and values.size]
+    integers = []
+    for labels in (arrays.y, arrays.y_test):
+        if labels is None:
+            continue
+        labels = np.asarray(labels)
+        if labels.dtype.kind in "iu" and labels.size:
+            integers.append(labels)
     if integers:
         class_count(arrays, *integers)
 
@@ -77,7 +92,7 @@ def _target(y: np.ndarray, labels: tuple[str, ...] | None) -> dict[str, Any]:
     counts = np.bincount(y[y >= 0].astype(np.int64), minlength=len(labels or ()))
     names = labels or [str(k) for k in range(len(counts))]
     return {
-        "kind": "tokens" if per_token(y) else "classes",
+        "kind": "tokens" if is_per_token(y) else "classes",
         "count": len(counts),
         "samples": dict(zip(names, counts.tolist(), strict=False)),
     }
@@ -85,7 +100,7 @@ def _target(y: np.ndarray, labels: tuple[str, ...] | None) -> dict[str, Any]:
 
 def _clients(ids: np.ndarray) -> dict[str, Any]:
     """The number of clients, and those with the fewest and the most samples."""
-    numbers, names = numbered(np.asarray(ids))
+    numbers, names = number_ids(np.asarray(ids))
     sizes = np.bincount(numbers, minlength=len(names))
     smallest = int(sizes.argmin())
     largest = int(sizes.argmax())
@@ -96,7 +111,7 @@ def _clients(ids: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _missing(features: list[Any], names: Any) -> dict[str, int]:
+def _missing(features: list[Any], names: list[str] | None) -> dict[str, int]:
     """The number of blanks by column, where there are any.
 
     Args:

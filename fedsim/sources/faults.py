@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fedsim.errors import DataError
 
-LISTED = 20  # problems that are listed; of the others only their number
+MAX_LISTED = 20  # problems that are listed; of the others only their number
 MAX_PROBLEMS = 1_000_000  # after which reading stops
 WHOLE_COLUMN = -1  # row number of a problem that concerns a whole column
 WHOLE_ROW = -1  # column of a problem that concerns a whole row
@@ -21,6 +21,7 @@ class Faults:
       count: the number of problems.
       first: the first problems: row number, column and text.
       columns: column -> its number of problems, and row number and text of the first.
+      unreadable: row number and column of the cells whose value could not be read.
     """
 
     def __init__(self, unit: str, names: Sequence[str]):
@@ -29,6 +30,7 @@ class Faults:
         self.count = 0
         self.first: list[tuple[int, int, str]] = []
         self.columns: dict[int, tuple[int, int, str]] = {}
+        self.unreadable: set[tuple[int, int]] = set()
 
     def add(self, number: int, column: int, fault: str) -> None:
         """Add a problem.
@@ -41,14 +43,21 @@ class Faults:
         Raises:
           DataError: as `raise_any` does, where there are too many to continue.
         """
+        if (number, column) in self.unreadable:
+            return
         self.count += 1
         count, first, text = self.columns.get(column, (0, number, fault))
         self.columns[column] = (count + 1, *min((first, text), (number, fault)))
         self.first.append((number, column, fault))
-        if len(self.first) >= 10 * LISTED:
-            self.first = sorted(self.first)[:LISTED]
+        if len(self.first) >= 10 * MAX_LISTED:
+            self.first = sorted(self.first)[:MAX_LISTED]
         if self.count >= MAX_PROBLEMS:
             self.raise_any()
+
+    def add_unreadable(self, number: int, column: int, fault: str) -> None:
+        """Add the problem of a cell that could not be read; that it is blank is then no other."""
+        self.add(number, column, fault)
+        self.unreadable.add((number, column))
 
     def raise_any(self) -> None:
         """Raise one error with a line for each of the first problems, if there are any.
@@ -58,7 +67,7 @@ class Faults:
         """
         if not self.count:
             return
-        lines = [self._line(*fault) for fault in sorted(self.first)[:LISTED]]
+        lines = [self._line(*fault) for fault in sorted(self.first)[:MAX_LISTED]]
         if self.count > len(lines):
             lines.append(f"and {self.count - len(lines):,} more problems")
         if self.count >= MAX_PROBLEMS:

@@ -49,7 +49,7 @@ def opened(
             file.seek(0)
             yield file
     except DataError as error:
-        raise error.within(path) from None
+        raise error.with_prefix(path) from None
 
 
 def require_few_lists(content: bytes) -> None:
@@ -100,7 +100,7 @@ def sha256_of(path: str | Path) -> str:
         with _regular(path) as file:
             return _digest(file)
     except DataError as error:
-        raise error.within(str(path)) from None
+        raise error.with_prefix(str(path)) from None
 
 
 def _regular(path: str | Path) -> BinaryIO:

@@ -33,7 +33,7 @@ def folder_files(path: str, sha256: str | None = None) -> Iterator[dict[str, Pat
             _require_sha256(files, sha256)
         yield files
     except DataError as error:
-        raise error.within(path) from None
+        raise error.with_prefix(path) from None
 
 
 def sha256_of_files(files: dict[str, Path]) -> str:

@@ -99,7 +99,7 @@ def kind_of(path: str) -> str:
     raise DataError(f"{path}: unknown data format; known are {formats}; see fedsim explain KIND")
 
 
-def guessed_keys(names: Sequence[str]) -> dict[str, str]:
+def guess_columns(names: Sequence[str]) -> dict[str, str]:
     """Guess the target column and the client column of a table by their names.
 
     The target is a column with a usual name for labels, or else the last one.
@@ -166,6 +166,7 @@ FORMATS = (
     Format("npz", "FILE.npz with x and y", _named(r".*\.npz"), reads_file=True),
     Format("csv", "FILE.csv, FILE.tsv", _named(r".*\.(csv|tsv)(\.gz)?"), reads_file=True),
     Format("parquet", "FILE.parquet", _named(r".*\.(parquet|pq)"), reads_file=True),
+    Format("xlsx", "FILE.xlsx", _named(r".*\.xls[xm]"), reads_file=True),
     Format("text", "FILE.txt", _named(r".*\.txt"), reads_file=True),
     Format("idx", "train-images-idx3-ubyte ...", _named(IDX.pattern), reads_folder=True),
     Format(
@@ -191,7 +192,7 @@ UNREADABLE = {  # pattern of files that have no reader -> what to do
     ),
     r".*\.npy": ("is a single array; save features and labels together: np.savez(FILE, x=x, y=y)"),
     r".*\.(zip|tar|tgz|tar\.(gz|bz2|xz)|7z|rar)": "is packed; unpack it and describe its folder",
-    r".*\.(xlsx?|ods)": "is a spreadsheet; save it as CSV",
+    r".*\.(xlsb?|ods|numbers)": "is a spreadsheet of another format; save it as .xlsx, or as CSV",
     r"(data_batch_[1-5]|test_batch|batches\.meta)": (
         "belongs to the pickled CIFAR-10, which could run anything; download the binary version, "
         "cifar-10-binary.tar.gz, and describe its folder"

@@ -23,7 +23,7 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.limits import memory_limit
 from fedsim.sources.files import MAX_BYTES, MAX_RATIO, SMALL_BYTES, opened
-from fedsim.sources.names import fault_of
+from fedsim.sources.names import fault_of_name
 
 PROGRAM = Path(__file__).with_name("hdf5_reader.py")
 SECONDS = 60  # that a step may take, and more where it reads much
@@ -57,7 +57,7 @@ class Examples:
         self.errors = errors
         clients = self._ask(ask="clients")
         for client in clients:
-            fault = fault_of(client)
+            fault = fault_of_name(client)
             if fault is not None:
                 raise DataError(f"client {fault}")
         self.clients = sorted(clients)

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
-from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import ids
+from fedsim.sources.arrays import Arrays, with_test_set
+from fedsim.sources.cells import parse_ids
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
@@ -73,32 +73,26 @@ def imagefolder(
         if test_split is not None:
             _require_folder("test_split", test_split, top_folders)
 
-        train = _images(visible, split if has_splits else "", client_folders)
-        if test_split is None and has_splits:
+        if not has_splits:
+            split = ""
+        elif test_split is None:
             test_split = next((name for name in TEST_FOLDERS if name in top_folders), None)
-        test = _images(visible, test_split, client_folders) if test_split else []
+        train = _images(visible, split, client_folders)
+        test = []
+        if test_split:
+            test = _images(visible, test_split, client_folders)
         classes = sorted({image.label for image in train})
         _require_known_classes(test, classes)
 
         images = [*train, *test]
         x = decoded(lambda: [(image.name, image.path) for image in images], size, channels)
         y = np.searchsorted(np.array(classes), [image.label for image in images])
-        client = _ids(images) if client_folders else None
-        n = len(train)
-        arrays = Arrays(
-            x=x[:n],
-            y=y[:n],
-            client=None if client is None else client[:n],
-            scale=SCALE,
-            labels=classes,
-        )
-        if not test:
-            return arrays
-        return arrays._replace(
-            x_test=x[n:],
-            y_test=y[n:],
-            client_test=None if client is None else client[n:],
-        )
+        arrays = Arrays(x, y, scale=SCALE, labels=classes)
+        if client_folders:
+            arrays = arrays._replace(client=_ids(images))
+        if test:
+            arrays = with_test_set(arrays, len(train))
+        return arrays
 
 
 def _is_hidden(name: str) -> bool:
@@ -148,7 +142,9 @@ def _images(files: dict[str, Path], split: str, client_folders: bool) -> list[Im
             suffixes = ", ".join(SUFFIXES)
             raise DataError(f"{name[:200]!a} is not an image: its suffix is none of {suffixes}")
         if len(folders) < levels:
-            needed = "the folders of a client and of a class" if levels == 2 else "a class folder"
+            needed = "a class folder"
+            if client_folders:
+                needed = "the folders of a client and of a class"
             raise DataError(f"{name[:200]!a} is not in {needed}; {WHERE}")
 
         class_folder = tuple(folders[:levels])
@@ -168,4 +164,4 @@ def _images(files: dict[str, Path], split: str, client_folders: bool) -> list[Im
 
 def _ids(images: list[Image]) -> np.ndarray:
     faults = Faults("row", ["client"])
-    return ids([image.client for image in images], range(len(images)), 0, faults)
+    return parse_ids([image.client for image in images], range(len(images)), 0, faults)

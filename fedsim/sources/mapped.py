@@ -39,7 +39,7 @@ class Mapped:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:], dtype)
 
-    def only(self, rows: np.ndarray) -> "Mapped":
+    def select(self, rows: np.ndarray) -> "Mapped":
         """Return a selection of the rows without reading it."""
         return Mapped(self.base, self.rows[rows], self.dtype)
 
@@ -54,7 +54,7 @@ def chunks(values: Any) -> Iterator[np.ndarray]:
         yield values[first : first + rows_per_chunk]
 
 
-def in_file(values: np.ndarray) -> bool:
+def is_memmap(values: np.ndarray) -> bool:
     """Return whether an array is mapped from a file."""
     base: Any = values
     while isinstance(base, np.ndarray):
@@ -66,4 +66,4 @@ def in_file(values: np.ndarray) -> bool:
 
 def take_rows(values: Any, rows: np.ndarray) -> Any:
     """Return rows of an array: a copy, or, where they are in a file, a selection of its rows."""
-    return values.only(rows) if isinstance(values, Mapped) else values[rows]
+    return values.select(rows) if isinstance(values, Mapped) else values[rows]

@@ -27,10 +27,10 @@ def is_sound(text: str) -> bool:
     return True
 
 
-def fault_of(text: str) -> str | None:
+def fault_of_name(text: str) -> str | None:
     """Return what is wrong with a name; None where nothing is.
 
-    >>> fault_of("k\\udce4se")
+    >>> fault_of_name("k\\udce4se")
     "'k\\\\xe4se' is not UTF-8 text: byte 0xe4; give it another name"
     """
     return None if is_sound(text) else _fault([ord(character) for character in text])
@@ -116,7 +116,7 @@ def _fault_of_codes(values: np.ndarray) -> tuple[int, str] | None:
 def _fault_of_texts(texts: Iterable[Any]) -> tuple[int, str] | None:
     """Index and fault of the first unsound text."""
     for index, text in enumerate(texts):
-        fault = fault_of(text) if isinstance(text, str) else None
+        fault = fault_of_name(text) if isinstance(text, str) else None
         if fault is not None:
             return index, fault
     return None

@@ -4,7 +4,7 @@ import contextlib
 import csv
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,6 +20,7 @@ from fedsim.sources.cells import (
     parse_number,
     parser_of,
 )
+from fedsim.sources.columns import Chunk
 from fedsim.sources.dates import date_of
 from fedsim.sources.delimited import (
     COMMA,
@@ -35,10 +36,12 @@ from fedsim.sources.delimited import (
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
 from fedsim.sources.names import is_sound, reason_of, shown
+from fedsim.sources.workbook import Sheet, sheet_in
 
 MAX_DISTINCT = 10_000  # different values of a column that are counted
 MAX_DISTINCT_IN_TABLE = 2_000_000  # of all columns together
 SHOWN_CHARACTERS = 40  # of a text
+EMPTY = "empty: expected a header with column names"
 WHOLE_ROWS = ""  # the key of problems that concern whole rows
 
 
@@ -219,7 +222,7 @@ class Column:
 
 
 def summary_of(
-    kind: str, path: str, delimiter: str = "auto", decimal: str = POINT
+    kind: str, path: str, delimiter: str = "auto", decimal: str = POINT, sheet: int | str = 0
 ) -> Summary | None:
     """Return the columns of a table in a file; None for data of other kinds.
 
@@ -228,6 +231,7 @@ def summary_of(
       path: the file.
       delimiter: the character between cells, as `csv` takes it.
       decimal: the decimal separator, as `csv` takes it.
+      sheet: the sheet's name or number, as `xlsx` takes it.
 
     Raises:
       DataError: for a file without columns, or one that cannot be read at all.
@@ -237,6 +241,9 @@ def summary_of(
             return _of_text(file, Dialect(delimiter, decimal))
     if kind == "parquet":
         return _of_parquet(Path(path))
+    if kind == "xlsx":
+        with opened(path) as file, sheet_in(file, sheet, warn=False) as table:
+            return _of_sheet(table)
     return None
 
 
@@ -260,17 +267,45 @@ def _of_text(file: BinaryIO, dialect: Dialect) -> Summary:
         )
         header = _header(rows)
         faults = Faults("line", header)
-        max_distinct = _max_distinct(header)
-        columns = [Column(name, max_distinct, PARSERS[dialect.decimal]) for name in header]
-        count = 0
-        try:
-            for chunk, line_numbers in chunks_of(rows, len(header), faults):
-                count += len(chunk)
-                for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
-                    column.read(cells, line_numbers)
-        except DataError as error:  # reading stopped after too many problems
-            problems.setdefault(WHOLE_ROWS, error.lines[-1])
-    return _summary(columns, count, problems | faults.by_column(), "line")
+        chunks = chunks_of(rows, len(header), faults)
+        return _of_chunks(chunks, PARSERS[dialect.decimal], faults, problems)
+
+
+def _of_sheet(table: Sheet) -> Summary:
+    """The columns of a sheet.
+
+    Raises:
+      DataError: for a sheet without a header.
+    """
+    if not table.names:
+        raise DataError(EMPTY)
+    faults = Faults("row", table.names)
+    used = set(range(len(table.names)))
+    return _of_chunks(table.chunks(faults, used), parse_number, faults, {})
+
+
+def _of_chunks(
+    chunks: Iterable[Chunk], parse: Parser, faults: Faults, problems: dict[str, str]
+) -> Summary:
+    """The columns of a table whose rows are texts.
+
+    Args:
+      chunks: the rows below the header.
+      parse: makes numbers of cells.
+      faults: collects what is wrong with rows.
+      problems: what is wrong so far, by column.
+    """
+    max_distinct = _max_distinct(faults.names)
+    columns = [Column(name, max_distinct, parse) for name in faults.names]
+    count = 0
+    try:
+        for chunk, row_numbers in chunks:
+            count += len(chunk)
+            for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
+                column.read(cells, row_numbers)
+    except DataError as error:  # reading stopped after too many problems
+        problems.setdefault(WHOLE_ROWS, error.lines[-1])
+    return _summary(columns, count, problems | faults.by_column(), faults.unit)
 
 
 def _lines_until_fault(lines: Iterator[str], problems: dict[str, str]) -> Iterator[str]:
@@ -292,7 +327,7 @@ def _header(rows: Any) -> list[str]:
     except csv.Error as error:
         raise DataError(f"line 1: {error}") from None
     if not header:
-        raise DataError("empty: expected a header with column names")
+        raise DataError(EMPTY)
     return list(map(shown, header))
 
 
@@ -333,7 +368,7 @@ def _of_parquet(path: Path) -> Summary:
     return _summary(columns, count, problems, "row")
 
 
-def _max_distinct(names: list[str]) -> int:
+def _max_distinct(names: Sequence[str]) -> int:
     """Values of each column that are counted, so that many columns do not fill the memory."""
     return min(MAX_DISTINCT, MAX_DISTINCT_IN_TABLE // max(len(names), 1))
 

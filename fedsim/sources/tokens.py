@@ -65,7 +65,7 @@ def require_memory_for(sequences: int, length: int) -> None:
     """Refuse sequences that do not fit into memory, before they are made: x, y, and a copy of both.
 
     Raises:
-      TooLarge: when they do not.
+      OutOfMemoryError: when they do not.
     """
     require_memory(sequences=16 * sequences * length)
 

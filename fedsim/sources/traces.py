@@ -7,8 +7,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.arrays import numbered
-from fedsim.sources.cells import ids, parse_number
+from fedsim.sources.arrays import number_ids
+from fedsim.sources.cells import parse_ids, parse_number
 from fedsim.sources.delimited import Dialect, chunks_of, table_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
@@ -73,13 +73,15 @@ def trace_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> Tra
     """
     with opened(path, sha256, MAX_BYTES) as file:
         table = _read(file, columns, id_column=CLIENT)
-        device_ids = ids(table.texts, table.lines, table.indices[0], table.faults, CLIENT, "row")
+        device_ids = parse_ids(
+            table.texts, table.lines, table.indices[0], table.faults, CLIENT, "row"
+        )
         table.faults.raise_any()
         if not table.texts:
             raise DataError(
                 "no rows below the header; a trace has at least one row for each client"
             )
-        device, names = numbered(device_ids)
+        device, names = number_ids(device_ids)
         return Trace(device, len(names), table.values, np.array(table.lines))
 
 
@@ -136,7 +138,7 @@ def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> n
         first, second = trace.lines[order[repeated[0] : repeated[0] + 2]].tolist()
         raise DataError(
             f"line {second}: the client is in line {first} already; give each client one row"
-        ).within(path)
+        ).with_prefix(path)
     return trace.values[order]
 
 

@@ -13,8 +13,8 @@ def mixing() -> AggregateStage:
     """
 
     def apply(aggregate: Tree, state: Tree, context: Context) -> Result:
-        assert context.flown is not None
-        params, share = context.flown
+        assert context.mixing is not None
+        params, share = context.mixing
         move = lambda delta, start, x: share.astype(x.dtype) * (delta + (start - x))
         return jax.tree.map(move, aggregate, params, context.shared["params"]), state, {}
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from fedsim.study.breakdown import AXIS
+from fedsim.study.breakdown import MALICIOUS_AXIS
 from fedsim.study.claims import FALLS, WORST_CASE, Claim, Priority, Sentence
 from fedsim.study.findings import Findings
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import Record, grouped, in_words, variation_of
-from fedsim.study.words import axis, others_of
+from fedsim.study.words import axis_name, others_of
 from fedsim.study.worst_case import split_attack
 
 KEEPS = "Under the worst of {attacks} attacks{where}: {method} keeps {metric} {mean:.3g} ({attack})"
@@ -48,13 +48,13 @@ def _worst_case(variation: str, group: Sequence[Record], findings: Findings) -> 
     if not others:
         return Sentence(f"{text}.", Priority.WORST_CASE)
 
-    worse = [row for row in others if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
-    claims = []
-    for row in worse:
-        claim = Claim(WORST_CASE, best["method"], row["method"], variation, row["p_adjusted"])
-        claims.append(claim)
-    if worse:
-        text += BETTER_THAN.format(others=others_of(len(worse), len(others)))
+    claims = []  # one for every method that is significantly worse
+    for row in others:
+        p = row["p_adjusted"]
+        if p is not None and p < SIGNIFICANCE_LEVEL:
+            claims.append(Claim(WORST_CASE, best["method"], row["method"], variation, p))
+    if claims:
+        text += BETTER_THAN.format(others=others_of(len(claims), len(others)))
     else:
         text += BETTER_THAN_NONE
     last = others[-1]
@@ -102,7 +102,8 @@ def _breakdown(variation: str, rows: Sequence[Record], findings: Findings) -> Se
             no_gain.append(method)
     points.sort()
 
-    items = [", ".join(METHOD_LOSES.format(method=m, value=value) for value, m in points)]
+    losing = [METHOD_LOSES.format(method=method, value=value) for value, method in points]
+    items = [", ".join(losing)]
     if not points:
         items = [NO_METHOD_LOSES]
     elif holding:
@@ -110,12 +111,14 @@ def _breakdown(variation: str, rows: Sequence[Record], findings: Findings) -> Se
     if no_gain:
         items.append(NO_GAIN.format(methods=", ".join(no_gain)))
 
-    attacks = max(len(of_method) for of_method in by_method.values())
-    where = f" under the worst of {attacks} attacks" if attacks > 1 else ""
+    where = ""
+    attacks = max(map(len, by_method.values()))
+    if attacks > 1:
+        where = f" under the worst of {attacks} attacks"
     if variation:
         where += f" with {findings.words(variation)}"
-    text = HALF_LOST.format(axis=axis(AXIS), where=where, items="; ".join(items))
+    text = HALF_LOST.format(axis=axis_name(MALICIOUS_AXIS), where=where, items="; ".join(items))
 
-    claimed = [*(method for _, method in points), *holding]
+    claimed = [method for _, method in points] + holding
     claims = [Claim(FALLS, method, "", variation, None) for method in claimed]
     return Sentence(text, Priority.BREAKDOWN, claims)

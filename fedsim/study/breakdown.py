@@ -5,20 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.scenario.shorthand import top_level
-from fedsim.study.pairing import SURE
+from fedsim.scenario.shorthand import split_at_commas
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.statistics import half_width_of, holm, p_mean_positive
 from fedsim.study.summary import Record, larger_is_better, variation_of
 from fedsim.study.words import path_and_value
 
-AXIS = "fleet.malicious"
-LEAST = 3  # values that make a curve
+MALICIOUS_AXIS = "fleet.malicious"
+MIN_VALUES = 3  # values that make a curve
 
 RowsByValue = Mapping[float, Record]
 """a method's rows of `compare.csv` by their value on the axis"""
 
 
-def untrained(rounds: Iterable[Record], metric: str) -> dict[str, float]:
+def untrained_scores(rounds: Iterable[Record], metric: str) -> dict[str, float]:
     """Return the mean score of the initial models, by variation.
 
     Args:
@@ -32,13 +32,13 @@ def untrained(rounds: Iterable[Record], metric: str) -> dict[str, float]:
     return {variation: float(np.mean(values)) for variation, values in scores.items()}
 
 
-def beside(variant: str | None, path: str) -> str:
+def without_path(variant: str | None, path: str) -> str:
     """Return what varies apart from a path.
 
-    >>> beside("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
+    >>> without_path("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
     'wire=[zero]'
     """
-    settings = top_level(variant) if isinstance(variant, str) else []
+    settings = split_at_commas(variant) if isinstance(variant, str) else []
     rest = []
     for setting in settings:
         setting_path, _ = path_and_value(setting)
@@ -47,8 +47,11 @@ def beside(variant: str | None, path: str) -> str:
     return ", ".join(rest)
 
 
-def breakdowns(
-    compared: Sequence[Record], rounds: Iterable[Record], path: str = AXIS, least: int = LEAST
+def breakdown_rows(
+    compared: Sequence[Record],
+    rounds: Iterable[Record],
+    path: str = MALICIOUS_AXIS,
+    min_values: int = MIN_VALUES,
 ) -> list[Record]:
     """Return the rows of `breakdown.csv`: every method along the axis of malicious clients.
 
@@ -59,32 +62,50 @@ def breakdowns(
       compared: rows of `compare.csv`.
       rounds: rows of `rounds.csv`, for the score of the untrained model.
       path: the path of the axis.
-      least: how many values make a curve; methods with fewer have no row.
+      min_values: how many values make a curve; methods with fewer have no row.
     """
-    curves: dict[tuple[str, str], dict[float, Record]] = {}
-    for row in compared:
-        value = _number(row.get(path))
-        if value is not None and row.get("metric"):
-            who = (beside(row.get("variant"), path), row["method"])
-            curves.setdefault(who, {})[value] = row
-    curves = {who: rows for who, rows in curves.items() if len(rows) >= least}
+    curves = _curves(compared, path, min_values)
     if not curves:
         return []
 
     first_curve = next(iter(curves.values()))
     first_row = next(iter(first_curve.values()))
-    start = untrained(rounds, str(first_row["metric"]))
-    ordered = sorted(curves.items())
-    p_values = holm([_p_no_gain(rows, start) for _, rows in ordered])
+    start = untrained_scores(rounds, str(first_row["metric"]))
+    sorted_curves = sorted(curves.items())
+    p_values = holm([_p_no_gain(rows, start) for _, rows in sorted_curves])
 
     table = []
-    for ((rest, method), rows), p in zip(ordered, p_values, strict=True):
-        gained = p is not None and p < SURE
+    for ((rest, method), rows), p in zip(sorted_curves, p_values, strict=True):
+        gained = p is not None and p < SIGNIFICANCE_LEVEL
         table.append(_row(rest, method, rows, start, gained))
     return table
 
 
-def breakdown(
+def _curves(
+    compared: Sequence[Record], path: str, min_values: int
+) -> dict[tuple[str, str], RowsByValue]:
+    """The curves of methods along an axis, by what else varies and by method.
+
+    Args:
+      compared: rows of `compare.csv`.
+      path: the path of the axis.
+      min_values: how many values make a curve; those with fewer are left out.
+    """
+    rows_by_value: dict[tuple[str, str], dict[float, Record]] = {}
+    for row in compared:
+        value = _number(row.get(path))
+        if value is not None and row.get("metric"):
+            key = (without_path(row.get("variant"), path), row["method"])
+            rows_by_value.setdefault(key, {})[value] = row
+
+    curves: dict[tuple[str, str], RowsByValue] = {}
+    for key, rows in rows_by_value.items():
+        if len(rows) >= min_values:
+            curves[key] = rows
+    return curves
+
+
+def breakdown_point(
     values: Sequence[float],
     means: Sequence[float],
     sds: Sequence[float | None],
@@ -108,8 +129,9 @@ def breakdown(
       start: the score of the untrained model.
       larger_is_better: whether a larger score is better.
 
+    >>> values = [0, 0.1, 0.2, 0.3]
     >>> means = [0.9, 0.88, 0.4, 0.1]
-    >>> breakdown([0, 0.1, 0.2, 0.3], means, [0.01] * 4, [5] * 4, start=0.1, larger_is_better=True)
+    >>> breakdown_point(values, means, [0.01] * 4, [5] * 4, start=0.1, larger_is_better=True)
     0.2
     """
     sign = 1 if larger_is_better else -1
@@ -168,24 +190,25 @@ def _row(
       gained: whether training has a significant gain.
     """
     values = sorted(rows)
-    ordered = [rows[value] for value in values]
-    first = ordered[0]
+    curve = [rows[value] for value in values]
+    first = curve[0]
     untrained_score = start.get(variation_of(first))
 
-    means = [row["mean"] for row in ordered]
     falls = None
     if untrained_score is not None and gained:
-        falls = breakdown(
+        means = [row["mean"] for row in curve]
+        falls = breakdown_point(
             values=values,
             means=[np.nan if mean is None else mean for mean in means],
-            sds=[row["sd"] for row in ordered],
-            seeds=[row["seeds"] for row in ordered],
+            sds=[row["sd"] for row in curve],
+            seeds=[row["seeds"] for row in curve],
             start=untrained_score,
             larger_is_better=larger_is_better(first["metric"]),
         )
     holds = None
     if gained:
-        holds = max((v for v in values if falls is None or v < falls), default=None)
+        held = [value for value in values if falls is None or value < falls]
+        holds = max(held, default=None)
 
     row = {"method": method}
     if rest:

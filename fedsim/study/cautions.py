@@ -56,9 +56,10 @@ def few_seeds_lines(findings: Findings) -> list[Sentence]:
     if seeds == 0 or not too_few(seeds, findings.tests):
         return []
     tests = max(findings.tests, 1)
+    comparisons = "one comparison" if tests == 1 else f"{tests} comparisons"
     text = FEW_SEEDS.format(
         seeds=count(seeds, "seed"),
-        tests="one comparison" if tests == 1 else f"{tests} comparisons",
+        tests=comparisons,
         smallest_p=min(smallest_p(seeds) * tests, 1),
     )
     # The test draws a fixed number of signs beyond some seeds, so of very many comparisons there

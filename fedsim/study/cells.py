@@ -55,7 +55,7 @@ class Cell(NamedTuple):
       tuned: path -> value of what is tuned.
       scenario: the scenario of the cell.
       edits: what was changed in the base scenario, as `PATH=VALUE` texts of `--set`.
-      written: the method in the form in which it was given, with one value of what is tuned.
+      definition: the method in the form in which it was given, with one value of what is tuned.
     """
 
     method: str
@@ -64,30 +64,30 @@ class Cell(NamedTuple):
     tuned: dict[str, Any]
     scenario: Scenario
     edits: tuple[str, ...]
-    written: Any
+    definition: Any
 
     @property
-    def who(self) -> dict[str, Any]:
+    def key_columns(self) -> dict[str, Any]:
         """The first columns of its rows."""
         columns: dict[str, Any] = {"method": self.method}
         if self.varied:
             columns |= {"variant": self.variant, **self.varied}
         if self.tuned:
-            columns |= {"tuned": joined(self.tuned), **self.tuned}
+            columns |= {"tuned": settings_label(self.tuned), **self.tuned}
         return columns
 
     @property
-    def corner(self) -> "Corner":
+    def position(self) -> "Position":
         """Its position in the grid."""
-        return Corner(
+        return Position(
             method=self.method,
-            definition=self.written,
+            definition=self.definition,
             varied={path: text_of(value) for path, value in self.varied.items()},
             tuned={path: text_of(value) for path, value in self.tuned.items()},
         )
 
 
-class Corner(NamedTuple):
+class Position(NamedTuple):
     """The position of a cell in the grid, which is known before its scenario is read.
 
     Attributes:
@@ -106,12 +106,12 @@ class Corner(NamedTuple):
         """Return the cell at this position, given its scenario and the edits it was read with."""
         return Cell(
             method=self.method,
-            variant=joined(self.varied),
+            variant=settings_label(self.varied),
             varied={path: value_of(text) for path, text in self.varied.items()},
             tuned={path: value_of(text) for path, text in self.tuned.items()},
             scenario=scenario,
             edits=edits,
-            written=self.definition,
+            definition=self.definition,
         )
 
     @property
@@ -123,14 +123,14 @@ class Corner(NamedTuple):
         return [method, *varied, *tuned]
 
 
-class Refused(NamedTuple):
+class RefusedCell(NamedTuple):
     """A cell that cannot be run, and why."""
 
-    corner: Corner
+    position: Position
     problem: Problem
 
 
-class Places(NamedTuple):
+class Origins(NamedTuple):
     """Where the coordinates of cells are given: in the scenario, or on the command line.
 
     Attributes:
@@ -163,16 +163,16 @@ class Places(NamedTuple):
         return coordinate.is_method or coordinate.name in self.axes[coordinate.key]
 
 
-def joined(values: Mapping[str, Any]) -> str:
+def settings_label(values: Mapping[str, Any]) -> str:
     """Return paths and values as one label.
 
-    >>> joined({"cohort.size": 5, "client.lr": 0.1})
+    >>> settings_label({"cohort.size": 5, "client.lr": 0.1})
     'cohort.size=5, client.lr=0.1'
     """
     return ", ".join(f"{path}={value}" for path, value in values.items())
 
 
-def bare(problem: Problem, edits: Sequence[str]) -> Problem:
+def without_edits(problem: Problem, edits: Sequence[str]) -> Problem:
     """Return a problem of a cell without the `--set` that made the cell: its name says that.
 
     Args:
@@ -185,72 +185,77 @@ def bare(problem: Problem, edits: Sequence[str]) -> Problem:
     return problem
 
 
-def placed(
-    refused: Sequence[Refused],
-    everywhere: Sequence[Corner],
-    places: Places,
-    known: Sequence[Problem] = (),
+def problem_lines(
+    refused: Sequence[RefusedCell],
+    all_positions: Sequence[Position],
+    origins: Origins,
+    base_problems: Sequence[Problem] = (),
 ) -> list[Problem]:
     """Return one line per problem, however many cells have it, at the coordinate they share.
 
     Args:
       refused: the refused cells, with the problem of each.
-      everywhere: all cells of the grid.
-      places: where their coordinates are given.
-      known: problems of the base scenario, which are not repeated.
+      all_positions: all cells of the grid.
+      origins: where their coordinates are given.
+      base_problems: problems of the base scenario, which are not repeated.
     """
-    reported = {(problem.where, problem.what) for problem in known}
-    groups: dict[tuple[str, str], list[Corner]] = {}
+    reported = {(problem.where, problem.what) for problem in base_problems}
+    groups: dict[tuple[str, str], list[Position]] = {}
     problems: dict[tuple[str, str], Problem] = {}
-    for corner, problem in refused:
+    for position, problem in refused:
         key = (problem.where, problem.what)
         if key not in reported:
-            groups.setdefault(key, []).append(corner)
+            groups.setdefault(key, []).append(position)
             problems.setdefault(key, problem)
-    return [_line(problems[key], corners, everywhere, places) for key, corners in groups.items()]
+    return [
+        _line(problems[key], positions, all_positions, origins) for key, positions in groups.items()
+    ]
 
 
 def _line(
-    problem: Problem, corners: Sequence[Corner], everywhere: Sequence[Corner], places: Places
+    problem: Problem,
+    positions: Sequence[Position],
+    all_positions: Sequence[Position],
+    origins: Origins,
 ) -> Problem:
     """The line of a problem that some cells have.
 
     Args:
       problem: the problem.
-      corners: the cells that have it.
-      everywhere: all cells of the grid.
-      places: where their coordinates are given.
+      positions: the cells that have it.
+      all_positions: all cells of the grid.
+      origins: where their coordinates are given.
     """
-    first = corners[0]
-    names = list(dict.fromkeys(tuple(corner.coordinates) for corner in corners))
-    if len(names) == len(everywhere) > 1:
-        return _line_of_all(problem, first, places)
+    first = positions[0]
+    names = list(dict.fromkeys(tuple(position.coordinates) for position in positions))
+    if len(names) == len(all_positions) > 1:
+        return _line_of_all(problem, first, origins)
 
     # One or two coordinates that these cells have, and no others.
-    for shared in _shared(names, places):
-        count = sum(set(shared) <= set(corner.coordinates) for corner in everywhere)
+    for shared in _shared(names, origins):
+        count = sum(set(shared) <= set(position.coordinates) for position in all_positions)
         if count == len(names):
-            return places.problem(shared[0], _text(shared, problem))
+            return origins.problem(shared[0], _text(shared, problem))
     text = _text(first.coordinates, problem)
     if len(names) > 1:
         text += f" (and {len(names) - 1} more cells)"
-    return places.problem(first.coordinates[0], text)
+    return origins.problem(first.coordinates[0], text)
 
 
-def _line_of_all(problem: Problem, corner: Corner, places: Places) -> Problem:
+def _line_of_all(problem: Problem, position: Position, origins: Origins) -> Problem:
     """The line of a problem that all cells have: at the axis it is about, or else where it was.
 
     Args:
       problem: the problem.
-      corner: one of the cells.
-      places: where their coordinates are given.
+      position: one of the cells.
+      origins: where their coordinates are given.
     """
-    for coordinate in corner.coordinates:
-        if coordinate.is_method or not places.is_shared(coordinate):
+    for coordinate in position.coordinates:
+        if coordinate.is_method or not origins.is_shared(coordinate):
             continue
         if _is_about(coordinate.name, problem.where):
             axis = coordinate._replace(value="")
-            return places.problem(axis, f"{problem.where}: {problem.what}")
+            return origins.problem(axis, f"{problem.where}: {problem.what}")
     return problem
 
 
@@ -259,14 +264,16 @@ def _is_about(axis: str, where: str) -> bool:
     return bool(where) and (axis == where or axis.startswith((f"{where}.", f"{where}[")))
 
 
-def _shared(names: Sequence[tuple[Coordinate, ...]], places: Places) -> Iterator[list[Coordinate]]:
+def _shared(
+    names: Sequence[tuple[Coordinate, ...]], origins: Origins
+) -> Iterator[list[Coordinate]]:
     """The coordinates that all names have, one at a time, and then in pairs.
 
     What one method alone is tuned by has no line of its own, so it comes only in pairs.
     """
     shared = [coordinate for coordinate in names[0] if all(coordinate in name for name in names)]
     for coordinate in shared:
-        if places.is_shared(coordinate):
+        if origins.is_shared(coordinate):
             yield [coordinate]
     for index, coordinate in enumerate(shared):
         for other in shared[index + 1 :]:

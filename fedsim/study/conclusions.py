@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from fedsim.study.breakdown import breakdowns
+from fedsim.study.breakdown import breakdown_rows
 from fedsim.study.cost_axes import AXES
-from fedsim.study.costs import costs
+from fedsim.study.costs import cost_rows
 from fedsim.study.pairing import across, against, profiles, scores_of
 from fedsim.study.summary import Record, is_federated
 from fedsim.study.tuning import sensitivity
@@ -47,8 +47,8 @@ def conclusions(
         "across": across(scores, score),
         "profiles": profiles(scores, score),
         "worst": worst_cases(federated, score),
-        "breakdown": breakdowns(compared_federated, rounds),
+        "breakdown": breakdown_rows(compared_federated, rounds),
     }
     for axis in AXES:
-        tables[axis.table] = costs(axis, federated, rounds, score, varied)
+        tables[axis.table] = cost_rows(axis, federated, rounds, score, varied)
     return tables

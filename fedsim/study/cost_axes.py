@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.methods import text_of
 from fedsim.study.words import codec_axes, path_and_value
 
@@ -30,83 +30,83 @@ class Way(NamedTuple):
 
     Attributes:
       columns: columns of the table, whose sum is the cost of a row.
-      grown: columns of `rounds.csv`, whose sum grows over the rounds.
+      cumulative_columns: columns of `rounds.csv`, whose sum grows over the rounds.
       words: what is counted.
-      of: what the cost of a row covers, to follow `words`.
+      scope: what the cost of a row covers, to follow `words`.
     """
 
     columns: tuple[str, ...]
-    grown: tuple[str, ...]
+    cumulative_columns: tuple[str, ...]
     words: str
-    of: str
+    scope: str
 
 
-class Axis(NamedTuple):
+class CostAxis(NamedTuple):
     """What a score is set against.
 
     Attributes:
       table: the table that holds it, without `.csv`.
       title: the title of its section of a page.
       ways: the ways in which rows may differ.
-      several: the way that counts if they differ in more than one.
+      combined: the way that counts if they differ in more than one.
       target: the column of `summary.csv`, and of the table: what was spent to reach the target.
       target_title: the title of that column for readers.
       noun: what is counted.
       so_far: follows the words of a way, on an axis of what grows over the rounds.
       verb: what several methods do with it, and what one does.
       note: the note below a table.
-      about: what the numbers of a page are.
+      caption: what the numbers of a page are.
       by_target: what the median is of.
       unit: the unit in which the target is given.
       amount: returns a number of it in a sentence.
       tick: returns a number of it on an axis.
-      compared: returns, for variations, the paths along which rows are compared with each other.
-      equal: whether scores are also compared at an equal amount.
+      compared_paths: returns, for variations, the paths along which rows are compared.
+      equal_time: whether scores are also compared in equal time.
     """
 
     table: str
     title: str
     ways: tuple[str, ...]
-    several: str
+    combined: str
     target: str
     target_title: str
     noun: str
     so_far: str
     verb: tuple[str, str]
     note: str
-    about: str
+    caption: str
     by_target: str
     unit: float
     amount: Callable[[float], str]
     tick: Callable[[float], str]
-    compared: Callable[[Iterable[str]], set[str]]
-    equal: bool = False
+    compared_paths: Callable[[Iterable[str]], set[str]]
+    equal_time: bool = False
 
 
 WAYS = {
     "up": Way(
         columns=(UP,),
-        grown=("bytes_up",),
+        cumulative_columns=("bytes_up",),
         words="bytes up",
-        of=" of a client in a round",
+        scope=" of a client in a round",
     ),
     "down": Way(
         columns=(DOWN,),
-        grown=("bytes_down",),
+        cumulative_columns=("bytes_down",),
         words="bytes down",
-        of=" of a client in a round",
+        scope=" of a client in a round",
     ),
     "both": Way(
         columns=(UP, DOWN),
-        grown=("bytes_up", "bytes_down"),
+        cumulative_columns=("bytes_up", "bytes_down"),
         words="bytes, both ways",
-        of=" of a client in a round",
+        scope=" of a client in a round",
     ),
     "seconds": Way(
         columns=(SECONDS,),
-        grown=(SECONDS,),
+        cumulative_columns=(SECONDS,),
         words="virtual seconds",
-        of=" to the end of a run",
+        scope=" to the end of a run",
     ),
 }
 
@@ -163,43 +163,43 @@ def time_axes(variants: Iterable[str]) -> set[str]:
     labels = list(variants)
     paths = codec_axes(labels)
     for label in labels:
-        for setting in top_level(label):
+        for setting in split_at_commas(label):
             path, _ = path_and_value(setting)
             if TIMED.match(path) or WORK.match(path):
                 paths.add(path)
     return paths
 
 
-BYTES = Axis(
+BYTES = CostAxis(
     table="bytes",
     title="What it costs in bytes",
     ways=("up", "down"),
-    several="both",
+    combined="both",
     target="bytes_to_target",
     target_title="MB to target",
     noun="bytes",
     so_far=", all clients together",
     verb=("send", "sends"),
     note="Bytes are those of a client in a round.",
-    about="Bytes of a client in a round, means over the seeds",
+    caption="Bytes of a client in a round, means over the seeds",
     by_target="bytes to the target, both ways together,",
     unit=1e6,
     amount=in_megabytes,
     tick=in_bytes,
-    compared=codec_axes,
+    compared_paths=codec_axes,
 )
-TIME = Axis(
+TIME = CostAxis(
     table="seconds",
     title="What it takes in virtual seconds",
     ways=("seconds",),
-    several="seconds",
+    combined="seconds",
     target="virtual_seconds_to_target",
     target_title="seconds to target",
     noun="virtual seconds",
     so_far=" since the start",
     verb=("take", "takes"),
     note="Seconds are those of the virtual clock to the end of a run.",
-    about=(
+    caption=(
         "Seconds of the virtual clock to the end of a run, means over the seeds; in equal time: "
         "the score when the first run of a seed ends"
     ),
@@ -207,22 +207,24 @@ TIME = Axis(
     unit=1.0,
     amount=in_finite_seconds,
     tick=in_seconds,
-    compared=time_axes,
-    equal=True,
+    compared_paths=time_axes,
+    equal_time=True,
 )
 AXES = (BYTES, TIME)
 
 
-def leads(axis: Axis, scenario: Mapping[str, Any] | None) -> bool:
+def is_about_cost(axis: CostAxis, scenario: Mapping[str, Any] | None) -> bool:
     """Return whether an axis is what a comparison is about.
 
     Bytes are if codecs vary or differ by method; time is if what decides how long a round is does.
 
     >>> wire = [{"kind": "top_k", "k": 5}]
-    >>> leads(BYTES, {"compare": {"methods": [{"method": "fedavg", "set": {"wire": wire}}]}})
+    >>> method = {"method": "fedavg", "set": {"wire": wire}}
+    >>> is_about_cost(BYTES, {"compare": {"methods": [method]}})
     True
-    >>> [leads(axis, {"compare": {"vary": {"fleet.deadline": [1, 2]}}}) for axis in (BYTES, TIME)]
-    [False, True]
+    >>> deadlines = {"compare": {"vary": {"fleet.deadline": [1, 2]}}}
+    >>> is_about_cost(BYTES, deadlines), is_about_cost(TIME, deadlines)
+    (False, True)
     """
     changes = _changes(scenario)
     if axis is TIME:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Priority, Sentence
-from fedsim.study.cost_axes import AXES, WAYS, Axis, leads
+from fedsim.study.cost_axes import AXES, WAYS, CostAxis, is_about_cost
 from fedsim.study.cost_tests import (
     Group,
     RowTest,
@@ -18,12 +18,12 @@ from fedsim.study.cost_tests import (
 )
 from fedsim.study.costs import cost
 from fedsim.study.findings import Findings
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.statistics import Paired
 from fedsim.study.summary import Record, in_words, is_share
 from fedsim.study.words import count, difference_in_words, others_of
 
-LEAST_SAVING = 1.05  # how many times fewer seconds are worth a sentence
+MIN_SAVING = 1.05  # how many times fewer seconds are worth a sentence
 
 FEWER = "{row} {verb} {times} times fewer {counted} than {reference}"
 SAME = (
@@ -93,7 +93,7 @@ class Tests(NamedTuple):
     sooner: Mapping[int, RowTest]
 
 
-def cost_lines(findings: Findings) -> dict[Axis, list[Sentence]]:
+def cost_lines(findings: Findings) -> dict[CostAxis, list[Sentence]]:
     """Return the sentences about costs, by axis.
 
     They say who is best in equal time, what can be saved at the score of the baseline, and who
@@ -105,7 +105,7 @@ def cost_lines(findings: Findings) -> dict[Axis, list[Sentence]]:
     in_time = further_in_time(page)
     to_target = sooner(page)
 
-    lines: dict[Axis, list[Sentence]] = {axis: [] for axis in AXES}
+    lines: dict[CostAxis, list[Sentence]] = {axis: [] for axis in AXES}
     for number, group in enumerate(page):
         tests = Tests(
             same=_of_group(number, same),
@@ -118,7 +118,7 @@ def cost_lines(findings: Findings) -> dict[Axis, list[Sentence]]:
             group_lines += _saved(group, tests)
         group_lines += _soonest(group, tests)
 
-        is_topic = leads(group.axis, findings.scenario)
+        is_topic = is_about_cost(group.axis, findings.scenario)
         prefix = findings.prefix(group.rest)
         for line in group_lines:
             if not is_topic:
@@ -141,12 +141,12 @@ def _saved(group: Group, tests: Tests) -> list[Sentence]:
     same = [test for test in tests.same.values() if test.significant]
     maybe = [test for test in tests.same.values() if _may_be_level(test)]
     if not same and not maybe:
-        if group.cheaper and not group.axis.equal:
+        if group.cheaper and not group.axis.equal_time:
             return [_none_keeps(group, tests)]
         return []
 
     cheapest = min(same or maybe, key=lambda test: cost(group.rows[test.row], group.way))
-    if group.axis.equal and not _is_worth_it(group, cheapest):
+    if group.axis.equal_time and not _is_worth_it(group, cheapest):
         return []
     if same:
         return [_same(group, cheapest)]
@@ -156,7 +156,7 @@ def _saved(group: Group, tests: Tests) -> list[Sentence]:
 def _is_worth_it(group: Group, test: RowTest) -> bool:
     """Whether a row costs so much less than the reference that it is worth a sentence."""
     cheaper = cost(group.rows[test.row], group.way)
-    return cost(group.reference, group.way) >= LEAST_SAVING * cheaper
+    return cost(group.reference, group.way) >= MIN_SAVING * cheaper
 
 
 def _may_be_level(test: RowTest) -> bool:
@@ -232,7 +232,7 @@ def _none_keeps(group: Group, tests: Tests) -> Sentence:
         "metric": in_words(group.metric),
         "score": _score(group, group.reference["mean"]),
     }
-    if tests.worse is None or tests.worse >= SURE:
+    if tests.worse is None or tests.worse >= SIGNIFICANCE_LEVEL:
         return Sentence(NOTHING_SHOWN.format(**fields, margin=group.margin), Priority.SAVING)
     claim = Claim(NONE_KEEPS, "", group.name(group.reference), group.rest, tests.worse)
     return Sentence(NOTHING_KEPT.format(**fields, p=tests.worse), Priority.SAVING, [claim])
@@ -386,7 +386,7 @@ def _ratio(more: Record, less: Record, way: str) -> str:
     return f"{cost(more, way) / divisor:.3g}" if divisor else "∞"
 
 
-def _amount(axis: Axis, row: Record) -> str:
+def _amount(axis: CostAxis, row: Record) -> str:
     """The median of what was spent to reach the target, with its 95 % interval."""
     median = axis.amount(row[axis.target])
     low = row["target_low"]

@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.cost_axes import AXES, TIME, Axis, leads, timed
+from fedsim.study.cost_axes import AXES, TIME, CostAxis, is_about_cost, timed
 from fedsim.study.costs import (
     Runs,
+    comparison_groups,
     cost,
-    direction,
+    differing_way,
     equal_scores,
-    groups,
     name_of,
     reference_of,
     runs_of,
 )
 from fedsim.study.findings import Findings
 from fedsim.study.margin import margin_of
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.standings import seed_scores, shared_scores
 from fedsim.study.statistics import Paired, differences, holm, p_different, p_mean_above, paired
 from fedsim.study.summary import Record, larger_is_better
@@ -49,7 +49,7 @@ class Group(NamedTuple):
       name: returns the name of a row.
     """
 
-    axis: Axis
+    axis: CostAxis
     rest: str
     rows: Sequence[Record]
     reference_index: int
@@ -116,7 +116,7 @@ class RowTest(NamedTuple):
     @property
     def significant(self) -> bool:
         """Whether its p-value is below 5 % after Holm."""
-        return self.p is not None and self.p < SURE
+        return self.p is not None and self.p < SIGNIFICANCE_LEVEL
 
     def reversed(self) -> "RowTest":
         """Return the same test from the reference's view: its difference to the row."""
@@ -139,24 +139,24 @@ def cost_groups(findings: Findings) -> list[Group]:
 
     Seconds have none if a second of the virtual clock is a local step.
     """
-    tables = {axis: findings.rows(axis.table) for axis in AXES if findings.rows(axis.table)}
     # Scores at an equal time need every round, and the others none.
-    rounds = findings.rows("rounds") if any(axis.equal for axis in tables) else ()
+    needs_rounds = any(axis.equal_time and findings.rows(axis.table) for axis in AXES)
+    rounds = findings.rows("rounds") if needs_rounds else ()
     runs = runs_of(findings.rows("summary"), rounds)
 
     page = []
-    for axis, table in tables.items():
+    for axis in AXES:
         if axis is TIME and not timed(findings.scenario):
             continue
-        for rest, rows in groups(axis, table).items():
-            way = direction(axis, rows)
+        for rest, rows in comparison_groups(axis, findings.rows(axis.table)).items():
+            way = differing_way(axis, rows)
             if way and len(rows) > 1:
                 page.append(_group(axis, rest, rows, way, runs, findings))
     return page
 
 
 def _group(
-    axis: Axis,
+    axis: CostAxis,
     rest: str,
     rows: Sequence[Record],
     way: str,
@@ -165,7 +165,7 @@ def _group(
 ) -> Group:
     reference = reference_of(rows, findings.baseline, way)
     row_runs = [runs.of(row) for row in rows]
-    in_time = equal_scores(rows, runs) if axis.equal else []
+    in_time = equal_scores(rows, runs) if axis.equal_time else []
     spent = []
     if reference.get(axis.target) is not None:
         spent = [_spent(of_row, axis) for of_row in row_runs]
@@ -183,7 +183,7 @@ def _group(
     )
 
 
-def _spent(runs: Sequence[Record], axis: Axis) -> dict[int, float]:
+def _spent(runs: Sequence[Record], axis: CostAxis) -> dict[int, float]:
     """What runs spent to reach the target, by seed; infinite if they did not."""
     spent = {}
     for run in runs:
@@ -192,12 +192,12 @@ def _spent(runs: Sequence[Record], axis: Axis) -> dict[int, float]:
     return spent
 
 
-def tells_savings(axis: Axis, scenario: Mapping[str, Any] | None) -> bool:
+def tells_savings(axis: CostAxis, scenario: Mapping[str, Any] | None) -> bool:
     """Return whether savings are reported.
 
     Savings of bytes are not if a fleet leaves clients out, which then send fewer.
     """
-    return axis is TIME or leads(axis, scenario) or not timed(scenario)
+    return axis is TIME or is_about_cost(axis, scenario) or not timed(scenario)
 
 
 def same_scores(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[RowTest]:
@@ -228,8 +228,11 @@ def nothing_kept(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> d
     for number, group in enumerate(page):
         if not tells_savings(group.axis, scenario) or not group.cheaper:
             continue
-        of_rows = [2 * p_mean_above(-_gains(group, index), 0.0) for index in group.cheaper]
-        p_values[number] = max(min(1.0, p) for p in of_rows)
+        row_p_values = []
+        for index in group.cheaper:
+            p = 2 * p_mean_above(-_gains(group, index), 0.0)
+            row_p_values.append(min(1.0, p))
+        p_values[number] = max(row_p_values)
     adjusted = holm(list(p_values.values()))
     return {number: p for number, p in zip(p_values, adjusted, strict=True) if p is not None}
 

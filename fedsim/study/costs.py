@@ -6,20 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.scenario.shorthand import top_level
-from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, Axis
+from fedsim.scenario.shorthand import split_at_commas
+from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, CostAxis
 from fedsim.study.standings import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
     Record,
+    as_loss,
     grouped,
+    has_score,
     larger_is_better,
     metric_of,
-    ran,
     variation_of,
     worst,
 )
-from fedsim.study.words import path_and_value, variation
+from fedsim.study.words import path_and_value, variation_in_words
 
 PER_MESSAGE = {"bytes_up": UP, "bytes_down": DOWN}
 """column of `rounds.csv` -> the column of its mean per message"""
@@ -54,7 +55,7 @@ def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
     """
     return Runs(
         summary=grouped(
-            filter(ran, summary),
+            filter(has_score, summary),
             key=lambda run: (run["method"], variation_of(run)),
         ),
         rounds=grouped(
@@ -64,8 +65,8 @@ def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
     )
 
 
-def costs(
-    axis: Axis,
+def cost_rows(
+    axis: CostAxis,
     summary: Sequence[Record],
     rounds: Iterable[Record],
     score: str,
@@ -101,25 +102,27 @@ def costs(
         rows.append(row)
 
     table = []
-    for group in groups(axis, rows).values():
-        way = direction(axis, group)
+    for group in comparison_groups(axis, rows).values():
+        way = differing_way(axis, group)
         if way:
-            in_time = _in_time(group, runs) if axis.equal else [{} for _ in group]
-            for row, columns in zip(group, in_time, strict=True):
-                table.append({**row, "front": int(on_front(row, group, way)), **columns})
-        elif has_target and not axis.equal:
+            new_rows = [{**row, "front": int(on_front(row, group, way))} for row in group]
+            if axis.equal_time:
+                for row, columns in zip(new_rows, _in_time(group, runs), strict=True):
+                    row |= columns
+            table += new_rows
+        elif has_target and not axis.equal_time:
             table += group
     return table
 
 
-def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
+def comparison_groups(axis: CostAxis, rows: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the rows that are compared with each other, by what else varies."""
-    compared = axis.compared(variation_of(row) for row in rows)
+    compared = axis.compared_paths(variation_of(row) for row in rows)
 
     def rest(row: Record) -> str:
         """What varies apart from the compared paths."""
         settings = []
-        for setting in top_level(variation_of(row)):
+        for setting in split_at_commas(variation_of(row)):
             path, _ = path_and_value(setting)
             if path not in compared:
                 settings.append(setting)
@@ -129,7 +132,10 @@ def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def name_of(
-    axis: Axis, row: Record, rows: Sequence[Record], words: Callable[[str], str] = variation
+    axis: CostAxis,
+    row: Record,
+    rows: Sequence[Record],
+    words: Callable[[str], str] = variation_in_words,
 ) -> str:
     """Return the name of a row in its group: its method, its settings, or both.
 
@@ -141,9 +147,9 @@ def name_of(
       rows: the rows of the group.
       words: returns a variation in words.
     """
-    compared = axis.compared(variation_of(other) for other in rows)
+    compared = axis.compared_paths(variation_of(other) for other in rows)
     names = []
-    for setting in top_level(variation_of(row)):
+    for setting in split_at_commas(variation_of(row)):
         path, _ = path_and_value(setting)
         if path in compared:
             names.append(words(setting))
@@ -153,12 +159,16 @@ def name_of(
     return ", ".join(names)
 
 
-def direction(axis: Axis, rows: Sequence[Record]) -> str:
+def differing_way(axis: CostAxis, rows: Sequence[Record]) -> str:
     """Return the way in which rows differ, such as `up`, `down` or `both`; empty if they do not."""
-    differing = [way for way in axis.ways if len({cost(row, way) for row in rows}) > 1]
+    differing = []
+    for way in axis.ways:
+        amounts = {cost(row, way) for row in rows}
+        if len(amounts) > 1:
+            differing.append(way)
     if not differing:
         return ""
-    return axis.several if len(differing) > 1 else differing[0]
+    return axis.combined if len(differing) > 1 else differing[0]
 
 
 def cost(row: Record, way: str) -> float:
@@ -186,16 +196,16 @@ def front_of(rows: Sequence[Record], way: str) -> list[tuple[Record, float]]:
     return sorted(front, key=lambda pair: pair[1])
 
 
-def ordered(rows: Sequence[Record], way: str) -> list[Record]:
+def front_first(rows: Sequence[Record], way: str) -> list[Record]:
     """Return the rows of the front, then the others, each with the most expensive first.
 
     If all cost the same, which is the empty way, the best are first.
     """
-    sign = -1 if larger_is_better(str(rows[0]["metric"])) else 1
+    rising = larger_is_better(str(rows[0]["metric"]))
 
     def rank(row: Record) -> tuple[bool, float, float]:
         cheapness = -cost(row, way) if way else 0
-        return not row.get("front"), cheapness, sign * row["mean"]
+        return not row.get("front"), cheapness, as_loss(row["mean"], rising)
 
     return sorted(rows, key=rank)
 
@@ -205,8 +215,12 @@ def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
 
     If the baseline has no row, it is the most expensive row of all.
     """
-    candidates = [row for row in rows if row["method"] == baseline] or list(rows)
-    return max(candidates, key=lambda row: cost(row, way) if way else 0)
+    candidates = [row for row in rows if row["method"] == baseline]
+    if not candidates:
+        candidates = list(rows)
+    if not way:
+        return candidates[0]  # all cost the same
+    return max(candidates, key=lambda row: cost(row, way))
 
 
 def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
@@ -219,10 +233,13 @@ def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
       rows: rows of `seconds.csv` that are compared with each other.
       runs: the runs of the comparison.
     """
-    runs_by_seed: list[dict[int, Record]] = []
+    runs_by_seed: list[dict[int, Record]] = []  # one per row
     for row in rows:
-        evaluated = [run for run in runs.of(row) if runs.course(run)]
-        runs_by_seed.append({run["seed"]: run for run in evaluated})
+        by_seed = {}
+        for run in runs.of(row):
+            if runs.course(run):
+                by_seed[run["seed"]] = run
+        runs_by_seed.append(by_seed)
 
     scores: list[dict[int, float]] = [{} for _ in rows]
     for seed in shared_seeds(*runs_by_seed):
@@ -266,7 +283,7 @@ def _in_time(rows: Sequence[Record], runs: Runs) -> list[Record]:
 
 
 def _row(
-    axis: Axis,
+    axis: CostAxis,
     runs: Sequence[Record],
     courses: Sequence[Sequence[Record]],
     score: str,
@@ -306,7 +323,7 @@ def _row(
     return row
 
 
-def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:
+def _spent(axis: CostAxis, course: Sequence[Record]) -> dict[str, float]:
     """What a run spent to its end, and per message if it is bytes; empty if no client was sampled.
 
     If the fleet leaves clients out, it is per message that counts, which has to pay for those that
@@ -324,15 +341,17 @@ def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:
     messages = reported if leaves_out and reported else sampled
 
     last = course[-1]
-    columns = [name for way in axis.ways for name in WAYS[way].grown]
-    spent = {name: float(last[name]) for name in columns}
-    for name in columns:
-        if name in PER_MESSAGE:
-            spent[PER_MESSAGE[name]] = spent[name] / messages
+    spent = {}
+    for way in axis.ways:
+        for name in WAYS[way].cumulative_columns:
+            spent[name] = float(last[name])
+    for name, column in PER_MESSAGE.items():
+        if name in spent:
+            spent[column] = spent[name] / messages
     return spent
 
 
-def _to_target(axis: Axis, runs: Sequence[Record]) -> Record:
+def _to_target(axis: CostAxis, runs: Sequence[Record]) -> Record:
     """How many runs reached the target, and the median of what they spent by then, with its ends.
 
     A run that did not reach it counts as ∞.

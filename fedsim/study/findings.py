@@ -4,20 +4,20 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.study.breakdown import untrained
+from fedsim.study.breakdown import untrained_scores
 from fedsim.study.claims import BETTER, Claim
-from fedsim.study.pairing import others, same_runs
+from fedsim.study.pairing import same_runs, without_baseline
 from fedsim.study.regression import errors_of
 from fedsim.study.standings import Standing, count_tests, standings
 from fedsim.study.summary import (
     Record,
     grouped,
+    has_score,
     in_words,
     is_federated,
     is_share,
     larger_is_better,
     metric_of,
-    ran,
     variation_of,
 )
 from fedsim.study.words import words_of
@@ -65,7 +65,7 @@ class Findings(NamedTuple):
     @property
     def compared(self) -> list[Record]:
         """The rows of `compare.csv` without those of the baseline."""
-        return others(self.rows("compare"))
+        return without_baseline(self.rows("compare"))
 
     @property
     def distinct(self) -> dict[str, Sequence[Standing]]:
@@ -134,7 +134,7 @@ def findings_of(
     summary = ranked_tables["summary"]
 
     # No validation score chooses the setting of a method without a shared model.
-    alone = {row["method"] for row in ranked_tables["outside"] if not ran(row)}
+    alone = {row["method"] for row in ranked_tables["outside"] if not has_score(row)}
     ranked_tables["tuning"] = [
         row for row in tables.get("tuning", ()) if row["method"] not in alone
     ]
@@ -149,7 +149,7 @@ def findings_of(
         standings={name: group for name, group in ranked.items() if group},
         outside=outside,
         repeats=_repeats(summary, score),
-        start={**(chance or {}), **untrained(rounds, metric)},
+        start={**(chance or {}), **untrained_scores(rounds, metric)},
         errors=errors_of(rounds, metric),
         tests=count_tests(by_variation),
     )

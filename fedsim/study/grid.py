@@ -12,8 +12,17 @@ from fedsim.scenario import Scenario, read
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import Compare
-from fedsim.scenario.shorthand import top_level
-from fedsim.study.cells import OPTIONS, Axes, Cell, Corner, Places, Refused, bare, placed
+from fedsim.scenario.shorthand import split_at_commas
+from fedsim.study.cells import (
+    OPTIONS,
+    Axes,
+    Cell,
+    Origins,
+    Position,
+    RefusedCell,
+    problem_lines,
+    without_edits,
+)
 from fedsim.study.methods import (
     ComparedMethod,
     baseline_of,
@@ -24,10 +33,10 @@ from fedsim.study.methods import (
     with_baselines,
 )
 from fedsim.study.summary import SCORES
-from fedsim.types import OWN_SAMPLES
+from fedsim.types import SERVER_SAMPLE_NEEDS
 
-MOST_CELLS = 10_000  # of a comparison; each of them holds a scenario
-MOST_RUNS = 100_000  # of a comparison, under all seeds
+MAX_CELLS = 10_000  # of a comparison; each of them holds a scenario
+MAX_RUNS = 100_000  # of a comparison, under all seeds
 
 Values = dict[str, str]
 """path -> value as text for `--set`"""
@@ -65,13 +74,13 @@ class Draft(NamedTuple):
       design: the comparison; None if anything is wrong with it.
       problems: everything that is wrong with it.
       cells: the cells that can be checked further; of a refused one, what is left of it.
-      places: where the cells' coordinates are given.
+      origins: where the cells' coordinates are given.
     """
 
     design: Design | None
     problems: list[Problem]
     cells: list[Cell]
-    places: Places
+    origins: Origins
 
 
 class Grid(NamedTuple):
@@ -171,11 +180,11 @@ def draft_of(
     )
     few_runs = reader.attempt(
         "",
-        demand_few,
+        demand_at_most,
         "seeds x variations x methods x settings",
         len(scenario.spec.seeds),
         *grid.counts,
-        most=MOST_RUNS,
+        limit=MAX_RUNS,
     )
     compared_score: Any = score or section.score
     if compared_score not in SCORES:
@@ -187,15 +196,15 @@ def draft_of(
     cells = reader.cells(grid) if few_runs else []
 
     # Of a comparison with problems, the cells that are left are checked further.
-    places = reader.places(grid)
+    origins = reader.origins(grid)
     if reader.problems:
         cells = [_of_refused_grid(cell) for cell in [*cells, *reader.mended]]
-        return Draft(None, reader.problems, cells, places)
+        return Draft(None, reader.problems, cells, origins)
 
     assert baseline
     cells = _under_one_split(scenario.document, cells)
     described = _with_comparison(scenario, grid, baseline, compared_score)
-    return Draft(Design(described, cells, baseline, compared_score), [], cells, places)
+    return Draft(Design(described, cells, baseline, compared_score), [], cells, origins)
 
 
 def _with_comparison(scenario: Scenario, grid: Grid, baseline: str, score: Any) -> Scenario:
@@ -256,13 +265,13 @@ def _under_one_split(document: Document, cells: list[Cell]) -> list[Cell]:
     """
     rules = [_rule_that_reads(cell.scenario.spec) for cell in cells]
     edit = f"compare.methods={text_of(sorted(set(rules) - {''}))}"
-    settled = []
+    cells_of_one_split = []
     for cell, rule in zip(cells, rules, strict=True):
         if cell.scenario.spec.data.server.samples > 0 and not rule:
             edits = (*cell.edits, edit)
-            cell = cell._replace(edits=edits, scenario=read(document, edits, cell.written))
-        settled.append(cell)
-    return settled
+            cell = cell._replace(edits=edits, scenario=read(document, edits, cell.definition))
+        cells_of_one_split.append(cell)
+    return cells_of_one_split
 
 
 def _rule_that_reads(spec: Any) -> str:
@@ -272,7 +281,7 @@ def _rule_that_reads(spec: Any) -> str:
     rule = next(link for link in spec.server if link.family == "rule")
     # A rule that cannot be made is refused when its cell is built.
     with contextlib.suppress(ValueError):
-        if factory_of(rule)().needs & OWN_SAMPLES:
+        if factory_of(rule)().needs & SERVER_SAMPLE_NEEDS:
             return rule.kind
     return ""
 
@@ -306,7 +315,7 @@ def _demand_free(paths: Iterable[str], taken: Mapping[str, str], where: str) -> 
             raise ScenarioError([Problem("", problem)], where)
 
 
-def axes(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
+def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     """Return axes as path -> values as text for `--set`.
 
     Args:
@@ -323,7 +332,7 @@ def axes(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     else:
         for text in vary:
             path, _, values = text.partition("=")
-            by_path[path.strip()] = top_level(values)
+            by_path[path.strip()] = split_at_commas(values)
             if not by_path[path.strip()]:
                 problem = Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")
                 raise ScenarioError([problem], f"{option} {text}")
@@ -334,7 +343,7 @@ def axes(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     return by_path
 
 
-def variations(vary: Axes, option: str = "--vary") -> list[Values]:
+def combinations_of(vary: Axes, option: str = "--vary") -> list[Values]:
     """Return every combination of the values of axes.
 
     Args:
@@ -342,34 +351,34 @@ def variations(vary: Axes, option: str = "--vary") -> list[Values]:
       option: the option they come from, for error messages.
 
     Raises:
-      ScenarioError: as `axes` and `demand_few`.
+      ScenarioError: as `axes_of` and `demand_at_most`.
 
-    >>> variations(["client.lr=0.1,1", "cohort.size=5"])
+    >>> combinations_of(["client.lr=0.1,1", "cohort.size=5"])
     [{'client.lr': '0.1', 'cohort.size': '5'}, {'client.lr': '1', 'cohort.size': '5'}]
     """
-    by_path = axes(vary, option)
-    demand_few(option, *(len(values) for values in by_path.values()))
+    by_path = axes_of(vary, option)
+    demand_at_most(option, *(len(values) for values in by_path.values()))
     combinations = itertools.product(*by_path.values())
     return [dict(zip(by_path, values, strict=True)) for values in combinations]
 
 
-def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> bool:
+def demand_at_most(where: str, *counts: int, limit: int = MAX_CELLS) -> bool:
     """Refuse a product of too many values before it is expanded; return True for any other.
 
     Args:
       where: what the counts are of, or the option they come from.
       *counts: the factors.
-      most: the largest product that is allowed.
+      limit: the largest product that is allowed.
 
     Raises:
       ScenarioError: with the product and the bound.
     """
     product = math.prod(counts)
-    if product > most:
+    if product > limit:
         factors = " x ".join(map(str, counts))
         problem = (
             f"{factors} = {product} combinations, more than can be run; "
-            f"at most {most}: compare less at a time"
+            f"at most {limit}: compare less at a time"
         )
         raise ScenarioError([Problem("", problem)], where)
     return True
@@ -429,16 +438,16 @@ class GridReader:
             compared = with_baselines(compared)
         if not compared and not self.problems:
             self.problems.append(Problem("compare.methods", NO_METHODS))
-        varied = self.attempt("vary", axes, vary) or {}
-        tuned = self.attempt("tune", axes, tune, "--tune") or {}
+        varied = self.attempt("vary", axes_of, vary) or {}
+        tuned = self.attempt("tune", axes_of, tune, "--tune") or {}
         grid = Grid(compared, varied, tuned, variations=[], settings=[])
 
         if grid.tunes:
             self.attempt("", _demand_validation, scenario)
         self.attempt("", _demand_distinct, varied, tuned, compared)
         return grid._replace(
-            variations=self.attempt("vary", variations, varied, "compare.vary") or [],
-            settings=self.attempt("tune", variations, tuned, "compare.tune") or [],
+            variations=self.attempt("vary", combinations_of, varied, "compare.vary") or [],
+            settings=self.attempt("tune", combinations_of, tuned, "compare.tune") or [],
         )
 
     def _methods(self, given: str | Sequence[Any]) -> list[ComparedMethod]:
@@ -475,26 +484,29 @@ class GridReader:
 
     def cells(self, grid: Grid) -> list[Cell]:
         """Return every method under every variation with every setting, read and checked."""
-        if math.prod(grid.counts) > MOST_CELLS:
-            self.attempt("", demand_few, "variations x methods x settings", *grid.counts)
+        if math.prod(grid.counts) > MAX_CELLS:
+            self.attempt("", demand_at_most, "variations x methods x settings", *grid.counts)
             return []
         cells = []
         refused = []
-        everywhere = []
-        for corner, edits in corners(grid):
-            everywhere.append(corner)
+        all_positions = []
+        for position, edits in positions(grid):
+            all_positions.append(position)
             try:
-                cells.append(corner.cell(read(self.document, edits, corner.definition), edits))
+                cells.append(position.cell(read(self.document, edits, position.definition), edits))
             except ScenarioError as error:
-                refused += [Refused(corner, bare(problem, edits)) for problem in error.problems]
+                refused += [
+                    RefusedCell(position, without_edits(problem, edits))
+                    for problem in error.problems
+                ]
                 if error.mended is not None:
-                    self.mended.append(corner.cell(error.mended, edits))
-        self.problems += placed(refused, everywhere, self.places(grid))
+                    self.mended.append(position.cell(error.mended, edits))
+        self.problems += problem_lines(refused, all_positions, self.origins(grid))
         return cells
 
-    def places(self, grid: Grid) -> Places:
+    def origins(self, grid: Grid) -> Origins:
         """Return where the coordinates of cells are given."""
-        return Places(
+        return Origins(
             document=self.document,
             options={key: OPTIONS[key] for key, given in self.given.items() if given},
             labels=grid.labels,
@@ -516,7 +528,7 @@ class GridReader:
         return problem_at(self.document, ("compare", key), problem.what)
 
 
-def corners(grid: Grid) -> Iterator[tuple[Corner, tuple[str, ...]]]:
+def positions(grid: Grid) -> Iterator[tuple[Position, tuple[str, ...]]]:
     """Yield the position of every cell in the grid, with what it changes in the base scenario."""
     tried = []
     for method in grid.methods:
@@ -533,7 +545,7 @@ def corners(grid: Grid) -> Iterator[tuple[Corner, tuple[str, ...]]]:
             *method.edits,
             *_as_edits(tuned_paths),
         )
-        yield Corner(method.label, definition, variation, {**shared, **setting}), edits
+        yield Position(method.label, definition, variation, {**shared, **setting}), edits
 
 
 def _as_edits(values: Mapping[str, str]) -> list[str]:

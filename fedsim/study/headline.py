@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fedsim.study.claims import HOLDS, Claim, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.holding import holds
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.standings import Standing, too_few
 from fedsim.study.words import is_attack, others_of
 
@@ -203,7 +203,7 @@ def _leading_in_short(variation: str, group: Group, findings: Findings, subject:
 
     base_score = _score(variation, base, findings)
     against = AGAINST.format(leads=leads, base_score=base_score, baseline=findings.baseline)
-    if best.sure:
+    if best.significant:
         return Clause(against, [findings.claim(best, variation)])
     return Clause(NOT_SIGNIFICANT_IN_SHORT.format(against=against))
 
@@ -237,11 +237,11 @@ def _gain_clause(
     template = AGAINST_CHANCE if base.chance else AGAINST
     against = template.format(leads=leads, base_score=base_score, baseline=findings.baseline)
 
-    fields = {"against": against, "gain": _gain(best), "seeds": best.seeds}
-    if best.sure:
+    fields = {"against": against, "gain": _gain(best), "seeds": best.seeds_in_words}
+    if best.significant:
         text = SIGNIFICANT.format(**fields, p=row["p_adjusted"])
         return Clause(text, [findings.claim(best, variation)])
-    if not best.clear:
+    if not best.excludes_zero:
         return Clause(NOT_SIGNIFICANT.format(**fields))
     if too_few(row["seeds"], findings.tests):
         return Clause(FEW_SEEDS.format(**fields))
@@ -261,7 +261,7 @@ def _verb(variation: str, group: Group, findings: Findings) -> Clause:
         start=findings.start,
         rivals=len(group),
     )
-    if p >= SURE:
+    if p >= SIGNIFICANCE_LEVEL:
         return Clause("leads")
     return Clause("holds up", [Claim(HOLDS, method, "", variation, p)])
 
@@ -274,7 +274,7 @@ def _significantly_worse(variation: str, group: Group, findings: Findings) -> Cl
     compared = [standing for standing in group if standing.shared_seeds]
     if not compared:
         return Clause("")
-    worse = [standing for standing in compared if standing.sure]
+    worse = [standing for standing in compared if standing.significant]
     text = OTHERS_WORSE.format(others=_others_are(len(worse), len(compared)))
     return Clause(text, [findings.claim(standing, variation) for standing in worse])
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.standings import mean_score, seed_scores, shared_seeds
 from fedsim.study.statistics import p_mean_above
 from fedsim.study.summary import Record, grouped, larger_is_better, metric_of, variation_of
@@ -64,4 +64,4 @@ def holds(
 
 def _without_attacks(label: str) -> list[str]:
     """The settings of a variation that are not about an attack."""
-    return [setting for setting in top_level(label) if not is_attack(setting)]
+    return [setting for setting in split_at_commas(label) if not is_attack(setting)]

@@ -15,7 +15,7 @@ from fedsim.data import Federation
 from fedsim.disk.tables import Record
 
 MEANS = ("classes", "entropy_bits", "total_variation", "largest_share")
-LARGEST_WHOLE = 2**53  # floats below it hold whole numbers exactly
+LARGEST_EXACT = 2**53  # floats below it hold whole numbers exactly
 
 
 class LabelCounts(NamedTuple):
@@ -182,8 +182,8 @@ def _as_labels(column: np.ndarray) -> np.ndarray:
         numbers = column.astype(float)
     except ValueError:
         return column.astype(str)
-    whole = (np.abs(numbers) < LARGEST_WHOLE).all() and (numbers % 1 == 0).all()
-    return numbers.astype(np.int64) if whole else column.astype(str)
+    are_integers = (np.abs(numbers) < LARGEST_EXACT).all() and (numbers % 1 == 0).all()
+    return numbers.astype(np.int64) if are_integers else column.astype(str)
 
 
 def client_skew(counts: LabelCounts) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario.merge import label_of
 from fedsim.scenario.methods import BASELINES
 from fedsim.scenario.reader import scalar
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.words import call_of, path_and_value
 
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever is in the brackets
@@ -86,7 +86,7 @@ def methods_of(methods: str | Sequence[Any] | None) -> list[ComparedMethod]:
 
 def entries_of(methods: str | Sequence[Any] | None) -> list[Any]:
     """Return the entries of `--methods` or of `compare.methods`."""
-    return top_level(methods) if isinstance(methods, str) else list(methods or ())
+    return split_at_commas(methods) if isinstance(methods, str) else list(methods or ())
 
 
 def _method(entry: Any) -> ComparedMethod:
@@ -102,12 +102,12 @@ def _method(entry: Any) -> ComparedMethod:
         label = label_of(entry["method"])
         for path, value in changes.items():
             label += f"[{path}={_in_short(value)}]"
-    return ComparedMethod(
-        method=entry["method"],
-        label=str(label),
-        edits=tuple(f"{path}={text_of(value)}" for path, value in changes.items()),
-        tune={str(path): [text_of(value) for value in values] for path, values in grid.items()},
-    )
+
+    edits = [f"{path}={text_of(value)}" for path, value in changes.items()]
+    tune = {}
+    for path, values in grid.items():
+        tune[str(path)] = [text_of(value) for value in values]
+    return ComparedMethod(entry["method"], str(label), tuple(edits), tune)
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
@@ -136,7 +136,10 @@ def _is_grid(value: Any) -> bool:
     """Whether a value is a mapping of lists that are not empty."""
     if not isinstance(value, Mapping):
         return False
-    return all(isinstance(values, list | tuple) and values for values in value.values())
+    for values in value.values():
+        if not isinstance(values, list | tuple) or not values:
+            return False
+    return True
 
 
 def alternatives(call: str) -> dict[str, list[str]]:
@@ -152,7 +155,7 @@ def alternatives(call: str) -> dict[str, list[str]]:
     if match is None:
         return {}
     several = {}
-    for argument in top_level(match[2]):
+    for argument in split_at_commas(match[2]):
         name, text = path_and_value(argument)
         if "|" not in text:
             continue
@@ -175,7 +178,7 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
     if match is None or not any(path.startswith("method.") for path in setting):
         return method
     arguments = []
-    for argument in top_level(match[2]):
+    for argument in split_at_commas(match[2]):
         name, _ = path_and_value(argument)
         value = setting.get(f"method.{name}")
         if value is not None:

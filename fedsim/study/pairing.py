@@ -21,13 +21,13 @@ from fedsim.study.summary import (
     SCORES,
     Record,
     grouped,
+    has_score,
     larger_is_better,
-    ran,
     variation_of,
     worst,
 )
 
-SURE = 0.05  # the level of tests, after Holm's adjustment
+SIGNIFICANCE_LEVEL = 0.05  # the level of tests, after Holm's adjustment
 THRESHOLDS = 51  # of a performance profile
 
 # columns of `compare.csv` that come from the comparison with the baseline
@@ -84,13 +84,13 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
     """
     scores = []
     for run in runs:
-        if ran(run):
+        if has_score(run):
             values = [run.get(column) for column in (score, *SCORES)]
             scores.append((run["seed"], *values, bool(run.get("diverged"))))
     return frozenset(scores)
 
 
-def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
+def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
     """Return the p-value of every other method against a reference, under one variation.
 
     It is None if the two share no seed. Holm's adjustment runs over all pairs of methods, since the
@@ -101,7 +101,7 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
       reference: label of a method.
       score: `final`, `best` or `mean_last_k`.
     """
-    groups = grouped(filter(ran, rows), key=lambda row: row["method"])
+    groups = grouped(filter(has_score, rows), key=lambda row: row["method"])
     pairs = list(combinations(groups, 2))
     p_values = []
     tests = []
@@ -145,8 +145,8 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
       baseline: the label of the baseline.
       score: `final`, `best` or `mean_last_k`.
     """
-    with_score = list(filter(ran, rows))
-    base_with_score = list(filter(ran, base))
+    with_score = list(filter(has_score, rows))
+    base_with_score = list(filter(has_score, base))
     seeds = _seeds(with_score) & _seeds(base_with_score)
     metric = with_score[0]["metric"] if with_score else None
 
@@ -171,7 +171,7 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     }
 
 
-def others(table: Sequence[Record]) -> list[Record]:
+def without_baseline(table: Sequence[Record]) -> list[Record]:
     """Return the rows of `compare.csv` without those of the baseline."""
     return [row for row in table if row["method"] != row["baseline"]]
 
@@ -236,12 +236,12 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     """
     methods = list(dict.fromkeys(row["method"] for row in summary))
     variations = list(dict.fromkeys(variation_of(row) for row in summary))
-    metric = next((row["metric"] for row in summary if ran(row)), "")
+    metric = next((row["metric"] for row in summary if has_score(row)), "")
     worst_score = worst(metric)
 
     by_seed: dict[tuple[str, str], dict[int, float]] = {}
     for row in summary:
-        if ran(row):
+        if has_score(row):
             (value,) = scored([row[score]], [bool(row["diverged"])], worst_score).tolist()
             by_seed.setdefault((row["method"], variation_of(row)), {})[row["seed"]] = value
     if len(variations) < 2 or not by_seed:

@@ -130,15 +130,23 @@ def _key_columns(a: Sequence[Line], b: Sequence[Line]) -> list[str]:
     A label that is the same in all rows of a table does not: two runs of one method each are
     compared row by row, whatever the method is called.
     """
-    present = {name for line in (*a[:1], *b[:1]) for name in line}
+    present: set[str] = set()
+    for line in (*a[:1], *b[:1]):
+        present |= line.keys()
+
     names = []
     for name in KEYS:
         if name not in present:
             continue
-        constant = all(len({line.get(name) for line in lines}) <= 1 for lines in (a, b))
-        if name not in LABELS or not constant:
+        is_same_label = name in LABELS and _is_constant(a, name) and _is_constant(b, name)
+        if not is_same_label:
             names.append(name)
     return names
+
+
+def _is_constant(lines: Sequence[Line], name: str) -> bool:
+    """Whether a column has a single value in all lines."""
+    return len({line.get(name) for line in lines}) <= 1
 
 
 def _by_key(lines: Sequence[Line], names: Sequence[str]) -> dict[Key, Line]:

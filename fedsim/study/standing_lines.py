@@ -133,9 +133,9 @@ def _outcome_lines(
         listed = [s for s in standings if s.outcome == outcome]
         if listed:
             text = _list(title.text.format(baseline=findings.baseline), listed)
-            claims = [findings.claim(s, variation) for s in listed if s.sure]
+            claims = [findings.claim(s, variation) for s in listed if s.significant]
             lines.append(Sentence(text, title.priority, claims))
-    diverged = [s for s in standings if s.diverged and not s.sure]
+    diverged = [s for s in standings if s.diverged and not s.significant]
     if diverged:
         lines.append(Sentence(_list(DIVERGED, diverged), Priority.LOST))
     return lines
@@ -190,7 +190,7 @@ def _item(same: Sequence[Standing]) -> str:
     notes = []
     if row["difference"] is not None:
         notes.append(difference_in_words(row["difference"], row["ci_low"], row["ci_high"]))
-    notes.append(first.seeds)
+    notes.append(first.seeds_in_words)
     if row["diverged"]:
         notes.append(f"{row['diverged']} of {row['seeds']} runs diverged")
     if len(same) > 1:

@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.study.pairing import SURE, others, same_runs
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, same_runs, without_baseline
 from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import (
     NOT_FEDERATED,
     NOT_RUN,
     Record,
+    as_loss,
     grouped,
+    has_score,
     larger_is_better,
     metric_of,
-    ran,
     variation_of,
     worst,
 )
@@ -101,13 +102,13 @@ class Standing(NamedTuple):
         return self.shared_seeds > 0 and self.outcome != NOT_COMPARED
 
     @property
-    def sure(self) -> bool:
+    def significant(self) -> bool:
         """Whether the exact test finds a difference to the baseline after Holm's adjustment."""
         p = self.row["p_adjusted"] if self.row else None
-        return p is not None and p < SURE
+        return p is not None and p < SIGNIFICANCE_LEVEL
 
     @property
-    def clear(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether the 95 % interval of its difference excludes 0."""
         if self.row is None or self.row["ci_low"] is None:
             return False
@@ -143,7 +144,7 @@ class Standing(NamedTuple):
         return self.row["diverged"] == self.row["seeds"]
 
     @property
-    def seeds(self) -> str:
+    def seeds_in_words(self) -> str:
         """Under how many seeds it is better, in words: `better in 1 of 10 seeds, tied in 1`."""
         text = f"better in {self.better} of {count(self.shared_seeds, 'seed')}"
         return f"{text}, tied in {self.tied}" if self.tied else text
@@ -165,7 +166,7 @@ def standings(
       score: `final`, `best` or `mean_last_k`.
       chance: the score of guessing by variation, see `chance_levels`.
     """
-    rows = {(variation_of(row), row["method"]): row for row in others(compared)}
+    rows = {(variation_of(row), row["method"]): row for row in without_baseline(compared)}
     runs = grouped(summary, key=lambda run: (variation_of(run), run["method"]))
     rising = larger_is_better(metric_of(summary))
 
@@ -186,9 +187,7 @@ def standings(
 
     def rank(standing: Standing) -> float:
         """A number that is smaller for better means; methods without a mean are last."""
-        if standing.mean is None:
-            return math.inf
-        return -standing.mean if rising else standing.mean
+        return math.inf if standing.mean is None else as_loss(standing.mean, rising)
 
     tests = count_tests(by_variation)
     ranked: dict[str, list[Standing]] = {}
@@ -220,7 +219,7 @@ def _standing(
     better = 0
     tied = 0
     if row is not None:
-        better, tied = wins(runs, base, score, rising)
+        better, tied = count_wins(runs, base, score, rising)
     return Standing(
         method=method,
         mean=mean_score(runs, score),
@@ -266,7 +265,7 @@ def too_few(seeds: int, tests: int) -> bool:
       seeds: how many seeds there are.
       tests: how many tests the adjustment runs over.
     """
-    return smallest_p(seeds) * max(tests, 1) >= SURE
+    return smallest_p(seeds) * max(tests, 1) >= SIGNIFICANCE_LEVEL
 
 
 def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
@@ -290,11 +289,11 @@ def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
     if standing.chance and baseline_guesses:
         return NOT_COMPARED
     ahead = standing.benefit > 0
-    if standing.sure:
+    if standing.significant:
         return SIGNIFICANTLY_BETTER if ahead else SIGNIFICANTLY_WORSE
-    if standing.clear and too_few(standing.row["seeds"], tests):
+    if standing.excludes_zero and too_few(standing.row["seeds"], tests):
         return BETTER_FEW_SEEDS if ahead else WORSE_FEW_SEEDS
-    if standing.clear:
+    if standing.excludes_zero:
         return BETTER if ahead else WORSE
     return DIVERGED if standing.diverged else LEVEL
 
@@ -308,13 +307,13 @@ def mean_score(runs: Sequence[Record], score: str) -> float | None:
     return float(np.mean(values)) if len(values) else None
 
 
-def wins(
+def count_wins(
     runs: Sequence[Record], base: Sequence[Record], score: str, rising: bool
 ) -> tuple[int, int]:
     """Return under how many seeds runs score better than the baseline, and under how many the same.
 
     >>> rows = lambda values: [{"seed": seed, "final": x} for seed, x in enumerate(values)]
-    >>> wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
+    >>> count_wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
     (1, 1)
     """
     d = differences(*shared_scores(seed_scores(runs, score), seed_scores(base, score)))
@@ -327,7 +326,7 @@ def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
 
     Runs that failed or have not run are left out.
     """
-    runs = [run for run in runs if ran(run)]
+    runs = [run for run in runs if has_score(run)]
     values = scored(
         values=[run.get(score) for run in runs],
         diverged=[bool(run.get("diverged")) for run in runs],

@@ -37,6 +37,16 @@ def larger_is_better(metric: str) -> bool:
     return not metric.endswith(("loss", "mae", "attack_success"))
 
 
+def as_loss(value: float, rising: bool) -> float:
+    """Return a value as a number that is smaller for better values.
+
+    Args:
+      value: a score.
+      rising: whether a larger score is better.
+    """
+    return -value if rising else value
+
+
 def is_share(metric: str) -> bool:
     """Return whether a metric lies between 0 and 1."""
     return metric.endswith(("accuracy", "attack_success"))
@@ -62,16 +72,16 @@ def worst(metric: str) -> float:
     return -math.inf if metric.endswith("r2") else 0.0
 
 
-def ran(row: Record) -> bool:
+def has_score(row: Record) -> bool:
     """Return whether the run of a row of `summary.csv` has a score: it neither failed nor idled.
 
     A run idled, with the status `not_run`, if it aggregated no round. One in which every client
     trains alone has no score either.
 
-    >>> [ran(row) for row in ({}, {"status": None}, {"status": "failed"}, {"status": "not_run"})]
-    [True, True, False, False]
-    >>> ran({"not_federated": "pooled"}), ran({"not_federated": "alone"})
-    (True, False)
+    >>> [has_score({"status": status}) for status in (None, "failed", "not_run")]
+    [True, False, False]
+    >>> [has_score({"not_federated": kind}) for kind in ("pooled", "alone")]
+    [True, False]
     """
     return row.get("status") not in WITHOUT_SCORE and row.get(NOT_FEDERATED) != ALONE
 
@@ -150,7 +160,9 @@ def summarise(
     if values and not diverged:
         row["final"] = values[-1]
         row["mean_last_k"] = sum(tail) / len(tail)
-    arrival = None if target is None else _first_at(target, evaluated, metric)
+    arrival = None
+    if target is not None:
+        arrival = _first_at(target, evaluated, metric)
     if arrival is not None:
         row["rounds_to_target"] = arrival["round"]
         if arrival["bytes_up"] is not None:
@@ -235,12 +247,13 @@ def growth(rounds: Sequence[Record]) -> str:
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
 
 
-def fairness(clients: Record, status: str) -> Record:
+def fairness_columns(clients: Record, status: str) -> Record:
     """Return how evenly the final model, or each client's own, serves the clients.
 
-    These are columns of `summary.csv`: the deciles, the minimum and the standard deviation of the clients' accuracies. Every
-    client with samples counts the same, however many it has. Empty if there is no accuracy, and for
-    a run that has not run, whose clients were scored with the initial model.
+    These are columns of `summary.csv`: the deciles, the minimum and the standard deviation of the
+    clients' accuracies. Every client with samples counts the same, however many it has. Empty if
+    there is no accuracy, and for a run that has not run, whose clients were scored with the initial
+    model.
 
     Args:
       clients: rows of `clients.csv`, stacked.

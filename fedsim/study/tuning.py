@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.study.claims import Priority, Sentence
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, grouped, larger_is_better, ran, variation_of, worst
+from fedsim.study.summary import Record, grouped, has_score, larger_is_better, variation_of, worst
 
 EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
 
@@ -28,12 +28,12 @@ class Trial(NamedTuple):
     """A method with one of its settings.
 
     Attributes:
-      who: the first columns of its rows.
+      key_columns: the first columns of its rows.
       rounds: its rows of `rounds.csv`; empty if it failed.
       summary: its rows of `summary.csv`; empty if it failed.
     """
 
-    who: Record
+    key_columns: Record
     rounds: Sequence[Record]
     summary: Sequence[Record]
 
@@ -49,14 +49,12 @@ def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
     >>> best_setting(scores, larger_is_better=True)
     0
     """
+    worst_mean = -np.inf if larger_is_better else np.inf
     means = []
     for by_seed in scores:
-        if len(by_seed):
-            means.append(float(np.mean(by_seed)))
-        else:
-            means.append(-np.inf if larger_is_better else np.inf)
-    best = np.argmax(means) if larger_is_better else np.argmin(means)
-    return int(best)
+        mean = float(np.mean(by_seed)) if len(by_seed) else worst_mean
+        means.append(mean)
+    return int(np.argmax(means) if larger_is_better else np.argmin(means))
 
 
 def validation_of(metric: str) -> str:
@@ -85,7 +83,7 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     rows = []
     for index, trial in enumerate(trials):
         row = {
-            **trial.who,
+            **trial.key_columns,
             "metric": column,
             **_mean_and_sd("validation", validation[index]),
             **_mean_and_sd("test", _test_scores(trial, score, worst_score)),
@@ -104,14 +102,14 @@ def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndar
       worst_score: the score of a diverged run.
     """
     last = {row["seed"]: row.get(column) for row in trial.rounds}
-    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if ran(row)}
+    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if has_score(row)}
     values = [last[seed] for seed in diverged]
     return scored(values, list(diverged.values()), worst_score)
 
 
 def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
-    runs = [row for row in trial.summary if ran(row)]
+    runs = [row for row in trial.summary if has_score(row)]
     values = [row[score] for row in runs]
     diverged = [bool(row["diverged"]) for row in runs]
     return scored(values, diverged, worst_score)
@@ -157,12 +155,12 @@ def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
     """
     lines = []
     for variation, rows in grouped(tuning, key=variation_of).items():
-        chosen = [row for row in rows if row["chosen"]]
+        settings = [_setting(row, rows) for row in rows if row["chosen"]]
         template = CHOSEN_OF_VARIATION if variation else CHOSEN
         text = template.format(
             variation=variation,
             metric=rows[0]["metric"].replace("_", " "),
-            settings="; ".join(_setting(row, rows) for row in chosen),
+            settings="; ".join(settings),
         )
         lines.append(Sentence(text, Priority.SETTINGS))
     return lines
@@ -219,8 +217,9 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
             direction="smaller" if side == "smallest" else "larger",
         )
         variation = variation_of(row)
-        prefix = OF_VARIATION.format(variation=variation) if variation else ""
-        lines.append(Sentence(prefix + text, Priority.EDGE))
+        if variation:
+            text = OF_VARIATION.format(variation=variation) + text
+        lines.append(Sentence(text, Priority.EDGE))
     return lines
 
 

@@ -16,7 +16,9 @@ from fedsim.study.summary import Record
 DEPEND = "Cohorts of {kind} depend on {feedback}, so they are not paired between methods."
 
 
-def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> list[Sentence]:
+def unpaired_lines(
+    scenario: Mapping[str, Any] | None, compared: Iterable[Record]
+) -> list[Sentence]:
     """Return a sentence for every cohort that depends on what clients reported; none for others.
 
     What clients report depends on the method, and so do such cohorts.

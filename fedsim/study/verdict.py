@@ -1,8 +1,8 @@
 """The verdict of a comparison: a headline, and at most five more sentences.
 
-Every sentence that the tables support is generated, with the claims that it makes; the most
-important ones are shown, in their order. The tables hold the rest, most of it in the column
-`verdict` of the printed table.
+Every sentence that the tables support is generated, with the claims that it makes; only the most
+important ones are shown. The tables hold the rest, most of it in the column `verdict` of the
+printed table.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fedsim.study.attack_lines import breakdown_lines, worst_case_lines
 from fedsim.study.cautions import few_seeds_lines, not_run_lines
 from fedsim.study.claims import Claim, Priority, Sentence, claims_of
-from fedsim.study.cost_axes import leads
+from fedsim.study.cost_axes import is_about_cost
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.findings import Findings
 from fedsim.study.headline import headline
@@ -20,7 +20,7 @@ from fedsim.study.outside import outside_lines
 from fedsim.study.standing_lines import standing_lines
 from fedsim.study.standings import Standing
 from fedsim.study.tuning import edge_lines, setting_lines
-from fedsim.study.unpaired import unpaired
+from fedsim.study.unpaired import unpaired_lines
 
 MAX_SENTENCES = 5  # besides the headline
 
@@ -69,10 +69,10 @@ def _all_standings(findings: Findings) -> dict[str, list[Standing]]:
 
 
 def most_important(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Return the headline and the most important other sentences, in their order.
+    """Return the headline and the most important other sentences, in the order given.
 
-    At most five besides the headline. Priorities are taken whole, the most important first, until
-    one no longer fits.
+    There are at most five besides the headline. The sentences of a priority are shown together or
+    not at all, the most important priorities first, until one no longer fits.
 
     >>> few = [Sentence("A.", Priority.SIGNIFICANT), Sentence("B.", Priority.LEVEL)]
     >>> most_important(few)
@@ -100,7 +100,7 @@ def comparison_lines(findings: Findings) -> list[Sentence]:
     leading_costs: list[Sentence] = []
     other_costs: list[Sentence] = []
     for axis, lines in cost_lines(findings).items():
-        if leads(axis, findings.scenario):
+        if is_about_cost(axis, findings.scenario):
             leading_costs += lines
         else:
             other_costs += lines
@@ -132,7 +132,7 @@ def score_details(findings: Findings) -> list[Sentence]:
         *standing_lines(findings),
         *not_run,
         *few_seeds_lines(findings),
-        *unpaired(findings.scenario, findings.compared),
+        *unpaired_lines(findings.scenario, findings.compared),
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario.reader import parse
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 
 # path -> (name of the axis, a value of it); {s} is the plural
 TITLES = {
@@ -74,36 +74,37 @@ ATTACK_KIND_PATHS = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # which attack
 CODEC_PATHS = re.compile(r"(wire|broadcast)\b")
 
 
-def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
+def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) -> str:
     """Return a label of the column `variant` or `tuned` in words; any other text as it is.
 
     Args:
       label: settings `PATH=VALUE` with commas between them.
       scenario: the scenario, as in `run.json`; it names the kind that a parameter belongs to.
 
-    >>> variation("fleet.malicious=0.2, client.epochs=1"), variation("data.partition.alpha=0.1")
-    ('20 % malicious, 1 local epoch', 'partition α 0.1')
-    >>> variation("data.partition.alpha=0.1", {"data": {"partition": {"kind": "dirichlet"}}})
+    >>> variation_in_words("fleet.malicious=0.2, client.epochs=1")
+    '20 % malicious, 1 local epoch'
+    >>> scenario = {"data": {"partition": {"kind": "dirichlet"}}}
+    >>> variation_in_words("data.partition.alpha=0.1", scenario)
     'Dirichlet α 0.1'
     """
     if "=" not in label:
         return label
-    return ", ".join(_setting_in_words(setting, scenario) for setting in top_level(label))
+    return ", ".join(_setting_in_words(setting, scenario) for setting in split_at_commas(label))
 
 
 def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
-    """Return `variation` for one scenario, which remembers the labels it has read.
+    """Return `variation_in_words` for one scenario, which remembers the labels it has read.
 
     >>> words_of({"data": {"partition": {"kind": "dirichlet"}}})("data.partition.alpha=0.1")
     'Dirichlet α 0.1'
     """
-    return functools.cache(functools.partial(variation, scenario=scenario))
+    return functools.cache(functools.partial(variation_in_words, scenario=scenario))
 
 
-def axis(path: str, scenario: Mapping[str, Any] | None = None) -> str:
+def axis_name(path: str, scenario: Mapping[str, Any] | None = None) -> str:
     """Return the name of an axis: of what varies along a path.
 
-    >>> axis("fleet.malicious"), axis("wire[0].scale", {"wire": [{"kind": "sign_flip"}]})
+    >>> axis_name("fleet.malicious"), axis_name("wire[0].scale", {"wire": [{"kind": "sign_flip"}]})
     ('share of malicious clients', 'sign flip scale')
     """
     if path in TITLES:
@@ -158,10 +159,10 @@ def difference_in_words(difference: float, low: float | None, high: float | None
     return f"{text}, 95 % CI {low:+.3g} to {high:+.3g}"
 
 
-def shown(section: Mapping[str, Any]) -> dict[str, Any]:
+def for_display(section: Mapping[str, Any]) -> dict[str, Any]:
     """Return a section as pages and pictures show it: a file by its name, and without its hash.
 
-    >>> shown({"kind": "file", "path": "../splits/ten.csv", "sha256": "0f"})
+    >>> for_display({"kind": "file", "path": "../splits/ten.csv", "sha256": "0f"})
     {'kind': 'file', 'path': 'ten.csv'}
     """
     visible = {name: value for name, value in section.items() if name != "sha256"}
@@ -188,7 +189,7 @@ def is_attack(label: str) -> bool:
     >>> is_attack("wire=[{kind: top_k, k: 5}]")
     False
     """
-    for setting in top_level(label):
+    for setting in split_at_commas(label):
         if not ATTACK_PATHS.match(setting):
             continue
         path, _ = path_and_value(setting)
@@ -228,7 +229,7 @@ def codec_axes(variations: Iterable[str]) -> set[str]:
     """
     values: dict[str, set[str]] = {}
     for label in variations:
-        for setting in top_level(label):
+        for setting in split_at_commas(label):
             path, text = path_and_value(setting)
             if CODEC_PATHS.match(path):
                 values.setdefault(path, set()).add(text)
@@ -258,7 +259,7 @@ def call_of(link: Any) -> str:
         return str(link)
 
     arguments = []
-    for name, value in shown(link).items():
+    for name, value in for_display(link).items():
         if name == "kind" or value in (None, [], {}):
             continue
         argument = call_of(value)
@@ -297,7 +298,7 @@ def _setting_in_words(setting: str, scenario: Mapping[str, Any] | None) -> str:
     if path in TITLES:
         _, phrase = TITLES[path]
         return phrase.format(words, s="" if value == 1 else "s")
-    return f"{axis(path, scenario)} {words}"
+    return f"{axis_name(path, scenario)} {words}"
 
 
 def _malicious(value: Any, text: str) -> str:

@@ -5,12 +5,12 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from fedsim.scenario.shorthand import top_level
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.exchange import worst_apart
 from fedsim.study.pairing import same_runs
 from fedsim.study.standings import mean_score, score_array, seed_scores, shared_seeds
 from fedsim.study.statistics import holm, interval
-from fedsim.study.summary import Record, larger_is_better, metric_of, variation_of
+from fedsim.study.summary import Record, as_loss, larger_is_better, metric_of, variation_of
 from fedsim.study.words import chooses_attack, path_and_value
 
 ByAttack = dict[str, list[Record]]
@@ -27,7 +27,7 @@ def split_attack(variation: str) -> tuple[str, str]:
     """
     rest = []
     attack = []
-    for setting in top_level(variation):
+    for setting in split_at_commas(variation):
         if chooses_attack(setting):
             attack.append(setting)
         else:
@@ -57,12 +57,12 @@ def by_attack(summary: Sequence[Record]) -> Settings:
 
 def _is_nothing(attack: str) -> bool:
     """Whether an attack has no links: `wire=[]`, or the empty text."""
-    return all(setting.endswith("=[]") for setting in top_level(attack))
+    return all(setting.endswith("=[]") for setting in split_at_commas(attack))
 
 
 def _is_without_attackers(rest: str) -> bool:
     """Whether a variation sets the share of malicious clients to 0."""
-    for setting in top_level(rest):
+    for setting in split_at_commas(rest):
         path, value = path_and_value(setting)
         if path == "fleet.malicious" and value in ("0", "0.0"):
             return True
@@ -102,7 +102,7 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
 
 def _rank(row: Record) -> float:
     """A number that is smaller for better rows."""
-    return -row["mean"] if larger_is_better(row["metric"]) else row["mean"]
+    return as_loss(row["mean"], larger_is_better(row["metric"]))
 
 
 def _p_of_pairs(settings: Settings, score: str) -> dict[tuple[str, frozenset[str]], float | None]:

@@ -6,6 +6,8 @@ take part, which are those with samples; `present` is their mask over all ids. E
 computes is a pair `(init, apply)`, in the order `(input, state, context) -> (output, state, info)`.
 """
 
+from typing import TYPE_CHECKING
+
 from fedsim.types.client import Client as Client
 from fedsim.types.client import FinishHook as FinishHook
 from fedsim.types.client import GradientHook as GradientHook
@@ -13,7 +15,7 @@ from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
-from fedsim.types.server import OWN_SAMPLES as OWN_SAMPLES
+from fedsim.types.server import SERVER_SAMPLE_NEEDS as SERVER_SAMPLE_NEEDS
 from fedsim.types.server import AggregateStage as AggregateStage
 from fedsim.types.server import Aim as Aim
 from fedsim.types.server import Bits as Bits
@@ -41,8 +43,20 @@ from fedsim.types.task import Task as Task
 from fedsim.types.task import ValueAndGrad as ValueAndGrad
 from fedsim.types.task import Work as Work
 from fedsim.types.updates import Context as Context
-from fedsim.types.updates import Flown as Flown
+from fedsim.types.updates import Mixing as Mixing
 from fedsim.types.updates import ServerLoss as ServerLoss
 from fedsim.types.updates import Updates as Updates
 from fedsim.types.updates import by_samples as by_samples
 from fedsim.types.updates import reported as reported
+
+# A type checker that saw this function would accept any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str):
+        """Answer names of earlier versions with the new ones, also where they are imported."""
+        from fedsim.synonyms import renamed
+
+        new_name = renamed(f"fedsim.types.{name}")
+        if new_name:
+            raise ImportError(new_name)  # Python replaces the text of an AttributeError
+        raise AttributeError(f"module 'fedsim.types' has no attribute '{name}'")

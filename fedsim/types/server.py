@@ -116,8 +116,8 @@ class Stage(NamedTuple):
     bound: Callable[[Bound], Bound] | None = None
 
 
-OWN_SAMPLES = frozenset({"reference", "server_loss"})
-"""What a rule may need that comes from the server's own samples."""
+SERVER_SAMPLE_NEEDS = frozenset({"reference", "server_loss"})
+"""The entries of `Rule.needs` that are computed from the server's own samples."""
 
 Defence = Callable[[Updates, Context], Tree]
 """(the stack as an attack would send it, context) -> what stages and rule would make of it."""

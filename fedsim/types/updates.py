@@ -72,10 +72,10 @@ class ServerLoss(Protocol):
         ...
 
 
-class Flown(NamedTuple):
-    """What the only client of a round trained from, under a schedule that mixes models."""
+class Mixing(NamedTuple):
+    """How a schedule mixes the model of a round's only client with the server's."""
 
-    params: Tree  # of the model that it received
+    params: Tree  # of the model that the client trained from
     share: Float[Array, ""]  # of the client's model in the next one
 
 
@@ -96,6 +96,6 @@ class Context(NamedTuple):
     expected_samples: Float[Array, ""] | float = 0.0  # of them together
     server: Tree = ()  # states of stages and rule, where an attack knows the defence
     server_loss: ServerLoss | None = None  # where the rule `needs` it
-    flown: Flown | None = None  # of the round's only client, where the schedule mixes models
+    mixing: Mixing | None = None  # of the round's only client, where the schedule mixes models
     # messages of each client that a round has on average; 0: unknown
     share: Float[Array, " K"] | float = 0.0

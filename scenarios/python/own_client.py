@@ -1,7 +1,8 @@
-"""Your own client method: plain local training with a different gradient.
+r"""Your own client method: plain local training with a different gradient.
 
     python scenarios/python/own_client.py
-    fedsim run scenarios/dirichlet.yaml --plugin scenarios/python/own_client.py --set client.kind=clipped
+    fedsim run scenarios/dirichlet.yaml --set client.kind=clipped \
+        --plugin scenarios/python/own_client.py
 
 A client is a tuple of hooks on one local loop: `memory`, `start`, `gradient`, `step`, `finish`; see
 `fedsim.types.Client`. Each is written for ONE client, and fedsim vmaps it over many.

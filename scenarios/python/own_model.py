@@ -2,7 +2,8 @@
 
     python scenarios/python/own_model.py
 
-A model needs only `init(key) -> params` and `apply(params, x) -> outputs`; `loss(outputs, y)` is per row.
+A model needs only `init(key) -> params` and `apply(params, x) -> outputs`; `loss(outputs, y)` has
+one value per row.
 """
 
 from importlib.util import find_spec

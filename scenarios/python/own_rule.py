@@ -1,7 +1,8 @@
-"""Your own rule: a decorated function, whose name becomes a kind like any other.
+r"""Your own rule: a decorated function, whose name becomes a kind like any other.
 
     python scenarios/python/own_rule.py
-    fedsim run scenarios/robust_basic.yaml --plugin scenarios/python/own_rule.py --set 'method=shortest(keep=20)'
+    fedsim run scenarios/robust_basic.yaml --set 'method=shortest(keep=20)' \
+        --plugin scenarios/python/own_rule.py
 
 `--plugin` imports the file: put code that should run only as a script under `__name__`.
 """

@@ -1,4 +1,4 @@
-"""Augmentation: a NumPy loop with the same keys, the same bits in any layout, and nothing else disturbed."""
+"""Augmentation agrees with a NumPy loop, has the same bits in any layout, and changes no more."""
 
 import jax
 import jax.numpy as jnp
@@ -102,7 +102,7 @@ IMAGES = fedsim.Arrays(
 @pytest.mark.long
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_a_run_is_a_plain_loop_with_the_same_keys(lanes):
-    """FedAvg of logistic regression in NumPy, whose batches are changed under root → round → purpose → client → step."""
+    """FedAvg of logistic regression in NumPy; keys: root → round → purpose → client → step."""
     written = read(scenario(numerics={"dtype": "float64", "lanes": lanes}))
     result = fedsim.run(written, data=IMAGES)
     with numerics(written):

@@ -14,7 +14,7 @@ from fedsim.assemble.experiment import build, numerics
 from fedsim.cli.entry import main
 from fedsim.disk.tables import read_table, to_csv
 from fedsim.errors import Interrupted, ScenarioError
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.study.standings import OUTSIDE
 
@@ -48,7 +48,7 @@ def tables(result) -> dict[str, str]:
         rows = []
         for row in result.records[name]:
             rows.append({k: v for k, v in row.items() if k not in ("method", "not_federated")})
-        texts[name] = to_csv(rows, ORDER[name])
+        texts[name] = to_csv(rows, TABLE_COLUMNS[name])
     return texts
 
 
@@ -65,7 +65,7 @@ def same(one, other) -> None:
 class LocalOnly(clients.Client):
     """Every client goes on from its own model, and sends nothing."""
 
-    def began(self):
+    def start_run(self):
         self.own = dict.fromkeys(self.problem.able, self.problem.start)
 
     def update(self, i, x):
@@ -86,7 +86,7 @@ def alone_by_hand(condition: Condition) -> loop.Ended:
 
 
 def test_every_client_goes_on_from_its_own_model_under_partial_participation():
-    condition = Condition(cohort=listed(SIZES, others=True), uneven=True)
+    condition = Condition(cohort=listed(SIZES, empty_too=True), uneven=True)
     result = of_reference("local_only", condition)
     want = alone_by_hand(condition)
     scenarios.compare(result, want)

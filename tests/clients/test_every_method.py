@@ -1,10 +1,10 @@
-"""Every method on every shipped scenario and under every fleet: two rounds run, or are refused in the words of a table.
+"""Every method on every shipped scenario and every fleet either runs two rounds or is refused.
 
-    python tests/clients/test_every_method.py     # writes METHODS.csv anew; FEDSIM_WHOLE=1 plays the light ones
+    python tests/clients/test_every_method.py     # rewrites METHODS.csv
 
-A cell of METHODS.csv is `runs`, or what the refusal says. Refusals come before anything is compiled, so they are all
-checked; of the cells that run, one is played of every second light scenario (test_methods plays each client method) and
-two under each fleet, or all of them where FEDSIM_WHOLE is set.
+A cell of METHODS.csv is `runs`, or the refusal. Refusals come before anything is compiled, so all
+of them are checked. Of the cells that run, one is played for every second light scenario
+(test_methods plays each client method) and two for each fleet; FEDSIM_WHOLE=1 plays all of them.
 """
 
 import csv
@@ -31,8 +31,14 @@ SMALL = (
     "evaluate.target=null",
 )
 FLEETS = {  # column -> iid.yaml, smaller, on machines that differ
-    "fleet: late": "{speed: {kind: lognormal, sigma: 1.0}, deadline: 12.0, partial_work: true, over_select: 1.5}",
-    "fleet: missing": "{availability: {kind: diurnal, period: 40.0}, dropout: {before: 0.1, during: 0.2, after: 0.1}}",
+    "fleet: late": (
+        "{speed: {kind: lognormal, sigma: 1.0}, deadline: 12.0, partial_work: true,"
+        " over_select: 1.5}"
+    ),
+    "fleet: missing": (
+        "{availability: {kind: diurnal, period: 40.0},"
+        " dropout: {before: 0.1, during: 0.2, after: 0.1}}"
+    ),
     "fleet: stragglers": "{stragglers: {share: 0.5, work: partial}}",
     "fleet: dropped stragglers": "{stragglers: {share: 0.5, work: drop}}",
     "fleet: fedbuff": "{speed: {kind: lognormal, sigma: 1.0}}",
@@ -55,7 +61,7 @@ def short(scenario: str, method: str):
 
 
 def cell(scenario: str, method: str, *, play: bool) -> str:
-    """What is to be said of a method on a scenario: after two rounds, or when everything is built."""
+    """Return `runs` or the refusal, after two rounds, or after the build if not `play`."""
     try:
         checked = short(scenario, method)
         if play:
@@ -70,7 +76,7 @@ def cell(scenario: str, method: str, *, play: bool) -> str:
 
 
 def played() -> dict[str, str]:
-    """Scenario -> the method that plays it where not all of them do: neighbours in the list, another one for each."""
+    """Map light scenarios to the method that plays each: neighbours in the list."""
     light = some([name for name in SCENARIOS if name not in HEAVY])
     return {
         name: next(m for m in [*METHODS[4 * i :], *METHODS] if kept()[m][name] == "runs")
@@ -79,7 +85,7 @@ def played() -> dict[str, str]:
 
 
 def under(fleet: str) -> list[str]:
-    """The methods that play a fleet where not all of them do."""
+    """The methods that play a fleet unless all of them do."""
     place = list(FLEETS).index(fleet)
     return [m for i, m in enumerate(METHODS) if i % 15 == place and kept()[m][fleet] == "runs"]
 

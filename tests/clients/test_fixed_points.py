@@ -37,7 +37,7 @@ def test_after_some_rounds(case):
 
 
 def lower_bound(p: dict, x0) -> dict:
-    """f₁ = μx² + Gx and f₂ = −Gx, whose mean is minimal at 0: one sample each, (curvature, slope)."""
+    """f₁ = μx² + Gx, f₂ = −Gx; the mean is minimal at 0. A sample: (curvature, slope)."""
     import jax.numpy as jnp
 
     import fedsim

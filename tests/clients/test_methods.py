@@ -52,11 +52,27 @@ TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
         ({"client": client("fedprox", mu=0.0)}, {}),
         ({"server": ["mean", {"kind": "sgd", "lr": 1.0}]}, {}),
         ({"server": ["mean", {"kind": "fedavgm", "momentum": 0.0}]}, {}),
-        ({"client": client("scaffold"), "server": UNIFORM, "rounds": 1}, {"server": UNIFORM, "rounds": 1}),
-        ({"client": client("scaffold", option=1), "server": UNIFORM, "rounds": 1}, {"server": UNIFORM, "rounds": 1}),
-        ({"client": {**ONE, "kind": "scaffold", "option": 1}}, {"client": {**ONE, "kind": "scaffold"}}),
+        (
+            {"client": client("scaffold"), "server": UNIFORM, "rounds": 1},
+            {"server": UNIFORM, "rounds": 1},
+        ),
+        (
+            {"client": client("scaffold", option=1), "server": UNIFORM, "rounds": 1},
+            {"server": UNIFORM, "rounds": 1},
+        ),
+        (
+            {"client": {**ONE, "kind": "scaffold", "option": 1}},
+            {"client": {**ONE, "kind": "scaffold"}},
+        ),
         ({"client": client("sgd", lr={"kind": "constant_schedule", "value": 0.3})}, {}),
-        ({"client": client("sgd", lr={"kind": "constant_schedule", "value": 0.3}, lr_per="step")}, {}),
+        (
+            {
+                "client": client(
+                    "sgd", lr={"kind": "constant_schedule", "value": 0.3}, lr_per="step",
+                ),
+            },
+            {},
+        ),
         ({"client": client("sgd", optimizer_state="carry")}, {}),
         ({"cohort": "all"}, {"cohort": {"kind": "uniform", "size": 12}}),
         ({"cohort": {"kind": "cyclic", "size": 6}}, {"cohort": TWO_GROUPS}),
@@ -70,17 +86,26 @@ TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
         ),
         ({"client": client("fednova"), "server": ["nova"]}, {"server": ["nova"]}),
         ({"server": [{"kind": "fedexp", "eps": 1e12}]}, {"server": UNIFORM}),
-        ({"method": "feddyn(alpha=0.2)"}, {"client": client("feddyn", alpha=0.2), "server": [{**DYN, "alpha": 0.2}]}),
+        (
+            {"method": "feddyn(alpha=0.2)"},
+            {"client": client("feddyn", alpha=0.2), "server": [{**DYN, "alpha": 0.2}]},
+        ),
         ({"method": "fedadam"}, {"server": [*UNIFORM, {"kind": "fedadam"}]}),
         ({"method": "fedsgd"}, {"client": ONE}),
         ({"client": client("fedsgd", epochs=1)}, {"client": ONE}),
-        ({"client": {**ONE, "kind": "mime", "beta": 0.0}, "server": UNIFORM}, {"client": ONE, "server": UNIFORM}),
+        (
+            {"client": {**ONE, "kind": "mime", "beta": 0.0}, "server": UNIFORM},
+            {"client": ONE, "server": UNIFORM},
+        ),
         ({"client": client("mimelite", beta=0.0), "server": UNIFORM}, {"server": UNIFORM}),
         (
             {"client": {**ONE, "kind": "mime"}, "rounds": 1, "server": UNIFORM},
             {"client": {**ONE, "lr": 0.03}, "rounds": 1, "server": UNIFORM},
         ),
-        ({"client": {**ONE, "kind": "fedlin"}, "server": UNIFORM}, {"client": ONE, "server": UNIFORM}),
+        (
+            {"client": {**ONE, "kind": "fedlin"}, "server": UNIFORM},
+            {"client": ONE, "server": UNIFORM},
+        ),
         ({"client": client("fedcm", alpha=1.0), "server": UNIFORM}, {"server": UNIFORM}),
         (
             {"client": client("fedcm", alpha=0.5), "server": UNIFORM, "rounds": 1},
@@ -94,12 +119,18 @@ TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
             {"client": client("fedlion"), "server": UNIFORM, "rounds": 1},
             {"client": client("sgd", optimizer=LION), "server": UNIFORM, "rounds": 1},
         ),
-        ({"client": client("feddc", alpha=0.0), "server": UNIFORM, "rounds": 1}, {"server": TWICE, "rounds": 1}),
+        (
+            {"client": client("feddc", alpha=0.0), "server": UNIFORM, "rounds": 1},
+            {"server": TWICE, "rounds": 1},
+        ),
         (
             {"client": client("fedadmm", rho=0.7), "server": UNIFORM, "rounds": 1},
             {"client": client("fedprox", mu=0.7), "server": TWICE, "rounds": 1},
         ),
-        ({"client": client("scaffnew"), "server": UNIFORM, "rounds": 1}, {"server": UNIFORM, "rounds": 1}),
+        (
+            {"client": client("scaffnew"), "server": UNIFORM, "rounds": 1},
+            {"server": UNIFORM, "rounds": 1},
+        ),
         (
             {"client": {**SAME, "kind": "scaffnew"}, "server": UNIFORM},
             {"client": {**SAME, "kind": "scaffold"}, "server": UNIFORM},
@@ -126,7 +157,10 @@ TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
             {"server": [*UNIFORM, {"kind": "sgd", "lr": 0.3}], "rounds": 1},
         ),
         (
-            {"server": [*UNIFORM, {"kind": "fedadam", "lr": {"kind": "constant_schedule", "value": 0.1}}]},
+            {"server": [
+                *UNIFORM,
+                {"kind": "fedadam", "lr": {"kind": "constant_schedule", "value": 0.1}},
+            ]},
             {"method": "fedadam"},
         ),
     ], 40),
@@ -156,7 +190,9 @@ def lacking():
         ),
         ({"server": ["mean", {"kind": "fedyogi"}]}, {"server": ["mean", {"kind": "fedadam"}]}),
         (
-            {"client": client("sgd", optimizer={"kind": "sgd", "momentum": 0.9}, optimizer_state="carry")},
+            {"client": client(
+                "sgd", optimizer={"kind": "sgd", "momentum": 0.9}, optimizer_state="carry",
+            )},
             {"client": client("sgd", optimizer={"kind": "sgd", "momentum": 0.9})},
         ),
         ({"client": client("sgd", lr=HALVING)}, {}),
@@ -184,7 +220,10 @@ def lacking():
         ({"method": "fedntd"}, {}),
         ({"method": "qfedavg"}, {"server": UNIFORM}),
         ({"method": "afl"}, {"method": "fedsgd(weights=uniform)"}),
-        ({"server": [*UNIFORM, {"kind": "sgd", "lr": HALVING}]}, {"server": [*UNIFORM, {"kind": "sgd", "lr": 0.3}]}),
+        (
+            {"server": [*UNIFORM, {"kind": "sgd", "lr": HALVING}]},
+            {"server": [*UNIFORM, {"kind": "sgd", "lr": 0.3}]},
+        ),
         ({"cohort": {"kind": "poisson", "rate": 0.5}}, {}),
         ({"cohort": {"kind": "weighted", "size": 6}}, {}),
     ]),
@@ -206,7 +245,7 @@ def test_is_another_method(one, other):
     ],
 )
 def test_identical_clients_leave_nothing_to_correct(method, lr):
-    """Where all clients hold the same samples, they are FedAvg (those of fedlin step a third as far; afl steps once)."""
+    """With equal samples, methods are FedAvg (fedlin steps a third as far; afl steps once)."""
     data = ragged(clients=1)
     n = len(data.y)
     same = fedsim.Arrays(np.tile(data.x, (4, 1)), np.tile(data.y, 4), np.repeat(np.arange(4), n))
@@ -290,7 +329,7 @@ def test_feddyn_s_h_is_the_mean_of_all_g_i_after_every_round():
     ],
 )
 def test_fednova_measures_the_effort_of_the_paper_s_formulas(optimizer, mu, wanted):
-    """One client alone, full batches: x moves by what FedAvg moves, times ‖a‖₁ / ‖a‖₁; two show their efforts."""
+    """A single client moves x as in FedAvg, times ‖a‖₁ / ‖a‖₁; two clients show their efforts."""
     data = ragged(clients=2)
     steps = [2, 5]
     full = {
@@ -318,7 +357,7 @@ def test_fednova_measures_the_effort_of_the_paper_s_formulas(optimizer, mu, want
 
 
 def test_memory_is_kept_only_where_the_message_arrived(root):
-    """A client whose message is dropped as non-finite keeps its old row, and c stays the mean of all c_i."""
+    """Where a message is dropped as non-finite, the old row stays, and c is the mean of c_i."""
     result = run(
         client=client("scaffold"),
         server=UNIFORM,
@@ -335,7 +374,7 @@ def test_memory_is_kept_only_where_the_message_arrived(root):
 
 @pytest.mark.parametrize("behind", [[], [{"kind": "fedadam", "lr": 0.1}]])
 def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
-    """The kept model is the last one; behind the rule, too, the step that counts is the whole one."""
+    """The saved model is the last one; steps after the rule count, too."""
 
     def after(rounds, **rule):
         return run(rounds=rounds, data=parted, server=[{"kind": "fedexp", **rule}, *behind])
@@ -413,7 +452,7 @@ def test_bytes_are_those_that_the_docstring_promises(name):
 
 @pytest.mark.long
 def test_a_pass_before_training_is_no_local_step():
-    """Twelve clients on twelve lanes, two passes each: lanes are as busy as in plain training, and so is the clock."""
+    """With two passes on twelve lanes, lanes and clock are as in plain training."""
     plain, mime = run(rounds=2), run(rounds=2, method="mimelite")
     assert plain.rounds["virtual_seconds"].tolist() == mime.rounds["virtual_seconds"].tolist()
     busy = [result.timing["lane_efficiency"].tolist() for result in (plain, mime)]
@@ -630,7 +669,7 @@ def test_losses_by_name():
     "kind", sorted(k for k, f in FAMILIES["optimizer"].items() if f.__module__.startswith("fedsim"))
 )
 def test_every_optimizer_steps_downhill_on_the_server(kind):
-    """Behind the mean each of them moves along Δ̄, and not at all where Δ̄ = 0 and its parameters are 0."""
+    """After the mean each optimizer moves along Δ̄, and not at all where Δ̄ and params are 0."""
     deltas = {"w": np.tile([[1.0, -2.0], [0.5, 3.0]], (3, 1, 1))}
     step = fedsim.aggregate(
         ["mean", {"kind": kind, "lr": 0.1}], deltas, params={"w": np.ones((2, 2))}
@@ -690,7 +729,7 @@ METHODS = sorted(
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_has_the_parameters_of_its_parts(name):
-    """All of them, but those of plain optimisers and the weights of a mean, which are some methods' own choice.
+    """All but those of plain optimisers and the weights of a mean, which some methods choose.
 
     `steps` of centralised is `steps_of` of its client, whose `steps` are a number.
     """

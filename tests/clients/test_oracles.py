@@ -40,9 +40,9 @@ FIVE_CLIENTS = {
 
 
 def trajectories():
-    """The cases that are ours; long are those for which there is a harder or a shorter one of the same method.
+    """Yield our cases; long are those whose method has a harder or a shorter case.
 
-    Harder: where some take part, than where everybody does; shorter: the softmax of five clients, than that of eight.
+    Harder: only some clients take part. Shorter: softmax of five clients instead of eight.
     """
     for case in CASES:
         method, _, clients = case["name"].partition("/")

@@ -1,4 +1,4 @@
-"""Samples that the server keeps: whole rounds of `trust` and `zeno` against plain NumPy, and what changes no bit of them."""
+"""Rounds of `trust` and `zeno`, whose server keeps samples, against NumPy and in any layout."""
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ def built(**sections):
         return build(scenario, devices=devices[:1])
 
 
-# ------------------------------------------------------------------------------------------------- in plain NumPy
+# ---------------------------------------------------------------------------------- in plain NumPy
 
 
 def probabilities(model, x):
@@ -130,7 +130,7 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
     )
 
 
-# ------------------------------------------------------------------------------------------------ what changes no bit
+# ----------------------------------------------------------------------------- what changes no bit
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ def test_layout_calls_and_company_change_no_byte(name, tmp_path):
 def test_the_server_draws_for_itself():
     experiment = built(server=["trust"])
     plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
-    own, n = plan.of_server(), 40
+    own, n = plan.server_plan(), 40
     first = [own.batches(r, 0)[0] for r in (1, 1, 2)]
     assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
     assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
@@ -163,16 +163,16 @@ def test_the_server_draws_for_itself():
         own.federation, own.cohort, plan.unclipped_local, 3, 1
     )  # as a client 0 with these samples would
     assert not (shared.batches(1, 0)[0] == first[0]).all()
-    assert program.own is not None
+    assert program.server_mesh is not None
     apart = ServerTraining(
-        program.own, plan, program.dtype, root
+        program.server_mesh, plan, program.dtype, root
     ).root  # as client 0 it would share noise with client 0
     assert (jax.random.key_data(apart) != jax.random.key_data(root)).any()
     whole = built(data={**DATA, "server": {}}, server=["mean"]).plans[3]
     assert len(plan.federation.train.x) + 40 == len(whole.federation.train.x)
 
 
-# ----------------------------------------------------------------------------------------------------- the two rules
+# ---------------------------------------------------------------------------------- the two rules
 
 
 def test_nobody_points_where_the_server_does():
@@ -275,7 +275,7 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
     assert float(of({"w": jnp.full(1, 2.0)}, batch=7, key=key)) == pytest.approx(half[drawn].mean())
 
 
-# ---------------------------------------------------------------------------------------------------- in a scenario
+# ---------------------------------------------------------------------------------- in a scenario
 
 
 @pytest.mark.parametrize(

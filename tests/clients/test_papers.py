@@ -1,14 +1,16 @@
-"""Results of papers that need no download: what a file in scenarios/papers expects is what comes out.
+"""Results of papers that need no download: each file in scenarios/papers gives what it expects.
 
-The comment of such a file holds a table, each line about one run of `fedsim compare FILE` and a quantity of MEASURED:
+The comment of such a file holds a table. Each line is about one run of `fedsim compare FILE` and a
+quantity of MEASURED:
 
     #   method         variant       quantity    expected  here
     #   scaffold       data.slope=1  x           0 ± 1e-9
     #   fedexp(eps=0)  -             final_loss  <= 1e-6   -
     #   fedprox(mu=1)  iid: true     loss_ratio  >= 1.33   2.24
 
-A number with ± has been derived: DERIVED works it out again, from the data that the scenario makes, and both the file
-and the run must agree with it. Behind a bound stands what was measured, to look at; `-` where rounding decides it.
+A number with ± has been derived: DERIVED computes it again, from the data that the scenario makes,
+and both the file and the run must agree with it. A bound is followed by what was measured, for
+information, or by `-` if rounding decides it.
 """
 
 import math
@@ -99,7 +101,7 @@ class Case(NamedTuple):
 
 
 def case(found: fedsim.Comparison, method: str, variant: str) -> Case:
-    """The run of a method under a variant, of which any part may be named that tells it from the others."""
+    """Return the run of a method under a variant, named by any part that only it has."""
     mine = [o for o in found.outcomes if o.cell.method == method and variant in o.cell.variant]
     same = [o for o in mine if o.cell.variant == variant] or mine
     assert len(same) == 1, f"{len(same)} runs of {method} under '{variant}'"
@@ -159,8 +161,8 @@ def local_steps(case: Case) -> np.ndarray:
 def fixed_point(case: Case) -> np.ndarray:
     """Where rounds of local gradient steps change nothing: Σ p_i S_i (H_i x − e_i) = 0.
 
-    S_i = Σ_{j<τ_i} (I − η(H_i + μ))ʲ; with μ = 0, η S_i H_i = I − M_iᵗ with M_i = I − ηH_i and t = τ_i: the form that
-    has the minima in it. FedNova divides what a client sends by τ_i.
+    S_i = Σ_{j<τ_i} (I − η(H_i + μ))ʲ. With μ = 0, η S_i H_i = I − M_iᵗ, where M_i = I − ηH_i and
+    t = τ_i: the form that contains the minima. FedNova divides what a client sends by τ_i.
     """
     problem, client = least_squares(case), case.client
     eye, mu = np.eye(problem.H.shape[1]), client.get("mu", 0.0)
@@ -207,10 +209,11 @@ def unscaled(x: np.ndarray, y: np.ndarray, clients: int) -> tuple[np.ndarray, np
 
 
 def notebook(case: Case, rounds: int) -> float:
-    """1/N Σ ‖A_k w − b_k‖² after some rounds, the way the authors' notebook goes, for all its methods at once.
+    """1/N Σ ‖A_k w − b_k‖² after some rounds, computed as in the authors' notebook.
 
-    Its `c` stays 0 but for SCAFFOLD; its server step is 10 but for FedExP, to which it gives neither the ε nor the max
-    nor the mean of the last two models that are here.
+    The same code is for all methods. Its `c` stays 0 except for SCAFFOLD; its server step is 10
+    except for FedExP, to which it gives neither ε nor the max nor the mean of the last two models,
+    unlike fedsim.
     """
     method, client = case.outcome.cell.method, case.client
     f = federation(case)
@@ -357,7 +360,7 @@ def test_the_pair_as_least_squares_has_its_slopes_and_curvatures():
 
 
 def recipe(n: int, d: int, s: int, alpha: float, beta: float, seed: int):
-    """The notebook's draws in its own order, NumPy's `multivariate_normal` among them -> A_k, b_k."""
+    """Return A_k and b_k by the notebook's draws in its order, `multivariate_normal` included."""
     rng = np.random.RandomState(seed)
     mean_w, shift = rng.normal(0, alpha, n), rng.normal(0, beta, n)
     mean_x = [rng.normal(shift[i], 1, d) for i in range(n)]

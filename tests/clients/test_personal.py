@@ -1,4 +1,4 @@
-"""What stays with a client: leaves that never travel, the client's own model, and how it is scored."""
+"""What stays with a client: leaves that are never sent, its model, and how it is scored."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from fedsim.compose.shapes import ContractError
 from fedsim.disk.tables import to_csv
 from fedsim.engine.personal import by_client
 from fedsim.errors import ScenarioError
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 
 
@@ -35,7 +35,7 @@ def all_shared():
 
 @fedsim.client
 def rep(head_steps: int = 5):
-    """FedRep: the first steps of a round move the personal b alone, those after it the shared leaves alone."""
+    """FedRep: first steps move only the personal b, later ones only the shared leaves."""
     client = fedper_client(personal=["b"])
 
     def gradient(task, variables, batch, local, shared, work):
@@ -52,7 +52,12 @@ def written(**sections) -> dict:
     return {
         "name": "personal",
         "rounds": 4,
-        "data": {"kind": "digits", "clients": 12, "client_test": 0.3, "partition": {"kind": "pathological", "classes": 2}},
+        "data": {
+            "kind": "digits",
+            "clients": 12,
+            "client_test": 0.3,
+            "partition": {"kind": "pathological", "classes": 2},
+        },
         "model": {"kind": "mlp", "hidden": [8]},
         "cohort": {"kind": "uniform", "size": 5},
         "client": {"lr": 0.1, "batch": 8, "epochs": 1},
@@ -65,10 +70,11 @@ def tables(result) -> list[str]:
     """The result's tables, but for the method's name."""
     records = {
         n: [{k: v for k, v in row.items() if k != "method"} for row in result.records[n]]
-        for n in ORDER
+        for n in TABLE_COLUMNS
     }
     return [
-        to_csv(records[name], ORDER[name]) for name in ("rounds", "clients", "partition", "summary")
+        to_csv(records[name], TABLE_COLUMNS[name])
+        for name in ("rounds", "clients", "partition", "summary")
     ]
 
 
@@ -80,7 +86,7 @@ def same(one, other) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------- against a reference
+# ----------------------------------------------------------------------------- against a reference
 
 
 def played(name: str, **client):
@@ -115,12 +121,15 @@ def test_fedrep_as_a_plug_in_is_that_of_the_reference():
     played("fedrep/softmax5", kind="rep", head_steps=5, steps=8)
 
 
-# ------------------------------------------------------------------------------------------------------- the leaves
+# --------------------------------------------------------------------------------------- the leaves
 
 
 MLP = {"layer2": {"W": 0, "b": 0}, "layer10": {"W": 0, "b": 0}}
 RESNET = {"last": {"W": 0, "b": 0}, "stem": {"W": 0}, "block8_first": {"W": 0}}
-SINGLE = "the model has a single layer; write in personal which leaves stay, or take a model with more layers"
+SINGLE = (
+    "the model has a single layer; write in personal which leaves stay, or take a model with more"
+    " layers"
+)
 NESTED = {"net": {"Dense_0": {"kernel": 0}, "Dense_1": {"kernel": 0}}}
 
 
@@ -161,7 +170,8 @@ def test_a_head_that_cannot_be_told_is_one_line_beside_others():
         ("[last]", "personal: no leaf is named 'last'; leaves are W, b"),
         (
             "[W, b]",
-            "personal: every leaf is personal, and nothing is shared; name some of the leaves: leaves are W, b",
+            "personal: every leaf is personal, and nothing is shared; name some of the leaves:"
+            " leaves are W, b",
         ),
         ("[]", "personal: no leaf is personal; name some of the leaves: leaves are W, b"),
         ("null", f"{SINGLE}: leaves are W, b"),
@@ -211,7 +221,7 @@ def test_samples_stand_in_batches_of_one_client():
     assert by_client(owner, 2)[0].tolist() == [0, 0, 1, 1, 2, 3, 4, 4, 5]
 
 
-# ------------------------------------------------------------------------------------------------ what it must equal
+# ------------------------------------------------------------------------------ what it must equal
 
 
 @pytest.mark.long
@@ -263,7 +273,9 @@ def test_the_same_bits_however_it_is_run(server, tmp_path):
     beside = ran(server, seeds=[3, 0])
     jax.tree.map(np.testing.assert_array_equal, beside.state(seed=0), whole.state())
     first = [row for row in beside.records["clients"] if row["seed"] == 0]
-    assert to_csv(first, ORDER["clients"]) == to_csv(whole.records["clients"], ORDER["clients"])
+    assert to_csv(first, TABLE_COLUMNS["clients"]) == to_csv(
+        whole.records["clients"], TABLE_COLUMNS["clients"]
+    )
 
 
 @pytest.mark.long
@@ -280,7 +292,7 @@ def test_more_rounds_and_verify(resident, tmp_path):
     assert fedsim.verify(tmp_path / "run").equal
 
 
-# -------------------------------------------------------------------------------------------------- what stays, costs
+# ------------------------------------------------------------------------------- what stays, costs
 
 
 @pytest.mark.long
@@ -343,7 +355,7 @@ def test_carried_optimizers_stand_beside_the_heads():
     assert result.clients["personal_loss"].notna().all()
 
 
-# ---------------------------------------------------------------------------------------------------------- the scores
+# --------------------------------------------------------------------------------------- the scores
 
 
 def by_hand(result) -> np.ndarray:
@@ -406,7 +418,7 @@ def test_heads_of_their_own_do_better_where_clients_have_two_classes():
     assert own > shared + 0.05
 
 
-# ----------------------------------------------------------------------------------------------------------- malicious
+# ---------------------------------------------------------------------------------------- malicious
 
 
 @fedsim.client

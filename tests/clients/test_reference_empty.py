@@ -1,4 +1,4 @@
-"""A law over the registry: clients without samples change nothing, whatever the method or the rule."""
+"""Clients without samples change nothing, whatever the method or the rule (all of the registry)."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""Every method against its paper's algorithm in plain NumPy: `reference` says what is on both sides."""
+"""Every method against its paper's algorithm in plain NumPy; `reference` has the conventions."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ LATER = (
     "fedvarp",
     "ca2fl",
 )
-"""In the long part alone: a second or more each to compile. Of the methods that keep something, four stay."""
+"""Compiles in a second or more: long only. Of the methods that keep something, four stay quick."""
 CASES = [
     pytest.param(name, case, id=f"{name}-{case}")
     for name, case in crossed(METHODS, CONDITIONS)
@@ -125,7 +125,7 @@ def test_the_method_s_name_stands_for_what_is_compared(name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_what_stands_behind_the_rule_belongs_to_the_method_s_name(name):
-    """A server step beside the short form is refused; written out, it is what the tests above compare."""
+    """A server step next to the short form is refused; written out, it is compared above."""
     method = METHODS[name]
     written = {
         "name": "x",

@@ -8,9 +8,9 @@ from conftest import sampled
 from numpy.testing import assert_array_equal
 
 import fedsim
-from fedsim.compose import FAMILIES, lift, most_bytes, row_of, transmitted
+from fedsim.compose import FAMILIES, codec_stage, initial_memory, lift, max_bytes
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 TOP = {"kind": "top_k", "k": 3}
 NEEDED = {  # arguments without which a codec cannot be, or is too large for short messages
@@ -89,7 +89,7 @@ OVERFLOWS = {
 def test_a_message_that_is_not_finite_is_dropped_and_its_memory_stays(kind):
     codec, row = made(kind), np.ones((3, D), np.float32)
     row[1, 3], row[2, 7] = np.nan, -np.inf
-    stage, memory = transmitted(codec), row_of(codec, jnp.zeros(D), jnp.zeros(D))
+    stage, memory = codec_stage(codec), initial_memory(codec, jnp.zeros(D), jnp.zeros(D))
     memories = jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), memory)
     updates = through_one(stage, row, memories)
     if not codec.linear:
@@ -124,7 +124,7 @@ def through_one(stage, rows, memory):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_check_foretells_is_the_most(kind):
     rows = np.random.default_rng(0).normal(size=(64, D)).astype(np.float32)
-    most = most_bytes(made(kind), jax.ShapeDtypeStruct((D,), np.float32))
+    most = max_bytes(made(kind), jax.ShapeDtypeStruct((D,), np.float32))
     _, size = fedsim.transmit(link(kind), rows)
     assert size.max() <= most and (made(kind).most is not None or (size == most).all())
 
@@ -173,11 +173,11 @@ def run(kind: str, **changes) -> fedsim.Result:
 
 
 def equal(one: fedsim.Result, other: fedsim.Result) -> None:
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
-        other.records["rounds"], ORDER["rounds"]
+    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        other.records["rounds"], TABLE_COLUMNS["rounds"]
     )
-    assert to_csv(one.records["clients"], ORDER["clients"]) == to_csv(
-        other.records["clients"], ORDER["clients"]
+    assert to_csv(one.records["clients"], TABLE_COLUMNS["clients"]) == to_csv(
+        other.records["clients"], TABLE_COLUMNS["clients"]
     )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)

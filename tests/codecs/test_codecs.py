@@ -9,14 +9,14 @@ import pytest
 from conftest import TESTS
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import dealt
+from reference.scenarios import consecutive
 
 import fedsim
 from fedsim.codecs.count_sketch import Hashes, estimate, sketch
-from fedsim.compose import FAMILIES, most_bytes
+from fedsim.compose import FAMILIES, max_bytes
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
 CASES = ORACLE["cases"]
@@ -79,7 +79,7 @@ def test_a_sketch_follows_its_oracle_and_sums():
                 atol=1e-15,
             )
             codec = FAMILIES["codec"]["count_sketch"](rows=table.shape[0], columns=table.shape[1])
-            assert most_bytes(codec, x) == case["expected"]["bits"] // 8
+            assert max_bytes(codec, x) == case["expected"]["bits"] // 8
 
 
 @pytest.mark.long
@@ -94,8 +94,8 @@ def test_what_is_decoded_is_the_sum_of_the_tables():
     assert_allclose(flat(sketched.model()) - flat(start), decoded[0], rtol=1e-4, atol=1e-6)
     assert sketched.rounds["bytes_up"].iloc[-1] == 6 * 4 * 3 * 40
     folded, blocks = run(wire=[link]), run(wire=[link], numerics={"block": 2})
-    assert to_csv(folded.records["rounds"], ORDER["rounds"]) == to_csv(
-        blocks.records["rounds"], ORDER["rounds"]
+    assert to_csv(folded.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        blocks.records["rounds"], TABLE_COLUMNS["rounds"]
     )
     assert not run(
         wire=[link], server=["mean", {"kind": "aggregate_noise", "std": 0.0}], rounds=1
@@ -106,7 +106,7 @@ def test_bits_are_those_of_the_paper():
     (case,) = cases("bits")
     for d, bits in case["expected"].items():
         row = jnp.zeros(int(d))
-        assert most_bytes(FAMILIES["codec"]["cast"](), row) == -(-bits["fp16"] // 8)
+        assert max_bytes(FAMILIES["codec"]["cast"](), row) == -(-bits["fp16"] // 8)
 
 
 def test_a_message_is_counted_as_it_travels():
@@ -178,15 +178,15 @@ def quadratics(start: float = 2.0, **sections) -> fedsim.Result:
     data = {"clients": len(SIZES), "test": 0.0}
     scenario = {"name": "quadratics", "data": data, "numerics": {"dtype": "float64"}, **sections}
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=dealt(SIZES))
+    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 5, "lanes": 3}])
 def test_no_layout_changes_memory_or_bytes(numerics):
     one, other = run(), run(numerics=numerics)
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
-        other.records["rounds"], ORDER["rounds"]
+    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        other.records["rounds"], TABLE_COLUMNS["rounds"]
     )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)

@@ -13,7 +13,7 @@ import fedsim
 from fedsim.codecs.low_rank import orthonormalised, power_step
 from fedsim.compose import FAMILIES, shaped
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
 LINK = {"kind": "low_rank", "rank": 2}
@@ -150,8 +150,8 @@ def run(**changes) -> fedsim.Result:
 @pytest.mark.parametrize("numerics", some([{"block": 2}, {"block": 5, "lanes": 3}]))
 def test_no_layout_changes_memory_or_bytes(numerics):
     one, other = run(), run(numerics=numerics)
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
-        other.records["rounds"], ORDER["rounds"]
+    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        other.records["rounds"], TABLE_COLUMNS["rounds"]
     )
     for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
         assert_array_equal(a, b)

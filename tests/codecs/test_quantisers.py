@@ -10,7 +10,7 @@ import pytest
 from conftest import oracle
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import dealt
+from reference.scenarios import consecutive
 
 import fedsim
 from fedsim.codecs.entropy import arithmetic_bits, dense_bits, gaps_bits, omega_bits
@@ -19,9 +19,9 @@ from fedsim.codecs.qsgd import quantised as to_levels
 from fedsim.codecs.scaling import unit
 from fedsim.codecs.stochastic_quantise import quantised, values
 from fedsim.codecs.terngrad import ternary
-from fedsim.compose import FAMILIES, most_bytes
+from fedsim.compose import FAMILIES, max_bytes
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -149,7 +149,7 @@ def test_bits_are_those_of_the_papers():
     (case,) = cases("bits")
     for d, bits in case["expected"].items():
         row = jax.ShapeDtypeStruct((int(d),), np.float32)
-        size = lambda kind, **arguments: most_bytes(made(kind, **arguments), row)
+        size = lambda kind, **arguments: max_bytes(made(kind, **arguments), row)
         sizes = {f"qsgd_s{s}_fixed_width": size("qsgd", levels=s) for s in (1, 4, 16, 64)}
         sizes |= {
             f"uniform_sq_k{k}": size("stochastic_quantise", levels=k) for k in (2, 4, 16, 256)
@@ -349,8 +349,8 @@ def test_no_layout_changes_a_bit_or_a_length():
     whole = fedsim.run(scenario)
     for numerics in ({"block": 2}, {"block": 5, "lanes": 3}):
         other = fedsim.run({**scenario, "numerics": numerics})
-        assert to_csv(whole.records["rounds"], ORDER["rounds"]) == to_csv(
-            other.records["rounds"], ORDER["rounds"]
+        assert to_csv(whole.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+            other.records["rounds"], TABLE_COLUMNS["rounds"]
         )
         for a, b in zip(
             jax.tree.leaves(whole.model()), jax.tree.leaves(other.model()), strict=True
@@ -403,7 +403,7 @@ def in_fedsim(link: dict) -> fedsim.Result:
         "server": ["mean", {"kind": "sgd", "lr": 0.5}],
     }
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=dealt(SIZES))
+    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
 
 
 @pytest.mark.long

@@ -306,7 +306,7 @@ def test_a_downlink_of_differences_is_that_of_plain_numpy():
 
 def copies(setting: dict) -> list[tuple[np.ndarray, np.ndarray]]:
     """The server's model and the clients' copy after every round."""
-    from reference.scenarios import dealt
+    from reference.scenarios import consecutive
 
     H, a = problem_arrays()
     brought, seen = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 1.2345)}), []
@@ -317,7 +317,7 @@ def copies(setting: dict) -> list[tuple[np.ndarray, np.ndarray]]:
         )
     )
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    fedsim.run(setting, **{**brought, "data": samples}, partition=dealt(SIZES), watch=watch)
+    fedsim.run(setting, **{**brought, "data": samples}, partition=consecutive(SIZES), watch=watch)
     return seen[1:]
 
 

@@ -20,7 +20,7 @@ from fedsim.codecs.rand_k import drawn
 from fedsim.codecs.selection import by_search, largest
 from fedsim.codecs.sizes import plus, size, subset_bits, subset_bits_of
 from fedsim.codecs.top_k import Sparse
-from fedsim.compose import FAMILIES, in_bytes, most_bytes
+from fedsim.compose import FAMILIES, in_bytes, max_bytes
 from fedsim.engine.keys import Phase, round_key
 from fedsim.errors import ScenarioError
 from fedsim.kinds import tag_of
@@ -71,7 +71,7 @@ def test_bits_are_those_of_the_oracle():
                 assert 32 * k + subset_bits(int(d), k) == number
             elif codec in ("topk", "randk"):
                 kind = {"topk": "top_k", "randk": "rand_k"}[codec]
-                assert most_bytes(CODECS[kind](k=k), jnp.zeros(int(d))) == -(-number // 8)
+                assert max_bytes(CODECS[kind](k=k), jnp.zeros(int(d))) == -(-number // 8)
 
 
 @pytest.mark.long
@@ -153,7 +153,7 @@ def test_values_are_sent_by_a_codec():
         -(-(32 + n * (32 + 3) + 5 * 6) // 8) for n in (np.abs(plain) >= 2).sum(1)
     ]
     most = {
-        kind: most_bytes(CODECS[kind](k=5, values=CODECS["threshold"](2.0)), x[0])
+        kind: max_bytes(CODECS[kind](k=5, values=CODECS["threshold"](2.0)), x[0])
         for kind in ("top_k", "rand_k")
     }
     assert most == {"top_k": -(-(32 + 5 * 35 + 30) // 8), "rand_k": -(-(32 + 5 * 35 + 32) // 8)}

@@ -16,7 +16,7 @@ from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Poison, poisoned, with_triggered
 from fedsim.errors import ScenarioError
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
 from fedsim.scenario import read
@@ -473,7 +473,7 @@ def test_the_page_has_a_panel_and_says_what_is_attacked():
         for r in range(3)
     ]
     table = pd.DataFrame(rows).assign(bytes_up=0.0, bytes_down=0.0, virtual_seconds=0.0)
-    groups, data = charts.charts(table, {"mean": "m0"}, about({}, [{"metric": "test_loss"}]))
+    groups, data = charts.charts(table, {"mean": "m0"}, context_of({}, [{"metric": "test_loss"}]))
     assert [group["words"] for group in groups] == ["test loss", "attack success"] and data[
         "charts"
     ][1]["share"]

@@ -17,7 +17,7 @@ from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Skew, numbers_of, skewed
 from fedsim.engine.layout import lay_out
-from fedsim.engine.loop import alike
+from fedsim.engine.loop import can_train_together
 from fedsim.engine.pack import Width, capacity, longest_first
 from fedsim.engine.slots import RunCohort
 from fedsim.errors import ScenarioError
@@ -392,7 +392,7 @@ def test_the_page_about_them(root, tmp_path):
         "skew/rotation",
         "skew/label_noise",
         "skew/concept_shift",
-    ] and f.moves == (10,)
+    ] and f.label_shift_periods == (10,)
     assert sorted(set(f.skews["skew/rotation"])) == [0, 90, 180, 270]
 
 
@@ -424,9 +424,9 @@ def test_a_layout_has_a_column_for_them_only_where_they_move():
         ([link("concept_shift", groups=1, every=1)], 1),
     ):
         plan, width = plan_of(*skews), Width(2, N)
-        room = capacity([[plan]], width, longest_first, 1)
+        shapes = capacity([[plan]], width, longest_first, 1)
         slots = lay_out(
-            [RunCohort(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32")
+            [RunCohort(plan, plan.round(3)[0])], 0, width, shapes, np.dtype("float32")
         ).slots
         assert slots.shift.shape == (N, columns) and (slots.shift == 2).all()
         seen = [
@@ -541,7 +541,7 @@ def test_seeds_side_by_side_have_their_own_samples(skew):
 
 def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
     """A cell is alike itself: what is alike the first of those that wait is what leaves them."""
-    program = SimpleNamespace(mesh=1, probe=None, width=2)
+    program = SimpleNamespace(mesh=1, probe_mesh=None, width=2)
     held = {seed: SimpleNamespace(train=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
     plans = {seed: SimpleNamespace(federation=federation) for seed, federation in held.items()}
     scenario = SimpleNamespace(spec=SimpleNamespace(numerics=1))
@@ -550,7 +550,7 @@ def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
     )
     assert sweep._can_run_together(planned, planned)
     seeds: Any = list(plans.values())
-    assert not alike([program, program], seeds)
+    assert not can_train_together([program, program], seeds)
 
 
 @pytest.mark.long

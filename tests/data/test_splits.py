@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import fedsim
-from fedsim.assemble.federation import dealt, federated, federations_of
+from fedsim.assemble.federation import federations_from, federations_of, partitioned_samples
 from fedsim.cli.partition import partition_command
 from fedsim.data import Parts, Pool, file, split_text
 from fedsim.errors import DataError, MissingFileError, PartitionError, ScenarioError
@@ -124,9 +124,9 @@ def test_of_many_faults_some_are_told(tmp_path):
 
 def test_numbers_count_the_rows_that_were_read_and_those_set_apart_are_left_out(tmp_path):
     path = written(tmp_path / "s.csv", "sample,client\n0,a\n7,a\n4,a\n8,b\n")
-    assert held(file(path), n=3, rows=np.array([2, 4, 7]), read=9) == {"a": [2, 1], "b": []}
+    assert held(file(path), n=3, rows=np.array([2, 4, 7]), rows_read=9) == {"a": [2, 1], "b": []}
     with pytest.raises(PartitionError, match="none of the samples"):
-        held(file(path), n=3, rows=np.array([1, 2, 3]), read=9)
+        held(file(path), n=3, rows=np.array([1, 2, 3]), rows_read=9)
 
 
 def test_a_federation_comes_back_from_its_file(tmp_path, monkeypatch):
@@ -138,8 +138,8 @@ def test_a_federation_comes_back_from_its_file(tmp_path, monkeypatch):
         "client_test": 0.3,
     }
     scenario = read({"name": "own", "data": data})
-    given = dealt(scenario, None, F32)
-    one = federated(scenario, given)[0]
+    given = partitioned_samples(scenario, None, F32)
+    one = federations_from(scenario, given)[0]
     for name in ("s.csv", "s.json"):
         (tmp_path / name).write_text(
             split_text(given.parts[0], given.sets.rows, name.endswith("json"))
@@ -156,8 +156,8 @@ def test_a_natural_federation_comes_back_with_its_names(tmp_path, monkeypatch):
     arrays = fedsim.Arrays(rng.normal(size=(60, 2)), rng.integers(0, 2, 60), wards)
     for test in (0.2, {"clients": 0.4}):
         scenario = read({"name": "own", "data": {"kind": "supplied", "test": test}})
-        given = dealt(scenario, arrays, F32)
-        one = federated(scenario, given)[0]
+        given = partitioned_samples(scenario, arrays, F32)
+        one = federations_from(scenario, given)[0]
         (tmp_path / "s.csv").write_text(split_text(given.parts[0], given.sets.rows))
         again = federation({"partition": {"kind": "file", "path": "s.csv"}, "test": test}, arrays)
         assert again.fingerprint() == one.fingerprint()

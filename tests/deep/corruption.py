@@ -1,4 +1,4 @@
-"""Damage the files of a killed run in many ways and resume it: it is refused, or it ends with the same bytes.
+"""Damage the files of a killed run and resume it: it is refused, or ends with the same bytes.
 
 python tests/deep/corruption.py --count 10000
 """

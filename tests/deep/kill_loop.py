@@ -1,4 +1,4 @@
-"""Kill real runs with SIGKILL at random times and resume them until they are done: the bytes are those of a quiet run.
+"""Kill runs with SIGKILL at random times and resume them: they end with an undisturbed run's bytes.
 
 python tests/deep/kill_loop.py --kills 100 --scenario scaffold
 """
@@ -87,7 +87,7 @@ def kill_loop(
       expected: the bits.
       kills: how many.
       rng: of the moments.
-      start: share of kills that may come at any time, start-up included; the others come after a commit.
+      start: share of kills that may come at any time, startup included; others follow a commit.
       span: longest time in seconds between that commit and the kill.
       soon: longest time between the start of a process and a kill that may come at any time.
     """
@@ -138,7 +138,8 @@ def main() -> None:
                 file, folder, bits_of(folder / "quiet"), asked.kills, random.Random(asked.seed)
             )
         print(
-            f"{name:<20} {tally.runs:>5} {tally.kills:>6} {tally.starting:>16} {tally.seconds:>8.0f}  all equal",
+            f"{name:<20} {tally.runs:>5} {tally.kills:>6} {tally.starting:>16}"
+            f" {tally.seconds:>8.0f}  all equal",
             flush=True,
         )
 

@@ -38,7 +38,7 @@ for out in map(str.strip, sys.stdin):
 
 
 def quick_races(folder: Path, count: int, writers: int = 2) -> int:
-    """Races for the claim alone, each on a new directory, without start-up between them -> how many were clean."""
+    """Return how many races for the claim alone, each on a new directory, had one winner."""
     pipe = subprocess.PIPE
     words = [sys.executable, "-c", CLAIM]
     processes = [
@@ -108,10 +108,9 @@ def main() -> None:
             race(file, folder / f"run{n}", expected, ("--resume",) if n % 2 else ())
             for n in range(asked.count)
         ]
-    told = f"{ways.count('locked')} losers found it in use, {ways.count('late')} came late"
-    print(
-        f"{asked.count} races of two runs: one winner each, {told}, {time.monotonic() - began:.0f} s"
-    )
+    losers = f"{ways.count('locked')} losers found it in use, {ways.count('late')} came late"
+    seconds = time.monotonic() - began
+    print(f"{asked.count} races of two runs: one winner each, {losers}, {seconds:.0f} s")
 
 
 if __name__ == "__main__":

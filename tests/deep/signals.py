@@ -1,4 +1,4 @@
-"""Interrupt real runs at random times: they end soon, with the right code, resumable, and leave nothing behind.
+"""Interrupt real runs at random times: they end soon, with the right code, and can be resumed.
 
 python tests/deep/signals.py --count 50
 """
@@ -31,7 +31,7 @@ def interrupted(process: subprocess.Popen, number: int) -> tuple[float, int, str
 
 
 def trial(file: Path, out: Path, number: int, wait: float, expected: dict[str, str]) -> float:
-    """Interrupt a run some time after its first commit, and go on with the command that it names -> seconds it took."""
+    """Interrupt a run after a commit; resume it as its message says; return seconds to the end."""
     process = started(file, out)
     assert wait_for_commit(process, out, set())
     time.sleep(wait)
@@ -71,8 +71,10 @@ def main() -> None:
         for n in range(asked.count):
             number = (signal.SIGINT, signal.SIGTERM)[n % 2]
             took.append(trial(file, folder / str(n), number, rng.uniform(0, 0.6), expected))
+    mean = sum(took) / len(took)
     print(
-        f"{asked.count} signals: all resumed to equal bytes; mean {sum(took) / len(took):.2f} s, longest {max(took):.2f} s"
+        f"{asked.count} signals: all resumed to equal bytes;"
+        f" mean {mean:.2f} s, longest {max(took):.2f} s"
     )
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.compose import FAMILIES, fresh_rows, labels, line, with_before
+from fedsim.compose import FAMILIES, chain, fresh_rows, labels, with_row_stage
 from fedsim.types import Context, Updates
 
 NONE = [float("nan"), float("nan")]  # a client that did not report: its row may hold anything
@@ -136,8 +136,8 @@ class Played(NamedTuple):
 def played(written: str) -> Played:
     """The rule of a link in JSON: links that are written alike share a program."""
     rule = made("rule", json.loads(written))
-    stages = with_before([], rule)
-    names, before = labels(stages), line(stages)
+    stages = with_row_stage([], rule)
+    names, before = labels(stages), chain(stages)
 
     def start(context: Context):
         memory = fresh_rows(dict(zip(names, stages, strict=True)), context)

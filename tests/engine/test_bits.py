@@ -11,7 +11,7 @@ from conftest import some
 
 import fedsim
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 BITS = ("rounds", "clients", "partition", "summary")
 
@@ -34,7 +34,7 @@ def digest(result) -> str:
     """Hash of the result CSVs and of the final parameters."""
     sha = hashlib.sha256()
     for name in BITS:
-        sha.update(to_csv(result.records[name], ORDER[name]).encode())
+        sha.update(to_csv(result.records[name], TABLE_COLUMNS[name]).encode())
     model = result.model()
     for layer in sorted(model):
         for leaf in sorted(model[layer]):
@@ -135,7 +135,12 @@ def test_one_compilation_over_all_rounds():
     def watch(experiment, seed, row):
         program = experiment.program
         server = program.server
-        programs = (program.mesh.train, server.reduction.adding, server.update, program.evaluate)
+        programs = (
+            program.mesh.train,
+            server.aggregator.add_program,
+            server.update,
+            program.evaluate,
+        )
         if row.values["round"]:
             compiled.append([jitted._cache_size() for jitted in programs])
 
@@ -200,11 +205,11 @@ def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(n
             program.mesh.train,
             server.memories.gather,
             server.probing.add,
-            server.reduction.adding,
+            server.aggregator.add_program,
             server.update,
         ]
-        if program.probe is not None:
-            programs.append(program.probe.train)
+        if program.probe_mesh is not None:
+            programs.append(program.probe_mesh.train)
         if row.values["round"]:
             compiled.append([jitted._cache_size() for jitted in programs])
 

@@ -8,7 +8,7 @@ from conftest import sampled
 
 import fedsim
 from fedsim import tree
-from fedsim.engine.pack import bound, longest_first, makespan
+from fedsim.engine.pack import longest_first, makespan, step_bound
 
 X64 = {"dtype": "float64"}
 
@@ -142,7 +142,9 @@ def test_packing_is_within_graham_s_bound(seed):
 
     best = max(steps.max(), -(-steps.sum() // lanes))
     assert makespan(queues, steps) <= (4 / 3) * best + 1
-    assert makespan(queues, steps) <= bound(steps, lanes)  # which the engine's shapes allow for
+    assert makespan(queues, steps) <= step_bound(
+        steps, lanes
+    )  # which the engine's shapes allow for
 
 
 def test_lane_efficiency_on_lognormal_sizes():

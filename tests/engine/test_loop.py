@@ -10,7 +10,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.engine import loop
-from fedsim.engine.loop import banked, events
+from fedsim.engine.loop import events, group_runs
 from fedsim.engine.run import CommitPoint
 from fedsim.scenario import read
 
@@ -115,9 +115,9 @@ def test_company_changes_no_bit(kind):
         experiment = build(checked, model=model)
         seeds = list(experiment.plans)
         programs = [experiment.program] * len(seeds)
-        groups, program = banked(programs, list(experiment.plans.values()), 1000)
+        groups, program = group_runs(programs, list(experiment.plans.values()), 1000)
         assert groups == [(0, len(seeds))]
-        assert program.room.runs == len(seeds)
+        assert program.capacity.runs == len(seeds)
 
         together, ends = rows([experiment.run(seed) for seed in seeds], seeds, program)
         for seed in seeds:
@@ -134,16 +134,16 @@ def test_who_passes_twice_through_the_model_in_a_step_plays_alone(method):
     with numerics(checked):
         experiment = build(checked)
         plans = list(experiment.plans.values())
-        groups, program = banked([experiment.program] * len(plans), plans, 1000)
+        groups, program = group_runs([experiment.program] * len(plans), plans, 1000)
         assert groups == [(i, i + 1) for i in range(len(plans))]
         assert program is experiment.program
 
 
 def banks(experiment, seeds, monkeypatch, most):
     """The groups of an experiment's runs, of at most `most` runs each, and their program."""
-    monkeypatch.setattr(loop, "MOST", most)
+    monkeypatch.setattr(loop, "MAX_RUNS", most)
     plans = [experiment.plans[seed] for seed in seeds]
-    return banked([experiment.program] * len(seeds), plans, 1000)
+    return group_runs([experiment.program] * len(seeds), plans, 1000)
 
 
 @pytest.mark.long
@@ -153,7 +153,7 @@ def test_groups_are_even_and_share_one_program(monkeypatch):
         experiment = build(checked)
         groups, program = banks(experiment, list(experiment.plans), monkeypatch, 2)
         assert groups == [(0, 2), (2, 3), (3, 5)]
-        assert program.room.runs == 2
+        assert program.capacity.runs == 2
 
         alone, same = banks(experiment, list(experiment.plans), monkeypatch, 1)
         assert alone == [(i, i + 1) for i in range(5)]
@@ -175,7 +175,9 @@ def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
         wild = build(diverging)
         federations = {seed: plan.federation for seed, plan in wild.plans.items()}
         quiet = build(calm, partition=lambda *_: federations)
-        assert loop.alike([wild.program, quiet.program], [wild.plans[0], quiet.plans[0]])
+        assert loop.can_train_together(
+            [wild.program, quiet.program], [wild.plans[0], quiet.plans[0]]
+        )
 
         _, program = banks(wild, [0, 1, 2], monkeypatch, 4)
         names = ["wild", "quiet", "other"]
@@ -217,7 +219,7 @@ def test_a_rest_is_one_moment_for_all():
     checked = read(scenario())
     with numerics(checked):
         experiment = build(checked)
-        _, program = banked([experiment.program] * 5, list(experiment.plans.values()), 1000)
+        _, program = group_runs([experiment.program] * 5, list(experiment.plans.values()), 1000)
         runs = [experiment.run(seed) for seed in experiment.plans]
         commits = []
         for event in events(runs, program, lambda r: r in (2, 4)):
@@ -231,7 +233,7 @@ def test_a_rest_is_one_moment_for_all():
 
 @pytest.mark.long
 def test_groups_of_any_size_compile_once(monkeypatch):
-    monkeypatch.setattr(loop, "MOST", 2)
+    monkeypatch.setattr(loop, "MAX_RUNS", 2)
     compiled = []
     rooms = []
     original = loop.events
@@ -239,9 +241,9 @@ def test_groups_of_any_size_compile_once(monkeypatch):
     def watched(runs, program, *arguments):
         yield from original(runs, program, *arguments)
         server = program.server
-        programs = (program.mesh.train, server.reduction.adding, server.update)
+        programs = (program.mesh.train, server.aggregator.add_program, server.update)
         compiled.append([jitted._cache_size() for jitted in programs])
-        rooms.append(program.room)
+        rooms.append(program.capacity)
 
     monkeypatch.setattr("fedsim.runs.execute.events", watched)
     fedsim.run(scenario(method="scaffold"))
@@ -270,7 +272,7 @@ def test_a_comparison_has_the_same_bytes_with_and_without_company(monkeypatch, t
     compared(out=tmp_path / "many", pictures=False)
     assert sizes == [15] * 4 + [10] * 2  # three methods train alike, one does not
 
-    monkeypatch.setattr(loop, "MOST", 1)
+    monkeypatch.setattr(loop, "MAX_RUNS", 1)
     compared(out=tmp_path / "one", pictures=False)
     for name in ("rounds", "summary", "clients", "partition", "compare", "across", "profiles"):
         many = (tmp_path / "many" / f"{name}.csv").read_bytes()

@@ -13,7 +13,7 @@ from fedsim.assemble.memory import allocations
 from fedsim.engine.layout import compacted, lay_out
 from fedsim.engine.pack import Width, capacity
 from fedsim.engine.slots import RunCohort
-from fedsim.errors import Interrupted, TooLargeError, exhausted, exit_code
+from fedsim.errors import Interrupted, ScenarioTooLargeError, exhausted, exit_code
 from fedsim.runs import execute
 from fedsim.scenario import read
 
@@ -38,7 +38,7 @@ def applied(params, x):
 def test_a_model_of_a_program_is_counted_before_it_is_made(monkeypatch):
     monkeypatch.setattr(limits, "memory_limit", lambda: 4 * 10**9)
     message = r"model: does not fit into memory: needs .*start models 6,404\.8 MB"
-    with pytest.raises(TooLargeError, match=message):
+    with pytest.raises(ScenarioTooLargeError, match=message):
         fedsim.run(TINY, model=(huge, applied))
 
 
@@ -46,7 +46,7 @@ def test_a_model_of_a_program_is_counted_before_it_is_made(monkeypatch):
 def test_a_failed_allocation_is_a_line_with_the_forecast(error):
     scenario = read(TINY)
     counted = {"stack": 3 * 10**9, "server": 10**6}
-    with pytest.raises(TooLargeError) as raised, allocations(scenario, counted):
+    with pytest.raises(ScenarioTooLargeError) as raised, allocations(scenario, counted):
         raise error
     assert exit_code(raised.value) == 8
 
@@ -75,7 +75,7 @@ def full(monkeypatch):
 
 def test_a_run_that_runs_out_of_memory_tells_its_forecast(full):
     message = r"allocation failed \(Out of memory allocating 68719476736 bytes\); the forecast"
-    with pytest.raises(TooLargeError, match=message):
+    with pytest.raises(ScenarioTooLargeError, match=message):
         fedsim.run(TINY)
 
 
@@ -101,7 +101,7 @@ def test_each_device_is_handed_the_samples_of_the_clients_that_it_trains():
     width = Width(lanes=2, block=12)
     shards = 3
 
-    shapes = capacity([[plan]], width, shards=shards, apart=True)
+    shapes = capacity([[plan]], width, shards=shards, samples_by_shard=True)
     assert shapes.samples < capacity([[plan]], width, shards=shards).samples
 
     cohort = RunCohort(plan, plan.round(1)[0])

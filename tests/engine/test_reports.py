@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.types import Context, RowStage
 from tests.cohorts import cohort_of
 
@@ -79,8 +79,8 @@ def test_a_bound_moves_by_what_was_reported_and_is_the_one_that_was_used():
 @pytest.mark.long
 @pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 5, "lanes": 3}])
 def test_no_layout_changes_what_is_reported(numerics):
-    plain = to_csv(run().records["rounds"], ORDER["rounds"])
-    other = to_csv(run(numerics=numerics).records["rounds"], ORDER["rounds"])
+    plain = to_csv(run().records["rounds"], TABLE_COLUMNS["rounds"])
+    other = to_csv(run(numerics=numerics).records["rounds"], TABLE_COLUMNS["rounds"])
     assert plain == other
     assert "adaptive_clip/norm,adaptive_clip/unclipped\n" in plain
 

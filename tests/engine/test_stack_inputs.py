@@ -46,3 +46,20 @@ def test_a_mask_or_row_numbers(malicious):
 
 def test_weights_of_0_did_not_report():
     assert fedsim.aggregate("mean", ROWS, weights=[0, 1, 1]).tolist() == [2.5]
+
+
+@pytest.mark.parametrize(
+    ("links", "where", "why"),
+    [
+        ([{"kind": "clip", "norm": 1.0}], "", "has no rule; needs exactly one rule"),
+        (["mean", "median"], "[1]", "median is a second rule, after mean"),
+        ([{"kind": "sgd", "lr": 1.0}, "mean"], "[0]", "sgd is an optimiser and comes before"),
+    ],
+)
+def test_a_server_list_in_an_order_that_means_nothing(links, where, why):
+    with pytest.raises(fedsim.ScenarioError) as raised:
+        fedsim.aggregate(links, ROWS)
+    assert str(raised.value).startswith(f"aggregate: server{where}: {why}")
+    with pytest.raises(fedsim.ScenarioError) as raised:
+        fedsim.transmit("sign_flip", ROWS, defence=links)
+    assert str(raised.value).startswith(f"transmit: defence{where}: {why}")

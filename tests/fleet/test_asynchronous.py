@@ -13,10 +13,10 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.disk.checkpoint import decode
-from fedsim.engine.loop import banked
+from fedsim.engine.loop import group_runs
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet.streams import Stream, generator
-from fedsim.runs.result import OPTIONAL
+from fedsim.runs.result import OPTIONAL_TABLES
 from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
@@ -190,7 +190,7 @@ def files_of(path) -> dict:
         for folder in sorted((path / "checkpoints").iterdir())
     ]
     arrays = [decode(commit.read_bytes()).arrays for commit in commits]
-    optional = files.keys() & {f"{name}.csv" for name in OPTIONAL}
+    optional = files.keys() & {f"{name}.csv" for name in OPTIONAL_TABLES}
     assert len(files) == 2 + 4 + len(optional) and len(arrays) == 2
     assert any(name.startswith("plan.") for name in arrays[0])
     return {
@@ -232,7 +232,7 @@ def test_company_changes_no_bit(kind):
         init = lambda key, x: {"W": np.zeros((x.shape[-1], 10), np.float32)}
         experiment = build(checked, model=(init, noisy) if kind == "dropout" else None)
         seeds, plans = list(experiment.plans), list(experiment.plans.values())
-        groups, program = banked([experiment.program] * len(seeds), plans, 1000)
+        groups, program = group_runs([experiment.program] * len(seeds), plans, 1000)
         assert groups == [(0, len(seeds))]
         together, ends = rows([experiment.run(seed) for seed in seeds], seeds, program)
         for seed in seeds:
@@ -299,8 +299,8 @@ def test_every_method_trains_or_refuses_in_a_line(method):
     with numerics(checked):
         sync = build(checked)
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
-    of_rule = sync.program.server.pipeline.of_memory
-    if memory or of_rule or sync.program.server.probes:
+    of_rule = sync.program.server.pipeline.rule_memory_link
+    if memory or of_rule or sync.program.server.needs_probe:
         reasons = (
             r"a client remembers a row|has a pass at the model"
             r"|the rule remembers one update of a client"

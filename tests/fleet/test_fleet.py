@@ -184,7 +184,7 @@ def test_rounds_end_as_the_oracle_says(case):
     fleet = Fleet(
         speed=lambda clients, rng: times,
         deadline=p.get("deadline") or np.inf,
-        keep=p.get("keep") or p.get("k"),
+        report_goal=p.get("keep") or p.get("k"),
     )
     ids = np.array(p["selected"])
     outcome = machines(fleet, np.ones(len(times), int)).round_outcome(1, ids)
@@ -243,7 +243,7 @@ def test_rounds_are_those_of_a_loop_over_events():
         fleet = Fleet(
             speed=lambda clients, rng, step=step: step,
             links=lambda clients, rng: Rates(20.0, 10.0),
-            dropout=shares, deadline=deadline, partial=partial, keep=keep,
+            dropout=shares, deadline=deadline, partial=partial, report_goal=keep,
         )  # fmt: skip
         made = machines(fleet, planned, down=4, up=3)
         outcome, moments = made.round_outcome(1, np.arange(m)), made._leaving(1, np.arange(m))

@@ -21,7 +21,7 @@ from fedsim.fleet import (
 from fedsim.fleet.availability import Moment
 from fedsim.fleet.flights import Flights, nobody
 from fedsim.fleet.machines import ClientOutcome, Machines
-from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.timetables import Timetable
 
 nan, inf = math.nan, math.inf
@@ -40,7 +40,7 @@ def population(ids=IDS, samples=SAMPLES, **columns) -> Population:
 
 def sketches(*numbers: float) -> np.ndarray:
     """Updates that differ by these numbers in one coordinate."""
-    return np.outer(numbers, np.eye(SKETCH)[0]) + np.eye(SKETCH)[1]
+    return np.outer(numbers, np.eye(SKETCH_SIZE)[0]) + np.eye(SKETCH_SIZE)[1]
 
 
 # name -> (kind, its parameters, population, round, who is drawn: each set that may be)
@@ -331,8 +331,8 @@ def test_a_server_steps_when_it_says(name):
         planner.complete(work, {})
         assert (work.ids.tolist(), work.start.tolist(), work.seconds) == (ids, start, seconds)
         assert work.age.tolist() == [r - 1 - version for version in start]
-        assert work.others is None
-    assert planner.plan.flown(planner.state) == flown
+        assert work.uncounted is None
+    assert planner.plan.versions_in_flight(planner.state) == flown
 
 
 @pytest.mark.parametrize(
@@ -641,6 +641,32 @@ def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
     assert (alone.left, alone.seconds) == (not joined, length)
     assert (alone.reached, alone.sent) == (reached, sent)
     assert alone.steps == (0 if joined else wasted)
+
+
+@pytest.mark.parametrize(
+    ("dropout", "deadline", "wasted"),
+    [
+        (Dropout(before=1.0), np.inf, [0, 0]),
+        (Dropout(during=1.0), np.inf, [4, 4]),  # no time passes between its steps
+        (Dropout(), 1.5, [0, 0]),  # the first is in time, the second has not received the model
+    ],
+)
+def test_steps_that_take_no_time_need_the_model(dropout, deadline, wasted):
+    """The first client receives the model after 1 s, the second after 2 s; steps take 0 s."""
+    links = lambda clients, rng: Rates(down=np.array([10.0, 5.0]), up=np.inf)
+    fleet = Fleet(speed=speed_of([0.0, 0.0]), links=links, dropout=dropout, deadline=deadline)
+    machines = Machines(
+        fleet,
+        Clients(np.array([5, 5]), lambda: np.zeros((2, 0), int)),
+        clock.Cost(np.array([4, 4]), 10, 20),
+        0,
+    )
+    outcome = machines.round_outcome(1, np.array([0, 1]))
+    assert outcome.wasted.tolist() == wasted
+    if any(dropout):
+        alone = [machines.client_outcome(1, client) for client in (0, 1)]
+        assert [client.steps for client in alone] == wasted
+        assert [client.reached for client in alone] == outcome.reached.tolist()
 
 
 # ----------------------------------------------------------------------------------------- coverage

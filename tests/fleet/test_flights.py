@@ -14,7 +14,7 @@ from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.streams import Stream, generator
 from fedsim.fleet.timetables import fedbuff
 from fedsim.scenario import read
-from fedsim.study.unpaired import unpaired
+from fedsim.study.unpaired import unpaired_lines
 
 CASES = oracle("systems")
 SIMULATED = [case for case in CASES if case["fn"] == "async_sim"]
@@ -60,7 +60,10 @@ def test_flights_end_as_an_independent_simulation_says(case, federation):
         assert work.start.tolist() == [u["version"] for u in updates]
         assert work.age.tolist() == [u["staleness"] for u in updates]
         ages = [u["staleness"] for u in updates]
-        assert plan.columns(work) == {"staleness_mean": np.mean(ages), "staleness_max": max(ages)}
+        assert plan.staleness_columns(work) == {
+            "staleness_mean": np.mean(ages),
+            "staleness_max": max(ages),
+        }
         assert work.lr.tolist() == [1 / (u["version"] + 1) for u in updates]
 
 
@@ -144,14 +147,16 @@ def test_a_planner_goes_on_from_its_commit(federation):
     again = Planner(plan)
     again.restore(part.arrays(), 5)
     same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-    assert all(map(same, [*first, *played(plan, 12, again)], whole)) and plan.flown(again.state)
+    assert all(map(same, [*first, *played(plan, 12, again)], whole)) and plan.versions_in_flight(
+        again.state
+    )
 
 
 def test_the_plan_of_all_rounds_is_surveyed(federation):
     plan = plan_of(federation, Timetable(2, 3), selection.uniform(3), [1, 2, 3, 1, 4, 9], rounds=9)
     rounds = list(plan.survey())
     assert [work.ids.tolist() for work in rounds] == [work.ids.tolist() for work in played(plan, 9)]
-    assert plan.held == 3  # of as many clients in flight
+    assert plan.max_versions == 3  # of as many clients in flight
     assert (
         plan.members.tolist() == sorted({i for work in rounds for i in work.ids.tolist()})
         and plan.nominal == 2
@@ -264,9 +269,13 @@ def test_what_cannot_be(sections, line):
 
 def test_a_comparison_says_that_such_cohorts_are_not_paired():
     line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
-    assert unpaired({"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []) == [
-        line
-    ]
-    assert unpaired({"cohort": {"kind": "uniform", "size": 3}}, []) == unpaired(None, []) == []
+    assert unpaired_lines(
+        {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []
+    ) == [line]
+    assert (
+        unpaired_lines({"cohort": {"kind": "uniform", "size": 3}}, [])
+        == unpaired_lines(None, [])
+        == []
+    )
     rows = [{"cohort.kind": "uniform"}, {"cohort.kind": "power_of_choice"}]
-    assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line]
+    assert unpaired_lines({"cohort": {"kind": "uniform"}}, rows) == [line]

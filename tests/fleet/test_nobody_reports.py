@@ -7,7 +7,7 @@ from by_hand import COHORTS, SCHEDULES, plan_of, registered
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Availability, Cohort, Dropout, Fleet, Planner, flights
-from fedsim.fleet.selection import HISTORY, SKETCH
+from fedsim.fleet.selection import HISTORY, SKETCH_SIZE
 
 ROUNDS = 4
 
@@ -35,7 +35,7 @@ def cohort_of(name: str) -> Cohort:
 def told(planner: Planner, work) -> dict[str, np.ndarray]:
     """What the clients of a round report: numbers that grow with their ids."""
     values = 1.0 + work.ids
-    whole = {"loss": values, "norm": values, "sketch": np.outer(values, np.ones(SKETCH))}
+    whole = {"loss": values, "norm": values, "sketch": np.outer(values, np.ones(SKETCH_SIZE))}
     return {name: whole[name] for name in planner.feedback}
 
 

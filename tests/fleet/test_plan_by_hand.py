@@ -173,8 +173,8 @@ def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none
     assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
     assert (
         made.round(3)[0].age.tolist() == [0] * 6
-        and made.columns(made.round(3)[0]) == {}
-        and made.flown({}) == []
+        and made.staleness_columns(made.round(3)[0]) == {}
+        and made.versions_in_flight({}) == []
     )
     assert made.begin() == {}
 
@@ -200,12 +200,12 @@ def test_steps_and_shares_by_hand():
 
 def test_plans_of_equal_order_hand_out_equal_batches(federation):
     assert (
-        plan(federation).order
-        == plan(federation, lr=lambda r: 9.0).order
-        == plan(federation, selection.all()).order
+        plan(federation).batch_key
+        == plan(federation, lr=lambda r: 9.0).batch_key
+        == plan(federation, selection.all()).batch_key
     )
     others = [{"batch": 5}, {"shuffle": False}, {"drop_last": True}, {"epochs": 3}]
-    assert len({plan(federation, **changes).order for changes in [{}, *others]}) == 5
+    assert len({plan(federation, **changes).batch_key for changes in [{}, *others]}) == 5
 
 
 def test_cohorts_draw_what_they_say():

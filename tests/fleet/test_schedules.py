@@ -281,7 +281,7 @@ def test_a_client_that_leaves_frees_its_place():
         assert (
             len(state["client"]) == 6 == len(set(state["client"].tolist())) and len(work.ids) == 3
         )
-        for o in [] if work.others is None else [work.others]:
+        for o in [] if work.uncounted is None else [work.uncounted]:
             assert (
                 o.left.all()
                 and not o.late.any()

@@ -14,16 +14,16 @@ from test_codecs import SIZES, D, problem_arrays, quadratics
 import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
-from fedsim.engine.feedback import observed
+from fedsim.engine.feedback import update_feedback
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet import Cohort, Drawn, Fleet, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
 from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
-from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
-from fedsim.study.unpaired import unpaired
+from fedsim.study.unpaired import unpaired_lines
 
 COHORTS = {
     name: factory
@@ -49,7 +49,7 @@ def rng(seed=0):
 
 def population(**columns) -> Population:
     """Seven clients of which something is known."""
-    sketch = rng(1).normal(size=(7, SKETCH))
+    sketch = rng(1).normal(size=(7, SKETCH_SIZE))
     sketch[2], sketch[5] = nan, inf
     known: dict[str, Any] = {
         "ids": np.array([1, 2, 4, 6, 8, 9, 11]),
@@ -272,11 +272,14 @@ def test_of_equal_clients_as_many_urns_draw_everybody():
 
 
 def test_similar_clients_share_an_urn():
-    direction = rng().normal(size=(3, SKETCH))
+    direction = rng().normal(size=(3, SKETCH_SIZE))
     sketch = np.concatenate(
-        [direction[[0, 1, 2, 0, 1, 2]] * rng(1).uniform(1, 9, (6, 1)), np.full((1, SKETCH), nan)]
+        [
+            direction[[0, 1, 2, 0, 1, 2]] * rng(1).uniform(1, 9, (6, 1)),
+            np.full((1, SKETCH_SIZE), nan),
+        ]
     )
-    sketch[:6] += 1e-3 * rng(2).normal(size=(6, SKETCH))
+    sketch[:6] += 1e-3 * rng(2).normal(size=(6, SKETCH_SIZE))
     n, urn = np.array([2, 2, 2, 2, 2, 2, 0]), 12
     assert sorted(map(sorted, similar_groups(3 * n, urn, sketch))) == [[0, 3], [1, 4], [2, 5]]
     for seed in range(20):
@@ -328,7 +331,7 @@ def test_norms_and_sketches_of_updates():
     rows["a"][1] = rows["a"][0] + 0.3 * rows["a"][1]  # rows 0 and 1 are alike
     rows["b"][3, 0] = inf
     flat = np.concatenate([rows["a"].reshape(12, -1), rows["b"]], 1)
-    whole = jax.tree.map(np.asarray, observed(rows, ("norm", "sketch")))
+    whole = jax.tree.map(np.asarray, update_feedback(rows, ("norm", "sketch")))
     fine = np.arange(12) != 3
     assert_allclose(
         whole["norm"][fine], np.linalg.norm(flat[fine].astype(float), axis=1), rtol=1e-6
@@ -342,7 +345,9 @@ def test_norms_and_sketches_of_updates():
     )
     for block in (1, 5):
         parts = [
-            observed({name: leaf[i : i + block] for name, leaf in rows.items()}, ("norm", "sketch"))
+            update_feedback(
+                {name: leaf[i : i + block] for name, leaf in rows.items()}, ("norm", "sketch")
+            )
             for i in range(0, 10, block)
         ]
         for name in ("norm", "sketch"):
@@ -570,12 +575,14 @@ def test_what_is_not_paired_is_said_of_what_a_cohort_looks_at():
     }
     for kind in COHORTS:
         want = [line.format(kind, pairs[kind])] if kind in pairs else []
-        assert unpaired({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}, []) == want
+        assert unpaired_lines({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}, []) == want
     rows = [{"cohort": "{kind: clustered, size: 3, by: similarity}"}, {"cohort": "all"}]
-    assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line.format("clustered", "updates")]
+    assert unpaired_lines({"cohort": {"kind": "uniform"}}, rows) == [
+        line.format("clustered", "updates")
+    ]
     rows = [{"cohort.by": "loss", "cohort.size": "4"}, {"cohort.by": "norm", "cohort.size": "4"}]
     both = [line.format("importance", words) for words in ("losses", "update norms")]
-    assert unpaired({"cohort": {"kind": "importance"}}, rows) == both
+    assert unpaired_lines({"cohort": {"kind": "importance"}}, rows) == both
 
 
 KINDS = {
@@ -596,7 +603,11 @@ def test_what_clients_report_is_what_plain_numpy_knows(kind):
     """
     (H, a), n, lr, steps, rounds = problem_arrays(), np.array(SIZES), 0.05, 3, 9
     N, x, joined = len(n), np.full(D, 2.0), np.zeros(len(n), int)
-    known = {"loss": np.full(N, nan), "norm": np.full(N, nan), "sketch": np.full((N, SKETCH), nan)}
+    known = {
+        "loss": np.full(N, nan),
+        "norm": np.full(N, nan),
+        "sketch": np.full((N, SKETCH_SIZE), nan),
+    }
     known |= {
         "drawn": np.zeros(N, int),
         "last": np.zeros(N, int),
@@ -641,10 +652,10 @@ def sketched(update: np.ndarray) -> np.ndarray:
         x = (x ^ x >> 13) * 0xC2B2AE35 % 2**32
         return x ^ x >> 16
 
-    row = np.zeros(SKETCH)
+    row = np.zeros(SKETCH_SIZE)
     turn = hashed(0x9E3779B9)
-    for place in range(SKETCH):
-        j = (place + turn) % SKETCH
+    for place in range(SKETCH_SIZE):
+        j = (place + turn) % SKETCH_SIZE
         row[place] = update[j] * (1 - 2 * (hashed(j) >> 31)) if j < len(update) else 0
     return row
 

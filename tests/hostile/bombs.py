@@ -1,7 +1,8 @@
-"""Files of a stranger's that are small, or take no room, and would take gigabytes or minutes to read.
+"""A stranger's files that are small, or take no room, and would take gigabytes or minutes to read.
 
-As a program (`python -m hostile.bombs SCENARIO`, in a process of its own) it reads and builds a scenario as the command does,
-and prints a line of JSON: how it ended, what was said, processor seconds, and bytes held beyond those at the start.
+As a program (`python -m hostile.bombs SCENARIO`, in its own process) it reads and builds a scenario
+as the command does, and prints a line of JSON: how it ended, the message, processor seconds, and
+bytes used beyond those at the start.
 """
 
 import json

@@ -3,7 +3,7 @@
     ## what the mistake is
     $ --set client.lr=fast          (perhaps)
     name: x                         the scenario
-    => s.yaml:1:1: ...              the lines, whole; or as many of each as stand before an ellipsis …
+    => s.yaml:1:1: ...              full lines; before an ellipsis …, only the start of a line
 
 `⟦1b⟧` in a scenario is the byte 0x1b, which an editor would not show.
 """

@@ -1,4 +1,4 @@
-"""Images and sets of images of a stranger's: headers that lie, bombs, programs, pickles, ways out of the folder."""
+"""A stranger's images: headers that lie, bombs, programs, pickles, ways out of the folder."""
 
 import os
 import zlib
@@ -95,16 +95,22 @@ SETS: dict[str, Callable[[Path], Any]] = {
     "a bomb in a table": lambda f: saved(table(png_of(60_000, 60_000)), f),
     "a thousand rows of one bomb": lambda f: parquet(f, table(*[png_of(9000, 9000)] * 1000)),
     "a table that is a link": linked,
-    "JSON of brackets": lambda f: (saved(table(GREY, GREY), f), (f / "state.json").write_text("[" * 1_000_000)),
+    "JSON of brackets": lambda f: (
+        saved(table(GREY, GREY), f), (f / "state.json").write_text("[" * 1_000_000),
+    ),
     "files upwards": lambda f: (
         saved(table(GREY, GREY), f),
         (f / "state.json").write_text('{"_data_files": [{"filename": "../../secret.arrow"}]}'),
     ),
     "a type that is a pickle": lambda f: saved(
-        pa.table({"image": pa.array([b"x"]), "label": [0]}).replace_schema_metadata({"huggingface": "{}"}).cast(
+        pa.table({"image": pa.array([b"x"]), "label": [0]})
+        .replace_schema_metadata({"huggingface": "{}"})
+        .cast(
             pa.schema([
-                pa.field("image", pa.binary(), metadata={"ARROW:extension:name": "arrow.py_extension_type",
-                                                         "ARROW:extension:metadata": pickled(f.parent)}),
+                pa.field("image", pa.binary(), metadata={
+                    "ARROW:extension:name": "arrow.py_extension_type",
+                    "ARROW:extension:metadata": pickled(f.parent),
+                }),
                 pa.field("label", pa.int64()),
             ], metadata={"huggingface": '{"info": {"features": {}}}'})), f),
 }  # fmt: skip

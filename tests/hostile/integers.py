@@ -1,8 +1,8 @@
-"""Every integer that a scenario can hold, and a tiny scenario around each: what the law of bounds goes through.
+"""Every integer that a scenario can hold, each in a tiny scenario: all have bounds that hold.
 
-As a program (`python -m hostile.integers FAMILY`, in a process of its own) it reads, builds and, where it is accepted,
-plays each integer of a family at values beyond sense. It prints a line of JSON for each that is not refused, or harmless,
-as `REASONS` says, and a last one with how many were.
+As a program (`python -m hostile.integers FAMILY`, in its own process) it reads and builds each
+integer of a family at absurd values and, where one is accepted, plays it. It prints a line of JSON
+for each that is neither refused nor harmless, as `REASONS` says, and a last one with the counts.
 """
 
 import inspect
@@ -29,7 +29,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.kinds import FAMILIES
-from fedsim.limits import MOST
+from fedsim.limits import MAX_INTEGER
 from fedsim.machine import memory_now
 from fedsim.scenario import read
 from fedsim.scenario import sections as sections_module
@@ -160,14 +160,14 @@ def _noted(annotation: Any, notes: tuple = (), depth: int = 0) -> Iterator[tuple
 
 def _most(notes: tuple) -> int | None:
     for note in notes:
-        if isinstance(note, Le) and note.le < MOST:
+        if isinstance(note, Le) and note.le < MAX_INTEGER:
             return note.le
-        if isinstance(note, Lt) and note.lt <= MOST:
+        if isinstance(note, Lt) and note.lt <= MAX_INTEGER:
             return note.lt - 1
     return None
 
 
-# ------------------------------------------------------------------------------------------------- tiny scenarios
+# ---------------------------------------------------------------------------------- tiny scenarios
 
 
 def scenario_with(integer: Integer, value: int | None, folder: Path) -> dict[str, Any]:
@@ -273,11 +273,11 @@ def set_of(kind: str, folder: Path) -> Path:
     return place
 
 
-# ------------------------------------------------------------------------------------------------------- the law
+# ----------------------------------------------------------------------------------------- the law
 
 
 def fault(integer: Integer, value: int, folder: Path) -> str:
-    """What is wrong with how a value ended; nothing where it is refused, or harmless, as it should be."""
+    """Return what is wrong with how a value ended; empty if it is refused, or harmless."""
     forget_peak()
     held, start = memory_now(), time.process_time()
     ended, said = _ended(

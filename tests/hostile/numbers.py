@@ -1,7 +1,8 @@
-"""Every number of a scenario, taken from the schema, put to extremes one at a time in an otherwise tiny scenario.
+"""Every number of a scenario, from the schema, at its extremes in an otherwise tiny scenario.
 
-As a program (`python -m hostile.numbers FAMILY`, in a process of its own) it plays all cases of a family under a limit of
-address space and prints a line of JSON for each that went wrong, and a last one with what the others came to.
+As a program (`python -m hostile.numbers FAMILY`, in its own process) it plays all cases of a family
+under a limit of address space. It prints a line of JSON for each that went wrong, and a last one
+with the outcomes of the others.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.machine import memory_now
 from fedsim.scenario import read
 from fedsim.scenario.annotations import annotation_of, kinds_of
-from fedsim.scenario.schema import Kinds
+from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import Spec
 
 WHOLE = [0, 1, -1, 10**9, 10**18, -(10**18)]
@@ -97,7 +98,7 @@ def cases(family: str) -> Iterator[Case]:
                 "lr",
             ):
                 written = {"kind": kind, **needed, name: value}
-                # behind the rule each is played; on the clients the outermost, and the others are built
+                # after the rule each is played; on clients only the outermost, the rest is built
                 plays = family != "local optimizer" or value in (1e38, -1e38, 5e-324)
                 yield Case(f"{family} {kind}.{name} = {value}", _placed(family, written), plays)
 
@@ -122,7 +123,7 @@ def _of_sections() -> Iterator[Case]:
 def _model(family: str, kind: str) -> type[BaseModel]:
     """The model of a kind, with what its family has in common."""
     at = {"dataset": "data", "client": "client"}.get(family)
-    kinds = kinds_of(annotation_of(Spec.model_fields[at])) if at else Kinds(family)
+    kinds = kinds_of(annotation_of(Spec.model_fields[at])) if at else AllowedKinds(family)
     return next(one.model for one in kinds if one.name == kind)
 
 
@@ -237,7 +238,7 @@ def _partner(written: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def outcome(case: Case) -> str:
-    """What becomes of a case: `refused` with a line, `done`, `diverged` ...; anything else is an error."""
+    """Return `refused`, `done`, `diverged` ... for a case; anything else is an error."""
     forget_peak()
     held = memory_now()
     try:
@@ -264,7 +265,7 @@ def _played(case: Case) -> str:
 
 @contextlib.contextmanager
 def confined(space: int) -> Iterator[None]:
-    """At most so much address space beyond what this process maps now: a bad allocation is an error, not a dead machine."""
+    """Limit the address space beyond what is mapped now, so that a bad allocation is an error."""
     mapped = int(re.search(r"VmSize:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (mapped + space, before[1]))
@@ -300,7 +301,7 @@ def forget_peak() -> None:
 
 
 def main(family: str, every: int = 1) -> None:
-    """Every `every`-th case of a family, a line for each that came to no good end, then what they came to."""
+    """Play every `every`-th case of a family; print a line for each failure, then the outcomes."""
     resource.setrlimit(resource.RLIMIT_AS, (SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
     came_to: Counter[str] = Counter()
     for number, case in enumerate(islice(cases(family), None, None, every)):

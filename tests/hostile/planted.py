@@ -1,4 +1,4 @@
-"""Run directories as a stranger would hand them over: a sound run in which something was planted, hashes made to fit."""
+"""A stranger's run directories: a sound run with something planted in it, and hashes that fit."""
 
 import hashlib
 import json
@@ -160,13 +160,17 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "commits that are pickles, resumed": (lambda out: commits(out, pickled(out)), resumed),
     "commits that are pickles, verified": (lambda out: commits(out, pickled(out)), verified),
     "a commit of petabytes": (
-        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "float64", [2**50]]]})), resumed,
+        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "float64", [2**50]]]})),
+        resumed,
     ),
     "a commit of objects": (
-        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "object", [1]]]})), resumed,
+        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "object", [1]]]})),
+        resumed,
     ),
     "a commit of no numbers": (lambda out: commits(out, checkpoint([1, 2])), resumed),
-    "a commit that is a bomb of brackets": (lambda out: commits(out, checkpoint(b"[" * 100_000)), resumed),
+    "a commit that is a bomb of brackets": (
+        lambda out: commits(out, checkpoint(b"[" * 100_000)), resumed,
+    ),
     "a commit that ends early": (lambda out: commits(out, checkpoint({})[:40]), resumed),
     "a commit without its round": (lambda out: in_run(out, round=...), resumed),
     "a commit without its sums": (lambda out: in_run(out, totals=..., since=3), resumed),
@@ -176,28 +180,49 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
         lambda out: fitted(out, scenario={**SCENARIO, "rounds": 10**10}), verified,
     ),
     "a log that is a bomb of brackets, resumed": (lambda out: logged(out, b"[" * 100_000), resumed),
-    "a log that is a bomb of brackets, verified": (lambda out: logged(out, b"[" * 100_000), verified),
+    "a log that is a bomb of brackets, verified": (
+        lambda out: logged(out, b"[" * 100_000), verified,
+    ),
     "a log of no rows": (lambda out: logged(out, b"3\n"), resumed),
     "a log that is a pickle": (lambda out: logged(out, pickled(out)), verified),
-    "a record that is a pickle": (lambda out: (out / "run.json").write_bytes(pickled(out)), resumed),
-    "a record that is a bomb of brackets": (lambda out: (out / "run.json").write_text("[" * 100_000), resumed),
+    "a record that is a pickle": (
+        lambda out: (out / "run.json").write_bytes(pickled(out)), resumed,
+    ),
+    "a record that is a bomb of brackets": (
+        lambda out: (out / "run.json").write_text("[" * 100_000), resumed,
+    ),
     "a record that is a pipe": (lambda out: replaced(out / "run.json", os.mkfifo), compared),
-    "a record that is a device": (lambda out: replaced(out / "run.json", lambda p: p.symlink_to("/dev/zero")), verified),
-    "a record with links of a stranger": (lambda out: fitted(out, own_links={"rule os.system": "0" * 64}), verified),
+    "a record that is a device": (
+        lambda out: replaced(out / "run.json", lambda p: p.symlink_to("/dev/zero")), verified,
+    ),
+    "a record with links of a stranger": (
+        lambda out: fitted(out, own_links={"rule os.system": "0" * 64}), verified,
+    ),
     "a record without rounds": (
         lambda out: fitted(out, scenario={**SCENARIO, "rounds": None}), resumed,
     ),
-    "a record whose data are a word": (lambda out: fitted(out, scenario={**SCENARIO, "data": "digits"}), compared),
-    "a record with a method upwards": (lambda out: fitted(out, method="../../../evil"), verified),
-    "a record with a billion seeds": (lambda out: fitted(out, scenario={**SCENARIO, "seeds": 10**9}), resumed),
-    "a record of data elsewhere": (
-        lambda out: of_data(out, kind="csv", path=str(out.parent / "secret.csv"), sha256=None), verified,
+    "a record whose data are a word": (
+        lambda out: fitted(out, scenario={**SCENARIO, "data": "digits"}), compared,
     ),
-    "a record of data upwards": (lambda out: of_data(out, kind="csv", path="../../../../etc/passwd"), verified),
-    "a record of a device as data": (lambda out: of_data(out, kind="csv", path="/dev/zero"), verified),
+    "a record with a method upwards": (lambda out: fitted(out, method="../../../evil"), verified),
+    "a record with a billion seeds": (
+        lambda out: fitted(out, scenario={**SCENARIO, "seeds": 10**9}), resumed,
+    ),
+    "a record of data elsewhere": (
+        lambda out: of_data(out, kind="csv", path=str(out.parent / "secret.csv"), sha256=None),
+        verified,
+    ),
+    "a record of data upwards": (
+        lambda out: of_data(out, kind="csv", path="../../../../etc/passwd"), verified,
+    ),
+    "a record of a device as data": (
+        lambda out: of_data(out, kind="csv", path="/dev/zero"), verified,
+    ),
     "a scenario with tags": (
         lambda out: (
-            (out / "scenario.yaml").write_text(f"name: !!python/object/apply:os.system ['touch {canary(out)}']\n"),
+            (out / "scenario.yaml").write_text(
+                f"name: !!python/object/apply:os.system ['touch {canary(out)}']\n"
+            ),
             fitted(out),
         ), verified,
     ),
@@ -206,7 +231,9 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     ),
     "a model that is a pickle, verified": (lambda out: modelled(out, pickled(out)), verified),
     "a model that is a pickle, loaded": (lambda out: modelled(out, pickled(out)), loaded),
-    "a model with a header of petabytes": (lambda out: modelled(out, struct.pack("<Q", 2**60) + b"{}"), loaded),
+    "a model with a header of petabytes": (
+        lambda out: modelled(out, struct.pack("<Q", 2**60) + b"{}"), loaded,
+    ),
     "a model of petabytes": (
         lambda out: modelled(out, tensors(HUGE)), loaded,
     ),
@@ -224,25 +251,37 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
         lambda out: (out / "run.json.tmp").symlink_to(victims(out) / "thesis.txt"), resumed,
     ),
     "a log that is a link": (
-        lambda out: replaced(out / SEED / "log.jsonl", lambda p: p.symlink_to(victims(out) / "thesis.txt")), resumed,
+        lambda out: replaced(
+            out / SEED / "log.jsonl", lambda p: p.symlink_to(victims(out) / "thesis.txt")
+        ), resumed,
     ),
     "client memory that is a link": (
-        lambda out: replaced(out / SEED / "memory-0.rows", lambda p: p.symlink_to(victims(out) / "thesis.txt")), resumed,
+        lambda out: replaced(
+            out / SEED / "memory-0.rows", lambda p: p.symlink_to(victims(out) / "thesis.txt")
+        ), resumed,
     ),
     "commits in a folder of somebody else's": (into_the_folder, resumed),
     "commits in a folder of somebody else's, started anew": (
         into_the_folder, lambda out: fedsim.run(SCENARIO, out=out, force=True, pictures=False),
     ),
-    "a record of six gigabytes of holes": (lambda out: os.truncate(out / "run.json", 6 << 30), compared),
+    "a record of six gigabytes of holes": (
+        lambda out: os.truncate(out / "run.json", 6 << 30), compared,
+    ),
     "a record of lists": (
         lambda out: (out / "run.json").write_text("[" + "[]," * 3_500_000 + "[]]"), resumed,
     ),
-    "a scenario of six gigabytes of holes": (lambda out: os.truncate(out / "scenario.yaml", 6 << 30), verified),
-    "a table of six gigabytes of holes": (lambda out: os.truncate(out / "rounds.csv", 6 << 30), compared),
+    "a scenario of six gigabytes of holes": (
+        lambda out: os.truncate(out / "scenario.yaml", 6 << 30), verified,
+    ),
+    "a table of six gigabytes of holes": (
+        lambda out: os.truncate(out / "rounds.csv", 6 << 30), compared,
+    ),
     "a page of tables, of a table of holes": (
         lambda out: os.truncate(out / "clients.csv", 6 << 30), reported,
     ),
-    "a log of six gigabytes of holes": (lambda out: os.truncate(out / SEED / "log.jsonl", 6 << 30), resumed),
+    "a log of six gigabytes of holes": (
+        lambda out: os.truncate(out / SEED / "log.jsonl", 6 << 30), resumed,
+    ),
     "commits of six gigabytes of holes": (
         lambda out: [os.truncate(path, 6 << 30) for path in (out / SEED).glob("*.ckpt")], resumed,
     ),

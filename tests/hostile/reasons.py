@@ -1,43 +1,50 @@
-"""Integers whose annotation has no upper bound of their own, and why they need none: `hostile.integers` puts it to the test."""
+"""Integers whose annotation has no upper bound, and why they need none; see `hostile.integers`."""
 
 COUNTED = "what it makes is counted in bytes before it is made: refused"
 COMPARED = "it is compared with what the data, the cohort, the fleet or the model has: refused"
 CAPPED = "no more than there is are taken: accepted"
 COUNTER = "a counter, or another number, is compared with it, and nothing is made of it: accepted"
 SEED = "it starts a generator: accepted"
-REASONS = {  # integers whose annotation has no upper bound of their own -> why they need none
+REASONS = {  # why they need no bound -> the integers
     COUNTED: """
-        dataset: fcube.samples fcube.test_samples synthetic.clients synthetic.multiple leaf_synthetic.classes
-        leaf_synthetic.features leaf_synthetic.clients gaussian_blobs.shape gaussian_blobs.classes gaussian_blobs.samples
-        linear_regression.features linear_regression.samples linear_regression.clients quadratics.features
-        quadratics.clients fedexp_regression.features fedexp_regression.samples fedexp_regression.clients
-        model: mlp.hidden char_gru.embedding char_gru.width char_lstm.embedding char_lstm.width cnn.channels cnn.hidden
+        dataset: fcube.samples fcube.test_samples synthetic.clients synthetic.multiple
+        leaf_synthetic.classes leaf_synthetic.features leaf_synthetic.clients gaussian_blobs.shape
+        gaussian_blobs.classes gaussian_blobs.samples linear_regression.features
+        linear_regression.samples linear_regression.clients quadratics.features quadratics.clients
+        fedexp_regression.features fedexp_regression.samples fedexp_regression.clients
+        model: mlp.hidden char_gru.embedding char_gru.width char_lstm.embedding char_lstm.width
+        cnn.channels cnn.hidden
         cohort: weighted.size clustered.size
         rule: fldetector.window
         codec: count_sketch.rows count_sketch.columns
-        section: data.clients client.steps client.epochs numerics.lanes numerics.block scenario.rounds
+        section: data.clients client.steps client.epochs numerics.lanes numerics.block
+        scenario.rounds
     """,
     COMPARED: """
-        partition: quantity.min_samples dirichlet.min_samples dirichlet_client.min_samples shards.per_client
-        pathological.classes domains.values semantic.clusters extended_dirichlet.classes
+        dataset: xlsx.sheet
+        partition: quantity.min_samples dirichlet.min_samples dirichlet_client.min_samples
+        shards.per_client pathological.classes domains.values semantic.clusters
+        extended_dirichlet.classes
         skew: concept_shift.groups
-        data_attack: label_flip.source label_flip.target edge_case.source edge_case.target backdoor.target backdoor.size
-        distributed_backdoor.target distributed_backdoor.size distributed_backdoor.gap
+        data_attack: label_flip.source label_flip.target edge_case.source edge_case.target
+        backdoor.target backdoor.size distributed_backdoor.target distributed_backdoor.size
+        distributed_backdoor.gap
         augmentation: crop.padding
         model: cnn.kernel resnet.groups transformer.heads transformer.width
-        cohort: uniform.size cyclic.size listed.rounds power_of_choice.size power_of_choice.candidates
-        round_robin_by_class.size divfl.size divfl.candidates fedcs.candidates fedcs.size importance.size
-        least_participated.size oort.size tifl.size
-        rule: trimmed_mean.trim krum.f krum.neighbours multi_krum.f multi_krum.select multi_krum.neighbours
-        mean_around_median.f phocas.f bulyan.f minimum_diameter.f smallest_eigenvalue.f covariance_filter.f
-        divide_and_conquer.f monna.f zeno.f
+        cohort: uniform.size cyclic.size listed.rounds power_of_choice.size
+        power_of_choice.candidates round_robin_by_class.size divfl.size divfl.candidates
+        fedcs.candidates fedcs.size importance.size least_participated.size oort.size tifl.size
+        rule: trimmed_mean.trim krum.f krum.neighbours multi_krum.f multi_krum.select
+        multi_krum.neighbours mean_around_median.f phocas.f bulyan.f minimum_diameter.f
+        smallest_eigenvalue.f covariance_filter.f divide_and_conquer.f monna.f zeno.f
         stage: mix_neighbours.f adaptive_robust_clip.f
         schedule: warmup_cosine_decay_schedule.warmup_steps
         timetable: fedbuff.concurrency fedasync.concurrency
         section: data.server.samples fleet.malicious fleet.malicious.count fleet.malicious.ids
     """,
     CAPPED: """
-        dataset: leaf.vocabulary text.vocabulary tff_hdf5.vocabulary tff_hdf5.first_clients tff_hdf5.first_samples
+        dataset: leaf.vocabulary text.vocabulary tff_hdf5.vocabulary tff_hdf5.first_clients
+        tff_hdf5.first_samples
         rule: divide_and_conquer.coordinates
         stage: bucket.size
         codec: count_sketch.k low_rank.rank qsgd.bucket top_k.k rand_k.k
@@ -49,19 +56,21 @@ REASONS = {  # integers whose annotation has no upper bound of their own -> why 
         rule: fedau.cutoff robust_learning_rate.threshold monna.pivot
         attack: mimic.warmup
         optimizer: adafactor.min_dim_size_to_factor adafactor.decay_offset
-        schedule: cosine_decay_schedule.decay_steps exponential_decay.transition_steps exponential_decay.transition_begin
-        linear_schedule.transition_steps linear_schedule.transition_begin polynomial_schedule.transition_steps
+        schedule: cosine_decay_schedule.decay_steps exponential_decay.transition_steps
+        exponential_decay.transition_begin linear_schedule.transition_steps
+        linear_schedule.transition_begin polynomial_schedule.transition_steps
         polynomial_schedule.transition_begin warmup_constant_schedule.warmup_steps
         warmup_cosine_decay_schedule.decay_steps warmup_exponential_decay_schedule.warmup_steps
-        warmup_exponential_decay_schedule.transition_steps warmup_exponential_decay_schedule.transition_begin
+        warmup_exponential_decay_schedule.transition_steps
+        warmup_exponential_decay_schedule.transition_begin
         timetable: fedbuff.threshold fedasync.threshold semi_sync.threshold
         availability: label_dependent.period lognormal.period
         method: fedau.cutoff
         section: evaluate.every evaluate.last checkpoint.rounds
     """,
     SEED: """
-        dataset: fcube.seed synthetic.seed leaf_synthetic.seed gaussian_blobs.seed linear_regression.seed quadratics.seed
-        fedexp_regression.seed
+        dataset: fcube.seed synthetic.seed leaf_synthetic.seed gaussian_blobs.seed
+        linear_regression.seed quadratics.seed fedexp_regression.seed
         codec: count_sketch.seed
         section: data.seed scenario.seeds
     """,

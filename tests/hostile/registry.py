@@ -1,7 +1,7 @@
-"""What a stranger may put into files: each attack makes its files in a folder, and says how a user opens them.
+"""A stranger's files: each attack writes its files into a folder and returns how a user opens them.
 
-`ATTACKS[name](folder)` -> a function to call, which must raise one of fedsim's own errors. Payloads would create the file
-`canary` beside the folder.
+`ATTACKS[name](folder)` returns a function that must raise one of fedsim's errors. A payload that is
+executed creates the file `canary` next to the folder.
 """
 
 import os
@@ -19,7 +19,7 @@ ATTACKS: dict[str, Attack] = {}
 
 
 class Payload:
-    """Unpickled, it leaves the canary."""
+    """Creates the canary when it is unpickled."""
 
     def __init__(self, folder: Path):
         self.command = f"touch {canary(folder)}"

@@ -1,4 +1,4 @@
-"""Scenario files and `--set` options of a stranger's; in both, CANARY is where a payload would leave its mark."""
+"""A stranger's scenario files and `--set` options; a payload would leave its mark at CANARY."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,17 @@ from hostile.registry import Attack, attack, attacks, canary, opened, pickled
 
 HEAD = "name: x\ndata: digits\n"
 TEXTS = {
-    "a tag that calls a function": "name: !!python/object/apply:os.system ['touch CANARY']\ndata: digits\n",
-    "a tag that makes an object": "name: x\ndata: !!python/object/new:subprocess.Popen [['touch', 'CANARY']]\n",
+    "a tag that calls a function": (
+        "name: !!python/object/apply:os.system ['touch CANARY']\ndata: digits\n"
+    ),
+    "a tag that makes an object": (
+        "name: x\ndata: !!python/object/new:subprocess.Popen [['touch', 'CANARY']]\n"
+    ),
     "a tag in a key": "? !!python/name:os.system\n: 3\n",
     "a tag that imports": "name: !!python/module:antigravity\n",
-    "a bomb of aliases": "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nd: [*c,*c,*c,*c]\n",
+    "a bomb of aliases": (
+        "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nd: [*c,*c,*c,*c]\n"
+    ),
     "a list that holds itself": "a: &a [*a]\n",
     "a bomb of brackets": "name: " + "[" * 200_000,
     "a bomb of braces": "name: " + "{a: " * 60_000,
@@ -34,7 +40,9 @@ TEXTS = {
     "a lone surrogate": 'name: "\\ud800"\ndata: digits\n',
     "an import as a kind": "name: x\ndata: {kind: os.system}\n",
     "an entry point as a kind": 'name: x\ndata: {kind: "fedsim.cli:main"}\n',
-    "a call as a kind": "name: x\ndata: digits\nserver: [\"__import__('os').system('touch CANARY')\"]\n",
+    "a call as a kind": (
+        "name: x\ndata: digits\nserver: [\"__import__('os').system('touch CANARY')\"]\n"
+    ),
     "a private name as a kind": "name: x\ndata: {kind: __class__}\n",
     "an inner kind": "name: x\ndata: {kind: '-'}\n",
     "a target as Hydra has it": "name: x\ndata: {_target_: os.system, command: 'touch CANARY'}\n",

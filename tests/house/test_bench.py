@@ -1,4 +1,4 @@
-"""The bench measures the same work: every rival gives what a round gives; and what it writes can be read."""
+"""The bench compares equal work: each rival returns what a round returns; its files can be read."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_rivals_do_what_a_round_does(root, name):
         play = rivals(made.program.task, 0.01)[name]
         shared = play(
             made.shared[0],
-            cohort(plan, 1, T, made.program.room.batch, np.dtype(float)),
+            cohort(plan, 1, T, made.program.capacity.batch, np.dtype(float)),
             (f.train.x, f.train.y),
         )
     ours = fedsim.run(scenario).model()
@@ -50,7 +50,7 @@ def test_rivals_do_what_a_round_does(root, name):
 
 
 def test_flops_are_those_of_the_formula(root):
-    """A batch of 10 rows of 60 features to 10 classes: forward and the gradient of W are 2 · 10 · 60 · 10 each."""
+    """Batch 10, 60 features, 10 classes: forward and gradient of W take 2 · 10 · 60 · 10 each."""
     scenario = read(root / "scenarios/bench/w2.yaml", SMALL)
     with numerics(scenario):
         assert 24_000 <= step_flops(build(scenario)) < 24_000 + 20 * 600

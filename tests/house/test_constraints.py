@@ -1,4 +1,4 @@
-"""The versions that CI installs: all that `pyproject.toml` asks for, none below its floor, and how `.ci/run` takes them."""
+"""The versions that CI installs: everything pyproject.toml needs, none too old, used by .ci/run."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The pages in docs: derived ones are as they would be made, code on them is executed, names on them exist."""
+"""The pages in docs: derived ones are up to date, code on them is executed, names on them exist."""
 
 import ast
 import contextlib
@@ -25,10 +25,11 @@ EXECUTED = {
     "fedavg",
     "python",
     "own",
+    "networks",
     "frame",
     "rounding",
 }  # blocks of Python, here and by test_readme.py
-STEPS = ["plan", "train", "send", "aggregate", "save"]
+STEPS = ["plan", "train", "receive", "aggregate", "save"]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def by_hand(root, make) -> dict[str, str]:
     return {name: text for name, text in pages(root).items() if not text.startswith(make.MADE)}
 
 
-# ------------------------------------------------------------------------------------------------- derived pages
+# --------------------------------------------------------------------------------- derived pages
 
 
 def test_derived_pages_are_what_would_be_made(make, capsys):
@@ -100,7 +101,7 @@ def test_examples_of_the_pages_run_and_print_what_stands_there(root, make):
     )
 
 
-# ------------------------------------------------------------------------------------------------------- the code
+# -------------------------------------------------------------------------------------- the code
 
 
 def test_every_block_of_python_is_one_that_is_executed(root, make):
@@ -150,8 +151,10 @@ def plain(root, ragged):
 def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
     x, y, owner = ragged
     scenario = {
-        "name": "page-one", "rounds": 3, "data": {"partition": "natural", "test": 0}, "model": "logistic", "cohort": "all",
-        "client": {"lr": 0.5, "batch": "full", "steps": 4}, "evaluate": {"every": 3}, "numerics": {"lanes": lanes},
+        "name": "page-one", "rounds": 3, "data": {"partition": "natural", "test": 0},
+        "model": "logistic", "cohort": "all",
+        "client": {"lr": 0.5, "batch": "full", "steps": 4}, "evaluate": {"every": 3},
+        "numerics": {"lanes": lanes},
     }  # fmt: skip
     model = fedsim.run(scenario, data=fedsim.Arrays(x, y, client=owner)).model()
     for name, leaf in plain.items():
@@ -160,7 +163,7 @@ def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
 
 
 def test_xla_rounds_as_the_page_says(root):
-    """What is 0 there is 0 everywhere; how many of the others differ is a matter of the processor."""
+    """What is 0 there is 0 everywhere; how many of the others differ depends on the processor."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(block(text_of(root), "rounding"), "docs/bits.md", "exec"), {})
@@ -171,7 +174,7 @@ def test_xla_rounds_as_the_page_says(root):
     assert [(line, n != "0") for line, n in shown[0]] == [(line, n != "0") for line, n in shown[1]]
 
 
-# ------------------------------------------------------------------------------------------------------ the names
+# -------------------------------------------------------------------------------------- the names
 
 
 def exists(name: str) -> bool:

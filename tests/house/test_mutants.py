@@ -23,8 +23,9 @@ HERE = TESTS
 TABLE = HERE / "MUTANTS.md"
 ABOUT = """# Bugs that the tests catch
 
-Bugs that public frameworks have or had: those in `oracles/mutants.json`, then others. When a bug is put into the module of
-fedsim where it would occur, the tests in its row fail. `test_mutants.py` checks this for every row and writes this table
+Bugs that public frameworks have or had: those in `oracles/mutants.json`, then others. When a bug is
+put into the module of fedsim where it would occur, the tests in its row fail. `test_mutants.py`
+checks this for every row and writes this table
 (`PYTHONPATH=tests python tests/house/test_mutants.py`).
 """
 BUGS = {
@@ -63,7 +64,7 @@ def signatures(kinds: dict) -> dict:
 
 @pytest.fixture
 def put(monkeypatch):
-    """What runs a module again with changes, so that its kinds are the changed ones until the test ends."""
+    """Return what runs a module again with changes; its kinds stay changed until the test ends."""
     kinds = {family: dict(known) for family, known in FAMILIES.items()}
 
     def run_again(module: str, changes: dict[str, str]) -> None:

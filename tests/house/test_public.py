@@ -102,7 +102,8 @@ RUN = """
 result = fedsim.run({
     "name": "examples", "rounds": 2, "method": "careful(strength=0.2)",
     "data": {"kind": "coins", "clients": 10, "partition": "in_turn"},
-    "model": {"kind": "flat", "scale": 0.5}, "fleet": {"malicious": 0.2}, "cohort": {"kind": "largest", "size": 8},
+    "model": {"kind": "flat", "scale": 0.5}, "fleet": {"malicious": 0.2},
+    "cohort": {"kind": "largest", "size": 8},
     "client": {"optimizer": "signed"}, "wire": ["echo", "louder"], "server": ["halve"],
 })
 assert result.status == "done" and result.rounds["clients_reported"].sum() == 16

@@ -1,8 +1,7 @@
-"""The README and the pages in docs are executed: their commands in a copy of the project and a fresh virtual environment,
-their blocks, their tables.
+"""The README and the pages in docs are executed: their commands, their blocks, their tables.
 
-Every command line of them stands in `AFTER`, with what must be true once it has run: a line that is added or deleted on
-one side alone is a failure.
+Commands run in a copy of the project and a fresh virtual environment. Every command line is in
+`AFTER`, with what must be true once it has run: a line that is only there or only here fails.
 """
 
 import json
@@ -20,7 +19,7 @@ import fedsim
 from fedsim.report import page
 from fedsim.runs import derive, directory
 from fedsim.scenario import read
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 F = ".venv/bin/fedsim"
 
@@ -41,7 +40,8 @@ def _rows(run, rows):
 
 AFTER = {  # command line -> what is missing after it (nothing)
     "main": {
-        "python3 -m venv .venv && .venv/bin/pip install --quiet -e . && .venv/bin/fedsim run scenarios/iid.yaml": _files(
+        "python3 -m venv .venv && .venv/bin/pip install --quiet -e ."
+        " && .venv/bin/fedsim run scenarios/iid.yaml": _files(
             "reports/iid/run.json", "reports/iid/figures/curves.png"
         ),
     },
@@ -56,17 +56,16 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} explain client.batch": _says("batch = 16"),
         f"{F} partition mine.yaml": _files("reports/mine-partition/partition.png"),
         f"{F} check mine.yaml --set model=cnn": _says("parameters", "memory", "first batch"),
-        f"{F} run mine.yaml --set client.lr=0.05 --set rounds=20 --seeds 2 --out reports/slow": _rows(
-            "reports/slow", 42
-        ),
-        f"{F} compare mine.yaml --methods fedavg,scaffold,'fedprox(mu=0.1)' --set rounds=10 --seeds 3": _says(
+        f"{F} run mine.yaml --set client.lr=0.05 --set rounds=20 --seeds 2"
+        " --out reports/slow": _rows("reports/slow", 42),
+        f"{F} compare mine.yaml --methods fedavg,scaffold,'fedprox(mu=0.1)'"
+        " --set rounds=10 --seeds 3": _says(
             "With 3 seeds, no difference can be significant", "scaffold"
         ),
     },
     "plug": {
-        f"{F} compare scenarios/iid.yaml --methods fedavg,'fednear(mu=0.5)' --plugin near.py --set rounds=5 --seeds 3": _says(
-            "fednear(mu=0.5)"
-        ),
+        f"{F} compare scenarios/iid.yaml --methods fedavg,'fednear(mu=0.5)'"
+        " --plugin near.py --set rounds=5 --seeds 3": _says("fednear(mu=0.5)"),
     },
     "resume": {
         f"{F} run scenarios/iid.yaml --resume --set rounds=120": _rows("reports/iid", 121),
@@ -161,7 +160,8 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
             done = subprocess.run(
                 ["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True
             )
-            progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"  # a line every half minute, on a slow machine
+            # a line every half minute, on a slow machine
+            progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"
             assert done.returncode == 0 and (
                 name == "main" or re.fullmatch(progress, done.stderr)
             ), f"{line}: {done.stderr}"
@@ -223,6 +223,18 @@ def test_own_block(root, capsys):
         compile(block(text_of(root), "own"), "docs/python.md", "exec"), {"__name__": "python_page"}
     )
     alike(block(text_of(root), "printed by own"), capsys.readouterr().out)
+
+
+@pytest.mark.long
+def test_networks_block(root, monkeypatch, capsys):
+    monkeypatch.chdir(root)
+    exec(
+        compile(block(text_of(root), "networks"), "docs/python.md", "exec"),
+        {"__name__": "python_page"},
+    )
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in printed] == ["Equinox", "linen", "nnx"]
+    assert min(float(score) for _, score in printed) > 0.5
 
 
 @pytest.mark.long
@@ -355,10 +367,12 @@ def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pi
         "data": None,
     }
     from fedsim.report import figures
-    from fedsim.report.about import about
+    from fedsim.report.context import context_of
     from fedsim.study.label_skew import counts_of_rows
 
-    drawn = figures.figure_of_curves(pd.read_csv(kept / "rounds.csv"), about(record["scenario"]))
+    drawn = figures.figure_of_curves(
+        pd.read_csv(kept / "rounds.csv"), context_of(record["scenario"])
+    )
     assert drawn.axes and (kept / "figures/curves.png").read_bytes()[:4] == b"\x89PNG"
     held = counts_of_rows(pd.read_csv(kept / "partition.csv"))
     again = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=1)
@@ -388,7 +402,7 @@ LARGE = (
     ],
 )
 def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
-    """Made by the command that the pages print, of the scenario as it is, and its tables follow from one another."""
+    """The printed command made it from the current scenario, and its tables agree."""
     kept, scenario = root / "reports" / name, f"scenarios/{COMPARED[name]}/{name}.yaml"
     record = json.loads((kept / "run.json").read_text())
     command = [
@@ -437,7 +451,9 @@ def test_the_first_table_is_of_the_comparison_that_is_kept(root):
     ):
         (method, variant), mean = row
         assert re.search(
-            rf"^{re.escape(method)} +{re.escape(variation(variant))} +10 +{mean:.4f} ", shown, re.M
+            rf"^{re.escape(method)} +{re.escape(variation_in_words(variant))} +10 +{mean:.4f} ",
+            shown,
+            re.M,
         ), row
 
 

@@ -1,6 +1,6 @@
-"""The scripts in scenarios/python run as they stand, from the project's root, and print what their words promise.
+"""The scripts in scenarios/python run from the project's root and print what they promise.
 
-Each has a process of its own: what they register must not be seen by other tests.
+Each has its own process: other tests must not see what they register.
 """
 
 import re
@@ -14,7 +14,7 @@ from conftest import some
 pytestmark = pytest.mark.long
 
 SHORT = 65  # lines
-NAMES = ["own_client", "own_data", "own_model", "own_rule", "sweep"]
+NAMES = ["own_client", "own_data", "own_model", "own_network", "own_rule", "sweep"]
 
 
 @pytest.fixture
@@ -68,6 +68,15 @@ def test_own_model_learns_in_every_form(run):
     assert min(numbers(printed)) > 0.88
 
 
+@pytest.mark.long
+def test_own_network_learns_in_every_library(run):
+    pytest.importorskip("equinox")
+    pytest.importorskip("flax")
+    printed = run("scenarios/python/own_network.py")
+    assert re.findall(r"^\w+", printed, re.M) == ["equinox_net", "linen_net", "nnx_net"]
+    assert min(numbers(printed)) > 0.85
+
+
 def test_own_rule_stands_the_attack(run):
     own, compared = run("scenarios/python/own_rule.py").split("\n", 1)
     assert own == "[1.1 1.9]"
@@ -89,10 +98,18 @@ def test_a_sweep_finds_that_skew_slows_training_down(run):
     assert means == sorted(means) and means[0] < means[2] - 0.05
 
 
-@pytest.mark.parametrize("name", some(["own_client", "own_rule"]))
-def test_what_was_written_for_a_script_is_a_plug_in_too(root, run, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        *some([("own_client", 0), ("own_rule", 0)]),
+        *(("own_network", i) for i in range(3)),
+    ],
+)
+def test_what_was_written_for_a_script_is_a_plug_in_too(root, run, tmp_path, name, number):
     plugin = f"scenarios/python/{name}.py"
-    command = re.search(r"^    fedsim (run .*)$", (root / plugin).read_text(), re.M)[1]
+    script = (root / plugin).read_text().replace("\\\n", " ")  # continued lines are one command
+    commands = re.findall(r"^    fedsim (run .*)$", script, re.M)
+    command = commands[number]
     assert f"--plugin {plugin}" in command
     run(
         "-m",

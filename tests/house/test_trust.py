@@ -1,4 +1,4 @@
-"""The table of what can be relied on is whole: every promise with its figure, the command that measured it, and the date."""
+"""The table of promises is complete: each has a figure, the command that measured it, the date."""
 
 import datetime
 import json

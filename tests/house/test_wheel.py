@@ -1,4 +1,4 @@
-"""What `pip install fedsim-jax` brings, in a folder of its own: the command, its kinds, its scenarios, its samples."""
+"""What `pip install fedsim-jax` brings to a new folder: command, kinds, scenarios, samples."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def installed(root, tmp_path_factory):
-    """Runs the installed command in an empty folder; what it needs comes from the environment of the tests."""
+    """Run the installed command in an empty folder; its dependencies are those of the tests."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     built = subprocess.run(

@@ -385,7 +385,7 @@ def test_what_is_no_model_is_named(thing):
         (lambda p, x: (x, x), {}, "returned tuple"),
         (lambda p, x: x, {"classes": 4}, "the data have 4 classes"),
         (lambda p, x: x[:, 0], {"classes": 2}, "the data have 2 classes"),
-        (lambda p, x: x, {"targets": 1}, "a target of the data has 1 numbers"),
+        (lambda p, x: x, {"targets": 1}, "a target of the data has 1 number"),
     ],
 )
 def test_outputs_that_do_not_fit_are_named(apply, demand, says):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.evaluation import gathered, metrics
+from fedsim.engine.evaluation import metrics, scores_by_row
 from fedsim.errors import ScenarioError
 from fedsim.report.page.outcome import headline
 from fedsim.study.statistics import scored
@@ -79,7 +79,7 @@ def test_chunks_change_no_bit():
         name: np.concatenate([part[name].reshape(1, -1) for part in rows], 1) for name in rows[0]
     }
     y = RNG.normal(size=17)
-    assert metrics(gathered(rows, 17), y) == metrics(gathered([whole], 17), y)
+    assert metrics(scores_by_row(rows, 17), y) == metrics(scores_by_row([whole], 17), y)
 
 
 def test_targets_that_are_all_alike_have_no_r2():

@@ -1,11 +1,12 @@
-"""Seconds of a round of W1 to W3, ours and by hand in PyTorch, alternately: same samples, cohorts, batches and start model.
+"""Seconds of a round of W1 to W3, ours and other tools', in turn, on the same inputs.
 
-By hand, on a quiet machine, with a Python that has torch and NumPy (need not have fedsim):
+Samples, cohorts, batches and start model are the same for every tool. By hand, on a quiet machine,
+with a Python for every tool that is measured (none of them needs fedsim):
 
-    python tests/peers/rounds.py --peer OTHER/bin/python --times 5
+    python tests/peers/rounds.py --peer torch=A/bin/python --peer fedjax=B/bin/python
 
-It prints medians and ratios and writes them to `reports/bench/peers.csv`. Every tool runs in a process of its own and
-evaluates the test set every round; the first third of the rounds is not counted.
+It prints medians and ratios and writes them to `reports/bench/peers.csv`. Every tool runs in its
+own process and evaluates the test set every round; the first third of the rounds is not counted.
 """
 
 import json
@@ -22,7 +23,7 @@ import pandas as pd
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort
-from fedsim.disk.checkpoint import named
+from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.scenario import read
 
 HERE = Path(__file__).parent
@@ -42,13 +43,13 @@ def export(workload: str, path: Path) -> None:
     scenario = read(str(ROOT / f"scenarios/bench/{workload}.yaml"), (f"rounds={ROUNDS[workload]}",))
     with numerics(scenario) as devices:
         experiment = build(scenario, devices=devices)
-        (seed, plan), room = next(iter(experiment.plans.items())), experiment.program.room
+        (seed, plan), room = next(iter(experiment.plans.items())), experiment.program.capacity
         rounds = range(1, ROUNDS[workload] + 1)
         T = max(int(plan.round(r)[0].steps.max()) for r in rounds)
         cohorts = [cohort(plan, r, T, room.batch, experiment.program.dtype) for r in rounds]
         f, start = plan.federation, experiment.shared[seed]["params"]
         slashed = lambda name: name.replace("']['", "/").replace("['", "/").removesuffix("']")
-        arrays = {slashed(name): leaf for name, leaf in named("params", start).items()}
+        arrays = {slashed(name): leaf for name, leaf in leaves_by_name("params", start).items()}
         stacked = {
             name: np.stack([getattr(c, name) for c in cohorts])
             for name in ("index", "valid", "weight")
@@ -69,58 +70,70 @@ def steady(seconds: list[float]) -> float:
     return statistics.median(seconds[len(seconds) // 3 :])
 
 
+WAYS = {  # tool -> the file that runs it, and the ways to run it
+    "torch": ("torch_rounds.py", ("loop", "processes")),
+    "fedjax": ("fedjax_rounds.py", ("jit",)),
+    "flower": ("flower_rounds.py", ("ray",)),
+}
+
+
+def commands(workload: str, data: Path, peers: dict[str, str]) -> dict[str, list[str]]:
+    """Name of a way to run the workload -> the command that does."""
+    scenario = str(ROOT / f"scenarios/bench/{workload}.yaml")
+    result = {"lanes": [sys.executable, "-c", OURS, scenario, str(ROUNDS[workload])]}
+    for tool, python in peers.items():
+        file, ways = WAYS[tool]
+        for way in ways:
+            result[f"{tool} {way}"] = [python, str(HERE / file), str(data), way]
+    return result
+
+
+def measure(command: list[str]) -> dict:
+    """What one process printed last: its tool, the seconds of its rounds, and its accuracy."""
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def row_of(workload: str, way: str, measured: list[dict], lanes: list[dict]) -> dict:
+    """A row of `peers.csv`; the ratio is the median over pairs of neighbouring processes."""
+    seconds = [steady(one["seconds"]) for one in measured]
+    ratios = [s / steady(base["seconds"]) for s, base in zip(seconds, lanes, strict=True)]
+    return {
+        "workload": workload,
+        "tool": measured[0]["tool"],
+        "how": way,
+        "seconds": statistics.median(seconds),
+        "least": min(seconds),
+        "most": max(seconds),
+        "times_lanes": statistics.median(ratios),
+        "accuracy": measured[0]["accuracy"],
+    }
+
+
 @click.command()
-@click.option("--peer", required=True, help="A Python that has torch and NumPy.")
+@click.option("--peer", "peers", multiple=True, help="TOOL=PYTHON, a Python that has the tool.")
 @click.option("--times", default=5)
 @click.option("--out", default=str(ROOT / "reports/bench/peers.csv"))
 @click.argument("workloads", nargs=-1)
-def main(peer: str, times: int, out: str, workloads: tuple[str, ...]) -> None:
-    """Measure, one tool after another, so often."""
+def main(peers: tuple[str, ...], times: int, out: str, workloads: tuple[str, ...]) -> None:
+    """Measure the tools in turn, `times` times."""
+    pythons = dict(peer.split("=", 1) for peer in peers)
     rows = []
     for workload in workloads or ROUNDS:
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "workload.npz"
             export(workload, data)
-            ours = [
-                sys.executable,
-                "-c",
-                OURS,
-                str(ROOT / f"scenarios/bench/{workload}.yaml"),
-                str(ROUNDS[workload]),
-            ]
-            theirs = [
-                [peer, str(HERE / "torch_rounds.py"), str(data), how]
-                for how in ("loop", "processes")
-            ]
-            commands = {"lanes": ours, "loop": theirs[0], "2 processes": theirs[1]}
-            measured: dict[str, list[dict]] = {how: [] for how in commands}
+            ways = commands(workload, data, pythons)
+            measured: dict[str, list[dict]] = {way: [] for way in ways}
             for _ in range(times):
-                for how, command in commands.items():
-                    done = subprocess.run(command, capture_output=True, text=True, check=True)
-                    measured[how].append(json.loads(done.stdout.splitlines()[-1]))
-        base = [steady(one["seconds"]) for one in measured["lanes"]]
-        for how, several in measured.items():
-            seconds = [steady(one["seconds"]) for one in several]
-            ratio = statistics.median(s / b for s, b in zip(seconds, base, strict=True))
-            row = {
-                "workload": workload,
-                "tool": several[0]["tool"],
-                "how": how,
-                "seconds": statistics.median(seconds),
-            }
-            row |= {
-                "least": min(seconds),
-                "most": max(seconds),
-                "times_lanes": ratio,
-                "accuracy": several[0]["accuracy"],
-            }
+                for way, command in ways.items():
+                    measured[way].append(measure(command))
+
+        for way, several in measured.items():
+            row = row_of(workload, way, several, measured["lanes"])
             rows.append(row)
-            click.echo(
-                "  ".join(
-                    f"{name} {value:.4g}" if isinstance(value, float) else value
-                    for name, value in row.items()
-                )
-            )
+            texts = [f"{n} {v:.4g}" if isinstance(v, float) else v for n, v in row.items()]
+            click.echo("  ".join(texts))
     pd.DataFrame(rows).to_csv(out, index=False)
 
 

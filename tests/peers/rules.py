@@ -3,8 +3,8 @@
     python -m venv peers && peers/bin/pip install numpy torch torchvision byzfl
     peers/bin/python tests/peers/rules.py [rows columns]
 
-Prints one line of CSV per rule and peer: the median and the least of seven trials, and the versions; a peer that is not
-installed is left out. Ours: `fedsim bench`, run alternately on the same machine.
+Prints a line of CSV per rule and peer: the median and the minimum of seven trials, and the version;
+a peer that is not installed is left out. Ours: `fedsim bench`, alternately on the same machine.
 """
 
 import importlib
@@ -84,7 +84,8 @@ def main(rows: int = 100, columns: int = 1_000_000) -> None:
             seconds = [_seconds(work) for _ in range(TRIALS)]
             version = importlib.metadata.version(peer)
             print(
-                f"{name} {rows} × {columns:_},{peer},{statistics.median(seconds):.3f},{min(seconds):.3f},{version}",
+                f"{name} {rows} × {columns:_},{peer},"
+                f"{statistics.median(seconds):.3f},{min(seconds):.3f},{version}",
                 flush=True,
             )
 

@@ -1,4 +1,4 @@
-"""Rounds of federated averaging in PyTorch, as one writes them by hand: in a loop, and by two processes.
+"""Rounds of federated averaging in PyTorch, as written by hand: in a loop, and by two processes.
 
 Needs torch and NumPy alone. `rounds.py` writes what to train on and runs this file:
 
@@ -18,7 +18,7 @@ PROCESSES = 2
 
 
 class Net(nn.Module):
-    """Logistic regression, the perceptron or the convolutional network of the benchmarks, by the name of its start."""
+    """Logistic regression, MLP or CNN of the benchmarks, chosen by the names of its parameters."""
 
     def __init__(self, start: dict[str, np.ndarray]):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A user's own file: pyright knows every type in it, strictly, and with a folder as its argument it runs."""
+"""A user's file: pyright's strict mode knows every type in it, and it runs, given a folder."""
 # pyright: strict, reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=true
 
 import sys

@@ -1,4 +1,4 @@
-"""Rules that do something about clients that are away, each after its paper."""
+"""Rules that account for absent clients, each after its paper."""
 
 import numpy as np
 
@@ -6,9 +6,12 @@ from reference.rules import Rule
 
 
 class Mifa(Rule):
-    """Gu et al. 2021, Algorithm 1: G_i ← Δ_i of those that are there; (1/N) Σ G_i over all, also where nobody is there."""
+    """Gu et al. 2021, Algorithm 1: G_i ← Δ_i of those present; (1/N) Σ G_i over all clients.
 
-    least = 0
+    A round in which nobody is present also has this aggregate.
+    """
+
+    min_clients = 0
 
     def __init__(self, x, able):
         super().__init__(x, able)
@@ -25,7 +28,7 @@ class Mifa(Rule):
 class FedVARP(Mifa):
     """Jhunjhunwala et al. 2022: v = mean_S (Δ_i − y_i) + mean over all y_j; then y_i ← Δ_i."""
 
-    least = 1
+    min_clients = 1
 
     def reduce(self, round):
         before = sum(self.last.values()) / round.N
@@ -37,7 +40,7 @@ class FedVARP(Mifa):
 
 
 class FedAU(Rule):
-    """Wang and Ji 2024, Algorithms 1 and 2, step by step: every client's ω in every round, whether it is there or not."""
+    """Wang and Ji 2024, Algorithms 1 and 2: every client's ω in every round, present or absent."""
 
     cutoff: int | None = 50
 

@@ -1,4 +1,4 @@
-"""Client methods without state between rounds, each after its paper's algorithm."""
+"""Client methods that keep no state between rounds, each after its paper's algorithm."""
 
 import numpy as np
 
@@ -7,25 +7,28 @@ from reference.problems import Problem
 
 
 class Client:
-    """Plain local training (McMahan et al. 2017): K_i steps y ← y − η v with v ← ρ v + g, from y = x; sends y − x."""
+    """Plain local training (McMahan et al. 2017): K_i steps from y = x; sends y − x.
+
+    A step is y ← y − η v with v ← ρ v + g.
+    """
 
     def __init__(self, problem: Problem, setting: Setting):
         self.problem, self.setting = problem, setting
         zero = lambda: {i: np.zeros_like(problem.start) for i in problem.able}
         self.zero, self.nothing, self.v = zero, np.zeros_like(problem.start), zero()
-        self.began()
+        self.start_run()
 
-    def began(self):
-        """States at the start of the run."""
+    def start_run(self):
+        """Set the states at the start of the run."""
 
-    def meet(self, S: list[int], x):
-        """What happens before the clients of a round train."""
+    def start_round(self, S: list[int], x):
+        """Do what happens before the clients of a round train."""
 
     def gradient(self, i: int, y):
         return self.problem.gradient(i, y)
 
     def direction(self, i: int, y, x):
-        """What the optimizer is given in a step."""
+        """The input of the optimizer in a step."""
         return self.gradient(i, y)
 
     def rate(self, i: int) -> float:
@@ -57,8 +60,8 @@ class Client:
         """‖a_i‖₁ as the client reports it: its steps."""
         return self.setting.steps[i]
 
-    def close(self, round: Round):
-        """What the server does besides the rule."""
+    def finish_round(self, round: Round):
+        """Do what the server does in addition to the rule."""
 
     def server(self) -> dict:
         return {}
@@ -88,10 +91,10 @@ class FedSGD(Client):
 
 
 class FedNova(Client):
-    """Wang et al. 2020, section 4: y − x = −η Σ_k a_k g_k, with the a_k of heavy-ball momentum and a proximal term.
+    """Wang et al. 2020, section 4: y − x = −η Σ_k a_k g_k, with momentum and a proximal term.
 
-    The a_k are followed step by step: v and y − x are kept as their coefficients of g_0, g_1, ... (of g_k + λ x with
-    weight decay).
+    The a_k are computed step by step: v and y − x are represented by their coefficients of g_0,
+    g_1, ... (of g_k + λ x with weight decay).
     """
 
     mu = 0.3
@@ -120,7 +123,10 @@ class FedSAM(Client):
 
 
 class DeltaSGD(Client):
-    """Kim et al. 2024, Algorithm 1: η_k = min{γ‖y_k − y_{k−1}‖/(2‖g_k − g_{k−1}‖), √(1 + δ θ_{k−1}) η_{k−1}}."""
+    """Kim et al. 2024, Algorithm 1: steps whose lengths adapt to the local smoothness.
+
+    η_k = min{γ‖y_k − y_{k−1}‖/(2‖g_k − g_{k−1}‖), √(1 + δ θ_{k−1}) η_{k−1}}.
+    """
 
     gamma, delta, eta0, theta0 = 1.0, 0.3, 0.05, 1.0
 

@@ -1,4 +1,4 @@
-"""Under what methods and rules are compared: who takes part, who has samples, what stands behind the rule."""
+"""Conditions of a comparison: who takes part, who has samples, what follows the rule."""
 
 from typing import Any, NamedTuple
 
@@ -9,18 +9,18 @@ STEPS = (3, 1, 4, 2, 5, 2, 3, 1, 4)
 
 
 class Condition(NamedTuple):
-    """Under what a method is compared.
+    """The condition under which a method is compared.
 
     Attributes:
-      sizes: samples of every client.
-      cohort: the section of fedsim.
-      lr: η_g behind the rule; None: 1, or what the optimizer of the method's fragment has.
-      beta: of server momentum; None: none.
-      momentum: of the clients' optimizer.
-      carry: whether that optimizer goes on where the client's last round ended.
+      sizes: samples per client.
+      cohort: the `cohort` section of the scenario.
+      lr: η_g after the rule; None: 1, or that of the optimizer in the method's fragment.
+      beta: the server momentum; None: none.
+      momentum: the momentum of the clients' optimizer.
+      carry: whether that optimizer keeps its state until the client's next round.
       uneven: whether local steps differ between clients.
-      nesterov: whether their optimizer looks ahead.
-      decay: of their weights.
+      nesterov: whether the clients' optimizer looks ahead.
+      decay: the weight decay on the clients.
     """
 
     sizes: tuple[int, ...] = problems.SIZES
@@ -45,24 +45,24 @@ LISTED = [
 ]
 
 
-def listed(sizes: tuple[int, ...], *, others: bool = False) -> dict[str, Any]:
-    """Cohorts by id of a federation with six clients that have samples; `others`: rounds name clients without any, too.
+def listed(sizes: tuple[int, ...], *, empty_too: bool = False) -> dict[str, Any]:
+    """Cohorts by id of a federation in which six clients have samples.
 
-    With `others`, the second round names nobody else.
+    With `empty_too`, some rounds also name clients without samples, and the second names only such.
     """
     able, empty = [i for i, n in enumerate(sizes) if n], [i for i, n in enumerate(sizes) if not n]
     cohorts = [[able[k] for k in S] for S in LISTED]
-    if others:
+    if empty_too:
         cohorts[1] = empty
         cohorts[3] = sorted(cohorts[3] + empty[1:])
     return {"kind": "listed", "rounds": cohorts}
 
 
 HARD = Condition(cohort=listed(problems.SIZES), lr=0.5)
-"""The one of the fast part."""
+"""The condition of the fast tests."""
 EMPTY = problems.SIZES
 SHORT = Condition(EMPTY, listed(EMPTY), momentum=0.6, uneven=True, nesterov=True, decay=0.2)
-"""The client of most papers, in its short form."""
+"""The client of most papers, by the short form of its optimizer."""
 CONDITIONS = {
     "fast part": HARD,
     "full": Condition(FULL),
@@ -70,7 +70,7 @@ CONDITIONS = {
     "cyclic": Condition(FULL, {"kind": "cyclic", "size": 4}),
     "empty": Condition(EMPTY),
     "empty, cyclic": Condition(EMPTY, {"kind": "cyclic", "size": 5}),
-    "empty, named": Condition(EMPTY, listed(EMPTY, others=True)),
+    "empty, named": Condition(EMPTY, listed(EMPTY, empty_too=True)),
     "alone": Condition((8,)),
     "alone, others empty": Condition((0, 8, 0)),
     "server step": Condition(FULL, lr=0.5),
@@ -80,13 +80,13 @@ CONDITIONS = {
     "momentum, weight decay": SHORT,
     "uneven steps": Condition(EMPTY, listed(EMPTY), lr=0.5, uneven=True),
     "all together": Condition(
-        EMPTY, listed(EMPTY, others=True), lr=0.5, beta=0.8, momentum=0.6, uneven=True
+        EMPTY, listed(EMPTY, empty_too=True), lr=0.5, beta=0.8, momentum=0.6, uneven=True
     ),
 }
 
 
 def cohorts(condition: Condition) -> list[list[int]]:
-    """Ids of every round, as the names of the cohorts say."""
+    """The ids of every round, by the kind of the cohort."""
     able = [i for i, n in enumerate(condition.sizes) if n]
     if condition.cohort == "all":
         return [able] * R

@@ -1,4 +1,4 @@
-"""Rules that tell who is malicious from residuals, layers or histories, each after its paper."""
+"""Rules that detect malicious clients by residuals, layers or histories, each after its paper."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from reference.rules import Rule
 
 
 class ResidualReweighting(Rule):
-    """Fu et al. 2019, as the authors' code has it, coordinate by coordinate: weights from residuals to repeated medians.
+    """Fu et al. 2019, as in the authors' code: weights from residuals to repeated medians.
 
-    There `repeated_median` and `reweight_algorithm_restricted`: K = λ √(2/m), e = r/τ, root/e · clip(e/root, ±K), times its
-    standard deviation. The 1e-7 in their τ is left out.
+    There, `repeated_median` and `reweight_algorithm_restricted`, for each coordinate: K = λ √(2/m),
+    e = r/τ, root/e · clip(e/root, ±K), times its standard deviation. Their τ has a further 1e-7.
     """
 
     lam, threshold = 2.0, 0.1
@@ -43,7 +43,10 @@ class ResidualReweighting(Rule):
 
 
 class Lasa(Rule):
-    """Xu et al. 2024, Algorithm 1, from the paper: clipped and sparse rows, filtered layer by layer; layers end at `ends`."""
+    """Xu et al. 2024, Algorithm 1: clipped and sparse rows, filtered layer by layer.
+
+    The layers end at `ends`.
+    """
 
     sparsity, ends = 0.3, (2, 3)
 
@@ -65,14 +68,14 @@ class Lasa(Rule):
 
 
 def usual(values, radius=1.0):
-    """Less than so many standard deviations from the median; not those that are only so by rounding."""
+    """Whether values are clearly within `radius` standard deviations of the median."""
     return (values.std() == 0) | (
         np.abs(values - np.median(values)) < radius * values.std() * (1 - 1e-12)
     )
 
 
 def quasi_newton(pairs):
-    """B from σ I by the updates of BFGS, as a matrix (the authors' `lbfgs` has the compact form of the same B)."""
+    """B from σ I by BFGS updates, as a matrix; the authors' `lbfgs` has its compact form."""
     s, y = pairs[-1]
     B = (y @ s) / (s @ s) * np.eye(len(s))
     for s, y in pairs:
@@ -81,9 +84,9 @@ def quasi_newton(pairs):
 
 
 def dispersion(values, k: int):
-    """(the least sum of squares around k centres, the last number of the lower cluster)."""
+    """Return the least sum of squares around k centres, and the last value of the lower cluster."""
     values = np.sort(values)
-    around = lambda part: ((part - part.mean()) ** 2).sum()
+    around = lambda cluster: ((cluster - cluster.mean()) ** 2).sum()
     if k == 1:
         return around(values), None
     sums = [around(values[:i]) + around(values[i:]) for i in range(1, len(values))]
@@ -91,7 +94,7 @@ def dispersion(values, k: int):
 
 
 def upper(values, among):
-    """Who of `among` is in the upper one of two clusters, by the gap statistic of the authors' `detection1`."""
+    """Which of `among` are in the upper of two clusters, by the gap statistic in `detection1`."""
     v = values[among]
     if len(v) < 3 or np.ptp(v) == 0:
         return np.zeros(len(values), bool)
@@ -100,16 +103,17 @@ def upper(values, among):
     with np.errstate(divide="ignore"):
         logs = {k: np.log([dispersion(u, k)[0] for u in uniform]) for k in (1, 2)}
         gaps = {k: np.log(np.mean(np.exp(logs[k]))) - np.log(dispersion(v, k)[0]) for k in (1, 2)}
-    found = np.zeros(len(values), bool)
+    is_upper = np.zeros(len(values), bool)
     if gaps[1] < gaps[2] - np.sqrt(1.1) * logs[2].std():
-        found[np.flatnonzero(among)[v > dispersion(v, 2)[1]]] = True
-    return found
+        is_upper[np.flatnonzero(among)[v > dispersion(v, 2)[1]]] = True
+    return is_upper
 
 
 class FLDetector(Rule):
-    """Zhang et al. 2022, Algorithms 1 and 2: predictions by L-BFGS, scores over a window, without the upper of two clusters.
+    """Zhang et al. 2022, Algorithms 1 and 2: the mean without the upper of two clusters of scores.
 
-    Where the paper divides distances by their sum, ours and this one divide by their median.
+    Scores are distances to predictions by L-BFGS over a window. The paper divides distances by
+    their sum; fedsim and this reference divide by their median.
     """
 
     window, clients = 2, 9

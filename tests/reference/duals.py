@@ -1,4 +1,4 @@
-"""Client methods that keep something for every client, each after its paper's algorithm."""
+"""Client methods that keep state for every client, each after its paper's algorithm."""
 
 from reference.clients import Client
 
@@ -8,10 +8,10 @@ class Scaffold(Client):
 
     option = 2
 
-    def began(self):
+    def start_run(self):
         self.c, self.c_i = self.nothing, self.zero()
 
-    def meet(self, S, x):
+    def start_round(self, S, x):
         self.changes = []
 
     def direction(self, i, y, x):
@@ -28,7 +28,7 @@ class Scaffold(Client):
         self.c_i[i] = new
         return y - x
 
-    def close(self, round):
+    def finish_round(self, round):
         self.c = self.c + sum(self.changes) / round.N
 
     def server(self):
@@ -43,11 +43,14 @@ class ScaffoldI(Scaffold):
 
 
 class FedDyn(Client):
-    """Acar et al. 2021, Algorithm 1, with gradient steps on f_i(θ) − ⟨g_i, θ⟩ + α/2 ‖θ − x‖²; all g_i start at 0."""
+    """Acar et al. 2021, Algorithm 1, with gradient steps; all g_i start at 0.
+
+    The steps are on f_i(θ) − ⟨g_i, θ⟩ + α/2 ‖θ − x‖².
+    """
 
     alpha = 0.4
 
-    def began(self):
+    def start_run(self):
         self.g_i = self.zero()
 
     def direction(self, i, y, x):
@@ -63,17 +66,18 @@ class FedDyn(Client):
 
 
 class FedDC(Client):
-    """Gao et al. 2022, Algorithm 1, with gradient steps; g, the mean of all g_i, moves by (1/N) Σ of how they changed.
+    """Gao et al. 2022, Algorithm 1, with gradient steps; g is the mean of all g_i.
 
-    L = f_i(θ) + α/2 ‖θ + h_i − x‖² + ⟨θ, g_i − g⟩/(η K); then h_i ← h_i + θ − x and g_i ← θ − x; x ← mean of θ + h_i.
+    L = f_i(θ) + α/2 ‖θ + h_i − x‖² + ⟨θ, g_i − g⟩/(η K); then h_i ← h_i + θ − x and g_i ← θ − x;
+    x ← mean of θ + h_i; g ← g + (1/N) Σ of the changes of g_i.
     """
 
     alpha = 0.3
 
-    def began(self):
+    def start_run(self):
         self.h, self.g_i, self.g = self.zero(), self.zero(), self.nothing
 
-    def meet(self, S, x):
+    def start_round(self, S, x):
         self.changes = []
 
     def direction(self, i, y, x):
@@ -87,7 +91,7 @@ class FedDC(Client):
         self.g_i[i] = y - x
         return y + self.h[i] - x
 
-    def close(self, round):
+    def finish_round(self, round):
         self.g = self.g + sum(self.changes) / round.N
 
     def server(self):
@@ -98,14 +102,15 @@ class FedDC(Client):
 
 
 class FedADMM(Client):
-    """Gong, Li, Freris 2022, Algorithm 1: y_i = x_0 and λ_i = 0 at the start of the run, for everybody.
+    """Gong, Li, Freris 2022, Algorithm 1: all clients start the run with y_i = x_0 and λ_i = 0.
 
-    Steps on f_i(y) + ⟨λ_i, y − x⟩ + ρ/2 ‖y − x‖² from y = x; λ_i ← λ_i + ρ (y − x); sends the change of y_i + λ_i/ρ.
+    Steps on f_i(y) + ⟨λ_i, y − x⟩ + ρ/2 ‖y − x‖² from y = x; λ_i ← λ_i + ρ (y − x).
+    Sends the change of y_i + λ_i/ρ.
     """
 
     rho = 0.5
 
-    def began(self):
+    def start_run(self):
         self.y, self.dual = dict.fromkeys(self.problem.able, self.problem.start), self.zero()
 
     def direction(self, i, y, x):
@@ -122,15 +127,16 @@ class FedADMM(Client):
 
 
 class Scaffnew(Client):
-    """Mishchenko et al. 2022 (ProxSkip), Algorithm 2: y ← y − η (∇f_i(y) − h_i); h_i ← h_i + (x_new − y)/(K η).
+    """Mishchenko et al. 2022 (ProxSkip), Algorithm 2, with K steps between communications: p = 1/K.
 
-    p = 1/K, as K steps are taken between communications. A client gets x_new when it takes part again.
+    y ← y − η (∇f_i(y) − h_i); h_i ← h_i + (x_new − y)/(K η). A client gets x_new when it next takes
+    part.
     """
 
-    def began(self):
+    def start_run(self):
         self.h, self.sent = self.zero(), {}
 
-    def meet(self, S, x):
+    def start_round(self, S, x):
         for i in set(S) & set(self.sent):
             self.h[i] = self.h[i] + (x - self.sent[i]) / self.horizon(i)
 
@@ -150,7 +156,7 @@ class WorkerMomentum(Client):
 
     beta = 0.7
 
-    def began(self):
+    def start_run(self):
         self.m = self.zero()
 
     def update(self, i, x):

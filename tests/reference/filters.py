@@ -1,4 +1,4 @@
-"""Robust rules that choose among clients or among values, each after its paper, or the authors' code where that is said."""
+"""Robust rules that select clients or values, each after its paper, or the code where noted."""
 
 import itertools
 
@@ -9,18 +9,18 @@ from reference.rules import Rule
 
 
 def nearest_mean(rows, centre, count: int):
-    """Of every column the mean of the `count` values nearest to the centre, the first of equal ones."""
+    """The mean of each column's `count` values nearest to the centre; the first of equally near."""
     chosen = np.argsort(np.abs(rows - centre), axis=0, kind="stable")[:count]
     return np.take_along_axis(rows, chosen, 0).mean(0)
 
 
 class Filter(Rule):
     f = 1
-    least = 3
+    min_clients = 3
 
 
 class MeanAroundMedian(Filter):
-    """Xie et al. 2018: of every coordinate the m − f values nearest to the median."""
+    """Xie et al. 2018: the mean of each coordinate's m − f values nearest to the median."""
 
     def reduce(self, round):
         rows = round.updates
@@ -28,7 +28,7 @@ class MeanAroundMedian(Filter):
 
 
 class Phocas(Filter):
-    """Xie et al. 2018: of every coordinate the m − f values nearest to the mean without f at either end."""
+    """Xie et al. 2018: the mean of each coordinate's m − f values nearest to the trimmed mean."""
 
     def reduce(self, round):
         rows = round.updates
@@ -38,7 +38,10 @@ class Phocas(Filter):
 
 
 class Bulyan(Filter):
-    """El Mhamdi et al. 2018: Krum m − 2f times without putting back, then the m − 4f values nearest to the median."""
+    """El Mhamdi et al. 2018: Krum m − 2f times without replacement, then near the median.
+
+    The m − 4f values nearest to the median are averaged.
+    """
 
     f = 0
 
@@ -56,7 +59,7 @@ class Bulyan(Filter):
 
 
 def closest(rows):
-    """Squared distance to the nearest other row; 0 of one alone."""
+    """The squared distance to the nearest other row; 0 for a single row."""
     square = ((rows[:, None] - rows[None]) ** 2).sum(-1)
     return np.array(
         [
@@ -74,7 +77,7 @@ class SignMajority(Rule):
 
 
 class RobustLearningRate(Rule):
-    """Ozdayi et al. 2021: the mean by samples, reversed where fewer than θ more clients agree than not."""
+    """Ozdayi et al. 2021: the mean by samples, reversed where the majority of signs is below θ."""
 
     threshold = 3
 
@@ -97,7 +100,7 @@ class MinimumDiameter(Filter):
 
 
 class SmallestEigenvalue(MinimumDiameter):
-    """Allouah et al. 2023: that whose covariance has the smallest largest eigenvalue."""
+    """Allouah et al. 2023: the mean of the m − f rows with the least norm of the covariance."""
 
     def cost(self, rows):
         off = rows - rows.mean(0)
@@ -120,7 +123,10 @@ class CovarianceFilter(Filter):
 
 
 class DivideAndConquer(Filter):
-    """Shejwalkar and Houmansadr 2021, Algorithm 2, of all coordinates: without the f rows farthest along the top direction."""
+    """Shejwalkar and Houmansadr 2021, Algorithm 2, on all coordinates.
+
+    The mean without the f rows that are farthest along the top singular direction.
+    """
 
     def reduce(self, round):
         off = round.updates - round.updates.mean(0)
@@ -133,7 +139,7 @@ def unit(rows):
 
 
 class FoolsGold(Rule):
-    """Fung et al. 2020, as the authors' code has it: github.com/DistributedML/FoolsGold, deep-fg/fg/foolsgold.py."""
+    """Fung et al. 2020, as in DistributedML/FoolsGold on GitHub, deep-fg/fg/foolsgold.py."""
 
     def __init__(self, x, able):
         super().__init__(x, able)
@@ -147,7 +153,7 @@ class FoolsGold(Rule):
 
 
 def foolsgold_weights(histories) -> list[float]:
-    """The weight of every client: similarities less the identity, pardoning, rescaling, the logit."""
+    """The clients' weights: similarities minus the identity, pardoning, rescaling, the logit."""
     clients = range(len(histories))
     similar = [
         [cosine(histories[i], histories[j]) - float(i == j) for j in clients] for i in clients
@@ -167,7 +173,7 @@ def cosine(a, b) -> float:
 
 
 def logit_of(weight: float) -> float:
-    """ln(w/(1 − w)) + ½ within [0, 1]; 0.99 stands for 1."""
+    """ln(w/(1 − w)) + ½, clipped to [0, 1]; 1 is replaced by 0.99."""
     if weight == 0:
         return 0
     if weight == 1:
@@ -176,22 +182,23 @@ def logit_of(weight: float) -> float:
 
 
 def clusters(rows, stop):
-    """Single linkage by the cosine distance, until `stop` says so of the list of clusters."""
+    """Single linkage by the cosine distance, until `stop` accepts the list of clusters."""
     units = unit(rows)
-    distance, parts = 1 - units @ units.T, [[i] for i in range(len(rows))]
-    while not stop(parts):
-        pairs = itertools.combinations(range(len(parts)), 2)
-        a, b = min(pairs, key=lambda pair: distance[np.ix_(parts[pair[0]], parts[pair[1]])].min())
-        parts[a] = sorted(parts[a] + parts.pop(b))
-    return parts
+    distance = 1 - units @ units.T
+    found = [[i] for i in range(len(rows))]
+    while not stop(found):
+        pairs = itertools.combinations(range(len(found)), 2)
+        a, b = min(pairs, key=lambda pair: distance[np.ix_(found[pair[0]], found[pair[1]])].min())
+        found[a] = sorted(found[a] + found.pop(b))
+    return found
 
 
 class Flame(Rule):
-    """Nguyen et al. 2022, Algorithm 1, without noise, of updates; clusters as HDBSCAN of this setting finds them."""
+    """Nguyen et al. 2022, Algorithm 1, on updates, without noise; clusters like HDBSCAN's here."""
 
     def reduce(self, round):
         rows, m = round.updates, len(round.updates)
-        admitted = max(clusters(rows, lambda parts: max(map(len, parts)) > m // 2), key=len)
+        admitted = max(clusters(rows, lambda found: max(map(len, found)) > m // 2), key=len)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return (rows * np.minimum(1, np.median(lengths) / lengths))[admitted].mean(0)
 
@@ -200,12 +207,12 @@ class LargestCluster(Rule):
     """Sattler et al. 2020: the larger of two clusters."""
 
     def reduce(self, round):
-        parts = clusters(round.updates, lambda parts: len(parts) <= 2)
-        return round.updates[min(parts, key=lambda part: (-len(part), part))].mean(0)
+        pair = clusters(round.updates, lambda found: len(found) <= 2)
+        return round.updates[min(pair, key=lambda cluster: (-len(cluster), cluster))].mean(0)
 
 
 class Monna(Filter):
-    """Farhadkhani et al. 2023: the m − f rows nearest to that of one client."""
+    """Farhadkhani et al. 2023: the mean of the m − f rows nearest to the first client's."""
 
     def reduce(self, round):
         rows = round.updates
@@ -214,7 +221,7 @@ class Monna(Filter):
 
 
 class SignGuard(Rule):
-    """Xu et al. 2022, Algorithm 2: of usual length, and in the largest cluster of the shares of signs."""
+    """Xu et al. 2022, Algorithm 2: rows of usual length in the largest cluster of sign shares."""
 
     def reduce(self, round):
         from sklearn.cluster import MeanShift, estimate_bandwidth
@@ -224,7 +231,8 @@ class SignGuard(Rule):
         width = estimate_bandwidth(shares, quantile=0.5) if len(rows) > 1 else 0.0
         if width:
             labels = MeanShift(bandwidth=width * (1 + 1e-13)).fit(shares).labels_
-        else:  # scikit-learn refuses: points that are the same are a cluster, the one with more positive signs first
+        else:
+            # scikit-learn refuses; equal points are a cluster, more positive signs come first
             labels = -np.unique(shares, axis=0, return_inverse=True)[1].reshape(-1)
             labels -= labels.min()
         lengths = np.linalg.norm(rows, axis=1)
@@ -242,7 +250,7 @@ class SignGuard(Rule):
 
 
 class ThreeSigma(Rule):
-    """Han et al. 2023, section 4, of one round: rows whose distance to the geometric median is at most μ + σ (λ = 1)."""
+    """Han et al. 2023, section 4: a round's rows within μ + σ of the geometric median (λ = 1)."""
 
     def reduce(self, round):
         rows = round.updates

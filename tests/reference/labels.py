@@ -7,7 +7,7 @@ from reference.problems import slope
 
 
 class FedLC(Client):
-    """Zhang et al. 2022: cross entropy of outputs z_c − τ n_{i,c}^(−1/4); classes without samples count as 1e-8."""
+    """Zhang et al. 2022: cross entropy of outputs z_c − τ n_{i,c}^(−1/4), with n ≥ 1e-8."""
 
     tau = 0.5
 
@@ -18,7 +18,7 @@ class FedLC(Client):
 
 
 class FedRS(Client):
-    """Li and Zhan 2021: outputs of classes that the client has no sample of are multiplied by α."""
+    """Li and Zhan 2021: outputs of classes without samples at the client are multiplied by α."""
 
     alpha = 0.5
 
@@ -29,7 +29,7 @@ class FedRS(Client):
 
 
 class FedNTD(Client):
-    """Lee et al. 2022: + β T² KL(p_x ‖ p_y) of the softmax of outputs/T over the classes that are not the true one."""
+    """Lee et al. 2022: + β T² KL(p_x ‖ p_y); p is the softmax of outputs/T over wrong classes."""
 
     beta, temperature = 0.7, 1.5
 
@@ -49,14 +49,15 @@ class FedNTD(Client):
 
 
 class Moon(Client):
-    """Li, He, Song 2021, equation 4: + μ times −log of the softmax of cos(z, z_x)/T against cos(z, z_last)/T.
+    """Li, He, Song 2021, equation 4: a contrastive loss of features.
 
-    Before a client has sent a model, its last one is that of the run's start, as in the authors' code.
+    + μ times −log of the softmax of cos(z, z_x)/T against cos(z, z_last)/T. Until a client has sent
+    a model, its last one is the run's first, as in the authors' code.
     """
 
     mu, temperature = 0.8, 0.5
 
-    def began(self):
+    def start_run(self):
         self.last = dict.fromkeys(self.problem.able, self.problem.start)
 
     def direction(self, i, y, x):
@@ -85,9 +86,12 @@ class Moon(Client):
 
 
 class FedPer(Client):
-    """Arivazhagan et al. 2019: the last three parameters of client i are its own v_i; it sends the difference of the others."""
+    """Arivazhagan et al. 2019: the last three parameters stay with the client, v_i.
 
-    def began(self):
+    It sends the difference of the others.
+    """
+
+    def start_run(self):
         self.head = dict.fromkeys(self.problem.able, self.problem.start[-3:])
 
     def update(self, i, x):

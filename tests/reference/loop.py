@@ -12,11 +12,11 @@ class Setting(NamedTuple):
 
     Attributes:
       lr: η_l.
-      steps: K_i of every client.
+      steps: K_i per client.
       momentum: ρ of their optimizer.
-      carry: whether v goes on where the client's last round ended.
+      carry: whether v is kept until the client's next round.
       nesterov: whether the step looks ahead, along g + ρ v.
-      decay: λ, of λ y that is added to every gradient before momentum.
+      decay: λ; λ y is added to every gradient before momentum.
     """
 
     lr: float
@@ -28,9 +28,9 @@ class Setting(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What the server knows of a round, and what arrived: one entry for each client of S."""
+    """What the server knows of a round, and what arrived: an entry for each client of S."""
 
-    x: np.ndarray  # what was sent out
+    x: np.ndarray  # the global model before the round
     clients: list[int]  # S
     updates: np.ndarray  # Δ_i `[m, D]`
     counts: np.ndarray  # n_i
@@ -39,30 +39,30 @@ class Round(NamedTuple):
     work: np.ndarray  # ‖a_i‖₁
     lr: float
     N: int  # clients that can take part
-    n: int  # samples of all of them
+    n: int  # their samples
     number: int  # from 1
 
 
 class Ended(NamedTuple):
-    """Where a run ended."""
+    """The final model and states of a run."""
 
     x: np.ndarray
     server: dict[str, Any]
-    client: dict[int, dict[str, Any]]  # of those that took part
+    client: dict[int, dict[str, Any]]  # clients that took part
 
 
 def play(
     problem: Problem, setting: Setting, cohorts: list[list[int]], client, rule, tail=None
 ) -> Ended:
-    """Run.
+    """Run all rounds.
 
     Args:
       problem: samples and losses.
       setting: how clients train.
-      cohorts: of each round, by client ids; ids without samples do nothing.
+      cohorts: client ids of each round; ids without samples do nothing.
       client: `(problem, setting) -> Client`.
       rule: `(x, able) -> Rule`.
-      tail: `(x) -> Tail`, behind the rule; None: the step is the aggregate.
+      tail: `(x) -> Tail`, after the rule; None: the step is the aggregate.
     """
     x, able = problem.start, problem.able
     client, rule = client(problem, setting), rule(x, able)
@@ -70,25 +70,28 @@ def play(
     joined: set[int] = set()
     for number, cohort in enumerate(cohorts, 1):
         S = sorted(i for i in cohort if i in able)
-        if not S and rule.least:
+        if not S and rule.min_clients:
             continue
         joined |= set(S)
-        client.meet(S, x)
+        client.start_round(S, x)
         updates = np.array([client.update(i, x) for i in S]).reshape(-1, len(x))
-        counts, steps = (
-            np.array([problem.sizes[i] for i in S]),
-            np.array([setting.steps[i] for i in S]),
+        round = Round(
+            x=x,
+            clients=S,
+            updates=updates,
+            counts=np.array([problem.sizes[i] for i in S]),
+            steps=np.array([setting.steps[i] for i in S]),
+            losses=np.array([problem.loss(i, x) for i in S]),
+            work=np.array([client.work(i) for i in S]),
+            lr=setting.lr,
+            N=len(able),
+            n=sum(problem.sizes),
+            number=number,
         )
-        losses, work = (
-            np.array([problem.loss(i, x) for i in S]),
-            np.array([client.work(i) for i in S]),
-        )
-        n = sum(problem.sizes)
-        known = Round(x, S, updates, counts, steps, losses, work, setting.lr, len(able), n, number)
-        client.close(known)
-        if len(S) < rule.least:
+        client.finish_round(round)
+        if len(S) < rule.min_clients:
             continue
-        aggregate = rule.reduce(known)
+        aggregate = rule.reduce(round)
         x = x + (aggregate if tail is None else tail.step(aggregate))
     server = {**client.server(), **rule.server(), **(tail.server() if tail else {})}
     return Ended(x, server, {i: client.memory(i) for i in sorted(joined)})

@@ -1,30 +1,21 @@
-"""Small federations: least squares, softmax regression, and a network with features, as losses of flat vectors."""
+"""Small federations: least squares, softmax regression and a network, as losses of flat vectors."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-SIZES = (
-    0,
-    4,
-    7,
-    0,
-    3,
-    9,
-    5,
-    6,
-    0,
-)  # samples of the clients: none in front, in the middle, and at the end
+SIZES = (0, 4, 7, 0, 3, 9, 5, 6, 0)
+"""Samples per client: the first, a middle and the last client have none."""
 
 
 class Problem(NamedTuple):
-    """Samples of all clients, one behind the other, and the losses.
+    """The samples of all clients, concatenated, and the losses.
 
     Attributes:
       kind: `squares` or `line` (3 parameters), `softmax` (9), `features` (10).
-      x: `[n, 2]`, or with a column of ones behind `[n, 3]`.
-      y: targets `[n]`, or labels.
-      sizes: samples of every client.
+      x: `[n, 2]`, or `[n, 3]` with a last column of ones.
+      y: targets or labels `[n]`.
+      sizes: samples per client.
       start: the first model, flat.
     """
 
@@ -40,17 +31,17 @@ class Problem(NamedTuple):
         return [i for i, n in enumerate(self.sizes) if n]
 
     def samples(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of client i."""
+        """The samples and targets of client i."""
         ends = np.cumsum((0, *self.sizes))
         rows = slice(ends[i], ends[i + 1])
         return self.x[rows], self.y[rows]
 
     def labels(self, i: int) -> np.ndarray:
-        """Samples of client i of each class `[3]`."""
+        """The number of samples that client i has of each class `[3]`."""
         return np.bincount(self.samples(i)[1], minlength=3)
 
     def outputs(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """What the model says `[B, outputs]`; w may be complex."""
+        """The model's outputs `[B, outputs]`; w may be complex."""
         if self.kind == "features":
             return self.features(w, x) @ w[4:].reshape(2, 3)
         if self.kind == "line":
@@ -59,11 +50,11 @@ class Problem(NamedTuple):
         return x @ w[: 2 * columns].reshape(2, columns) + w[2 * columns :]
 
     def features(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """What the last layer of the network sees `[B, 2]`."""
+        """The inputs of the network's last layer `[B, 2]`."""
         return x @ w[:4].reshape(2, 2)
 
     def cost(self, outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Mean over rows of half the squared error, or of the cross entropy."""
+        """The mean over rows of half the squared error, or of the cross entropy."""
         if self.kind in ("squares", "line"):
             return 0.5 * np.mean((outputs[:, 0] - y) ** 2)
         return np.mean(np.log(np.exp(outputs).sum(1)) - outputs[np.arange(len(y)), y])
@@ -103,7 +94,7 @@ def line(sizes=SIZES) -> Problem:
 
 
 def softmax(sizes=SIZES, seed: int = 4, kind: str = "softmax", spread: float = 1.0) -> Problem:
-    """Three classes, of which client k has mostly class k mod 3, and the fewest of the next one or none."""
+    """Three classes: client k has mostly class k mod 3, and few samples of the next or none."""
     rng = np.random.default_rng(seed)
     x, y = [], []
     for k, n in enumerate(filter(None, sizes)):
@@ -118,7 +109,7 @@ def softmax(sizes=SIZES, seed: int = 4, kind: str = "softmax", spread: float = 1
 
 
 def features(sizes=SIZES) -> Problem:
-    """The classes for a network of two linear layers without offsets; features are no shorter than 1."""
+    """The classes for two linear layers without offsets; features are at least 1 long."""
     problem = softmax(sizes, kind="features", spread=0.3)
     return problem._replace(x=6 * problem.x, start=problem.start / np.repeat([1, 6], [4, 6]))
 

@@ -1,4 +1,4 @@
-"""Compiled programs of the tests: quickly made where few runs use them, and let go before there are too many."""
+"""Compiled programs of tests: little optimised if few runs use them, and freed in time."""
 
 from pathlib import Path
 
@@ -8,9 +8,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def programs(request):
-    """In the fast part XLA optimises little; in the long one programs go before they use up the maps of a process.
+    """Let XLA optimise little in fast tests; free programs in long ones before maps run out.
 
-    A process may have 65,530 maps on Linux; beyond, XLA crashes. `conftest.room` counts them between files alone.
+    On Linux a process may have 65,530 memory maps, and XLA crashes beyond that. The fixture of
+    `conftest` only counts them between files.
     """
     long = request.node.get_closest_marker("long")
     jax.config.update("jax_disable_most_optimizations", not long)

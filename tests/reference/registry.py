@@ -1,4 +1,4 @@
-"""Which names and hyper-parameters of fedsim stand for which reference."""
+"""The reference of each method and rule of fedsim, with the hyper-parameters."""
 
 from typing import Any, NamedTuple
 
@@ -9,13 +9,13 @@ class Method(NamedTuple):
     """A client method and the rule of its fragment.
 
     Attributes:
-      shorthand: as `method:` has it.
-      client: the section of fedsim.
-      server: the rule of fedsim, and what its fragment puts behind it.
-      train: the reference of the one.
-      rule: of the other.
+      shorthand: the value of `method:`.
+      client: the `client` section of the scenario.
+      server: the rule in the scenario, and what the method's fragment adds after it.
+      train: the reference of the client method.
+      rule: the reference of the rule.
       lr: η_l.
-      problem: the samples that it needs.
+      problem: the name of the samples that it needs.
     """
 
     shorthand: str
@@ -160,7 +160,7 @@ METHODS = {
         rules.Agnostic,
     ),
 }
-"""By name; the same name with another option in brackets is the same method."""
+"""By name; a name with an option in brackets is the same method."""
 
 RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "mean(samples)": (SAMPLES, rules.Samples),
@@ -211,4 +211,4 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "lasa": ({"kind": "lasa"}, detectors.Lasa),
     "fldetector": ({"kind": "fldetector", "window": 2}, detectors.FLDetector),
 }
-"""As they stand behind plain local training."""
+"""By name, for plain local training."""

@@ -6,17 +6,17 @@ from reference.rules import Rule
 
 
 class Median(Rule):
-    """Yin et al. 2018: of every coordinate the middle value, or the mean of the two middle ones."""
+    """Yin et al. 2018: each coordinate's middle value, or the mean of its two middle ones."""
 
     def reduce(self, round):
         return np.median(round.updates, axis=0)
 
 
 class TrimmedMean(Rule):
-    """Yin et al. 2018: of every coordinate the mean without the `trim` smallest and largest values."""
+    """Yin et al. 2018: each coordinate's mean without its `trim` smallest and largest values."""
 
     trim = 1
-    least = 3
+    min_clients = 3
 
     def reduce(self, round):
         return np.sort(round.updates, axis=0)[self.trim : len(round.updates) - self.trim].mean(0)
@@ -32,7 +32,7 @@ def krum_scores(updates, f: int):
 
 class Krum(Rule):
     f = 1
-    least = 5
+    min_clients = 5
 
     def reduce(self, round):
         return round.updates[np.argmin(krum_scores(round.updates, self.f))]
@@ -47,7 +47,7 @@ class MultiKrum(Krum):
 
 
 class GeometricMedian(Rule):
-    """argmin_v Σ ‖v − Δ_i‖: a row that holds itself against the pull of the others, or else by Newton's iteration."""
+    """argmin_v Σ ‖v − Δ_i‖: a row that the others cannot pull away, or by Newton's iteration."""
 
     def reduce(self, round):
         return geometric_median(round.updates, np.ones(len(round.updates)))
@@ -67,7 +67,7 @@ def geometric_median(rows, weights):
 
 
 def minimum(rows, weights):
-    """Where Σ w ‖v − row‖ is least and smooth: Weiszfeld's iteration, then Newton's."""
+    """The minimum of Σ w ‖v − row‖ where it is smooth: by Weiszfeld's iteration, then Newton's."""
     v = (weights * rows).sum(0) / weights.sum()
     for k in range(230):
         away = v - rows
@@ -87,7 +87,10 @@ def minimum(rows, weights):
 
 
 class RFA(Rule):
-    """Pillutla et al. 2022, Algorithm 2: three steps from the mean, β_i = p_i/max(ν, ‖v − Δ_i‖) with p_i = n_i/Σ n_j."""
+    """Pillutla et al. 2022, Algorithm 2: three steps from the mean.
+
+    β_i = p_i/max(ν, ‖v − Δ_i‖) with p_i = n_i/Σ n_j.
+    """
 
     nu, iterations = 1e-6, 3
 
@@ -100,7 +103,7 @@ class RFA(Rule):
 
 
 class CenteredClipping(Rule):
-    """Karimireddy et al. 2021, Algorithm 2: v ← v + mean of (Δ_i − v) min(1, τ/‖Δ_i − v‖), from the last v."""
+    """Karimireddy et al. 2021, Algorithm 2: v ← v + mean of (Δ_i − v) min(1, τ/‖Δ_i − v‖)."""
 
     radius, iterations = 0.15, 2
 

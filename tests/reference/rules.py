@@ -6,9 +6,9 @@ from reference.loop import Round
 
 
 class Rule:
-    """Clients' updates -> what is added to x."""
+    """Reduces the clients' updates to what is added to x."""
 
-    least = 1  # with fewer clients the round changes nothing
+    min_clients = 1  # with fewer clients the round changes nothing
 
     def __init__(self, x, able: list[int]):
         self.x0, self.able = x, able
@@ -98,7 +98,10 @@ class Dyn(Rule):
 
 
 class QFair(Rule):
-    """Li et al. 2020, Algorithm 2: −ΣΔ_k/Σh_k, Δ_k = F^q Δw, h_k = q F^{q−1}‖Δw‖² + L F^q, Δw = L (x − y), L = 1/η."""
+    """Li et al. 2020, Algorithm 2: −ΣΔ_k/Σh_k.
+
+    Δ_k = F^q Δw, h_k = q F^{q−1}‖Δw‖² + L F^q, Δw = L (x − y), L = 1/η.
+    """
 
     q = 1.5
 
@@ -110,9 +113,9 @@ class QFair(Rule):
 
 
 class Agnostic(Rule):
-    """Mohri et al. 2019: Σ λ_i Δ_i over S, by their sum; λ ← Π(λ + γ F) over the N clients that can take part, from 1/N.
+    """Mohri et al. 2019: Σ λ_i Δ_i / Σ λ_i over S; λ ← Π(λ + γ F) over the N clients, from 1/N.
 
-    F of clients outside S is not known: the mean of S stands for it.
+    F of clients outside S is unknown, and replaced by the mean over S.
     """
 
     rate = 0.02
@@ -122,20 +125,20 @@ class Agnostic(Rule):
         self.mixture = {i: 1 / len(able) for i in able}
 
     def reduce(self, round):
-        part = np.array([self.mixture[i] for i in round.clients])
+        weights = np.array([self.mixture[i] for i in round.clients])
         losses = dict(zip(round.clients, round.losses, strict=True))
         above = {
             i: v + self.rate * losses.get(i, round.losses.mean()) for i, v in self.mixture.items()
         }
         self.mixture = dict(zip(above, onto_simplex(np.array(list(above.values()))), strict=True))
-        return part @ round.updates / part.sum() if part.sum() > 0 else 0 * round.x
+        return weights @ round.updates / weights.sum() if weights.sum() > 0 else 0 * round.x
 
     def server(self):
         return {"lambda": self.mixture}
 
 
 class AgnosticFar(Agnostic):
-    """So fast that weights become 0."""
+    """Moves so fast that weights become 0."""
 
     rate = 0.3
 

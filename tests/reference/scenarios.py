@@ -1,4 +1,4 @@
-"""A run as fedsim reads it, the same run in NumPy, and their comparison."""
+"""A run by fedsim, the same run in NumPy, and their comparison."""
 
 import functools
 from typing import Any
@@ -16,7 +16,7 @@ from reference.conditions import STEPS, Condition, R, cohorts
 
 
 def tailed(server: list[dict[str, Any]], condition: Condition) -> list[dict[str, Any]]:
-    """A rule, and what the condition puts behind it; an optimizer that stands there gets the condition's η_g."""
+    """Return a rule and what the condition adds after it; an existing optimizer gets its η_g."""
     rule, *tail = server
     if condition.beta is not None:
         return [rule, {"kind": "fedavgm", "lr": condition.lr or 1.0, "momentum": condition.beta}]
@@ -37,7 +37,7 @@ TAILS = {
 def scenario(
     client: dict, server: list[dict], lr: float, problem: str, condition: Condition
 ) -> dict[str, Any]:
-    """The run as fedsim reads it."""
+    """Return the run's scenario for fedsim."""
     steps = list(STEPS[: len(condition.sizes)]) if condition.uneven else 3
     section = {**client, "lr": lr, "batch": "full", "steps": steps}
     if condition.decay:
@@ -66,7 +66,7 @@ def scenario(
 def expected(
     train: type, rule: type, server: list[dict], lr: float, problem: str, condition: Condition
 ) -> loop.Ended:
-    """The same in NumPy; `server` is read for the numbers of what stands behind the rule alone."""
+    """Return the result of the run in NumPy; only `server`'s links after the rule are read."""
     steps = STEPS if condition.uneven else (3,) * len(condition.sizes)
     setting = loop.Setting(
         lr, steps, condition.momentum, condition.carry, condition.nesterov, condition.decay
@@ -82,7 +82,7 @@ def expected(
 
 
 def run(written: dict[str, Any], problem: str, sizes: tuple[int, ...]) -> fedsim.Result:
-    """Through `fedsim.run`: client i has the rows that it has in the reference."""
+    """Run by `fedsim.run`: client i has the same rows as in the reference."""
     samples = problems.PROBLEMS[problem](sizes)
     data = fedsim.Arrays(samples.x, samples.y)
     return fedsim.run(
@@ -90,14 +90,14 @@ def run(written: dict[str, Any], problem: str, sizes: tuple[int, ...]) -> fedsim
         data=data,
         model=MODELS.get(problem),
         params=tree_of(problem, samples.start),
-        partition=dealt(sizes),
+        partition=consecutive(sizes),
     )
 
 
-def dealt(sizes: tuple[int, ...]):
-    """Deals the rows out in their order, so many to each client, none to some."""
+def consecutive(sizes: tuple[int, ...]):
+    """Return a partition that gives each client its number of rows, in order; some get none."""
 
-    def deal(scenario, data, dtype):
+    def partition(scenario, data, dtype):
         offsets = np.cumsum((0, *sizes), dtype=np.int64)
         indices = np.arange(offsets[-1], dtype=np.int32)
         holders = {
@@ -107,7 +107,7 @@ def dealt(sizes: tuple[int, ...]):
         federations = federations_of(scenario, data, dtype)
         return {seed: f._replace(**holders) for seed, f in federations.items()}
 
-    return deal
+    return partition
 
 
 def _two_layers() -> Model:
@@ -140,8 +140,8 @@ def tree_of(problem: str, flat: np.ndarray) -> dict[str, np.ndarray]:
     shapes = SHAPES[problem]
     cuts = np.cumsum([np.prod(shape) for shape in shapes.values()])[:-1]
     return {
-        name: part.reshape(shapes[name])
-        for name, part in zip(shapes, np.split(flat, cuts), strict=True)
+        name: leaf.reshape(shapes[name])
+        for name, leaf in zip(shapes, np.split(flat, cuts), strict=True)
     }
 
 
@@ -151,7 +151,7 @@ def flat(tree: Any) -> np.ndarray:
 
 
 def compare(result: fedsim.Result, want: loop.Ended) -> None:
-    """Parameters, and what server and clients remember, by name; clients without samples have no weight."""
+    """Assert equal parameters, server states and client memory; empty clients have no weight."""
     close = {"rtol": 1e-9, "atol": 1e-12}
     np.testing.assert_allclose(flat(result.model()), want.x, err_msg="params", **close)
     state = result.state()
@@ -159,14 +159,12 @@ def compare(result: fedsim.Result, want: loop.Ended) -> None:
         got = state["server"][name]
         if isinstance(value, dict):
             value = np.array([value.get(i, 0.0) for i in range(len(got))])
-        if isinstance(got, dict) and any(
-            leaf is None for leaf in got.values()
-        ):  # no state of what never travels
-            got = fedsim.tree.filled(got, jax.tree.map(np.zeros_like, result.model()))
+        if isinstance(got, dict) and any(leaf is None for leaf in got.values()):
+            # leaves that are never sent have no state
+            got = fedsim.tree.fill_leaves(got, jax.tree.map(np.zeros_like, result.model()))
         np.testing.assert_allclose(flat(got), value, err_msg=f"server {name}", **close)
-    rows = state["client"].get(
-        "method", state["client"]
-    )  # beside the optimizer's, where that is carried
+    # a carried optimizer state is stored next to the method's
+    rows = state["client"].get("method", state["client"])
     for i, row in want.client.items():
         for name, value in row.items():
             got = flat(jax.tree.map(lambda leaf, i=i: leaf[i], rows[name]))

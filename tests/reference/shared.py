@@ -1,4 +1,4 @@
-"""Client methods that know what all clients did, each after its paper's algorithm."""
+"""Client methods that share state between clients, each after its paper's algorithm."""
 
 import numpy as np
 
@@ -6,17 +6,18 @@ from reference.clients import Client
 
 
 class Mime(Client):
-    """Karimireddy et al. 2020 (Mime), Algorithm 1: U(g, s) with s held still, s ← V(c, s) once a round.
+    """Karimireddy et al. 2020 (Mime), Algorithm 1: U(g, s) with fixed s; s ← V(c, s) once a round.
 
-    Base optimizer: momentum as an average, m ← β m + (1 − β) g, and behind it the heavy ball b ← ρ b + m; s = (m, b).
+    Base optimizer: momentum as an average, m ← β m + (1 − β) g, followed by the heavy ball
+    b ← ρ b + m; s = (m, b).
     """
 
     beta, anchored = 0.8, True
 
-    def began(self):
+    def start_run(self):
         self.m, self.ball, self.c = self.nothing, self.nothing, self.nothing
 
-    def meet(self, S, x):
+    def start_round(self, S, x):
         self.c = sum(self.gradient(j, x) for j in S) / len(S)
 
     def trained(self, i, x):
@@ -31,7 +32,7 @@ class Mime(Client):
             )
         return y
 
-    def close(self, round):
+    def finish_round(self, round):
         self.m = self.beta * self.m + (1 - self.beta) * self.c
         self.ball = self.setting.momentum * self.ball + self.m + self.setting.decay * round.x
 
@@ -44,11 +45,12 @@ class MimeLite(Mime):
 
 
 class FedLin(Client):
-    """Mitra et al. 2021: steps η/τ_i along ∇f_i(y) − ∇f_i(x) + g, with g the mean
-    gradient of the round's clients at the global model.
+    """Mitra et al. 2021: steps η/τ_i along ∇f_i(y) − ∇f_i(x) + g.
+
+    g is the mean gradient of the round's clients at the global model.
     """
 
-    def meet(self, S, x):
+    def start_round(self, S, x):
         self.g = sum(self.gradient(j, x) for j in S) / len(S)
 
     def direction(self, i, y, x):
@@ -59,20 +61,21 @@ class FedLin(Client):
 
 
 class FedCM(Client):
-    """Xu et al. 2021, Algorithm 1: v = α ∇f_i(y) + (1 − α) Δ_t; Δ_{t+1} = −(1/|S|) Σ Δ_i/(η K), before the server's step.
+    """Xu et al. 2021, Algorithm 1: v = α ∇f_i(y) + (1 − α) Δ_t; Δ_{t+1} = −(1/|S|) Σ Δ_i/(η K).
 
-    The paper's K is the same for all; of clients that differ, the mean update is divided by their mean K.
+    Δ_{t+1} is taken before the server's step. The paper's K is the same for all; if K_i differ, the
+    mean update is divided by their mean.
     """
 
     alpha = 0.3
 
-    def began(self):
+    def start_run(self):
         self.d = self.nothing
 
     def direction(self, i, y, x):
         return self.alpha * self.gradient(i, y) + (1 - self.alpha) * self.d
 
-    def close(self, round):
+    def finish_round(self, round):
         self.d = -round.updates.mean(0) / (round.lr * round.steps.mean())
 
     def server(self):
@@ -80,14 +83,14 @@ class FedCM(Client):
 
 
 class FedLion(Client):
-    """Tang and Chang 2024: Lion's step and momentum on the clients, from the shared m; models and momenta are averaged."""
+    """Tang and Chang 2024: Lion on the clients, from a shared m; averages models and momenta."""
 
     b1, b2 = 0.9, 0.99
 
-    def began(self):
+    def start_run(self):
         self.m = self.nothing
 
-    def meet(self, S, x):
+    def start_round(self, S, x):
         self.ends = []
 
     def trained(self, i, x):
@@ -99,7 +102,7 @@ class FedLion(Client):
         self.ends.append(m)
         return y
 
-    def close(self, round):
+    def finish_round(self, round):
         self.m = sum(self.ends) / len(self.ends)
 
     def server(self):

@@ -1,4 +1,4 @@
-"""What stands behind a rule, each after its paper."""
+"""Server steps after a rule, each after its paper."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class FedAvgM(Tail):
 
 
 class Moments(Tail):
-    """Reddi et al. 2021, Algorithm 2: m ← β₁ m + (1 − β₁) Δ; x ← x + η m/(√v + τ); v starts at τ²."""
+    """Reddi et al. 2021, Algorithm 2: m ← β₁ m + (1 − β₁) Δ; x ← x + η m/(√v + τ); v_0 = τ²."""
 
     b1, b2, tau = 0.9, 0.99, 1e-3
 

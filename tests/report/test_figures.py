@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from fedsim.report import figures
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.figures.drawing import style
 from fedsim.report.series import diverged, tracks
 from fedsim.study.label_skew import LabelCounts
@@ -73,11 +73,11 @@ def counts(clients, labels, seed=0):
 
 
 def curves(frame, scenario):
-    return figures.files_of(figures.pages_of_curves(frame, about(scenario)), "curves")
+    return figures.files_of(figures.pages_of_curves(frame, context_of(scenario)), "curves")
 
 
 def partition(held, scenario):
-    return figures.files_of([figures.figure_of_partition(held, about(scenario))], "partition")
+    return figures.files_of([figures.figure_of_partition(held, context_of(scenario))], "partition")
 
 
 def drawn(axes):
@@ -106,7 +106,7 @@ def test_a_panel_for_every_variation():
     for lr in (0.1, 1):
         for name in ("fedavg", "median"):
             frames.append(rows(name, seeds=3).assign(variant=f"lr={lr}"))
-    figure = figures.figure_of_curves(pd.concat(frames), about(SCENARIO))
+    figure = figures.figure_of_curves(pd.concat(frames), context_of(SCENARIO))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedavg", "median"]
     first, second = map(accuracy_colours, figure.axes)
@@ -126,7 +126,7 @@ def test_differences_are_drawn_where_the_table_has_them():
         {**one, "method": "krum", "variant": "lr=0.1", "p_adjusted": 0.2},
         {**one, "method": "median", "variant": "lr=1", "difference": None, "p_adjusted": None},
     ]
-    (figure,) = figures.pages_of_differences(table, about(SCENARIO))
+    (figure,) = figures.pages_of_differences(table, context_of(SCENARIO))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
     above, below = figure.axes
     marks = [line for line in above.lines if line.get_label() == "difference"]
@@ -139,7 +139,7 @@ def test_differences_are_drawn_where_the_table_has_them():
 
 def test_lines_are_the_rows_of_one_seed():
     frame = rows()
-    accuracy, losses = figures.figure_of_curves(frame, about(SCENARIO)).axes
+    accuracy, losses = figures.figure_of_curves(frame, context_of(SCENARIO)).axes
     numbers = frame["round"].tolist()
     assert drawn(accuracy)["test_accuracy"] == (numbers, frame["test_accuracy"].tolist())
     assert drawn(losses)["test_loss"] == (numbers, frame["test_loss"].tolist())
@@ -159,7 +159,7 @@ def test_lines_are_the_same_from_a_file(tmp_path):
 
 def test_two_seeds_are_thin_and_their_mean_bold():
     frame = rows(seeds=2)
-    lines = drawn(figures.figure_of_curves(frame, about(SCENARIO)).axes[0])
+    lines = drawn(figures.figure_of_curves(frame, context_of(SCENARIO)).axes[0])
     each = [frame[frame["seed"] == s]["test_accuracy"].to_numpy() for s in (0, 1)]
     assert lines["test_accuracy, seed 0"][1] == each[0].tolist()
     assert lines["test_accuracy, seed 1"][1] == each[1].tolist()
@@ -168,7 +168,7 @@ def test_two_seeds_are_thin_and_their_mean_bold():
 
 def test_three_seeds_are_a_mean_and_a_band_from_the_lowest_to_the_highest():
     frame = rows(seeds=3)
-    axes = figures.figure_of_curves(frame, about(SCENARIO)).axes[0]
+    axes = figures.figure_of_curves(frame, context_of(SCENARIO)).axes[0]
     wide = frame.pivot(index="round", columns="seed", values="test_accuracy")
     assert drawn(axes)["test_accuracy"][1] == pytest.approx(wide.mean(axis=1).tolist())
     corners = axes.collections[0].get_paths()[0].vertices
@@ -179,7 +179,7 @@ def test_three_seeds_are_a_mean_and_a_band_from_the_lowest_to_the_highest():
 
 def test_every_method_has_a_line_a_colour_and_its_name():
     frame = pd.concat([rows("fedavg"), rows("median", test_loss=[3.0, 2, 1, 1, 1])])
-    figure = figures.figure_of_curves(frame, about(SCENARIO))
+    figure = figures.figure_of_curves(frame, context_of(SCENARIO))
     assert [axes.get_ylabel() for axes in figure.axes] == [
         "test accuracy (share)",
         "test loss per sample",
@@ -197,7 +197,7 @@ def test_a_line_ends_where_its_seed_diverged_and_the_mean_where_the_first_did():
         [2.0, 1, 1, 1, float("inf")],
     ]
     frame = rows(seeds=3, test_loss=losses)
-    accuracy, below = figures.figure_of_curves(frame, about(SCENARIO)).axes
+    accuracy, below = figures.figure_of_curves(frame, context_of(SCENARIO)).axes
     assert diverged(tracks(frame, ("test_loss",))[0]) == [1, 2]
     assert drawn(below)["test_loss, seed 1"] == ([0, 1, 2], [2, 1, 9])
     assert drawn(below)["test_loss, seed 0"] == ([0, 1, 2, 3, 4], losses[0])
@@ -209,7 +209,7 @@ def test_a_line_ends_where_its_seed_diverged_and_the_mean_where_the_first_did():
 
 def test_a_gap_in_the_middle_is_bridged():
     frame = rows(train_loss=[None, 2.0, None, 1.0, 0.5])
-    axes = figures.figure_of_curves(frame, about(SCENARIO)).axes[1]
+    axes = figures.figure_of_curves(frame, context_of(SCENARIO)).axes[1]
     assert drawn(axes)["train_loss"] == ([1, 3, 4], [2, 1, 0.5])
 
 
@@ -217,7 +217,7 @@ def test_a_gap_in_the_middle_is_bridged():
     ("losses", "scale"), [([1.0, 1, 1, 1, 0.02], "linear"), ([1e5, 1, 1, 1, 1e-6], "log")]
 )
 def test_losses_over_more_than_two_decades_are_on_a_logarithmic_scale(losses, scale):
-    axes = figures.figure_of_curves(rows(test_loss=losses), about(SCENARIO)).axes
+    axes = figures.figure_of_curves(rows(test_loss=losses), context_of(SCENARIO)).axes
     assert axes[0].get_yscale() == "linear" and axes[1].get_yscale() == scale
 
 
@@ -232,7 +232,7 @@ def test_losses_over_more_than_two_decades_are_on_a_logarithmic_scale(losses, sc
     ],
 )
 def test_the_target_is_a_line_where_its_metric_is(evaluate, panels):
-    figure = figures.figure_of_curves(rows(), about({**SCENARIO, "evaluate": evaluate}))
+    figure = figures.figure_of_curves(rows(), context_of({**SCENARIO, "evaluate": evaluate}))
     assert [n for n, axes in enumerate(figure.axes) if "target" in drawn(axes)] == panels
 
 
@@ -242,14 +242,14 @@ def test_the_target_is_a_line_where_its_metric_is(evaluate, panels):
 def test_the_target_is_named_where_the_curve_leaves_space(metric, target, side):
     """The accuracy ends at 0.9, above the target, and the loss at 0.4, below it."""
     scenario = {**SCENARIO, "evaluate": {"metric": metric, "target": target}}
-    figure = figures.figure_of_curves(rows(), about(scenario))
+    figure = figures.figure_of_curves(rows(), context_of(scenario))
     texts = [text for axes in figure.axes for text in axes.texts]
     (text,) = [text for text in texts if text.get_text() == f"target {target}"]
     assert text.get_va() == side and text.get_ha() == "right"
 
 
 def test_without_accuracy_the_target_is_of_the_test_loss():
-    figure = figures.figure_of_curves(rows(test_accuracy=[None] * 5), about(SCENARIO))
+    figure = figures.figure_of_curves(rows(test_accuracy=[None] * 5), context_of(SCENARIO))
     assert drawn(figure.axes[0])["target"][1] == [0.5, 0.5]
 
 
@@ -279,20 +279,20 @@ def test_any_frame_can_be_drawn(name, scenario):
 
 
 def test_small_print_says_what_was_run():
-    said = " ".join(words(figures.figure_of_curves(rows(seeds=3), about(SCENARIO))))
+    said = " ".join(words(figures.figure_of_curves(rows(seeds=3), context_of(SCENARIO))))
     assert "small" in said
     assert "4 rounds, 30 clients, 6 a round (uniform); 3 seeds: mean and range" in said
     for cohort, phrase in (
         ({"kind": "all"}, "all in every round"),
         ({"kind": "poisson", "rate": 0.1}, "at rate 0.1"),
     ):
-        figure = figures.figure_of_curves(rows(), about({**SCENARIO, "cohort": cohort}))
+        figure = figures.figure_of_curves(rows(), context_of({**SCENARIO, "cohort": cohort}))
         assert phrase in " ".join(words(figure))
 
 
 def test_bars_and_map_are_the_counts_of_every_client():
     held = counts(5, 3)
-    bars, map_, _ = figures.figure_of_partition(held, about(SCENARIO)).axes
+    bars, map_, _ = figures.figure_of_partition(held, context_of(SCENARIO)).axes
     assert [bar.get_height() for bar in bars.patches] == held.sizes.tolist()
     written = {tuple(map(round, text.get_position())): int(text.get_text()) for text in map_.texts}
     assert written == {(k, c): n for (k, c), n in np.ndenumerate(held.samples)}
@@ -304,14 +304,14 @@ def test_bars_and_map_are_the_counts_of_every_client():
 
 def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
     held = LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]]))
-    map_ = figures.figure_of_partition(held, about({})).axes[1]
+    map_ = figures.figure_of_partition(held, context_of({})).axes[1]
     pixels = np.asarray(map_.images[0].get_array(), int)[0]
     assert pixels[0, :3].tolist() == [255, 255, 255] and pixels[len(pixels) // 2, 0] < 240
 
 
 def test_of_10_000_clients_200_are_drawn_and_it_is_said():
     held = counts(10_000, 10)
-    figure = figures.figure_of_partition(held, about(SCENARIO))
+    figure = figures.figure_of_partition(held, context_of(SCENARIO))
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert len(heights) == 200 and heights[0] == held.sizes[0] and heights[-1] == held.sizes[-1]
     text = " ".join(words(figure)).replace("\n", " ")
@@ -320,12 +320,12 @@ def test_of_10_000_clients_200_are_drawn_and_it_is_said():
 
 def test_targets_that_are_no_classes_have_bars_only():
     held = LabelCounts(np.arange(3), [], np.array([[4], [0], [9]]))
-    figure = figures.figure_of_partition(held, about(SCENARIO))
+    figure = figures.figure_of_partition(held, context_of(SCENARIO))
     assert [[bar.get_height() for bar in axes.patches] for axes in figure.axes] == [[4, 0, 9]]
 
 
 def test_the_partition_is_named_with_its_parameters_and_seed():
-    said = " ".join(words(figures.figure_of_partition(counts(30, 4), about(SCENARIO), seed=7)))
+    said = " ".join(words(figures.figure_of_partition(counts(30, 4), context_of(SCENARIO), seed=7)))
     assert "dirichlet (alpha 0.3), 30 clients, " in said and "seed 7" in said
 
 
@@ -352,7 +352,7 @@ def test_any_partition_can_be_drawn(held):
 
 def test_names_are_drawn_as_they_are():
     frame = pd.concat([rows(name) for name in HOSTILE])
-    figure = figures.figure_of_curves(frame, about({**SCENARIO, "name": "$n_1$"}))
+    figure = figures.figure_of_curves(frame, context_of({**SCENARIO, "name": "$n_1$"}))
     texts = figure.legends[0].get_texts()
     assert [text.get_text() for text in texts][:4] == HOSTILE[:4]
     assert texts[4].get_text() == r"\x1b[31mred\n" and len(texts[-1].get_text()) == 40
@@ -366,13 +366,13 @@ TWICE = """
 import hashlib, json, sys
 import pandas as pd, numpy as np
 from fedsim.report import figures, partition_text
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.study.label_skew import LabelCounts
 assert not [name for name in sys.modules if name.startswith("matplotlib")]
 frame = pd.read_csv(sys.argv[1])
 held = LabelCounts(np.arange(40), list(range(5)), np.random.default_rng(0).poisson(3, (40, 5)))
-pages = figures.pages_of_curves(frame, about(json.loads(sys.argv[2])))
-picture = figures.figure_of_partition(held, about({"name": "p"}))
+pages = figures.pages_of_curves(frame, context_of(json.loads(sys.argv[2])))
+picture = figures.figure_of_partition(held, context_of({"name": "p"}))
 files = figures.files_of(pages, "curves") | figures.files_of([picture], "partition")
 assert "matplotlib.pyplot" not in sys.modules
 print(json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()}))

@@ -23,7 +23,7 @@ from fedsim.report import page
 from fedsim.report.page.plot import BOTTOM, HEIGHT, TOP
 from fedsim.report.page.scales import Axis, axis
 from fedsim.runs import derive, directory
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 pytestmark = pytest.mark.long
 
@@ -190,7 +190,7 @@ def test_the_table_is_that_of_the_csv_files(out, text):
     keys = ["method", "variant"]
     final = read_table(out, "summary").groupby(keys)["final"]
     compare = read_table(out, "compare").set_index(keys)
-    labels = {variation(label): label for _, label in compare.index}
+    labels = {variation_in_words(label): label for _, label in compare.index}
     assert len(rows) == len(METHODS) * 2
     for row in rows:
         shown = dict(zip(head, row, strict=True))

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from fedsim.report import derived, figures
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.figures import marks
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
-from fedsim.study.breakdown import breakdown
+from fedsim.study.breakdown import breakdown_point
 
 SCENARIO = {
     "name": "small",
@@ -65,7 +65,7 @@ def scores_of(rows, scenario, start=None, order=()):
     if start is not None:
         starts = [{"round": 0, "variant": r["variant"], r["metric"]: start} for r in rows]
     fallen = derived.fallen_of(None, rows, starts, path)
-    return figures.figures_of_scores(rows, about(scenario, order=order), fallen, start)
+    return figures.figures_of_scores(rows, context_of(scenario, order=order), fallen, start)
 
 
 def varied(values, path="fleet.malicious"):
@@ -100,7 +100,7 @@ def test_of_two_equal_curves_both_are_to_be_seen():
     """The upper one is dashed and thinner, and its markers stand elsewhere."""
     frame = rounds(["fedavg"], last=21)
     both = pd.concat([frame, frame.assign(method="fedprox")])
-    figure = figures.figure_of_curves(both, about(SCENARIO, order=["fedavg", "fedprox"]))
+    figure = figures.figure_of_curves(both, context_of(SCENARIO, order=["fedavg", "fedprox"]))
     below, above = strong(figure.axes[0])
     assert below.get_ydata().tolist() == above.get_ydata().tolist()
     assert below.get_linestyle() == "-" != above.get_linestyle()
@@ -111,7 +111,7 @@ def test_of_two_equal_curves_both_are_to_be_seen():
 
 def test_the_legend_stands_in_the_order_of_the_result():
     order = ["c", "a", "b"]
-    figure = figures.figure_of_curves(rounds(["a", "b", "c"]), about(SCENARIO, order=order))
+    figure = figures.figure_of_curves(rounds(["a", "b", "c"]), context_of(SCENARIO, order=order))
     assert legend(figure) == order
     colours = {line.get_color(): line.get_ydata()[-1] for line in strong(figure.axes[0])}
     assert sorted(colours, key=COLOURS.index) == list(COLOURS[:3])
@@ -133,7 +133,7 @@ def test_the_order_of_the_figures_is_the_baseline_and_then_the_best(monkeypatch)
 
 
 def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
-    figure = figures.figure_of_curves(rounds(MANY), about(SCENARIO, order=MANY))
+    figure = figures.figure_of_curves(rounds(MANY), context_of(SCENARIO, order=MANY))
     axes = figure.axes[0]
     lines = [line for line in axes.lines if line.get_label() == "test_accuracy"]
     assert len(lines) == 16 and len(strong(axes)) == 8
@@ -149,7 +149,7 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
 def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
     variants = [f"fleet.malicious={i}" for i in range(count)]
     frame = rounds(["a", "b"], variants, seeds=1, last=3)
-    drawn = pages_of_curves(frame, about(SCENARIO, order=["a", "b"]))
+    drawn = pages_of_curves(frame, context_of(SCENARIO, order=["a", "b"]))
     assert len(drawn) == pages and sum(len(figure.axes) for figure in drawn) == count
     for figure in drawn:
         assert figure.get_figwidth() == WIDE and figure.get_figheight() <= HIGH + 0.2
@@ -165,7 +165,7 @@ def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
 def test_differences_of_many_variations_fit_pages():
     means = {name: [0.5] * 4 for name in MANY}
     rows = table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0)
-    pages = pages_of_differences(rows, about(SCENARIO, order=MANY[::-1]))
+    pages = pages_of_differences(rows, context_of(SCENARIO, order=MANY[::-1]))
     assert len(pages) == 2
     for figure in pages:
         assert figure.get_figheight() <= HIGH and len(figure.axes) == 2
@@ -250,9 +250,12 @@ def test_runs_without_a_mean_leave_a_gap():
     ],
 )
 def test_the_break_down_point_is_its_definition(means, point):
-    assert breakdown(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True) == point
+    assert (
+        breakdown_point(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True)
+        == point
+    )
     losses = [1 - mean for mean in means]
-    point_of_losses = breakdown(
+    point_of_losses = breakdown_point(
         SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False
     )
     assert point_of_losses == point
@@ -261,14 +264,14 @@ def test_the_break_down_point_is_its_definition(means, point):
 def test_a_loss_without_bound_is_broken_down():
     means = [0.5, 0.6, np.inf, np.inf]
     sd = [0.01, 0.01, None, None]
-    assert breakdown(SHARES, means, sd, [5] * 4, 2.3, larger_is_better=False) == 0.2
+    assert breakdown_point(SHARES, means, sd, [5] * 4, 2.3, larger_is_better=False) == 0.2
 
 
 def test_runs_that_diverged_with_a_finite_loss_are_marked():
     frame = derived._marked(
         rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}]
     )
-    axes = figures.figure_of_curves(frame, about(SCENARIO)).axes[0]
+    axes = figures.figure_of_curves(frame, context_of(SCENARIO)).axes[0]
     crosses = [line for line in axes.lines if line.get_label() == "test_accuracy, diverged"]
     assert len(crosses) == 1 and list(crosses[0].get_xdata()) == [4]
 

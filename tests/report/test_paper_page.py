@@ -11,13 +11,13 @@ import yaml
 import fedsim
 from fedsim.disk.tables import read_table, to_csv
 from fedsim.report import derived, figures
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.paper_table import paper_table
 from fedsim.report.ranking import order_of
 from fedsim.report.results import rows_of
 from fedsim.runs.comparison import columns_of
 from fedsim.scenario import read
-from fedsim.study.breakdown import breakdown, untrained
+from fedsim.study.breakdown import breakdown_point, untrained_scores
 from fedsim.study.conclusions import conclusions
 from fedsim.study.grid import design_of
 
@@ -67,11 +67,11 @@ def test_what_is_compared_follows_from_the_scores(kept):
 def test_the_words_are_true(kept):
     folder, tables, _ = kept
     text = " ".join((folder / "paper.tex").read_text().split())
-    (start,) = set(untrained(rows_of(tables["rounds"]), "test_accuracy").values())
+    (start,) = set(untrained_scores(rows_of(tables["rounds"]), "test_accuracy").values())
     points, means = {}, {}
     for method, rows in tables["compare"].sort_values(VARIED).groupby("method"):
         values, means[method] = rows[VARIED].tolist(), rows["mean"].tolist()
-        points[method] = breakdown(
+        points[method] = breakdown_point(
             values, means[method], rows["sd"].tolist(), rows["seeds"].tolist(), start, True
         )
     assert points == {
@@ -101,8 +101,8 @@ def test_the_figure_follows_from_the_runs(kept):
     folder, tables, scenario = kept
     order = order_of(rows_of(tables["summary"]), "mean", "final")
     frames = {"rounds": tables["rounds"], "compare": tables["compare"]}
-    shown = about(scenario, rows_of(tables["summary"]), "final", order)
-    pages = dict(derived._figures(frames, [], shown))["scores"]
+    context = context_of(scenario, rows_of(tables["summary"]), "final", order)
+    pages = dict(derived._figures(frames, [], context))["scores"]
     assert (folder / "figures/scores.pdf").read_bytes() == figures.files_of(pages, "scores")[
         "scores.pdf"
     ]

@@ -14,7 +14,7 @@ from fedsim.fleet import Dropout, Fleet, Local, Plan, Rates, selection
 from fedsim.fleet.timelines import timeline
 from fedsim.fleet.timetables import fedbuff
 from fedsim.report import page
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.derived import derived_files
 from fedsim.report.figures import figures_of_machines
 from fedsim.report.page.left_out import classes_of, left_out
@@ -73,12 +73,12 @@ def test_partial_work_is_as_long_as_there_is_time(federation):
 
 
 def test_who_is_not_needed_any_more_is_told_from_who_is_late(federation):
-    rows = of(plan_with(federation, keep=2))
+    rows = of(plan_with(federation, report_goal=2))
     assert [row["outcome"] for row in rows.values()] == ["joined"] * 2 + ["over-selected"] * 4
     for row in rows.values():
         if row["outcome"] == "over-selected":
             assert row["ends"] == row["closes"] == 10.0
-    both = of(plan_with(federation, keep=5, deadline=15.0))
+    both = of(plan_with(federation, report_goal=5, deadline=15.0))
     assert {row["outcome"] for row in both.values()} == {"joined", "late"}
 
 
@@ -205,13 +205,13 @@ def test_methods_that_have_the_same_round_are_one_panel(table):
 
 
 def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
-    (figure,) = figures_of_machines(table, about(SCENARIO, order=NAMES))
+    (figure,) = figures_of_machines(table, context_of(SCENARIO, order=NAMES))
     parts = panels(table, NAMES)
     for axes, part in zip(figure.axes, parts, strict=True):
         assert len(axes.patches) == sum(len(bar.phases) for bar in part.bars)
         lines = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
         assert lines == part.steps
-    assert figures_of_machines(table.iloc[:0], about(SCENARIO)) == []
+    assert figures_of_machines(table.iloc[:0], context_of(SCENARIO)) == []
 
 
 def test_the_page_has_a_picture_for_every_panel(table):
@@ -252,7 +252,7 @@ def test_the_page_shows_machines_ages_and_who_is_left_out(compared):
 
 def test_a_histogram_has_the_share_of_every_age():
     ages = pd.DataFrame({"method": "a", "seed": 0, "age": [0, 1, 3], "messages": [6, 3, 1]})
-    ((one),) = histograms(ages, about({}, order=["a", "b"]))
+    ((one),) = histograms(ages, context_of({}, order=["a", "b"]))
     shares = [line.partition("<")[0] for line in str(one["picture"]).split("<title>")[1:]]
     assert shares == [
         "0: 60.00% of the messages",
@@ -261,8 +261,8 @@ def test_a_histogram_has_the_share_of_every_age():
         "3: 10.00% of the messages",
     ]
     wide = ages.assign(age=[0, 1, 120])
-    (one,) = histograms(wide, about({}, order=["a"]))
-    assert str(one["picture"]).count("<title>") == 41 and histograms(None, about({})) == []
+    (one,) = histograms(wide, context_of({}, order=["a"]))
+    assert str(one["picture"]).count("<title>") == 41 and histograms(None, context_of({})) == []
 
 
 def test_clients_are_told_apart_by_how_often_they_took_part():
@@ -272,8 +272,10 @@ def test_clients_are_told_apart_by_how_often_they_took_part():
         "global_accuracy": [0.2, 0.4, 0.6, 0.8, 0.4, 0.6, 0.8, np.nan],
     })  # fmt: skip
     assert classes_of(np.array([0, 1, 4, 7])).tolist() == [0, 1, 2, 3]
-    ((title, picture),) = left_out(clients, about({}, order=["a"]))
+    ((title, picture),) = left_out(clients, context_of({}, order=["a"]))
     assert title == "" and picture.rows[0].texts == ["0.300", "0.500", "0.700", "0.800"]
     assert (
-        left_out(clients.drop(columns="rounds_late"), about({})) == left_out(None, about({})) == []
+        left_out(clients.drop(columns="rounds_late"), context_of({}))
+        == left_out(None, context_of({}))
+        == []
     )

@@ -418,7 +418,8 @@ def test_shares_that_nobody_knows():
     of = lambda cohort, fleet: shares(cohort, population, fleet)
     assert of(loss, machines()) is None and of(UNIFORM(2), machines(REACH)) is None
     assert (
-        of(UNIFORM(2), machines(deadline=3.0)) is None and of(UNIFORM(2), machines(keep=1)) is None
+        of(UNIFORM(2), machines(deadline=3.0)) is None
+        and of(UNIFORM(2), machines(report_goal=1)) is None
     )
     assert of(WEIGHTED(2), machines(np.full(5, 0.5))) is None
     np.testing.assert_allclose(of(WEIGHTED(2), machines(np.ones(5))), 2 * SAMPLES / 12)

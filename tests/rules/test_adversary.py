@@ -6,7 +6,7 @@ import pytest
 import fedsim
 from fedsim.fleet import Adversary
 from fedsim.fleet.streams import Stream, generator
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 SCENARIO = {
     "name": "adversary",
@@ -51,9 +51,10 @@ def test_refusals_are_a_line(form, line):
 
 
 def test_in_words():
-    assert variation("fleet.malicious={count: 5}") == "5 malicious"
+    assert variation_in_words("fleet.malicious={count: 5}") == "5 malicious"
     assert (
-        variation("fleet.malicious={share: 0.2, per: round}") == "20 % malicious, drawn every round"
+        variation_in_words("fleet.malicious={share: 0.2, per: round}")
+        == "20 % malicious, drawn every round"
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import TESTS
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import dealt
+from reference.scenarios import consecutive
 
 import fedsim
 import fedsim.types
@@ -17,7 +17,7 @@ from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import Population
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 SCENARIO = {
@@ -54,7 +54,7 @@ def quadratics(server: list, cohort: dict, rounds: int) -> fedsim.Result:
         "server": server,
     }
     samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=dealt(SIZES))
+    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
 
 
 def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +66,7 @@ def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
 def by_hand(
     cohorts: list[list[int]], weights: str, expected: float, noise: np.ndarray, lr: float
 ) -> np.ndarray:
-    """Federated averaging over expected weights in NumPy, `noise[r]` on the aggregate of round r."""
+    """Federated averaging over expected weights, with `noise[r]` on the aggregate of round r."""
     (H, a), x = problem_arrays(), np.full(D, 2.0)
     for ids, n in zip(cohorts, noise, strict=True):
         total = np.zeros(D)
@@ -135,8 +135,8 @@ def test_no_layout_changes_the_noise(numerics):
     one, other = (
         run(numerics=each, cohort={"kind": "uniform", "size": 1}) for each in ({}, numerics)
     )
-    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(
-        other.records["rounds"], ORDER["rounds"]
+    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
+        other.records["rounds"], TABLE_COLUMNS["rounds"]
     )
 
 
@@ -151,7 +151,7 @@ def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
     ).read_bytes()
     together = run(seeds=[3, 4])
     assert (
-        to_csv(together.records["rounds"][7:], ORDER["rounds"]).splitlines()[1:]
+        to_csv(together.records["rounds"][7:], TABLE_COLUMNS["rounds"]).splitlines()[1:]
         == (tmp_path / "whole/rounds.csv").read_text().splitlines()[1:]
     )
 
@@ -203,7 +203,8 @@ REFUSED = {
     "before the rule": (["aggregate_noise", "mean"], "aggregate_noise"),
     "after an optimiser": (
         ["mean", {"kind": "sgd", "lr": 1.0}, {"kind": "aggregate_noise", "std": 1.0}],
-        "server[2]: aggregate_noise works on the aggregate and comes after sgd; move it before that",
+        "server[2]: aggregate_noise works on the aggregate and comes after sgd; "
+        "move it before that",
     ),
     "steps": (
         [{"kind": "mean", "weights": "steps", "denominator": "expected"}],

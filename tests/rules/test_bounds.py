@@ -11,7 +11,7 @@ from conftest import some
 
 import fedsim
 from fedsim import rules, stages
-from fedsim.compose import line
+from fedsim.compose import chain
 from fedsim.engine.deviation import deviation_of, ratio_to_bound
 from fedsim.types import Context
 
@@ -66,7 +66,7 @@ def worst(rows, present, aggregate, f):
 @pytest.mark.parametrize(("name", "mixed", "f"), some(CASES, 3))
 def test_the_bound_holds_for_every_set_of_honest_clients(name, mixed, f):
     rule = RULES[name][1](f)
-    before = line([stages.mix_neighbours(f)] if mixed else [])
+    before = chain([stages.mix_neighbours(f)] if mixed else [])
     rng = np.random.default_rng(17)
     drawn = [adversarial(rng, f) for _ in range(ROUNDS)]
     bound = stages.mix_neighbours(f).bound(rule.bound) if mixed else rule.bound

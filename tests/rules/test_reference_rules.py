@@ -52,8 +52,8 @@ def refusal(name: str, case: str) -> str | None:
     """Why fedsim refuses a rule under a condition, in its words."""
     link, rule = RULES[name]
     size = {"alone": 1, "alone, others empty": 3, "cyclic": 4}.get(case, 5)
-    if size < rule.least:
-        return FEW.format(link["kind"], rule.least, size)
+    if size < rule.min_clients:
+        return FEW.format(link["kind"], rule.min_clients, size)
     if case == "drawn twice" and name in REMEMBER:
         return f"listed draws a client twice, and {link['kind']} remembers one update of each"
     if case == "drawn twice" and name in ONCE:

@@ -17,7 +17,7 @@ from fedsim import run
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
-from fedsim.assemble.temporary import counted
+from fedsim.assemble.temporary import traced_bytes
 from fedsim.cli import cli
 from fedsim.scenario import read
 
@@ -109,11 +109,11 @@ def test_values_count_from_where_they_are_made_to_where_they_are_last_read():
     twice = lambda a: (
         jnp.exp(product(a)) @ product(product(a))
     )  # exp is fused; what it is made of stays
-    assert counted(jax.jit(product), x) == n and counted(jax.jit(twice), x) == 3 * n
-    assert counted(jax.jit(twice), x, donated=x) == 2 * n
+    assert traced_bytes(jax.jit(product), x) == n and traced_bytes(jax.jit(twice), x) == 3 * n
+    assert traced_bytes(jax.jit(twice), x, donated=x) == 2 * n
     loop = lambda a: jax.lax.fori_loop(0, 3, lambda _, carried: product(product(carried)), a)
     for carried in (loop, lambda a: loop(a) + 1):  # what is carried, two products, and a counter
-        assert counted(jax.jit(carried), x) == pytest.approx(3 * n, rel=0.01)
+        assert traced_bytes(jax.jit(carried), x) == pytest.approx(3 * n, rel=0.01)
 
 
 def test_a_wrong_scenario_is_refused_as_by_run(tmp_path):

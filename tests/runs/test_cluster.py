@@ -23,7 +23,7 @@ import fedsim
 from fedsim.cli import cli
 from fedsim.errors import LostError, ProcessError
 from fedsim.runs.cluster import Cluster, connected, tasks_of
-from fedsim.runs.filenames import Layout
+from fedsim.runs.filenames import RunFiles
 from fedsim.runs.terms import Terms, differing, environment_of
 
 needs_dask = pytest.mark.skipif(
@@ -116,7 +116,7 @@ def test_a_worker_that_is_lost_while_terms_are_compared_is_no_other_machine():
         run=lambda *_, **__: {"tcp://a": "", "tcp://b": CommClosedError("closed")},
     )
     with pytest.raises(LostError, match=r"worker tcp://b is gone \(closed\)") as lost:
-        Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), Layout(Path(), {}))
+        Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), RunFiles(Path(), {}))
     assert lost.value.exit_code == 1
 
 
@@ -336,5 +336,5 @@ def test_a_client_of_ones_own_and_no_workers(tmp_path):
         Client(local) as client,
     ):
         with pytest.raises(ProcessError, match="has no workers"):
-            Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), Layout(Path(), {}))
+            Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), RunFiles(Path(), {}))
         assert client.status == "running"

@@ -30,7 +30,7 @@ from fedsim.runs.executor import all_runs, keys_of
 from fedsim.scenario import read
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
-from fedsim.study.words import variation
+from fedsim.study.words import variation_in_words
 
 SCENARIO = {
     "name": "small",
@@ -488,7 +488,7 @@ def test_the_table_begins_with_the_baseline_and_then_the_best(saved, capsys):
     lines = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
     means = comparison.summary.groupby(["variant", "method"])["final"].mean()
     for variant in dict.fromkeys(comparison.summary["variant"]):
-        mine = [line.split()[0] for line in lines if f" {variation(variant)} " in line]
+        mine = [line.split()[0] for line in lines if f" {variation_in_words(variant)} " in line]
         assert mine[0] == comparison.baseline and set(mine) == {"fedavg", "median", "scaffold"}
         assert means[variant][mine[1]] >= means[variant][mine[2]]
 

@@ -22,7 +22,7 @@ from fedsim.runs.commits import LOG
 from fedsim.runs.compare import _record
 from fedsim.runs.derive import rebuild
 from fedsim.runs.export import exported
-from fedsim.runs.filenames import label_of, layout_of, names_of
+from fedsim.runs.filenames import label_of, names_of, run_files_of
 from fedsim.runs.journal import Journal
 from fedsim.runs.unfinished import axes_of
 from fedsim.scenario import read
@@ -91,7 +91,7 @@ def write_log(path, who, seed, entries):
     if not entries:
         return
     rounds, timing, ends = log_of(who, seed)
-    folder = layout_of(path, directory.read_record(path)).folder(label_of(who), seed)
+    folder = run_files_of(path, directory.read_record(path)).folder(label_of(who), seed)
     folder.mkdir(parents=True)
     journal = Journal(folder, {})
     rows = min(entries, ROUNDS + 1)
@@ -111,9 +111,9 @@ def cut_off(name, path):
     methods, vary, tune = DESIGNS[name]
     design = design_of(read(base()), methods, vary, tune)
     path.mkdir()
-    names = names_of(label_of(cell.who) for cell in design.cells)
+    names = names_of(label_of(cell.key_columns) for cell in design.cells)
     directory.write_record(path, {**_record(design, jax.devices()), "names": names})
-    return [(cell.who, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
+    return [(cell.key_columns, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
 
 
 def demand_tables_and_page(path, runs, cuts):

@@ -14,12 +14,14 @@ from conftest import some
 
 import fedsim as library
 from fedsim import machine
+from fedsim.assemble.experiment import numerics
 from fedsim.cli import main
 from fedsim.cli.entry import MODULES
 from fedsim.cli.streams import Outlet
 from fedsim.errors import DeviceError
 from fedsim.machine import devices_of, threads_in_force
 from fedsim.report.figures import drawing
+from fedsim.scenario import read
 
 FEDSIM = [sys.executable, "-m", "fedsim.cli"]
 TINY = {
@@ -106,6 +108,18 @@ def test_rounds_that_may_not_be_compiled_are_a_line():
         devices_of(None)
 
 
+def test_a_process_without_any_of_the_devices_is_a_line(monkeypatch):
+    import jax
+
+    scenario = read(TINY)
+    monkeypatch.setattr(jax, "process_index", lambda *_: 3)
+    line = (
+        "^--device cpu:0: process 3 has none of these devices; name at least one of every process$"
+    )
+    with pytest.raises(DeviceError, match=line), numerics(scenario, device="cpu:0"):
+        pass
+
+
 VARIABLES = [  # what is set, what the line says, exit code
     (
         "JAX_ENABLE_X64",
@@ -170,6 +184,7 @@ def test_a_variable_that_jax_refuses_is_named(desk):
 DRAWN = """
 import os, sys
 from fedsim.report.figures import drawing
+from fedsim.scenario import read
 with drawing.style():
     from matplotlib.figure import Figure
     figure = Figure()

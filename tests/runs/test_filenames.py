@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.runs import directory
 from fedsim.runs.derive import rebuild
-from fedsim.runs.filenames import Layout, layout_of, names_in, names_of
+from fedsim.runs.filenames import RunFiles, names_in, names_of, run_files_of
 from fedsim.runs.record_form import FILE_NAME
 from fedsim.runs.unfinished import runs_of
 
@@ -67,7 +67,7 @@ def test_names_do_not_depend_on_the_order_of_labels(labels):
 def test_names_lead_nowhere(one, other):
     for name in names_of([one, other]).values():
         assert FILE_NAME.fullmatch(name)
-        path = Layout(Path("runs"), {one: name}).folder(one, 0)
+        path = RunFiles(Path("runs"), {one: name}).folder(one, 0)
         assert path.parent == Path("runs/checkpoints")
 
 
@@ -116,11 +116,11 @@ SHARING = [
 def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path):
     out = tmp_path / "out"
     comparison = fedsim.compare(TINY, SHARING, out=out, jobs=jobs, pictures=False)
-    layout = layout_of(out, directory.sound_record(out))
+    run_files = run_files_of(out, directory.sound_record(out))
     assert len(list(out.glob("model.*"))) == len(list((out / "checkpoints").iterdir())) == 6
     for label in ("krum_f_1", "krum(f=1)", "Krum(F=1)"):
         for seed in (0, 1):
-            saved = fedsim.load_model(layout.model(label, seed))["params"]
+            saved = fedsim.load_model(run_files.model(label, seed))["params"]
             ours = comparison.model(label, seed)
             assert saved.keys() == ours.keys() and all(
                 (saved[leaf] == ours[leaf]).all() for leaf in saved
@@ -128,19 +128,19 @@ def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path)
     assert fedsim.verify(out).equal
     again = fedsim.compare(TINY, [*SHARING, "median"], out=out, resume=True, pictures=False)
     assert len(list(out.glob("model.*"))) == 8 and again.status == "done"
-    assert names_in(directory.sound_record(out)).items() >= layout.names.items()
+    assert names_in(directory.sound_record(out)).items() >= run_files.names.items()
 
 
 def made_before(out, names):
     """A run directory as it was before names stood in its record."""
     record = directory.sound_record(out)
-    layout = layout_of(out, record)
+    run_files = run_files_of(out, record)
     for label, name in names.items():
         for seed in (0, 1):
-            before = Layout(out, {label: name})
-            layout.folder(label, seed).rename(before.folder(label, seed))
-            if layout.model(label, seed).exists():
-                layout.model(label, seed).rename(before.model(label, seed))
+            before = RunFiles(out, {label: name})
+            run_files.folder(label, seed).rename(before.folder(label, seed))
+            if run_files.model(label, seed).exists():
+                run_files.model(label, seed).rename(before.model(label, seed))
     del record["names"]
     if "files" in record:
         record["files"] = directory.hashes(out)

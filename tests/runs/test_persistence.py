@@ -39,7 +39,7 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def often_written_anew(monkeypatch):
+def often_compacted(monkeypatch):
     """The file of client memory leaves its dead rows behind as soon as it may."""
     monkeypatch.setattr(store, "SPARE", 0)
 

@@ -19,8 +19,8 @@ from fedsim.disk.checkpoint import (
     decode,
     digest,
     encode,
-    fitted,
-    named,
+    leaves_by_name,
+    restore_tree,
     row_bytes,
     rows_from,
 )
@@ -56,9 +56,9 @@ def test_a_snapshot_reads_back_with_every_shape_and_type():
 
 def test_a_tree_is_fitted_leaf_by_leaf():
     variables = {"w": np.ones((2, 2), np.float32), "b": [np.zeros(3)]}
-    arrays = named("x", variables)
+    arrays = leaves_by_name("x", variables)
     assert sorted(arrays) == ["x['b'][0]", "x['w']"]
-    back = fitted("x", arrays, variables)
+    back = restore_tree("x", arrays, variables)
     assert back["w"] is arrays["x['w']"] and back["b"][0] is arrays["x['b'][0]"]
     for wrong, reason in [
         (
@@ -69,7 +69,7 @@ def test_a_tree_is_fitted_leaf_by_leaf():
         ({"x['w']": arrays["x['w']"]}, r"x\['b'\]\[0\]: missing; expected float64\[3\]"),
     ]:
         with pytest.raises(CheckpointError, match=reason):
-            fitted("x", wrong, variables)
+            restore_tree("x", wrong, variables)
 
 
 def test_a_digest_sees_names_types_shapes_and_bits():
@@ -120,13 +120,13 @@ def test_rows_in_a_file(tmp_path):
     assert np.array_equal(
         file.read(np.array([9, 1, 4, 0])), np.stack([rows[2], np.zeros(5), rows[0], rows[1]])
     )
-    assert not file.wasteful(0)
+    assert not file.needs_compaction(0)
     for _ in range(3):
         file.append(np.array([0]), rows[:1])
-    assert file.length == 6 * 13 and not file.wasteful(0)  # half of it lives
+    assert file.length == 6 * 13 and not file.needs_compaction(0)  # half of it lives
     file.append(np.array([0]), rows[2:])
-    assert file.wasteful(0) and file.wasteful(12) and not file.wasteful(13)
-    fresh = file.written_anew()
+    assert file.needs_compaction(0) and file.needs_compaction(12) and not file.needs_compaction(13)
+    fresh = file.compacted()
     assert (fresh.name, fresh.length, file.file) == ("memory-1.rows", 3 * 13, None)
     assert np.array_equal(fresh.read(np.array([0, 4, 9])), np.stack([rows[2], rows[0], rows[2]]))
     assert np.array_equal(file.read(np.array([0])), rows[2:])  # opened again
@@ -332,7 +332,7 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
     refused = pytest.raises(
         files.DirectoryError, match=rf"^{tmp_path}: Input/output error \(99999 bytes free there\)$"
     )
-    with refused, files.naming(tmp_path):
+    with refused, files.reporting_os_errors(tmp_path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     inside, outside = tmp_path / "run", tmp_path / "elsewhere"
     for name, place in (
@@ -340,13 +340,16 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
         (str(outside), outside),
         (b"run", inside),
     ):  # the first as a descriptor gives it
-        with pytest.raises(files.DirectoryError, match=rf"^{place}: "), files.naming(inside):
+        with (
+            pytest.raises(files.DirectoryError, match=rf"^{place}: "),
+            files.reporting_os_errors(inside),
+        ):
             raise OSError(errno.EIO, os.strerror(errno.EIO), name)
-    files.demand_room(tmp_path, 99_999)
+    files.require_space(tmp_path, 99_999)
     with pytest.raises(
         files.DirectoryError, match=r"99999 bytes free, this run may need 0\.1 MB; free some"
     ):
-        files.demand_room(tmp_path, 100_000)
+        files.require_space(tmp_path, 100_000)
 
 
 def test_a_file_that_fails_leaves_the_old_one_and_nothing_beside(tmp_path, monkeypatch):
@@ -384,7 +387,7 @@ def test_rows_beyond_a_chunk_are_written_anew_once_each(tmp_path):
         np.arange(2 * n, dtype=np.uint16).view(np.uint8).reshape(n, 4)[:, :2],
     )
     file.append(np.arange(n), values)
-    fresh = file.written_anew()
+    fresh = file.compacted()
     assert fresh.length == n * (HEAD + 2) and np.array_equal(fresh.read(np.arange(n)), values)
     fresh.close()
 
@@ -396,16 +399,16 @@ def test_only_the_directory_of_a_file_must_be_the_one_that_was_locked(tmp_path, 
     folder = os.open(mine, os.O_RDONLY)
     try:
         monkeypatch.setattr(files, "CLAIMS", {files.Claim(mine, folder, -1, "lock")})
-        files.demand_claim(mine / "x")
-        files.demand_claim(mine / "a" / "x")
+        files.require_claim(mine / "x")
+        files.require_claim(mine / "a" / "x")
         mine.rename(tmp_path / "renamed")
         for place in (mine / "x", mine / "a" / "x"):
             with pytest.raises(DirectoryError, match="renamed or replaced"):
-                files.demand_claim(place)
-        files.demand_claim(other / "x")
+                files.require_claim(place)
+        files.require_claim(other / "x")
         mine.mkdir()  # another one of that name
         with pytest.raises(DirectoryError, match="renamed or replaced"):
-            files.demand_claim(mine / "x")
+            files.require_claim(mine / "x")
     finally:
         os.close(folder)
 
@@ -548,8 +551,8 @@ def test_a_commit_that_is_whole_and_means_nothing_is_damaged(tmp_path, values, r
 def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     for content, wanted in (("one", b"one"), (b"two", b"two")):
-        files.write_named(tmp_path / "link", content)
-        files.write_named(Path(os.devnull), content)
+        files.write_output(tmp_path / "link", content)
+        files.write_output(Path(os.devnull), content)
         assert (tmp_path / "file").read_bytes() == wanted and (tmp_path / "link").is_symlink()
     assert not Path(os.devnull).is_file()
 
@@ -562,7 +565,7 @@ def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypa
     with pytest.raises(
         DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"
     ):
-        files.write_named(tmp_path / "none" / "file", "x")
+        files.write_output(tmp_path / "none" / "file", "x")
 
 
 class TwoNumbers(Memories):

@@ -41,7 +41,7 @@ def test_the_newest_commit_is_never_lost(taped, tmp_path):
         cut.make(tmp_path / "cut")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            number = powercut.gone_on_from(tmp_path / "cut/checkpoints/scaffold.0", ROUNDS)
+            number = powercut.resumed_commit(tmp_path / "cut/checkpoints/scaffold.0", ROUNDS)
         assert lasting <= number <= newest, cut.moment
         numbers.add(number)
         shutil.rmtree(tmp_path / "cut")

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from fedsim.cli.progress import Count, Lines, bar
 from fedsim.cli.time_left import Point, TimeLeft
-from fedsim.runs.execute import Configuration, Ended
+from fedsim.runs.execute import Configuration, EndedRun
 
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SPEC = SimpleNamespace(spec=SimpleNamespace(name="study", rounds=200, seeds=[0, 1]))
@@ -42,16 +42,16 @@ def test_a_comparison_says_which_configuration_it_is_at():
         "fedprox(mu=0.1) fleet.malicious=0",
         "fedprox(mu=0.1) fleet.malicious=0.2",
     ]
-    count.begin(
+    count.comparison_started(
         {label: Configuration(n, 2, 200, label) for n, label in enumerate(labels, 1)}, processes=1
     )
-    count.enters({"method": "fedprox(mu=0.1)", "variant": "fleet.malicious=0.2"})
+    count.set_configuration({"method": "fedprox(mu=0.1)", "variant": "fleet.malicious=0.2"})
     one, other = object(), object()
     count(one, 0, row(40))
     label = "[3/3] fedprox(mu=0.1) fleet.malicious=0.2"
     words = f"{label}: round 40/200  accuracy 0.5000  20.0 rounds/s"
     assert shown[-1][:3] == (40, 1200, words)
-    count.enters({"method": "fedavg", "variant": "fleet.malicious=0"})
+    count.set_configuration({"method": "fedavg", "variant": "fleet.malicious=0"})
     count(other, 0, row(10))
     assert shown[-1][:2] == (50, 1200) and shown[-1][2].startswith(
         "[1+3/3] fedavg fleet.malicious=0 and 1 more: round 10"
@@ -61,7 +61,7 @@ def test_a_comparison_says_which_configuration_it_is_at():
     assert shown[-1][0] == 220 and shown[-1][2].startswith(
         "[1/3] fedavg fleet.malicious=0: round 20/200"
     )
-    count.ended([Ended("fedavg fleet.malicious=0")])
+    count.runs_ended([EndedRun("fedavg fleet.malicious=0")])
     assert shown[-1][:3] == (420, 1200, "2 of 6 runs ended")
 
 
@@ -77,8 +77,10 @@ def test_runs_of_several_seeds_are_numbered():
 
 def test_runs_that_go_on_are_counted_from_where_they_were():
     count, shown = counted()
-    count.goes_on(0, 0, SimpleNamespace(round=200, status="done", before=(50.0, 10.0)))
-    count.goes_on(0, 1, SimpleNamespace(round=100, status="running", before=(60.0, 10.0)))
+    count.run_started(0, 0, SimpleNamespace(round=200, status="done", earlier_seconds=(50.0, 10.0)))
+    count.run_started(
+        0, 1, SimpleNamespace(round=100, status="running", earlier_seconds=(60.0, 10.0))
+    )
     count(0, 1, row(110, wall=71.0 - 9.0))
     assert shown[-1][:2] == (310, 400) and shown[-1][2].startswith("run 2 of 2: round 110/200")
     assert shown[-1][3] == pytest.approx(
@@ -139,12 +141,12 @@ def test_processes_side_by_side_share_what_is_left():
     other = Configuration(number=2, runs=2, rounds=100, program="other")
     now = [0.0]
     left = TimeLeft({"a": ONE._replace(runs=3), "b": other}, processes=4, clock=lambda: now[0])
-    left.ended(Ended("a", rounds=200, wall_seconds=440.0, compile_seconds=40.0))
+    left.ended(EndedRun("a", rounds=200, wall_seconds=440.0, compile_seconds=40.0))
     assert left.seconds() == ((2 * 200 + 2 * 100) * 2 + 40) / 4
-    left.ended(Ended("b"))  # it failed
+    left.ended(EndedRun("b"))  # it failed
     assert left.seconds() == ((2 * 200 + 100) * 2 + 40) / 4
     now[0] = 10.0
-    left.ended(Ended("b", rounds=100, wall_seconds=500.0, compile_seconds=100.0))
+    left.ended(EndedRun("b", rounds=100, wall_seconds=500.0, compile_seconds=100.0))
     assert left.seconds() == 2 * 200 * 2 / 4
 
 

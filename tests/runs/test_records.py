@@ -250,10 +250,10 @@ def test_a_file_that_the_user_names_is_whole_or_as_it_was(tmp_path, monkeypatch)
     target, link = tmp_path / "target.csv", tmp_path / "link.csv"
     target.write_text("before")
     link.symlink_to(target)
-    files.write_named(link, "after")
+    files.write_output(link, "after")
     assert target.read_text() == "after" and link.is_symlink()
-    files.write_named(tmp_path / "new.csv", b"new")
-    files.write_named(Path("/dev/null"), "nowhere")
+    files.write_output(tmp_path / "new.csv", b"new")
+    files.write_output(Path("/dev/null"), "nowhere")
     assert not Path("/dev/null").is_file()
 
     def full(*_):
@@ -261,7 +261,7 @@ def test_a_file_that_the_user_names_is_whole_or_as_it_was(tmp_path, monkeypatch)
 
     monkeypatch.setattr(files.os, "write", full)
     with pytest.raises(DirectoryError, match="No space left on device"):
-        files.write_named(target, "torn")
+        files.write_output(target, "torn")
     assert target.read_text() == "after" and sorted(p.name for p in tmp_path.iterdir()) == [
         "link.csv",
         "new.csv",

@@ -18,7 +18,7 @@ from fedsim.disk.checkpoint import Snapshot, decode, encode
 from fedsim.errors import Interrupted
 from fedsim.runs import directory
 from fedsim.runs import verify as verification
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import TABLE_COLUMNS
 
 SCENARIO = {
     "name": "tiny",
@@ -239,7 +239,7 @@ def doctored(out, logged=lambda table, row: None, committed=lambda number, snaps
             committed(number, Snapshot(values["run"], arrays))
             path.write_bytes(b"".join(encode(Snapshot(values, arrays))))
     for table in tables:
-        (out / f"{table}.csv").write_text(frames.to_csv(tables[table], ORDER[table]))
+        (out / f"{table}.csv").write_text(frames.to_csv(tables[table], TABLE_COLUMNS[table]))
     rehashed(out)
 
 

@@ -12,7 +12,7 @@ import fedsim
 from fedsim.cli import cli
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs import cells
-from fedsim.runs.refusals import Compared, completed, refuse
+from fedsim.runs.refusals import CompareOverrides, refuse, with_later_problems
 from fedsim.scenario import read
 
 SOUND = {
@@ -78,9 +78,13 @@ def lines(scenario):
     What another mistake may change is left out: the size of the cohort, and known names.
     """
     try:
-        refuse(read(scenario), None, Compared())
+        refuse(read(scenario), None, CompareOverrides())
     except ScenarioError as error:
-        whole = completed(error, None, Compared()) if error.mended is not None else error
+        whole = (
+            with_later_problems(error, None, CompareOverrides())
+            if error.mended is not None
+            else error
+        )
         assert whole.exit_code == 2
         said = str(whole)
     else:
@@ -203,7 +207,7 @@ def test_files_that_are_wrong_alone_are_data(tmp_path, monkeypatch):
 
 
 def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
-    tried = refuse(read(SOUND), None, Compared())
+    tried = refuse(read(SOUND), None, CompareOverrides())
     assert (tried.cells, tried.checked, tried.built, tried.runs) == (
         8,
         8,
@@ -212,7 +216,7 @@ def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
     ) and tried.bytes_up > 0
     monkeypatch.setattr(cells, "MAX_SECONDS", -1.0)
     assert (
-        tried := refuse(read(SOUND), None, Compared())
+        tried := refuse(read(SOUND), None, CompareOverrides())
     ).checked == tried.runs == 0 and tried.cells == 8
 
 

@@ -9,7 +9,7 @@ from conftest import READERS, TESTS, sampled
 
 import fedsim
 from fedsim.assemble import build
-from fedsim.assemble.checked import checked
+from fedsim.assemble.check import check_scenario
 from fedsim.assemble.components import links_of
 from fedsim.assemble.experiment import federations_of, numerics
 from fedsim.assemble.hooks import stack_shapes, training_shapes
@@ -70,7 +70,10 @@ RETURNED = {  # kind -> what is said of it
         "secretive",
     ): "returned shares without a leaf that travels; then the server learns nothing",
     ("client", "nobody"): "returned NoneType; expected a fedsim.types.Client",
-    ("model", "narrow"): "apply returned outputs (6, 1); the data have 3 classes: [6, 3]",
+    ("model", "narrow"): (
+        "apply returned outputs (6, 1); the data have 3 classes: [6, 3]; "
+        "samples are float32 [4]; data.classes changes the labels, or change the model"
+    ),
     ("model", "outputs_alone"): "apply returned one array [6, 3]; expected (outputs, stats)",
 }
 RAISED = {  # kind -> the line of its file that fails, and how
@@ -262,7 +265,7 @@ def test_every_link_of_ours_keeps_the_contract(family, kind):
         scenario["client"] = {"kind": PARTNERS[kind]}
     scenario = read(scenario)
     with numerics(scenario):
-        sound = checked(scenario, None, None, None, None, federations_of)
+        sound = check_scenario(scenario, None, None, None, None, federations_of)
         trained, shapes, some = sound.trained, sound.shapes, sound.federations[0]
         if family == "client":
             rows = sound.plan_inputs.local.widest(some.sizes)

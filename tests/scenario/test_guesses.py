@@ -113,6 +113,7 @@ def test_a_word_that_fedsim_knows_itself_is_no_synonym():
             ),
             "key": lambda: set(Spec.model_fields),
             "command": lambda: set(MODULES),
+            "python": lambda: set(),
             "option": lambda f=family: {flag.lstrip("-") for flag in flags(f or "run")},
         }[where]()
         assert synonym.typed not in typed, (

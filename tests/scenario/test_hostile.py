@@ -14,7 +14,8 @@ import hostile.archives
 import hostile.hdf5
 import hostile.images
 import hostile.scenarios
-import hostile.tables  # noqa: F401 (importing them registers attacks)
+import hostile.tables
+import hostile.workbooks  # noqa: F401 (importing them registers attacks)
 import pytest
 from click.testing import CliRunner
 from conftest import some
@@ -28,7 +29,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.cli import cli
 from fedsim.errors import CheckpointError, DataError, DirectoryError, LockedError, ScenarioError
 from fedsim.machine import memory_now
-from fedsim.runs.description import describe
+from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 
 MISTAKES = mistakes()

@@ -20,12 +20,12 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import run_footprint
 from fedsim.cli import cli
-from fedsim.engine.footprint import widest
-from fedsim.errors import ScenarioError, TooLarge, exit_code
-from fedsim.limits import MOST, memory_limit, require_memory
+from fedsim.engine.footprint import largest_value_bytes
+from fedsim.errors import OutOfMemoryError, ScenarioError, exit_code
+from fedsim.limits import MAX_INTEGER, memory_limit, require_memory
 from fedsim.machine import memory_now
 from fedsim.scenario import read
-from fedsim.study.grid import MOST_CELLS, axes, variations
+from fedsim.study.grid import MAX_CELLS, axes_of, combinations_of
 
 LARGE = {  # --set -> (where the line puts it, exit code)
     "model={kind: mlp, hidden: [1000000000]}": ("model", 8),
@@ -119,7 +119,7 @@ def test_check_counts_what_the_build_counts(tmp_path):
         counted = run_footprint(
             scenario, experiment.program, experiment.plans[0], experiment.shared[0]
         )
-    assert counted.parts.items() <= told["memory"].items()
+    assert counted.bytes_by_purpose.items() <= told["memory"].items()
     assert told["bytes_up_a_round"] == counted.message * 4
 
 
@@ -134,17 +134,17 @@ def test_what_is_counted_is_what_is_laid_out():
         e = build(scenario, devices=devices[:1])
         plan, program = e.plans[0], e.program
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
-        key = BlockKey(round=1, first=0, playing=(True,), probe=False)
+        key = BlockKey(round=1, first_slot=0, playing=(True,), is_probe=False)
         layout = Blocks([Planner(plan)], program, readers=[]).get(key).layout
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
         assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(
             shapes["slots"]
         )
         server = program.server.init(e.shared[0], plan.present)
-        store = program.server.memories.empty(server.shared, program.room.members)
+        store = program.server.memories.empty(server.shared, program.capacity.members)
         lent = program.server.memories.gather(store, server.shared, layout.slots, jax.random.key(0))
         assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(
-            shapes["seated"]
+            shapes["memory"]
         )
         keys = ((jax.random.key(0),), 1)
         handed = program.mesh.inputs((server.shared,), lent[CLIENT], layout, [()], keys)
@@ -154,7 +154,10 @@ def test_what_is_counted_is_what_is_laid_out():
 
 def test_a_program_is_looked_through_for_its_largest_value():
     inner = jax.jit(lambda x: (x[:, None] * x[None]).sum())
-    assert widest(lambda x: inner(x) + 1, jax.ShapeDtypeStruct((1000,), np.float32)) == 4_000_000
+    assert (
+        largest_value_bytes(lambda x: inner(x) + 1, jax.ShapeDtypeStruct((1000,), np.float32))
+        == 4_000_000
+    )
 
 
 def test_the_limit_is_that_of_the_machine_or_less():
@@ -163,7 +166,7 @@ def test_the_limit_is_that_of_the_machine_or_less():
     with confined(1 << 29):
         assert memory_limit() < min(whole, memory_now() + (2 << 29))
     with pytest.raises(
-        TooLarge, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"
+        OutOfMemoryError, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"
     ):
         require_memory(a=10**30, b=3)
 
@@ -189,9 +192,9 @@ def test_a_grid_is_counted_before_it_is_expanded():
     many = {f"client.a{i}": list(range(29)) for i in range(8)}
     with (
         confined(1 << 30),
-        pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MOST_CELLS}"),
+        pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MAX_CELLS}"),
     ):
-        variations(many)
+        combinations_of(many)
     for options in ({"vary": many}, {"tune": many}):
         with confined(1 << 30), pytest.raises(ScenarioError, match="500246412961"):
             fedsim.compare(
@@ -199,8 +202,8 @@ def test_a_grid_is_counted_before_it_is_expanded():
             )
     with pytest.raises(ScenarioError, match=r"10000 x 20 x 1 x 1 = 200000 combinations"):
         fedsim.compare(TINY, ["fedavg"], vary={"client.lr": list(range(20))}, seeds=10_000)
-    assert len(variations({"a": list(range(100)), "b": list(range(100))})) == MOST_CELLS
-    assert list(axes(many)) == list(many)
+    assert len(combinations_of({"a": list(range(100)), "b": list(range(100))})) == MAX_CELLS
+    assert list(axes_of(many)) == list(many)
 
 
 @pytest.mark.parametrize("option", [["--seeds", "1000000000"], ["--set", "seeds=1000000000000"]])
@@ -279,7 +282,7 @@ def test_labels_that_are_trained_for_nothing_are_remarked_on(y, y_test, remark):
 @pytest.mark.long
 def test_an_extreme_that_is_admitted_is_played():
     assert outcome(Case("lr", {**TINY, "client": {"lr": 1e38, "steps": 2}})) == "diverged"
-    assert outcome(Case("every", {**TINY, "evaluate": {"every": MOST}})) == "done"
+    assert outcome(Case("every", {**TINY, "evaluate": {"every": MAX_INTEGER}})) == "done"
     assert outcome(Case("every", {**TINY, "evaluate": {"every": 0}})) == "refused: ScenarioError"
 
 

@@ -68,7 +68,7 @@ def test_a_scenario_makes_the_models_of_the_kinds_that_it_names_alone():
         "server": ["clip(norm=1.0)", "krum(f=1)", {"kind": "adam", "lr": 0.1}],
     }
     links = kinds_of(item_of(sections.ServerList))
-    fresh = schema.Kinds(*links.families)
+    fresh = schema.AllowedKinds(*links.families)
     assert [kind.name for kind in fresh if "model" in vars(kind)] == []
     for link in values["server"]:
         fresh.validate(call_of(link) if isinstance(link, str) else link)

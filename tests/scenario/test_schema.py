@@ -20,7 +20,7 @@ from fedsim.scenario.annotations import annotation_of, fields_of, kinds_of, sect
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.json_schema import editor_schema
 from fedsim.scenario.reader import parse
-from fedsim.scenario.schema import Kind
+from fedsim.scenario.schema import KindSchema
 from fedsim.scenario.sections import METHODS, Spec
 
 GOLDEN = ROOT / "scenarios" / "schema.json"
@@ -238,7 +238,7 @@ def kind_models() -> dict[str, type[BaseModel]]:
 
     def walk(annotation):
         for section in sections_in(annotation):
-            if isinstance(section, Kind):
+            if isinstance(section, KindSchema):
                 key = editor.Draft(True).kind(section)
                 if key in found:
                     continue

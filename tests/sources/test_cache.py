@@ -18,7 +18,7 @@ import fedsim
 from fedsim.cli import cli
 from fedsim.errors import DeviceError
 from fedsim.sources import cache, cache_folder
-from fedsim.sources.mapped import in_file
+from fedsim.sources.mapped import is_memmap
 
 KEY = f"leaf-{'0' * 64}-25"
 ARRAYS = {
@@ -130,7 +130,7 @@ def test_a_large_file_is_hashed_once_in_a_process(monkeypatch):
     cache.cached(KEY, made)
     monkeypatch.setattr(cache, "sha256_of", not_made)
     arrays = cache.cached(KEY, not_made)
-    assert same(arrays) and in_file(arrays["x"])
+    assert same(arrays) and is_memmap(arrays["x"])
 
 
 def test_least_recently_used_sets_go_first(place, monkeypatch):
@@ -168,7 +168,7 @@ def test_a_bound_that_is_none_is_refused(monkeypatch, written):
 def test_a_folder_that_cannot_be_written_is_no_failure(place):
     place.parent.mkdir(parents=True)
     place.write_text("")
-    assert same(cache.cached(KEY, made)) and cache_folder.kept_sets() == []
+    assert same(cache.cached(KEY, made)) and cache_folder.cached_sets() == []
 
 
 def test_only_what_is_ours_is_removed(place):
@@ -225,7 +225,7 @@ def many_times(start, failures) -> None:
         if not same(cache.cached(key_of(number), made)):
             failures.put(number)
         if rng.random() < 0.3:
-            cache_folder.remove_set(cache_folder.place() / f"{cache.VERSION}-{key_of(number)}")
+            cache_folder.remove_set(cache_folder.cache_path() / f"{cache.VERSION}-{key_of(number)}")
 
 
 @pytest.mark.long
@@ -239,7 +239,7 @@ def test_processes_that_read_write_and_remove_the_same_sets():
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0] and failures.empty()
-    assert all(cached_set.complete for cached_set in cache_folder.kept_sets())
+    assert all(cached_set.complete for cached_set in cache_folder.cached_sets())
 
 
 WRITER = """
@@ -265,7 +265,7 @@ def test_killed_while_it_writes(place, milliseconds):
     process.stdout.close()
     arrays = cache.cached(KEY, lambda: {f"x{i}": np.full(200_000, i) for i in range(40)})
     assert [int(arrays[f"x{i}"].sum()) for i in range(40)] == [200_000 * i for i in range(40)]
-    for cached_set in cache_folder.kept_sets():
+    for cached_set in cache_folder.cached_sets():
         if not cached_set.complete:
             os.utime(cached_set.path, (0, 0))
     cache.cached(key_of(9), made)

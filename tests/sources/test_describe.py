@@ -21,7 +21,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.cli import cli
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
-from fedsim.runs.description import describe
+from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 from fedsim.sources import sha256_of_data
 from fedsim.sources.classes import FEW, fault_of_classes
@@ -75,6 +75,13 @@ def as_parquet(folder):
         folder / "t.parquet"
     )
     return folder / "t.parquet"
+
+
+def as_xlsx(folder):
+    frame().rename(columns={"ward": "site", "ill": "Label"}).to_excel(
+        folder / "t.xlsx", index=False
+    )
+    return folder / "t.xlsx"
 
 
 def as_mnist(folder):
@@ -136,6 +143,7 @@ FORMS = {
     "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
     "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "clients": None}),
     "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4}),
+    "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "clients": None}),
     "idx": (as_mnist, "idx", {"clients": 4}),
     "cifar10": (as_cifar10, "cifar10", {"clients": 3}),
     "cifar100": (as_cifar100, "cifar100", {"clients": 3}),
@@ -494,7 +502,7 @@ OTHER = {
     "w.pkl": "is pickled and could run anything; save its arrays: np.savez",
     "w.npy": "is a single array; save features and labels together",
     "cifar-10-python.tar.gz": "is packed; unpack it and describe its folder",
-    "t.xlsx": "is a spreadsheet; save it as CSV",
+    "t.xls": r"is a spreadsheet of another format; save it as \.xlsx, or as CSV",
     "data_batch_1": "pickled CIFAR-10, which could run anything; download the binary version, "
     "cifar-10-binary.tar.gz",
     "train-images-idx3-ubyte.gz": "is a file of a set of kind idx; describe its folder",

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.assemble.memory import partition_notes
+from fedsim.assemble.sample_notes import partition_notes
 from fedsim.cli.partition import partition_command
 from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read

@@ -10,7 +10,7 @@ import pytest
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
 from fedsim.sources.idx import read_idx
-from fedsim.sources.mapped import in_file
+from fedsim.sources.mapped import is_memmap
 
 RNG = np.random.default_rng(0)
 IMAGES, LABELS = RNG.integers(0, 256, (7, 28, 28), np.uint8), RNG.integers(0, 10, 7, np.uint8)
@@ -173,7 +173,7 @@ def test_what_is_no_cifar_is_refused(tmp_path, name, content, says):
 def test_images_that_are_many_stay_in_their_file(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[read_idx.__module__], "MIN_MAPPED_BYTES", 1000)
     arrays = read("idx", mnist(tmp_path, pack=bytes, end=""))
-    assert in_file(arrays.x) and not in_file(arrays.y)
+    assert is_memmap(arrays.x) and not is_memmap(arrays.y)
     np.testing.assert_array_equal(arrays.x, IMAGES[..., None])
     (tmp_path / "train-images-idx3-ubyte").write_bytes(as_idx(IMAGES)[:-1])
     with pytest.raises(DataError, match="but 5487 bytes follow"):

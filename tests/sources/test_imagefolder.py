@@ -9,7 +9,7 @@ from encoded import encoded, png_of
 from fedsim.data import prepare
 from fedsim.errors import DataError
 from fedsim.sources import imagefolder, pictures
-from fedsim.sources.mapped import Mapped, in_file
+from fedsim.sources.mapped import Mapped, is_memmap
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (6, 5, 4), np.uint8)
@@ -180,7 +180,7 @@ def test_many_images_lie_in_a_file(tmp_path, monkeypatch):
     held = imagefolder(path)
     monkeypatch.setattr(pictures, "MEMORY_BYTES", 100)
     mapped = imagefolder(path)
-    assert in_file(mapped.x) and in_file(mapped.x_test) and not in_file(held.x)
+    assert is_memmap(mapped.x) and is_memmap(mapped.x_test) and not is_memmap(held.x)
     np.testing.assert_array_equal(mapped.x, held.x)
     np.testing.assert_array_equal(mapped.x_test, held.x_test)
     sets, classes = prepare(mapped, test=0, seed=0, dtype=np.dtype("float32"))

@@ -10,7 +10,7 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
 from fedsim.sources.leaf import LETTERS
-from fedsim.sources.mapped import in_file
+from fedsim.sources.mapped import is_memmap
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monk
 def test_large_arrays_stay_where_they_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("fedsim.sources.cache.MIN_MAPPED_BYTES", 1000)
     femnist(tmp_path, clients=4, files=1)
-    assert in_file(read(tmp_path).x)
+    assert is_memmap(read(tmp_path).x)
 
 
 def test_shakespeare(tmp_path):

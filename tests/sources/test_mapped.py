@@ -51,14 +51,14 @@ def test_a_run_does_not_know_where_its_samples_lie(kind, tmp_path, monkeypatch):
 def test_only_large_uncompressed_features_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 1000)
     path = file(tmp_path)
-    assert mapped.in_file(archive.npz(path).x) and not mapped.in_file(archive.npz(path).y)
+    assert mapped.is_memmap(archive.npz(path).x) and not mapped.is_memmap(archive.npz(path).y)
     with np.load(path) as arrays:
         np.savez_compressed(tmp_path / "small.npz", **arrays)
         np.savez(tmp_path / "turned.npz", **{**arrays, "x": np.asfortranarray(arrays["x"])})
         expected = arrays["x"]
     for name in ("small", "turned"):
         loaded = archive.npz(str(tmp_path / f"{name}.npz")).x
-        assert not mapped.in_file(loaded) and np.array_equal(loaded, expected)
+        assert not mapped.is_memmap(loaded) and np.array_equal(loaded, expected)
     assert np.array_equal(archive.npz(path).x, expected)
 
 
@@ -88,7 +88,7 @@ def test_rows_are_read_when_they_are_asked_for(tmp_path, monkeypatch):
     path = file(tmp_path, n=n, x=np.zeros((n, 200), "f4"))  # 80 MB
     lying = mapped.Mapped(archive.npz(path).x, None, "f4")
     tracemalloc.start()
-    some = lying.only(np.arange(0, n, 2))[np.arange(100)]
+    some = lying.select(np.arange(0, n, 2))[np.arange(100)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert some.shape == (100, 200) and len(lying) == n and lying.nbytes == 80_000_000
@@ -99,7 +99,7 @@ def test_what_would_stay_but_for_its_order_is_still_bounded(tmp_path, monkeypatc
     monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
     monkeypatch.setattr(archive, "MAX_BYTES", 10_000)
     straight = file(tmp_path)
-    assert mapped.in_file(archive.npz(straight).x)
+    assert mapped.is_memmap(archive.npz(straight).x)
     turned = file(tmp_path, x=np.ones((600, 6), "f4", order="F"))
     with pytest.raises(DataError, match="Fortran"):
         archive.npz(turned)

@@ -21,9 +21,9 @@ import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
-from fedsim.runs.description import describe
+from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
-from fedsim.sources.names import fault_of, is_sound, require_sound
+from fedsim.sources.names import fault_of_name, is_sound, require_sound
 
 LATIN, HALF, BEYOND = (
     b"k\xe4se",
@@ -270,7 +270,7 @@ def test_sound_is_what_can_be_written(text):
         sound = text.encode() is not None
     except UnicodeEncodeError:
         sound = False
-    assert is_sound(text) == sound == (fault_of(text) is None)
+    assert is_sound(text) == sound == (fault_of_name(text) is None)
     for names in ([text], np.array([text]), np.array([text], object)):
         try:
             require_sound("names", names)

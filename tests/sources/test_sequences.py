@@ -186,8 +186,8 @@ def test_bytes_stay_bytes_in_the_federation():
 
 
 def test_bytes_beside_numbers_become_numbers():
-    from fedsim.sources.arrays import checked
+    from fedsim.sources.arrays import validate
 
     pair = fedsim.Arrays(BYTES, LABELS, None, BYTES / 2, LABELS)
-    arrays, _ = checked(pair, np.dtype("float32"))
+    arrays, _ = validate(pair, np.dtype("float32"))
     assert arrays.x.dtype == arrays.x_test.dtype == np.float32

@@ -134,7 +134,7 @@ def federation(data: dict, **more):
 @pytest.mark.parametrize("kind", ["synthetic", "linear_regression", "quadratics"])
 def test_sources_with_ids_are_dealt_by_them(kind):
     scenario, f = federation({"kind": kind, "clients": 7})
-    assert f.N == 7 and f.named and len(f.test.x)
+    assert f.N == 7 and f.has_client_ids and len(f.test.x)
     assert resolved_data(scenario, None, f).partition.kind == "natural"
     _, dealt = federation({"kind": kind, "clients": 7, "partition": "iid"})
     assert dealt.sizes.max() - dealt.sizes.min() <= 1

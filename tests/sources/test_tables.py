@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
-from fedsim.assemble.memory import data_warnings
+from fedsim.assemble.sample_notes import data_warnings
 from fedsim.data import Arrays, prepare
 from fedsim.data.completion import scale_remark
 from fedsim.disk import tables
 from fedsim.errors import DataError
 from fedsim.report import figures
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.partition_text import text
 from fedsim.scenario import read
 from fedsim.sources import csv, npz, of_frame, parquet
@@ -403,7 +403,7 @@ def test_names_in_the_picture():
     rows = pd.DataFrame(
         {"client": ["hospital A", "hospital B"], "label": ["ill", "well"], "samples": [1, 2]}
     )
-    axes = figures.figure_of_partition(counts_of_rows(rows), about({})).axes
+    axes = figures.figure_of_partition(counts_of_rows(rows), context_of({})).axes
     assert [tick.get_text() for tick in axes[1].get_xticklabels()] == ["hospital A", "hospital B"]
     assert [tick.get_text() for tick in axes[1].get_yticklabels()] == ["ill", "well"]
 

@@ -7,7 +7,7 @@ import pytest
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.study.attack_lines import breakdown_lines
-from fedsim.study.breakdown import breakdowns, untrained
+from fedsim.study.breakdown import breakdown_rows, untrained_scores
 from fedsim.study.claims import claims_of
 from fedsim.study.findings import findings_of
 from fedsim.study.worst_case import worst_cases
@@ -45,19 +45,19 @@ def starts(made):
 
 
 def lines_of(made):
-    rows_of_table = breakdowns(made, starts(made))
+    rows_of_table = breakdown_rows(made, starts(made))
     return breakdown_lines(
         findings_of({"compare": [], "summary": [], "breakdown": rows_of_table}, "mean")
     )
 
 
 def test_the_score_of_the_start_models_is_the_mean_of_round_0():
-    assert untrained(ROUNDS, "test_accuracy") == {"": 0.1}
-    assert untrained(ROUNDS, "test_loss") == {}
+    assert untrained_scores(ROUNDS, "test_accuracy") == {"": 0.1}
+    assert untrained_scores(ROUNDS, "test_loss") == {}
 
 
 def test_a_method_falls_where_half_of_its_gain_is_lost():
-    table = pd.DataFrame(breakdowns(rows(["[sign_flip]"]), starts(rows(["[sign_flip]"]))))
+    table = pd.DataFrame(breakdown_rows(rows(["[sign_flip]"]), starts(rows(["[sign_flip]"]))))
     assert table[["method", "holds", "falls"]].fillna(-1).values.tolist() == [
         ["mean", 0, 0.2],
         ["median", 0.4, -1],
@@ -80,7 +80,7 @@ def test_without_a_significant_gain_from_training_no_method_holds_or_falls():
     made = rows(["[sign_flip]"])
     for row in made:
         row["sd"] = 0.6 if row["method"] == "mean" else row["sd"]
-    table = pd.DataFrame(breakdowns(made, starts(made))).set_index("method")
+    table = pd.DataFrame(breakdown_rows(made, starts(made))).set_index("method")
     assert table.loc["mean", ["holds", "falls"]].isna().all()
     assert table.loc["median", "holds"] == 0.4
     (line,) = lines_of(made)
@@ -89,9 +89,9 @@ def test_without_a_significant_gain_from_training_no_method_holds_or_falls():
 
 
 def test_without_start_models_or_numbers_nothing_falls():
-    assert {row["falls"] for row in breakdowns(rows(), [])} == {None}
+    assert {row["falls"] for row in breakdown_rows(rows(), [])} == {None}
     assert (
-        breakdowns([{**row, "fleet.malicious": "{count: 3}"} for row in rows()], starts(rows()))
+        breakdown_rows([{**row, "fleet.malicious": "{count: 3}"} for row in rows()], starts(rows()))
         == []
     )
 

@@ -16,7 +16,7 @@ from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import ScenarioError
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.cost_table import cost_table
 from fedsim.report.derived import derived_files
 from fedsim.report.figures.costs import figures_of_costs
@@ -28,18 +28,18 @@ from fedsim.report.tables import for_paper
 from fedsim.runs.checks import of_comparison
 from fedsim.scenario import read
 from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, claims_of
-from fedsim.study.cost_axes import BYTES, TIME, in_bytes, leads, timed
+from fedsim.study.cost_axes import BYTES, TIME, in_bytes, is_about_cost, timed
 from fedsim.study.cost_lines import cost_lines
-from fedsim.study.costs import costs, direction, groups, name_of, on_front
+from fedsim.study.costs import comparison_groups, cost_rows, differing_way, name_of, on_front
 from fedsim.study.findings import findings_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval, median_interval
-from fedsim.study.words import call_of, codec_axes, is_attack, variation
+from fedsim.study.words import call_of, codec_axes, is_attack, variation_in_words
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
 REPORTS = ROOT / "reports"
 KEPT = REPORTS / "compression"
-ABOUT = about({}, [{"metric": "test_accuracy"}])
+CONTEXT = context_of({}, [{"metric": "test_accuracy"}])
 SCORES = {"dense": 0.9, "cast": 0.899, "top_k": 0.7, "bad": 0.6}
 UP = {"dense": 400, "cast": 200, "top_k": 10, "bad": 300}
 
@@ -93,7 +93,7 @@ def row(rows: list[dict], method: str) -> dict:
 
 def test_rows_hold_scores_bytes_and_the_front():
     runs = summary()
-    rows = costs(BYTES, runs, rounds(), "final")
+    rows = cost_rows(BYTES, runs, rounds(), "final")
     cast = row(rows, "cast")
     values = np.array([run["final"] for run in runs if run["method"] == "cast"])
     assert (cast["mean"], cast["ci_low"], cast["ci_high"]) == pytest.approx(
@@ -102,7 +102,7 @@ def test_rows_hold_scores_bytes_and_the_front():
     assert (cast["bytes_up"], cast["bytes_down"]) == (6000, 12000)
     assert (cast["up_per_client_round"], cast["down_per_client_round"]) == (200, 400)
     assert [r["front"] for r in rows] == [1, 1, 1, 0]
-    assert direction(BYTES, rows) == "up"
+    assert differing_way(BYTES, rows) == "up"
     assert set(cast) == set(tables.BYTES)
 
 
@@ -119,7 +119,7 @@ def test_the_front_is_what_no_other_row_beats():
 
 
 def test_seeds_that_never_reached_the_target_count_as_infinite():
-    rows = costs(BYTES, summary(), rounds(), "final")
+    rows = cost_rows(BYTES, summary(), rounds(), "final")
     assert row(rows, "dense")["bytes_to_target"] == 400_002.5
     assert row(rows, "dense")["reached"] == 6
     columns = ("reached", "bytes_to_target", "target_low", "target_high")
@@ -144,13 +144,15 @@ def test_an_interval_of_the_median_covers_it_as_often_as_it_says():
 
 def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
     same = [{**r, "bytes_up": 10 * r["round"]} for r in rounds()]
-    rows = costs(BYTES, summary(), same, "final")
+    rows = cost_rows(BYTES, summary(), same, "final")
     assert len(rows) == 4
     assert "front" not in rows[0]
     assert rows[0]["reached"] == 6
-    assert figures_of_costs(BYTES, rows, pd.DataFrame(same), about({})) == []
+    assert figures_of_costs(BYTES, rows, pd.DataFrame(same), context_of({})) == []
     assert lines_from({"bytes": rows, "summary": summary(), "rounds": same}) == []
-    assert costs(BYTES, [{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
+    assert (
+        cost_rows(BYTES, [{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
+    )
 
 
 def test_a_run_that_diverged_is_the_worst_there_is():
@@ -158,9 +160,9 @@ def test_a_run_that_diverged_is_the_worst_there_is():
     for run in runs:
         if run["method"] == "dense":
             run |= {"diverged": 1, "final": None}
-    assert row(costs(BYTES, runs, rounds(), "final"), "dense")["mean"] == 0.0
+    assert row(cost_rows(BYTES, runs, rounds(), "final"), "dense")["mean"] == 0.0
     failed = [{**r, "status": "failed" if r["method"] == "bad" else None} for r in summary()]
-    methods = {r["method"] for r in costs(BYTES, failed, rounds(), "final")}
+    methods = {r["method"] for r in cost_rows(BYTES, failed, rounds(), "final")}
     assert methods == {"dense", "cast", "top_k"}
 
 
@@ -190,12 +192,12 @@ def aimed(seeds: int = 6) -> list[dict]:
 
 def test_rows_of_seconds_hold_scores_in_equal_time():
     """The first run of a seed ends after three seconds, before which `dense` only starts."""
-    rows = costs(TIME, aimed(), clocked(), "final")
+    rows = cost_rows(TIME, aimed(), clocked(), "final")
     assert {name for r in rows for name in r} == set(tables.SECONDS)
     assert [r["virtual_seconds"] for r in rows] == pytest.approx([28.0, 7.0, 3.5, 7.0])
     assert [r["in_time"] for r in rows] == pytest.approx([0, 0.899 / 3, 0.7, 0.2])
     assert [r["front"] for r in rows] == [1, 1, 1, 0]
-    assert direction(TIME, rows) == "seconds"
+    assert differing_way(TIME, rows) == "seconds"
     half = row(rows, "top_k")
     assert half["reached"] == 3
     assert half["virtual_seconds_to_target"] == math.inf
@@ -203,12 +205,12 @@ def test_rows_of_seconds_hold_scores_in_equal_time():
 
 
 def test_where_all_take_as_long_there_is_no_table_of_seconds():
-    assert costs(TIME, aimed(), rounds(), "final") == []
+    assert cost_rows(TIME, aimed(), rounds(), "final") == []
 
 
 def test_a_run_that_diverged_stops_no_clock():
     runs = [{**r, "diverged": int(r["method"] == "top_k")} for r in aimed()]
-    rows = costs(TIME, runs, clocked(), "final")
+    rows = cost_rows(TIME, runs, clocked(), "final")
     assert row(rows, "top_k")["in_time"] == 0.0
     assert row(rows, "cast")["in_time"] == pytest.approx(0.899)
     assert row(rows, "dense")["in_time"] == 0.0  # a round takes 8 seconds, and `cast` ends after 6
@@ -217,7 +219,7 @@ def test_a_run_that_diverged_stops_no_clock():
 def test_seconds_are_in_sentences_where_machines_decide_them():
     runs = aimed()
     tables_of = {
-        "seconds": costs(TIME, runs, clocked(), "final"),
+        "seconds": cost_rows(TIME, runs, clocked(), "final"),
         "summary": runs,
         "rounds": clocked(),
     }
@@ -240,7 +242,7 @@ def test_seconds_are_in_sentences_where_machines_decide_them():
     assert lines_from(tables_of, TIME, {"fleet": {}}) == []
 
     many = {"summary": aimed(8), "rounds": clocked(8)}
-    many["seconds"] = costs(TIME, many["summary"], many["rounds"], "final")
+    many["seconds"] = cost_rows(TIME, many["summary"], many["rounds"], "final")
     equal, _, soonest = lines_from(many, TIME, FLEET)
     assert [(one.kind, one.who, one.p) for one in claims_of([equal, soonest])] == [
         (IN_TIME, "top_k", 3 * 2 / 2**8),
@@ -254,7 +256,7 @@ def test_a_reference_whose_runs_rarely_reach_the_target_is_reported_with_their_n
         if run["method"] == "dense" and run["seed"] > 1:
             run["virtual_seconds_to_target"] = None
     tables_of = {
-        "seconds": costs(TIME, runs, clocked(), "final"),
+        "seconds": cost_rows(TIME, runs, clocked(), "final"),
         "summary": runs,
         "rounds": clocked(),
     }
@@ -264,7 +266,7 @@ def test_a_reference_whose_runs_rarely_reach_the_target_is_reported_with_their_n
 
 def test_machines_or_a_schedule_decide_how_long_rounds_take():
     assert timed({"compare": {"vary": {"schedule": ["sync", "fedbuff"]}}})
-    assert not leads(TIME, FLEET)
+    assert not is_about_cost(TIME, FLEET)
 
 
 def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
@@ -273,15 +275,15 @@ def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
         for t in (1, 2)
         for kind in "ab"
     ]
-    assert list(groups(TIME, rows)) == ["fleet.speed=a", "fleet.speed=b"]
-    assert len(groups(BYTES, rows)) == 4
+    assert list(comparison_groups(TIME, rows)) == ["fleet.speed=a", "fleet.speed=b"]
+    assert len(comparison_groups(BYTES, rows)) == 4
     assert name_of(TIME, rows[0], rows[:1]) == "deadline 1 s"
 
 
 def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
-    rows = costs(TIME, aimed(), clocked(), "final")
+    rows = cost_rows(TIME, aimed(), clocked(), "final")
     (figure,) = figures_of_costs(
-        TIME, rows, pd.DataFrame(clocked()), about({"name": "seconds", **FLEET})
+        TIME, rows, pd.DataFrame(clocked()), context_of({"name": "seconds", **FLEET})
     )
     above, below = figure.axes
     x, y = next(line for line in above.lines if line.get_label() == "cast").get_data()
@@ -299,14 +301,14 @@ def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
 
 def test_lost_messages_are_paid_for_by_those_that_count():
     lost = [{**r, "clients_late": 0, "clients_reported": 5 if r["round"] else 0} for r in rounds()]
-    assert row(costs(BYTES, summary(), lost, "final"), "dense")["up_per_client_round"] == 800
+    assert row(cost_rows(BYTES, summary(), lost, "final"), "dense")["up_per_client_round"] == 800
 
 
 # ------------------------------------------------------------------------------------- in sentences
 
 
 def lines_of(runs, axis=BYTES, scenario=None):
-    tables_of = {axis.table: costs(axis, runs, rounds(), "final")}
+    tables_of = {axis.table: cost_rows(axis, runs, rounds(), "final")}
     return lines_from({**tables_of, "summary": runs, "rounds": rounds()}, axis, scenario)
 
 
@@ -423,7 +425,7 @@ def test_a_saving_that_costs_score_is_none():
 def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
     """The same scores are one test, in both tables; more rows in a table are more tests."""
     runs = close(aimed())
-    tables_of = {axis.table: costs(axis, runs, clocked(), "final") for axis in (BYTES, TIME)}
+    tables_of = {axis.table: cost_rows(axis, runs, clocked(), "final") for axis in (BYTES, TIME)}
     scenario = {**FLEET, "compare": {"vary": {"wire": [[], ["cast"]]}}}
     few = [row for row in tables_of["bytes"] if row["method"] in ("dense", "cast")]
     about = {"summary": runs, "rounds": clocked(), "bytes": few}
@@ -437,7 +439,7 @@ def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
 def test_mb_to_target_is_one_number_on_a_page():
     """The median over all runs, in the tables of costs, of results and of papers alike."""
     runs = [{**row, "rounds_to_target": 2 if row["bytes_to_target"] else None} for row in summary()]
-    (picture,) = cost_pictures(BYTES, costs(BYTES, runs, rounds(), "final"), "dense", ABOUT)
+    (picture,) = cost_pictures(BYTES, cost_rows(BYTES, runs, rounds(), "final"), "dense", CONTEXT)
     head, cells = cost_table(picture)
     column = head.index("MB to target")
     names = [point.name for point in picture.points]
@@ -463,9 +465,9 @@ def test_rows_of_one_method_are_named_by_their_codecs():
         {"method": "fedavg", "variant": f"wire={wire}, client.lr={lr}"}
         for wire, lr in product(wires, (1, 2))
     ]
-    assert list(groups(BYTES, rows)) == ["client.lr=1", "client.lr=2"]
+    assert list(comparison_groups(BYTES, rows)) == ["client.lr=1", "client.lr=2"]
     assert codec_axes(r["variant"] for r in rows) == {"wire"}
-    names = [name_of(BYTES, r, rows) for r in groups(BYTES, rows)["client.lr=1"]]
+    names = [name_of(BYTES, r, rows) for r in comparison_groups(BYTES, rows)["client.lr=1"]]
     assert names == [
         "nothing on the wire",
         "cast on the wire",
@@ -484,20 +486,22 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert call_of([TOP_K, "cast"]) == "error_feedback(top_k(k=9)) → cast"
     assert call_of([]) == "as sent"
     assert (
-        variation("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
+        variation_in_words("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
         == "error_feedback(top_k(k=9)) on the wire"
     )
     assert (
-        variation("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]")
+        variation_in_words("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]")
         == "ef21(top_k(k=9)) in the broadcast"
     )
-    assert variation("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
+    assert (
+        variation_in_words("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
+    )
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
-    assert leads(BYTES, {"compare": {"methods": [method.entry]}})
-    assert not leads(BYTES, {"compare": {"methods": ["fedavg"]}})
-    assert leads(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}})
-    assert not leads(BYTES, None)
+    assert is_about_cost(BYTES, {"compare": {"methods": [method.entry]}})
+    assert not is_about_cost(BYTES, {"compare": {"methods": ["fedavg"]}})
+    assert is_about_cost(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}})
+    assert not is_about_cost(BYTES, None)
     assert not is_attack("wire=[{kind: top_k, k: 5}]")
     assert is_attack("wire=[{kind: sign_flip, scale: 5}]")
 
@@ -506,8 +510,8 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
 
 
 def test_the_figure_has_curves_and_a_front():
-    rows = costs(BYTES, summary(), rounds(), "final")
-    (figure,) = figures_of_costs(BYTES, rows, pd.DataFrame(rounds()), about({"name": "bytes"}))
+    rows = cost_rows(BYTES, summary(), rounds(), "final")
+    (figure,) = figures_of_costs(BYTES, rows, pd.DataFrame(rounds()), context_of({"name": "bytes"}))
     above, below = figure.axes
     curves = {line.get_label(): line for line in above.lines}
     assert set(curves) == set(SCORES)
@@ -527,8 +531,8 @@ def test_points_that_coincide_share_their_numbers():
     runs, sent = summary(), rounds()
     twins = [{**r, "method": "twin"} for r in runs if r["method"] == "cast"]
     again = [{**r, "method": "twin"} for r in sent if r["method"] == "cast"]
-    rows = costs(BYTES, runs + twins, sent + again, "final")
-    (figure,) = figures_of_costs(BYTES, rows, None, about({"name": "bytes"}))
+    rows = cost_rows(BYTES, runs + twins, sent + again, "final")
+    (figure,) = figures_of_costs(BYTES, rows, None, context_of({"name": "bytes"}))
     assert "2, 3" in {text.get_text() for text in figure.axes[0].texts}
 
 
@@ -542,7 +546,7 @@ def test_axes_of_bytes_are_there_where_messages_differ():
     assert [axis for axis, _ in byte_axes(frame)] == ["bytes", "up", "down"]
     assert [axis for axis, _ in byte_axes(frame[frame["method"] == "cast"])] == ["bytes"]
     looks = {name: f"s{i} d{i}" for i, name in enumerate(SCORES)}
-    _, data = charts(frame, looks, ABOUT)
+    _, data = charts(frame, looks, CONTEXT)
     assert data["axes"][0] == {
         "round": [0, 1, 2, 3],
         "bytes": [0, 8000, 16000, 24000],
@@ -561,7 +565,7 @@ def test_bytes_behind_entropy_codes_are_one_picture():
         (frame["method"] == "top_k") & (frame["round"] > 0), 9.0, np.nan
     )
     looks = dict.fromkeys(SCORES, "s0 d0")
-    shown, data = charts(frame, looks, ABOUT)
+    shown, data = charts(frame, looks, CONTEXT)
     (group,) = [
         group for group in shown if group["words"] == "bytes of a message behind an entropy code"
     ]
@@ -570,7 +574,9 @@ def test_bytes_behind_entropy_codes_are_one_picture():
 
 
 def test_the_table_of_a_paper_names_the_front_and_the_saving():
-    (picture,) = cost_pictures(BYTES, costs(BYTES, summary(), rounds(), "final"), "dense", ABOUT)
+    (picture,) = cost_pictures(
+        BYTES, cost_rows(BYTES, summary(), rounds(), "final"), "dense", CONTEXT
+    )
     assert [point.name for point in picture.points] == ["dense", "cast", "top_k", "bad"]
     head, rows = cost_table(picture)
     cells = [dict(zip(head, (shown for shown, _ in row), strict=True)) for row in rows]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsim.study import pairing, standings, statistics
-from fedsim.study.breakdown import breakdown
+from fedsim.study.breakdown import breakdown_point
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -87,7 +87,7 @@ def test_a_table_of_differences_by_hand():
     assert base["sd"] == pytest.approx(np.std(BASE, ddof=1))
     tests = (*pairing.TESTS, "p_adjusted")
     assert [base[name] for name in tests] == [None] * len(tests)
-    assert pairing.others(found) == [
+    assert pairing.without_baseline(found) == [
         level,
         better,
     ]
@@ -144,7 +144,8 @@ def test_variations_are_compared_each_with_its_own_baseline():
         ("b", 2),
     ]
     assert [
-        (row["variant"], row["lr"], round(row["difference"], 6)) for row in pairing.others(found)
+        (row["variant"], row["lr"], round(row["difference"], 6))
+        for row in pairing.without_baseline(found)
     ] == [
         ("a", 1, 0.112857),
         ("b", 2, -0.112857),
@@ -223,9 +224,9 @@ def test_methods_are_told_apart_by_the_seeds_that_both_have():
         *rows_of_method("other", other),
         *rows_of_method("apart", {20: 0.5}),
     ]
-    assert pairing.told_apart(rows, "base", "final") == {"other": 2 / 2**6, "apart": None}
+    assert pairing.p_values_against(rows, "base", "final") == {"other": 2 / 2**6, "apart": None}
     rows[0]["status"] = rows[8]["status"] = "failed"  # seed 0 of `base`, 2 of `other`
-    assert pairing.told_apart(rows, "base", "final") == {"other": 2 / 2**5, "apart": None}
+    assert pairing.p_values_against(rows, "base", "final") == {"other": 2 / 2**5, "apart": None}
 
 
 def test_two_variations_are_enough_to_be_taken_together():
@@ -254,11 +255,11 @@ def test_a_score_at_most_two_points_above_chance_is_chance():
 
 def test_a_standing_without_a_comparison_says_so():
     alone = standings.Standing("base", 0.5, None)
-    assert alone.seeds == "better in 0 of 0 seeds"
+    assert alone.seeds_in_words == "better in 0 of 0 seeds"
     assert not alone.chance
     assert (alone.better, alone.tied) == (0, 0)
     assert alone.benefit == 0.0
-    assert not (alone.sure or alone.clear or alone.diverged)
+    assert not (alone.significant or alone.excludes_zero or alone.diverged)
     row = {
         "p_adjusted": 0.05,
         "ci_low": 0.0,
@@ -270,9 +271,9 @@ def test_a_standing_without_a_comparison_says_so():
     made = standings.Standing(
         "m", 0.5, {**row, "difference": 0.25, "probability_of_improvement": 0.0}, 1, 1
     )
-    assert not (made.sure or made.clear or made.diverged)
+    assert not (made.significant or made.excludes_zero or made.diverged)
     assert made.benefit == -0.25
-    assert made.seeds == "better in 1 of 2 seeds, tied in 1"
+    assert made.seeds_in_words == "better in 1 of 2 seeds, tied in 1"
     made = made._replace(
         row={**row, "difference": None, "probability_of_improvement": 0.0, "ci_high": 0.0}
     )
@@ -280,21 +281,21 @@ def test_a_standing_without_a_comparison_says_so():
     sure = made._replace(
         row={**row, "p_adjusted": 0.049, "ci_low": -0.3, "ci_high": -0.1, "diverged": 2}
     )
-    assert sure.sure
-    assert sure.clear
+    assert sure.significant
+    assert sure.excludes_zero
     assert sure.diverged
     one = made._replace(row={**row, "seeds": 1, "diverged": 1})
     assert one.diverged
-    assert one.seeds == "better in 1 of 1 seed, tied in 1"
+    assert one.seeds_in_words == "better in 1 of 1 seed, tied in 1"
     none = made._replace(row={**row, "seeds": 0, "diverged": 0, "difference": None})
     assert not none.diverged
     assert none.benefit == 0.0
-    assert none.seeds == "better in 1 of 0 seeds, tied in 1"
+    assert none.seeds_in_words == "better in 1 of 0 seeds, tied in 1"
 
 
 def broken_at(means, values=(0, 1, 2, 3, 4), sds=None, seeds=None, start=0.1, larger=True):
     n = len(means)
-    return breakdown(values[:n], means, sds or [0.0] * n, seeds or [5] * n, start, larger)
+    return breakdown_point(values[:n], means, sds or [0.0] * n, seeds or [5] * n, start, larger)
 
 
 def test_where_a_method_breaks_down_by_hand():

@@ -22,7 +22,7 @@ SCENARIO = {
 def tried(methods, **more):
     """(method, tuned, what is run, edits) of every cell."""
     cells = design_of(read(SCENARIO), methods, **more).cells
-    return [(cell.method, cell.tuned, cell.written, cell.edits) for cell in cells]
+    return [(cell.method, cell.tuned, cell.definition, cell.edits) for cell in cells]
 
 
 def test_a_method_has_settings_of_its_own():
@@ -39,7 +39,7 @@ def test_a_method_has_settings_of_its_own():
         (1, 0.5, 0),
         (1, 0.5, 0.9),
     ]
-    assert cells[1].who == {
+    assert cells[1].key_columns == {
         "method": "fedadam(lr=0.1|1,tau=0.5,b1=0|0.9)",
         "tuned": "method.lr=0.1, method.b1=0.9",
         "method.lr": 0.1,

@@ -422,7 +422,7 @@ def test_seeds_are_counted_with_their_ties():
     (standing,) = [
         s for s in standings(against(rows, "base", "final"), rows, "base", "final")[""] if s.row
     ]
-    assert standing.seeds == "better in 1 of 4 seeds, tied in 1"
+    assert standing.seeds_in_words == "better in 1 of 4 seeds, tied in 1"
     assert (
         results(rows, against(rows, "base", "final"), "final")[1]["better in"][0]
         == "1 of 4, 1 tied"
@@ -453,7 +453,7 @@ def test_a_variation_in_words(label, text):
         "wire": [{"kind": "sign_flip"}],
         "client": {"kind": "sgd"},
     }
-    assert words.variation(label, scenario) == text
+    assert words.variation_in_words(label, scenario) == text
 
 
 def test_paths_that_have_a_title_are_keys_of_a_scenario():

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import fedsim
-from fedsim.report.about import about
+from fedsim.report.context import context_of
 from fedsim.report.derived import derived_files
 from fedsim.report.figures import figures_of_attacks
 from fedsim.report.results import rows_of
@@ -171,7 +171,7 @@ def test_where_attacks_do_not_vary_there_is_nothing():
     rows = [row for row in summary() if row["wire"] != "[gaussian]"]
     assert by_attack(rows) == {}
     assert worst_cases(rows, "final") == []
-    assert figures_of_attacks(rows, about({}, rows)) == []
+    assert figures_of_attacks(rows, context_of({}, rows)) == []
     assert split_attack("") == ("", "")
     assert split_attack("fleet.malicious=0.2") == ("fleet.malicious=0.2", "")
     assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
@@ -190,7 +190,7 @@ def test_codecs_on_the_wire_are_no_attacks():
 
 def test_figure_has_a_number_for_every_pair():
     first, second = figures_of_attacks(
-        summary(), about({"name": "grid"}, summary(), order=["c", "a", "b"])
+        summary(), context_of({"name": "grid"}, summary(), order=["c", "a", "b"])
     )
     (axes,) = first.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["c", "a", "b"]

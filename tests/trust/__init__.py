@@ -1,4 +1,4 @@
-"""What the table of promises in `tests/TRUST.md` is measured by: `python -m tests.trust [ROW ...]`."""
+"""Measurements for the table of promises in `tests/TRUST.md`: `python -m tests.trust [ROW ...]`."""
 
 import sys
 from pathlib import Path

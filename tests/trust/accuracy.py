@@ -1,4 +1,4 @@
-"""Row 16: averages against exact sums, over many clients with weights up to 10^9, where means are large and near zero."""
+"""Row 16: averages against exact sums, for many clients, weights up to 10^9, and any mean."""
 
 import math
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def cases(
 
 
 def exact(updates: np.ndarray, weights: np.ndarray) -> list[Fraction]:
-    """Σ w x / Σ w of every column, without an error: products are split into parts that fit, and `math.fsum` adds them.
+    """Return the exact Σ w x / Σ w of every column: `math.fsum` of products without rounding.
 
     The sum is rounded once to 53 bits, 2^29 times finer than float32.
     """
@@ -83,16 +83,21 @@ def averages(quick: bool) -> Figure:
                 ulps, bound = judged(updates, weights, dtype)
                 changed = in_other_order(updates, weights, dtype, rng)
                 found.append((ulps, bound, changed))
-                print(f"  {clients:>6} {dtype.__name__} {name}: {ulps:.3g} ulp, {bound:.3g} eps, {changed:.1%} by order",
-                      flush=True)  # fmt: skip
+                case = f"{clients:>6} {dtype.__name__} {name}"
+                print(
+                    f"  {case}: {ulps:.3g} ulp, {bound:.3g} eps, {changed:.1%} by order", flush=True
+                )
     single, double = (
         [max(column) for column in zip(*found, strict=True)] for found in worst.values()
     )
     text = (
-        f"K to {max(sizes):,}, weights to 1e9, against math.fsum. float64: at most {double[0]:.2f} float32 ulp, error at "
-        f"most {double[1]:.3g} eps·Σ|w x|/Σw, {double[2]:.2%} of the elements by order (rounded to float32). "
-        f"float32: at most {single[0]:.4g} ulp (means near 0), error at most {single[1]:.3g} eps·Σ|w x|/Σw, up to "
-        f"{single[2]:.0%} of the elements change when the slots of clients do; in a run they are those of the ids "
-        "(row 2: no packing or block changes a byte)"
+        f"K to {max(sizes):,}, weights to 1e9, against math.fsum. "
+        f"float64: at most {double[0]:.2f} float32 ulp, "
+        f"error at most {double[1]:.3g} eps·Σ|w x|/Σw, "
+        f"{double[2]:.2%} of the elements by order (rounded to float32). "
+        f"float32: at most {single[0]:.4g} ulp (means near 0), "
+        f"error at most {single[1]:.3g} eps·Σ|w x|/Σw, "
+        f"up to {single[2]:.0%} of the elements change when the slots of clients do; "
+        "in a run they are those of the ids (row 2: no packing or block changes a byte)"
     )
     return Figure(text, double[0] <= 1 and double[2] == 0)

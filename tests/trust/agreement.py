@@ -1,4 +1,4 @@
-"""Row 19: other environments against this one, as MLPerf compares submissions: not bits, but means over seeds; integers equal.
+"""Row 19: other environments against this one, by means over seeds, as in MLPerf; equal integers.
 
 The other version of JAX is looked for in the folder that FEDSIM_OTHER_JAX names, made by
 `pip install --target FOLDER --no-deps jax==0.10.1 jaxlib==0.10.1`.
@@ -53,7 +53,7 @@ def start(seed: int) -> dict:
 
 
 def measured(sections: dict, seeds: int) -> dict:
-    """Final accuracies in points and models, and a hash of everything that is drawn (run in a process of its own)."""
+    """Return final accuracies in points, models, and a hash of all draws; runs in a process."""
     import jax
 
     import fedsim
@@ -75,7 +75,7 @@ def measured(sections: dict, seeds: int) -> dict:
         params = jax.tree.map(lambda leaf: leaf.astype(np.float32).astype(dtype), start(seed))
         result = fedsim.run({**BASE, **sections}, seeds=[seed], params=params)
         for r in range(1, BASE["rounds"] + 1):
-            integers.update(result.experiment.plans[seed].round(r).ids.tobytes())
+            integers.update(result.experiment.plans[seed].round(r)[0].ids.tobytes())
         counted = result.rounds[
             ["round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped"]
         ]
@@ -97,7 +97,7 @@ def measured(sections: dict, seeds: int) -> dict:
 
 
 def elsewhere(sections: dict, seeds: int, first: str = "") -> dict:
-    """`measured` in a process of its own; `first`: a folder of packages to be found before the others."""
+    """Call `measured` in its own process; `first`: a folder of packages that come before others."""
     flags = sections.pop("flags", "")
     path = os.pathsep.join([*filter(None, [first]), str(ROOT), str(TESTS)])
     environment = {**os.environ, "PYTHONPATH": path, "XLA_FLAGS": flags}
@@ -120,10 +120,10 @@ def compared(quick: bool) -> Figure:
         for name, s in list(ELSEWHERE.items())[: 1 if quick else None]
     }
     if (folder := os.environ.get("FEDSIM_OTHER_JAX")) and not quick:
-        found = elsewhere({}, seeds, folder)
-        assert found["jax"] != here["jax"]
-        others[f"jax {found['jax']}"] = found
-    told, met = [], True
+        other_jax = elsewhere({}, seeds, folder)
+        assert other_jax["jax"] != here["jax"]
+        others[f"jax {other_jax['jax']}"] = other_jax
+    lines, met = [], True
     for name, other in others.items():
         gaps = np.subtract(other["accuracy"], here["accuracy"])
         half = float(stats.t.ppf(0.975, seeds - 1) * gaps.std(ddof=1) / np.sqrt(seeds))
@@ -135,13 +135,16 @@ def compared(quick: bool) -> Figure:
             / np.linalg.norm(models, axis=1)
         )
         met &= same and (quick or (-WITHIN <= low and high <= WITHIN))
-        told.append(
-            f"{name} {low:+.2f} to {high:+.2f} points (models {apart:.1g} apart){'' if same else ', INTEGERS DIFFER'}"
+        integers = "" if same else ", INTEGERS DIFFER"
+        lines.append(
+            f"{name} {low:+.2f} to {high:+.2f} points (models {apart:.1g} apart){integers}"
         )
-        print(f"  {told[-1]}", flush=True)
+        print(f"  {lines[-1]}", flush=True)
+    mean = np.mean(here["accuracy"])
     text = (
-        f"{seeds} seeds x 30 rounds, against {HERE}, jax {here['jax']} (mean {np.mean(here['accuracy']):.2f} %): 95 % "
-        f"interval of the paired difference: {'; '.join(told)}; cohorts, batches, partitions and counts equal in "
-        f"{sum('DIFFER' not in line for line in told)} of {len(told)}"
+        f"{seeds} seeds x 30 rounds, against {HERE}, jax {here['jax']} (mean {mean:.2f} %): 95 % "
+        f"interval of the paired difference: {'; '.join(lines)}; "
+        "cohorts, batches, partitions and counts equal in "
+        f"{sum('DIFFER' not in line for line in lines)} of {len(lines)}"
     )
     return Figure(text, met)

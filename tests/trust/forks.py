@@ -1,6 +1,6 @@
-"""The command in child processes of a parent that has imported everything and computed nothing: a start costs a fork.
+"""Starts the command by a fork of a process that has imported everything and computed nothing.
 
-What is put in place of `subprocess.Popen` in `tests/deep`; kills and signals reach a process of its own all the same.
+Replaces `subprocess.Popen` in `tests/deep`; kills and signals still reach a separate process.
 """
 
 import importlib
@@ -35,7 +35,7 @@ def ready() -> None:
 
 
 class Forked:
-    """A child that runs the command; the part of `subprocess.Popen` that the tests use."""
+    """A child that runs the command; has the methods of `subprocess.Popen` that the tests use."""
 
     def __init__(self, words: list[str]):
         self.streams = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 (closed when they have been read)
@@ -78,17 +78,17 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float = 600.0) -> tuple[str, str]:
-        """Wait for the end -> what it said on both streams."""
+        """Wait for the end; return the contents of both streams."""
         end = time.monotonic() + timeout
         while self.poll() is None:
             assert time.monotonic() < end, f"not done in {timeout} s"
             time.sleep(0.002)
-        said = []
+        texts = []
         for stream in self.streams:
             stream.seek(0)
-            said.append(stream.read().decode())
+            texts.append(stream.read().decode())
             stream.close()
-        return said[0], said[1]
+        return texts[0], texts[1]
 
 
 def started(scenario: Path, out: Path, *words: str) -> Forked:
@@ -99,8 +99,8 @@ def started(scenario: Path, out: Path, *words: str) -> Forked:
 def run(words: list[str], **_) -> SimpleNamespace:
     """`subprocess.run` of `python -m fedsim.cli ...`, forked."""
     process = Forked(words[3:])
-    said = process.communicate()
-    return SimpleNamespace(returncode=process.returncode, stdout=said[0], stderr=said[1])
+    stdout, stderr = process.communicate()
+    return SimpleNamespace(returncode=process.returncode, stdout=stdout, stderr=stderr)
 
 
 def finished(scenario: Path, out: Path, *words: str) -> SimpleNamespace:

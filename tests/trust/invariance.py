@@ -1,4 +1,4 @@
-"""Rows 1 to 3: the bytes of a run, whatever the process, the layout, the pieces it is played in."""
+"""Rows 1 to 3: a run's bytes do not depend on the process, the layout, or interruptions."""
 
 import hashlib
 import json
@@ -18,7 +18,8 @@ from trust import ROOT, TESTS
 from trust.table import Figure
 
 RERUN = ("full_batch", "scaffold", "median", "mime", "together")
-# Workloads of the matrix: methods and rules; schedules; codecs with memory; cohorts with feedback; larger models.
+# Workloads of the matrix: methods and rules; schedules; codecs with memory; cohorts with feedback;
+# larger models.
 CELLS = (
     *("full_batch", "scaffold", "median", "mime"),
     *("fedbuff", "semi_sync"),
@@ -26,7 +27,7 @@ CELLS = (
     *("oort", "divfl"),
     *("transformer", "resnet"),
 )
-PLACES = ((1, 1), (2, 1), (1, 2), (2, 4))  # cores, devices
+PROCESSES = ((1, 1), (2, 1), (1, 2), (2, 4))  # cores, devices
 SAME = ("round", "bytes_up", "bytes_down", "virtual_seconds", "test_loss", "test_accuracy")
 EDITS = {
     "block": [f"numerics.block={n}" for n in (3, 5, 7, 10)],
@@ -44,7 +45,7 @@ EDITS = {
 
 
 def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) -> dict:
-    """What a process of its own prints as JSON."""
+    """Run code in a process; return the JSON that it prints."""
     environment = {
         **os.environ,
         "PYTHONHASHSEED": str(hash_seed),
@@ -60,31 +61,35 @@ def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) 
 
 
 def reruns(quick: bool) -> Figure:
-    """Processes of their own with a random hash seed, on one core or two."""
+    """Run workloads in processes with random hash seeds, on one core or two."""
     rng, count = random.Random(1), 2 if quick else 20
     names = RERUN[:2] if quick else RERUN
-    code = "import sys, json, workloads as w; print(json.dumps({n: w.digest(w.run(n)) for n in sys.argv[1:]}))"
+    code = "import sys, json, workloads as w; "
+    code += "print(json.dumps({n: w.digest(w.run(n)) for n in sys.argv[1:]}))"
     seen = [elsewhere(code, 1 + n % 2, 1, rng.randrange(2**32), *names) for n in range(count)]
     equal = sum(one == seen[0] for one in seen)
     load = os.getloadavg()[1]
-    text = f"{equal} of {count} processes equal, {len(names)} workloads each, on 1 and 2 cores in turn, load {load:.1f}"
+    text = (
+        f"{equal} of {count} processes equal, {len(names)} workloads each, "
+        f"on 1 and 2 cores in turn, load {load:.1f}"
+    )
     return Figure(text, equal == count and (quick or count >= 20))
 
 
 def digest(result, seed: int = 0) -> str:
-    """Over the final parameters of a seed, what its clients came to, and the last row of its rounds."""
-    whole = hashlib.sha256()
+    """Hash the final parameters of a seed, its clients' table, and the last row of its rounds."""
+    hasher = hashlib.sha256()
     for leaf in jax.tree.leaves(result.model(seed=seed)):
-        whole.update(np.asarray(leaf).tobytes())
+        hasher.update(np.asarray(leaf).tobytes())
     last = result.rounds[result.rounds["seed"] == seed].iloc[-1]
-    whole.update(repr([float(last[name]) for name in SAME]).encode())
+    hasher.update(repr([float(last[name]) for name in SAME]).encode())
     clients = result.clients[result.clients["seed"] == seed].reset_index(drop=True)
-    whole.update(clients.to_csv(index=False).encode())
-    return whole.hexdigest()
+    hasher.update(clients.to_csv(index=False).encode())
+    return hasher.hexdigest()
 
 
 def cell(rng: random.Random) -> dict:
-    """A random cell of the matrix."""
+    """Draw a cell of the matrix."""
     edits = [rng.choice(EDITS[name]) for name in EDITS if rng.random() < 0.4]
     return {
         "name": rng.choice(CELLS),
@@ -97,7 +102,7 @@ def cell(rng: random.Random) -> dict:
 
 
 def packed(seed: int):
-    """A packer that puts clients onto lanes at random."""
+    """Return a packer that puts clients onto lanes at random."""
 
     def pack(steps, lanes):
         order = np.random.default_rng(seed).permutation(np.flatnonzero(steps))
@@ -107,7 +112,7 @@ def packed(seed: int):
 
 
 def played(asked: dict) -> str:
-    """The digest of a cell."""
+    """Run a cell; return its digest."""
     options = {"calls": asked["calls"]} if asked["calls"] else {}
     if asked["pack"] is not None:
         options["pack"] = packed(asked["pack"])
@@ -118,39 +123,39 @@ def played(asked: dict) -> str:
 
 
 def layouts(quick: bool) -> Figure:
-    """Random cells, a share of them in each kind of process; and jobs side by side."""
+    """Run random cells, a share of them in each kind of process; and a comparison with two jobs."""
     rng, count = random.Random(2), 8 if quick else 200
     cells = [cell(rng) for _ in range(count)]
     expected = {name: digest(workloads.run(name)) for name in CELLS}
     code = "import sys, json\nfrom trust.invariance import played\n"
     code += "print(json.dumps([played(cell) for cell in json.loads(sys.argv[1])]))"
     wrong = []
-    for place, (cores, devices) in enumerate(PLACES):
-        share = cells[place :: len(PLACES)]
-        found = elsewhere(code, cores, devices, place, json.dumps(share))
+    for number, (cores, devices) in enumerate(PROCESSES):
+        share = cells[number :: len(PROCESSES)]
+        digests = elsewhere(code, cores, devices, number, json.dumps(share))
         different = [
-            asked for asked, got in zip(share, found, strict=True) if got != expected[asked["name"]]
+            cell for cell, got in zip(share, digests, strict=True) if got != expected[cell["name"]]
         ]
         wrong += different
         print(
             f"  {cores} cores, {devices} devices: {len(share)} cells, {different} differ",
             flush=True,
         )
-    beside = side_by_side()
+    jobs_agree = side_by_side()
     equal = count - len(wrong)
     workloads_of_cells = ", ".join(CELLS)
     text = (
         f"{equal} of {count} random cells of {len(CELLS)} workloads equal ({workloads_of_cells}; "
         "1 or 2 cores with threads recorded, 1, 2 or 4 devices, blocks, calls per round, packing, "
-        "samples and client memory on the host or in a file, metrics, other seeds beside, commits, "
-        "x64 of the host); "
-        f"comparison with 1 and 2 processes: {'equal' if beside else 'DIFFERENT'} tables and models"
+        "samples and client memory on the host or in a file, metrics, further seeds, commits, "
+        "x64 of the host); comparison with 1 and 2 processes: "
+        f"{'equal' if jobs_agree else 'DIFFERENT'} tables and models"
     )
-    return Figure(text, not wrong and beside and (quick or count >= 200))
+    return Figure(text, not wrong and jobs_agree and (quick or count >= 200))
 
 
 def side_by_side() -> bool:
-    """Whether a comparison comes out the same when two processes play its runs."""
+    """Whether a comparison has the same results when two processes play its runs."""
     scenario = {
         "name": "jobs",
         "numerics": {"threads": 4},
@@ -162,7 +167,7 @@ def side_by_side() -> bool:
         outs = [Path(folder) / str(jobs) for jobs in (1, 2)]
         for jobs, out in enumerate(outs, 1):
             fedsim.compare(scenario, "fedavg,scaffold,median", out=out, jobs=jobs, pictures=False)
-        kept = [
+        files = [
             {
                 p.name: p.read_bytes()
                 for p in out.iterdir()
@@ -170,11 +175,11 @@ def side_by_side() -> bool:
             }
             for out in outs
         ]
-    return kept[0] == kept[1] and len(kept[0]) > 5
+    return files[0] == files[1] and len(files[0]) > 5
 
 
 def pieces(quick: bool) -> Figure:
-    """Calls per round, commits at any pace, and runs asked to rest after every so many rounds and gone on with."""
+    """Vary calls per round and commits; interrupt and resume runs after every 1 to 3 rounds."""
     names, cells, wrong = CELLS[: 2 if quick else None], 0, []
     for name in names:
         expected = workloads.digest(workloads.run(name))
@@ -192,14 +197,15 @@ def pieces(quick: bool) -> Figure:
             cells += 1
             wrong += [(name, "rests", rests)] * (rested(name, rests) != expected)
     text = (
-        f"{cells - len(wrong)} of {cells} cells equal (calls per round 1, 3, 7, 50, free x commits every 1, 2, 5 rounds, none; \
-and rests after every 1, 2, 3 rounds, gone on with; {len(names)} workloads)"
+        f"{cells - len(wrong)} of {cells} cells equal (calls per round 1, 3, 7, 50, free x commits "
+        "every 1, 2, 5 rounds, none; and interruptions after every 1, 2, 3 rounds, resumed; "
+        f"{len(names)} workloads)"
     )
     return Figure(text + (f": {wrong}" if wrong else ""), not wrong)
 
 
 def rested(name: str, rests: int) -> str:
-    """The digest of a run that was asked to end after every so many rounds."""
+    """Return the digest of a run that is interrupted after every `rests` rounds, and resumed."""
     from fedsim.errors import Interrupted
 
     with tempfile.TemporaryDirectory() as folder:

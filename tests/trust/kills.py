@@ -1,4 +1,4 @@
-"""Rows 4, 6, 7, 8, 9: runs that are killed, whose disk fails, that are interrupted, raced for, and damaged."""
+"""Rows 4, 6, 7, 8, 9: runs are killed, interrupted, raced for, damaged, or their disk fails."""
 
 import functools
 import importlib
@@ -21,7 +21,7 @@ from trust.table import Figure
 
 
 def killed(quick: bool) -> Figure:
-    """SIGKILL at random times, and a kill at every operation on the disk."""
+    """Kill runs at random times, and at every operation on the disk."""
     loop, kills, runs, starting = forks.deep("kill_loop"), 0, 0, 0
     names = ["full_batch"] if quick else list(loop.SCENARIOS)
     for name in names:
@@ -53,7 +53,7 @@ def killed(quick: bool) -> Figure:
 
 
 class Counted(faulty.Disk):
-    """Remembers how many disks struck."""
+    """Counts the disks that struck."""
 
     seen: ClassVar[Counter] = Counter()
 
@@ -63,24 +63,31 @@ class Counted(faulty.Disk):
 
 
 def undrawn() -> None:
-    """Runs of this process draw no pictures, as in the tests."""
+    """Let runs of this process draw no pictures, as in the tests."""
     from fedsim.runs import derive
 
     derive.derived_files = lambda *arguments: {}
 
 
 def persistence():
-    """`tests/runs/test_persistence.py` with counted disks, all of every sweep."""
+    """Return `tests/runs/test_persistence.py` with counted disks and full sweeps."""
     os.environ["FEDSIM_WHOLE"] = "1"
     undrawn()
     module = importlib.import_module("test_persistence")
     module.Disk = Counted
-    module.store.SPARE = 0  # as its fixture has it
+    module.store.SPARE = 0  # as in its fixture
     return module
 
 
 def at_every_operation(name: str, *kinds: str, every: int = 1, **more) -> Counter:
-    """Play a test of that module for these kinds of client memory, at every so many operations -> counts."""
+    """Run a test of that module for these kinds of client memory; return the counts.
+
+    Args:
+      name: the test's name.
+      kinds: kinds of client memory.
+      every: n, to strike at every n-th operation.
+      more: further arguments of the test.
+    """
     module, Counted.seen = persistence(), Counter()
     module.EVERY = every
     test: Callable = getattr(module, name)
@@ -105,7 +112,7 @@ def at_every_operation(name: str, *kinds: str, every: int = 1, **more) -> Counte
 
 
 def failing(quick: bool) -> Figure:
-    """Every operation fails, once or for good; no free descriptor; bytes taken a few at a time."""
+    """Let every operation fail, once or for good, and let no descriptor be free."""
     if quick:
         seen = at_every_operation("test_no_descriptor_is_free", "resident")
         return Figure(
@@ -115,15 +122,16 @@ def failing(quick: bool) -> Figure:
     lasting = at_every_operation("test_every_operation_fails", "resident", every=3, lasting=True)
     none = at_every_operation("test_no_descriptor_is_free", "resident", "disk")
     text = (
-        f"{once['struck']} operations that fail once (every one) and {lasting['struck']} from which on all fail (disk full, "
-        f"I/O error, read-only, in turn), {none['struck']} times no free descriptor: each a line with the path (exit 4), "
+        f"{once['struck']} operations that fail once (every one) and {lasting['struck']} from "
+        "which on all fail (disk full, I/O error, read-only, in turn), "
+        f"{none['struck']} times no free descriptor: each a line with the path (exit 4), "
         "nothing torn, resumed to equal bytes"
     )
     return Figure(text, once["struck"] > 100 and lasting["struck"] > 30)
 
 
 def signalled(quick: bool) -> Figure:
-    """SIGINT and SIGTERM at random times after the first commit; the run is gone on with as the message says."""
+    """Send SIGINT and SIGTERM at random times after a commit; resume as the message says."""
     script, rng = forks.deep("signals"), random.Random(7)
     script.subprocess = SimpleNamespace(run=forks.run, Popen=forks.Forked)
     took, count = [], 4 if quick else 100
@@ -136,13 +144,15 @@ def signalled(quick: bool) -> Figure:
             took.append(
                 script.trial(file, folder / str(n), numbers[n % 2], rng.uniform(0, 0.6), expected)
             )
-    text = f"{count} of {count} at random times: exit 130 or 143, longest {max(took):.2f} s, mean {sum(took) / count:.2f} s, \
-0 leftovers, gone on with to equal bytes"
+    text = (
+        f"{count} of {count} at random times: exit 130 or 143, longest {max(took):.2f} s, "
+        f"mean {sum(took) / count:.2f} s, 0 leftovers, resumed to equal bytes"
+    )
     return Figure(text, max(took) <= 5 and (quick or count >= 100))
 
 
 def raced(quick: bool) -> Figure:
-    """Two runs at once on one directory, and races for the claim alone."""
+    """Start two runs at once on one directory, and race for the claim alone."""
     script, began = forks.deep("races"), time.monotonic()
     count, many = (4, 40) if quick else (50, 2000)
     with tempfile.TemporaryDirectory() as place:
@@ -154,20 +164,21 @@ def raced(quick: bool) -> Figure:
             script.race(file, folder / f"r{n}", expected, ("--resume",) if n % 2 else ())
             for n in range(count)
         ]
-        print(
-            f"  {ways.count('locked')} locked, {ways.count('late')} late, {time.monotonic() - began:.0f} s",
-            flush=True,
-        )
+        locked, late = ways.count("locked"), ways.count("late")
+        print(f"  {locked} locked, {late} late, {time.monotonic() - began:.0f} s", flush=True)
         for writers in (2, 4):
             (folder / str(writers)).mkdir()
             script.quick_races(folder / str(writers), many // 2, writers)
-    text = f"{count} of {count} races of two runs with one winner ({ways.count('locked')} losers ended with exit 6, \
-{ways.count('late')} came when it was done), equal bytes; {many} of {many} races of 2 and 4 processes for the claim alone"
+    text = (
+        f"{count} of {count} races of two runs with one winner ({locked} losers ended with exit 6, "
+        f"{late} came when it was done), equal bytes; "
+        f"{many} of {many} races of 2 and 4 processes for the claim alone"
+    )
     return Figure(text, quick or count >= 50)
 
 
 def damaged(quick: bool) -> Figure:
-    """Flips, cuts, splices, exchanges of the files of a killed run, which is then resumed."""
+    """Flip, cut, splice and exchange the files of a killed run, and resume it."""
     from damage import killed_run, trials
 
     undrawn()
@@ -175,8 +186,8 @@ def damaged(quick: bool) -> Figure:
     with tempfile.TemporaryDirectory() as place:
         template, scratch = Path(place) / "template", Path(place) / "copy"
         expected = killed_run(template)
-        for n, (_, came) in enumerate(trials(template, expected, scratch, 9, count), 1):
-            seen[came] += 1
+        for n, (_, outcome) in enumerate(trials(template, expected, scratch, 9, count), 1):
+            seen[outcome] += 1
             if n % 500 == 0:
                 print(
                     f"  {n}: {dict(seen)}, {time.monotonic() - began:.0f} s",
@@ -184,7 +195,8 @@ def damaged(quick: bool) -> Figure:
                     flush=True,
                 )
     text = (
-        f"{count:,} damaged: {seen['refused']:,} refused, {seen['equal, warned']:,} went on from the commit before \
-to equal bytes, {seen['equal']:,} harmless (equal bytes), 0 silently different"
+        f"{count:,} damaged: {seen['refused']:,} refused, {seen['equal, warned']:,} resumed from "
+        f"the commit before to equal bytes, {seen['equal']:,} harmless (equal bytes), "
+        "0 silently different"
     )
     return Figure(text, sum(seen.values()) == count and (quick or count >= 10_000))

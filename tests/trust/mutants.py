@@ -1,4 +1,4 @@
-"""Small faults put into a module's source, one at a time: what is compared, computed, counted, decided and returned."""
+"""Small faults in a module's source: in comparisons, arithmetic, constants, branches, returns."""
 
 import ast
 import hashlib
@@ -11,22 +11,26 @@ from trust import ROOT
 
 MODULES = {
     "rules": (
-        "rules/agnostic", "rules/centered_clipping", "rules/dyn", "rules/fedadam", "rules/fedavgm", "rules/fedexp",
-        "rules/geometric_median", "rules/horvitz_thompson", "rules/krum", "rules/mean", "rules/mean_over_all",
-        "rules/median", "rules/nova", "rules/q_fair", "rules/sorting", "rules/trimmed_mean",
+        "rules/agnostic", "rules/centered_clipping", "rules/dyn", "rules/fedadam", "rules/fedavgm",
+        "rules/fedexp", "rules/geometric_median", "rules/horvitz_thompson", "rules/krum",
+        "rules/mean", "rules/mean_over_all", "rules/median", "rules/nova", "rules/q_fair",
+        "rules/sorting", "rules/trimmed_mean",
     ),
-    "persistence": ("disk/checkpoint", "disk/rowfile", "runs/commits", "runs/journal", "disk/files"),
+    "persistence": (
+        "disk/checkpoint", "disk/rowfile", "runs/commits", "runs/journal", "disk/files",
+    ),
     "statistics": ("study/statistics", "study/pairing", "study/standings", "study/breakdown"),
     "plan": ("fleet/plan", "fleet/selection"),
 }  # fmt: skip
 COMPARED = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 COMPUTED = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult, ast.MatMult: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.MatMult: ast.Mult,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
 }  # fmt: skip
 
 
@@ -34,10 +38,10 @@ class Mutant(NamedTuple):
     """A changed module.
 
     Attributes:
-      module: path below `fedsim`, without its ending.
-      line: of the change.
-      change: the line before, and how the changed node reads.
-      source: of the whole module, changed.
+      module: path below `fedsim`, without its suffix.
+      line: the line of the change.
+      change: the node before and after, and the line.
+      source: the source of the changed module.
     """
 
     module: str
@@ -51,7 +55,7 @@ def path_of(module: str) -> Path:
 
 
 def sites(tree: ast.AST) -> Iterator[tuple[ast.AST, list]]:
-    """Nodes that can be changed, each with its changes; annotations, decorators and messages are left alone."""
+    """Yield nodes and their changes; annotations, decorators and messages are not changed."""
     skipped: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -61,7 +65,7 @@ def sites(tree: ast.AST) -> Iterator[tuple[ast.AST, list]]:
                 *(a.annotation for a in _arguments(node.args)),
             ]
             skipped |= {
-                id(inner) for part in outside if part is not None for inner in ast.walk(part)
+                id(inner) for outer in outside if outer is not None for inner in ast.walk(outer)
             }
         elif isinstance(node, ast.AnnAssign):
             skipped |= {id(inner) for inner in ast.walk(node.annotation)}
@@ -73,12 +77,12 @@ def sites(tree: ast.AST) -> Iterator[tuple[ast.AST, list]]:
 
 
 def _arguments(arguments: ast.arguments) -> list[ast.arg]:
-    more = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more]
+    starred = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *starred]
 
 
 def _changes(node: ast.AST) -> list:
-    """What may become of a node: functions that change it in place, or give what stands there instead."""
+    """Return the functions that change a node in place."""
     changes: list = []
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
         changes.append(lambda n: setattr(n, "ops", [COMPARED[type(n.ops[0])]()]))
@@ -104,7 +108,7 @@ def _changes(node: ast.AST) -> list:
 
 
 def _positive(node: ast.UnaryOp) -> None:
-    """-x becomes x, and `not x` becomes `not not x`."""
+    """Change -x to x, and `not x` to `not not x`."""
     if isinstance(node.op, ast.USub):
         node.op = ast.UAdd()
     else:
@@ -112,23 +116,27 @@ def _positive(node: ast.UnaryOp) -> None:
 
 
 def _text(node: ast.BinOp) -> bool:
-    """Whether it is the composition of a text."""
-    return any(isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and isinstance(side.value, str | bytes))
-               for side in (node.left, node.right))  # fmt: skip
+    """Whether an operand is a text."""
+    return any(_is_text(side) for side in (node.left, node.right))
+
+
+def _is_text(node: ast.AST) -> bool:
+    is_constant = isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+    return isinstance(node, ast.JoinedStr) or is_constant
 
 
 def _none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def places(module: str) -> list[tuple[int, int]]:
-    """(number of the site, number of the change) of all mutants of a module."""
+def choices(module: str) -> list[tuple[int, int]]:
+    """Return (number of the site, number of the change) of all mutants of a module."""
     numbered = enumerate(sites(ast.parse(path_of(module).read_text())))
     return [(number, choice) for number, (_, changes) in numbered for choice in range(len(changes))]
 
 
 def mutant(module: str, number: int, choice: int) -> Mutant:
-    """One of them."""
+    """Return one of the mutants of a module."""
     text = path_of(module).read_text()
     tree = ast.parse(text)
     node, changes = list(sites(tree))[number]
@@ -141,27 +149,26 @@ def mutant(module: str, number: int, choice: int) -> Mutant:
 
 
 def everything() -> list[tuple[str, int, int]]:
-    """All mutants of all modules, unmade."""
+    """Return the arguments of `mutant` for all mutants of all modules."""
     return [
-        (module, *place)
+        (module, *choice)
         for modules in MODULES.values()
         for module in modules
-        for place in places(module)
+        for choice in choices(module)
     ]
 
 
 def sample(count: int, seed: int = 24) -> list[Mutant]:
-    """A fixed random sample over all modules, in their order.
+    """Return a fixed random sample over all modules, in order.
 
-    Each mutant is drawn by a hash of what it changes: an edit of a line leaves all others in the sample, or out of it.
+    Mutants are drawn by a hash of the change: an edit of a line does not affect the draw of others.
     """
     seen: Counter[tuple[str, str]] = Counter()
     drawn = []
-    for number, place in enumerate(everything()):
-        made = mutant(*place)
-        seen[made.module, made.change] += (
-            1  # equal changes of equal lines are told apart by their order
-        )
+    for number, arguments in enumerate(everything()):
+        made = mutant(*arguments)
+        # equal changes of equal lines are distinguished by their order
+        seen[made.module, made.change] += 1
         name = f"{seed} {made.module} {made.change} {seen[made.module, made.change]}"
         drawn.append((hashlib.sha256(name.encode()).hexdigest(), number, made))
     return [made for _, made in sorted((number, made) for _, number, made in sorted(drawn)[:count])]

@@ -1,4 +1,4 @@
-"""Row 24: a sample of mutants, each in a forked child before the tests that concern it; and branches that tests reach."""
+"""Row 24: a sample of mutants against the tests that concern them, and the branches reached."""
 
 import contextlib
 import hashlib
@@ -101,24 +101,26 @@ COVERING = (
     "rules", "robust_oracles", "faults",
     "rules_by_hand", "persistence_by_hand", "statistics_by_hand", "plan_by_hand", "resume",
     "power", "persistence", "scenario", "schema", "hostile",
-    "confined", "plugins", "stages", "commands", "public", "memory", "locks", "commits", "records", "again", "verify",
-    "unfinished", "guesses", "check", "places", "compare", "methods", "cli", "diagnosis", "reports", "run_ends",
+    "confined", "plugins", "stages", "commands", "public", "memory", "locks", "commits", "records",
+    "again", "verify", "unfinished", "guesses", "check", "places", "compare", "methods", "cli",
+    "diagnosis", "reports", "run_ends",
 )  # fmt: skip
 COVERING_RULES = ("rules", "detectors", "own_samples", "subsets")
 IMPORTED = (
-    "beartype", "hypothesis", "jax", "jaxtyping", "jinja2", "matplotlib.figure", "optax", "pandas", "pydantic", "pytest",
-    "rich", "safetensors.numpy", "scipy.optimize", "scipy.special", "scipy.stats", "sklearn.datasets", "yaml", "click",
+    "beartype", "hypothesis", "jax", "jaxtyping", "jinja2", "matplotlib.figure", "optax", "pandas",
+    "pydantic", "pytest", "rich", "safetensors.numpy", "scipy.optimize", "scipy.special",
+    "scipy.stats", "sklearn.datasets", "yaml", "click",
 )  # fmt: skip
 COUNT = 200
-LIMIT = float(
-    os.environ.get("FEDSIM_MUTANTS_SECONDS", "7200")
-)  # after which no more mutants are tried
-SECONDS = 300  # of CPU that the tests of a mutant may take, at a time
-PATIENCE = 3600.0  # seconds of wall time: the limit of CPU time ends what is endless, beside other work too
+# After so many seconds no more mutants are tried.
+LIMIT = float(os.environ.get("FEDSIM_MUTANTS_SECONDS", "7200"))
+SECONDS = 300  # CPU seconds that the tests of a mutant may take
+# Wall seconds; the limit of CPU time ends endless mutants, even on a busy machine.
+PATIENCE = 3600.0
 
 
 def imported() -> None:
-    """Everything that tests import and no mutant changes: what is forked has it already."""
+    """Import everything that tests import and no mutant changes, before processes are forked."""
     os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get(
         "JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "xla")
     )
@@ -132,7 +134,7 @@ def imported() -> None:
 
 @contextlib.contextmanager
 def planted(mutant: Mutant):
-    """Importing the module gives the mutant, whatever loads it and whatever bytecode there is."""
+    """Let every import of the module load the mutant, even if there is bytecode."""
     target, stats, data = (
         str(path_of(mutant.module)),
         SourceFileLoader.path_stats,
@@ -153,7 +155,7 @@ def planted(mutant: Mutant):
 
 
 def paths(names: Sequence[str]) -> list[str]:
-    """Files of tests, those that are there."""
+    """The existing test files with these names."""
     return [
         str(path.relative_to(ROOT))
         for name in names
@@ -162,7 +164,7 @@ def paths(names: Sequence[str]) -> list[str]:
 
 
 def tests_of(module: str) -> list[str]:
-    """Words for pytest: the tests that concern a module."""
+    """Pytest arguments for the tests that concern a module."""
     group = group_of(module)
     files = paths(FILES[group])
     if group != "rules":
@@ -175,7 +177,7 @@ def tests_of(module: str) -> list[str]:
 
 
 def tested(mutant: Mutant | None, files: Sequence[str]) -> str:
-    """What becomes of a mutant (None: of the sound source): `killed`, `survived`, or `endless`."""
+    """Test a mutant (None: the original source); return `killed`, `survived`, or `endless`."""
     pid = os.fork()
     if pid == 0:
         code = 70  # of a child that fails before it could test
@@ -230,7 +232,7 @@ def group_of(module: str) -> str:
 
 
 def score(quick: bool) -> Figure:
-    """The sample, those that survived written down, and the branches."""
+    """Measure the sample and the branches; store the mutants that survived."""
     imported()
     outcomes, survivors, chosen = Counter(), [], mutants.sample(6 if quick else COUNT)
     killed = set(json.loads(LOG.read_text())) if LOG.exists() else set()
@@ -245,7 +247,8 @@ def score(quick: bool) -> Figure:
     for n, mutant in enumerate(chosen, 1):
         if time.monotonic() > end:
             break
-        key = f"{mutant.module}:{mutant.change}:{hashlib.sha256(mutant.source.encode()).hexdigest()[:16]}"
+        source_hash = hashlib.sha256(mutant.source.encode()).hexdigest()[:16]
+        key = f"{mutant.module}:{mutant.change}:{source_hash}"
         name = f"{mutant.module}.py: {mutant.change}"
         outcome = "killed" if key in killed else tested(mutant, tests_of(mutant.module))
         if outcome == "survived":
@@ -267,9 +270,11 @@ def score(quick: bool) -> Figure:
     tried = outcomes.total() - outcomes["equivalent"]
     share, branches = 1 - outcomes["survived"] / tried, None if quick else covered()
     text = (
-        f"{tried - outcomes['survived']} of {tried} mutants killed ({share:.1%}; {outcomes['endless']} of them by the time "
-        f"limit), a fixed random sample of {len(mutants.everything()):,} over rules, persistence, statistics and plan, by fast "
-        f"tests; those that survived are in tests/trust/survivors.json; {outcomes['equivalent']} more change no result, "
+        f"{tried - outcomes['survived']} of {tried} mutants killed ({share:.1%}; "
+        f"{outcomes['endless']} of them by the time limit), a fixed random sample of "
+        f"{len(mutants.everything()):,} over rules, persistence, statistics and plan, by fast "
+        "tests; those that survived are in tests/trust/survivors.json; "
+        f"{outcomes['equivalent']} more change no result, "
         "with the reason of each in tests/trust/equivalent.json"
     )
     if branches:
@@ -282,8 +287,9 @@ def score(quick: bool) -> Figure:
 
 
 def covered() -> dict[str, float]:
-    """Branches that the tests of these modules take, and the examples in them, in the whole of each group."""
-    examples = [f"fedsim/{room}" for room in ("rules", "disk", "runs", "engine", "scenario")]
+    """Return the share of branches that tests and doctests take, in each group of modules."""
+    packages = ("rules", "disk", "runs", "engine", "scenario")
+    examples = [f"fedsim/{package}" for package in packages]
     names = [*examples, *paths([f"test_{name}" for name in COVERING])]
     data = str(ROOT / ".pytest_cache" / "trust.coverage")
     environment = {**os.environ, "COVERAGE_FILE": data, "PYTHONPATH": str(ROOT)}
@@ -291,7 +297,7 @@ def covered() -> dict[str, float]:
     measure = [sys.executable, "-m", "coverage", "run", "--branch", "--source=fedsim"]
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
     subprocess.run([*measure, *tests, *names], cwd=ROOT, env=environment, check=False)
-    whole = {**environment, "FEDSIM_WHOLE": "1"}  # most rules are in the long part alone
+    whole = {**environment, "FEDSIM_WHOLE": "1"}  # most rules are only in long tests
     laws = paths([f"test_{name}" for name in COVERING_RULES])
     subprocess.run([*measure, "--append", *tests, *laws], cwd=ROOT, env=whole, check=False)
     report = f"{data}.json"
@@ -303,7 +309,7 @@ def covered() -> dict[str, float]:
     )
     files = json.loads(Path(report).read_text())["files"]
     shares = {}
-    for group, parts in {
+    for group, prefixes in {
         "rules": ("rules/",),
         "persistence": PERSISTENCE,
         "scenario": ("scenario/",),
@@ -311,7 +317,7 @@ def covered() -> dict[str, float]:
         summaries = [
             f["summary"]
             for name, f in files.items()
-            if name.removeprefix("fedsim/").startswith(tuple(parts))
+            if name.removeprefix("fedsim/").startswith(tuple(prefixes))
         ]
         shares[group] = sum(s["covered_branches"] for s in summaries) / sum(
             s["num_branches"] for s in summaries

@@ -1,4 +1,4 @@
-"""Row 5: every state that a power cut may leave of a run directory is looked at, and many are gone on from."""
+"""Row 5: every state that a power cut may leave of a run directory is examined, many resumed."""
 
 import shutil
 import tempfile
@@ -19,7 +19,7 @@ KINDS = {"client memory in the commit": 256.0, "client memory in a file": 0.0}
 
 
 def recorded(scenario: dict, folder: Path) -> tuple[powercut.Tape, dict[str, str]]:
-    """A run on tape, and its bits."""
+    """Return the tape of a run, and its bits."""
     out = folder / "run"
     out.mkdir()
     with powercut.Tape(out) as tape:
@@ -32,75 +32,72 @@ def recorded(scenario: dict, folder: Path) -> tuple[powercut.Tape, dict[str, str
     return tape, bits(out)
 
 
-def looked_at(
-    found: list[powercut.Cut], tape: powercut.Tape, scratch: Path, rounds: int
-) -> Counter:
-    """What a run would go on from in each state: `last`, `newer` (a commit not yet flushed), `none yet`, or what is wrong."""
-    came: Counter = Counter()
+def examined(cuts: list[powercut.Cut], tape: powercut.Tape, scratch: Path, rounds: int) -> Counter:
+    """Count states by the commit to resume from: `last`, `newer` (not flushed yet), or an error."""
+    outcomes: Counter = Counter()
     seed = next(
         (step.other for step in tape.steps if step.name == "mkdir" and step.entry.endswith(".0")),
         -1,
     )
-    for cut in found:
+    for cut in cuts:
         lasting, newest = powercut.allowed(tape.steps, cut.moment).get(int(seed), (0, 0))
         cut.make(scratch)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                got = powercut.gone_on_from(scratch / "checkpoints" / "scaffold.0", rounds)
-                came[
-                    "outside"
-                    if not lasting <= got <= newest
-                    else "last"
-                    if got == lasting
-                    else "newer"
-                ] += 1
+                got = powercut.resumed_commit(scratch / "checkpoints" / "scaffold.0", rounds)
+                if not lasting <= got <= newest:
+                    outcomes["outside"] += 1
+                else:
+                    outcomes["last" if got == lasting else "newer"] += 1
             except CheckpointError:
-                came["refused"] += 1
+                outcomes["refused"] += 1
         shutil.rmtree(scratch)
-    return came
+    return outcomes
 
 
 def resumed(
-    found: list[powercut.Cut], scenario: dict, expected: dict[str, str], scratch: Path
+    cuts: list[powercut.Cut], scenario: dict, expected: dict[str, str], scratch: Path
 ) -> Counter:
-    """States gone on from to the end."""
-    came: Counter = Counter()
-    for cut in found:
+    """Resume each state to the end; count the outcomes."""
+    outcomes: Counter = Counter()
+    for cut in cuts:
         cut.make(scratch)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 fedsim.run(scenario, out=scratch, resume=True, pictures=False)
                 whole(scratch, expected)
-                came["equal"] += 1
+                outcomes["equal"] += 1
             except (CheckpointError, DirectoryError) as error:
-                came[f"refused: {str(error).splitlines()[0].replace(str(scratch), 'RUN')}"] += 1
+                outcomes[f"refused: {str(error).splitlines()[0].replace(str(scratch), 'RUN')}"] += 1
         shutil.rmtree(scratch)
-    return came
+    return outcomes
 
 
 def cuts(quick: bool) -> Figure:
-    """Both kinds of client memory; names in order, and in any order."""
-    store.SPARE, told, bad, began = 0, [], 0, time.monotonic()
+    """Measure both kinds of client memory, with names in order and in any order."""
+    store.SPARE, lines, bad, start = 0, [], 0, time.monotonic()
     for kind, resident in KINDS.items():
         scenario = tiny(resident, seeds=[0])
         for ordered in (True, False):
-            with tempfile.TemporaryDirectory() as place:
-                folder = Path(place)
+            with tempfile.TemporaryDirectory() as path:
+                folder = Path(path)
                 tape, expected = recorded(scenario, folder)
-                found = list(powercut.cuts(tape.steps, ordered))
-                some = powercut.thinned(found, 60) if quick else found
-                seen = looked_at(some, tape, folder / "cut", scenario["rounds"])
-                tried = powercut.thinned(found, 6 if quick else 300 if ordered else 100)
-                came = resumed(tried, scenario, expected, folder / "cut")
-            wrong = seen["outside"] + seen["refused"] + len(tried) - came["equal"]
+                every = list(powercut.cuts(tape.steps, ordered))
+                states = powercut.thinned(every, 60) if quick else every
+                seen = examined(states, tape, folder / "cut", scenario["rounds"])
+                tried = powercut.thinned(every, 6 if quick else 300 if ordered else 100)
+                outcomes = resumed(tried, scenario, expected, folder / "cut")
+            wrong = seen["outside"] + seen["refused"] + len(tried) - outcomes["equal"]
             bad += wrong if ordered else 0
             order = "in order" if ordered else "in any order"
-            told.append(
-                f"{kind}, names {order}: {len(some)} states of {len(tape.steps)} operations, {seen['last']} go on from the "
-                f"last commit or start where there is none, {seen['newer']} from the one just being made, "
-                f"{seen['refused']} refused, {seen['outside']} from another; {len(tried)} resumed, {came['equal']} equal bytes"
+            lines.append(
+                f"{kind}, names {order}: {len(states)} states of {len(tape.steps)} operations, "
+                f"{seen['last']} resume from the last commit or start where there is none, "
+                f"{seen['newer']} from the one just being made, {seen['refused']} refused, "
+                f"{seen['outside']} from another; {len(tried)} resumed, "
+                f"{outcomes['equal']} equal bytes"
             )
-            print(f"  {told[-1]}, {time.monotonic() - began:.0f} s, {dict(came)}", flush=True)
-    return Figure("; ".join(told), bad == 0)
+            print(f"  {lines[-1]}, {time.monotonic() - start:.0f} s, {dict(outcomes)}", flush=True)
+    return Figure("; ".join(lines), bad == 0)

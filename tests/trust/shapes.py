@@ -1,4 +1,4 @@
-"""Comparisons of pure noise for row 25: tables as runs would leave them, in shapes in which a claim would be a mistake."""
+"""Comparisons of pure noise for row 25: tables of runs in which some claims would be mistakes."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -24,10 +24,10 @@ Rows = list[dict[str, Any]]
 
 
 class Table(NamedTuple):
-    """A comparison that was drawn.
+    """A random comparison.
 
     Attributes:
-      scenario: as far as sentences read it.
+      scenario: the parts of the scenario that sentences use.
       summary: rows of `summary.csv`.
       rounds: rows of `rounds.csv`.
       varied: paths that vary.
@@ -45,11 +45,11 @@ class Draw(NamedTuple):
     """How scores are drawn.
 
     Attributes:
-      metric: that they are of.
-      methods: how many.
-      seeds: how many.
-      level: the mean of all of them.
-      spread: their standard deviation under a seed; what all methods share under a seed comes to it.
+      metric: the metric of the scores.
+      methods: the number of methods.
+      seeds: the number of seeds.
+      level: the mean of all scores.
+      spread: their standard deviation under a seed; methods also share an offset per seed.
       step: scores are multiples of it; 0: any number.
       tail: whether some runs collapse.
     """
@@ -64,7 +64,7 @@ class Draw(NamedTuple):
 
 
 def drawn(rng: np.random.Generator) -> Draw:
-    """A shape: 2 to 8 methods, 2 to 12 seeds, shares or losses, ties, runs that collapse."""
+    """Draw a shape: 2 to 8 methods, 2 to 12 seeds, shares or losses, ties, runs that collapse."""
     metric = str(
         rng.choice(
             ["test_accuracy", "test_accuracy", "test_accuracy", "test_loss", "test_r2", "test_mae"]
@@ -81,7 +81,7 @@ def drawn(rng: np.random.Generator) -> Draw:
 def scores(
     rng: np.random.Generator, draw: Draw, shared: np.ndarray, less: float = 0.0
 ) -> np.ndarray:
-    """Scores of one method, `[seeds]`: what all share under a seed, and noise of its own."""
+    """Draw the scores of one method, `[seeds]`: the shared offset per seed, and its noise."""
     values = draw.level - less + shared + draw.spread * rng.normal(size=draw.seeds)
     if draw.tail:
         values -= draw.spread * rng.exponential(2.0, draw.seeds)
@@ -112,19 +112,19 @@ def run(method: str, seed: int, metric: str, value: float, **more: Any) -> dict[
 
 
 def plain(rng: np.random.Generator) -> Table:
-    """Methods that differ in nothing, under one or several variations."""
+    """Methods that do not differ, under one or several variations."""
     draw = drawn(rng)
     values = [None] if rng.random() < 0.5 else [0.03, 0.1, 0.3][: int(rng.integers(2, 4))]
     unread = rng.random() < 0.3  # an axis that no method reads: the same scores again
     path = "client.lr"
     summary: Rows = []
-    known: dict[str, np.ndarray] = {}
+    first: dict[str, np.ndarray] = {}
     for value in values:
         shared = 3 * draw.spread * rng.normal(size=draw.seeds)
         for m in range(draw.methods):
             of_method = scores(rng, draw, shared)
             if unread:
-                of_method = known.setdefault(f"m{m}", of_method)
+                of_method = first.setdefault(f"m{m}", of_method)
             more = {} if value is None else {"variant": f"{path}={value}", path: value}
             summary += [
                 run(f"m{m}", s, draw.metric, float(x), **more) for s, x in enumerate(of_method)
@@ -135,7 +135,7 @@ def plain(rng: np.random.Generator) -> Table:
 
 
 def attacked(rng: np.random.Generator) -> Table:
-    """Methods that fare alike under every one of several attacks, which may hurt more or less; with shares or without."""
+    """Methods that are equally good under each of several attacks, which may differ in strength."""
     draw = drawn(rng)._replace(metric="test_accuracy")
     attacks = ["sign_flip", "gaussian", "zero", "mimic", "fang"][: int(rng.integers(2, 6))]
     shares = [None] if rng.random() < 0.6 else [0.0, 0.2, 0.4]
@@ -174,7 +174,7 @@ def start(method: str, seed: int, metric: str, variant: str) -> dict[str, Any]:
 
 
 def uneven(rng: np.random.Generator) -> Table:
-    """Methods whose worst attacks are equally bad, while they fare differently under all others."""
+    """Methods whose worst attacks are equally bad, while they differ under all other attacks."""
     draw = drawn(rng)._replace(metric="test_accuracy", level=0.5, step=0.0, tail=False)
     attacks = ["sign_flip", "gaussian", "zero", "mimic", "fang"][: int(rng.integers(2, 6))]
     fares = rng.choice([0.0, 0.1, 0.3], (draw.methods, len(attacks)))
@@ -193,7 +193,7 @@ def uneven(rng: np.random.Generator) -> Table:
 
 
 def halved(rng: np.random.Generator) -> Table:
-    """Methods that keep exactly half of what training gains under the attack: none of them surely holds."""
+    """Methods that keep exactly half of training's gain under the attack: none surely holds."""
     draw = drawn(rng)._replace(metric="test_accuracy", level=0.8, step=0.0, tail=False)
     summary: Rows = []
     rounds: Rows = []
@@ -261,14 +261,19 @@ def _played(
     cost: int,
     timed: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Rounds of a run, in which a score comes about; how long they take says nothing of it."""
+    """Yield the rounds of a run that ends with a score; their lengths are independent of it."""
     length = 1.0 if not timed else float(rng.uniform(0.5, 1.5))
     for number in range(4):
         yield {
-            "method": method, "seed": seed, "round": number, metric: score if number == 3 else score - 0.1 * rng.random(),
-            "bytes_up": 10 * cost * number, "bytes_down": 4000 * number, "clients_sampled": 10 * (number > 0),
+            "method": method,
+            "seed": seed,
+            "round": number,
+            metric: score if number == 3 else score - 0.1 * rng.random(),
+            "bytes_up": 10 * cost * number,
+            "bytes_down": 4000 * number,
+            "clients_sampled": 10 * (number > 0),
             "virtual_seconds": length * number,
-        }  # fmt: skip
+        }
 
 
 SHAPES: tuple[Callable[[np.random.Generator], Table], ...] = (

@@ -1,6 +1,8 @@
-"""Row 23: runs, comparisons and resumes, one after another in one process for hours; what the process holds is sampled.
+"""Row 23: hours of runs, comparisons and resumes in one process, whose memory is sampled.
 
-python -m tests.trust.soak --seconds 7200 --log samples.jsonl      # a sample a line; `python -m tests.trust 23` reads it
+python -m tests.trust.soak --seconds 7200 --log samples.jsonl
+
+It writes a sample per line; `python -m tests.trust 23` evaluates them.
 """
 
 import argparse
@@ -23,10 +25,10 @@ from trust import ROOT
 SAMPLES = Path(__file__).with_name("soak.jsonl")
 EVERY = 30.0  # seconds between samples
 WARM = 1 / 4  # share of the time that counts as warm-up
-# And the jobs that do: JAX keeps what it knows of the last 2,048 functions that were jitted, of which a run makes four or
-# more, so that a process grows for about 500 runs before it forgets as much as it learns.
+# The jobs that count as warm-up: JAX caches the last 2,048 jitted functions, of which a run makes
+# four or more, so a process grows for about 500 runs before the caches are full.
 WARM_JOBS = 1_200
-PAIRS = 32  # of seeds
+PAIRS = 32  # pairs of seeds
 COLUMNS = ("rss", "trimmed", "descriptors", "threads", "objects", "maps")
 DIGITS = {"kind": "digits", "clients": 20}
 BASE = {
@@ -43,9 +45,10 @@ MEMORY = {**BASE, "method": "scaffold", "checkpoint": {"rounds": 1, "resident_mb
 
 
 def jobs(folder: Path) -> Iterator[str]:
-    """Endless work in a fresh folder each -> its name when it is done; every fifth time around draws pictures.
+    """Do endless work in fresh folders; yield each job's name when it is done.
 
-    New seeds may mean new shapes of the packed cohort, so there is a set of them, and every one comes again and again.
+    Every fifth turn draws pictures. New seeds may mean new shapes of the packed cohort, so a fixed
+    set of seeds is repeated.
     """
     import fedsim
     from fedsim.errors import Interrupted
@@ -89,7 +92,7 @@ def jobs(folder: Path) -> Iterator[str]:
 
 
 def sample() -> dict[str, float]:
-    """What this process holds, in MiB and numbers, after garbage collection; `trimmed`: after the allocator gave back."""
+    """Sample this process after garbage collection: MiB, counts; `trimmed`: after malloc_trim."""
     gc.collect()
     held = {"rss": resident(), "objects": len(gc.get_objects())}
     ctypes.CDLL(None).malloc_trim(0)
@@ -108,7 +111,7 @@ def resident() -> float:
 
 
 def soak(seconds: float, log: Path, every: float = EVERY) -> None:
-    """Work, and write a sample to the log every so many seconds."""
+    """Work for some seconds, and write a sample to the log every `every` seconds."""
     os.environ.setdefault("NPROC", "1")
     import jax
 

@@ -1,4 +1,4 @@
-"""Row 23: the samples of a soak, read."""
+"""Row 23: the evaluation of a soak's samples."""
 
 import json
 import tempfile
@@ -13,17 +13,17 @@ STEADY = ("descriptors", "threads")
 
 
 def read(quick: bool) -> Figure:
-    """What `python -m tests.trust.soak` wrote down; a small one is played for `quick`."""
+    """Evaluate the samples of `python -m tests.trust.soak`, or of a small soak if `quick`."""
     if quick:
-        with tempfile.TemporaryDirectory() as place:
-            log = Path(place) / "soak.jsonl"
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "soak.jsonl"
             soak.soak(40, log, every=1.0)
             return judged(log, warm_jobs=0)
     return judged(soak.SAMPLES)
 
 
 def judged(log: Path, warm_jobs: int = soak.WARM_JOBS) -> Figure:
-    """Slopes by least squares over all samples behind the warm-up: a share of the time, and a number of jobs."""
+    """Return least-squares slopes over the samples after the warm-up, in share of time and jobs."""
     samples = [json.loads(line) for line in log.read_text().splitlines()]
     last = samples[-1]["seconds"]
     is_warm = lambda sample: sample["seconds"] >= soak.WARM * last and sample["jobs"] >= warm_jobs
@@ -45,12 +45,15 @@ def judged(log: Path, warm_jobs: int = soak.WARM_JOBS) -> Figure:
         spread["descriptors"],
         spread["threads"],
     )
+    other_rises = steps[-1] - steps[0] - max(rises)
     text = (
-        f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after "
-        f"a warm-up of {warmed}: memory {memory} MiB/h ({trimmed} MiB/h after malloc_trim, from "
-        f"{least:.0f} MiB), descriptors {least_open} to {most_open}, threads {least_threads} to {most_threads}, Python objects "
-        f"{objects}/h, maps {maps}/h, {compiled} compilations after warm-up ({warm[0]['compiled']} before); the most between two "
-        f"samples is {max(rises):+.1f} MiB, all other rises and falls together {steps[-1] - steps[0] - max(rises):+.1f} MiB"
+        f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process"
+        f", {len(warm)} samples after a warm-up of {warmed}: memory {memory} MiB/h "
+        f"({trimmed} MiB/h after malloc_trim, from {least:.0f} MiB), "
+        f"descriptors {least_open} to {most_open}, threads {least_threads} to {most_threads}, "
+        f"Python objects {objects}/h, maps {maps}/h, {compiled} compilations after warm-up "
+        f"({warm[0]['compiled']} before); the most between two samples is {max(rises):+.1f} MiB, "
+        f"all other rises and falls together {other_rises:+.1f} MiB"
         f" (soaked at {samples[0].get('commit', 'no commit')})"
     )
     level = all(

@@ -1,4 +1,4 @@
-"""Which rows are older than the code that they speak of: `python -m tests.trust --stale`."""
+"""Which rows are older than the code that they are about: `python -m tests.trust --stale`."""
 
 import ast
 import subprocess
@@ -9,11 +9,12 @@ from trust import ROOT, table
 
 
 class Age(NamedTuple):
-    """How far the code of a row has moved since the row was measured.
+    """What has changed in the code of a row since the row was measured.
 
     Attributes:
-      commit: at which the row was measured, abbreviated.
-      changed: files whose code has changed since, relative to the root; None where the clone has no such commit.
+      commit: the abbreviated commit at which the row was measured.
+      changed: files whose code has changed since, relative to the root; None if the clone lacks the
+        commit.
     """
 
     commit: str
@@ -21,14 +22,14 @@ class Age(NamedTuple):
 
 
 def code_of(row: table.Row) -> list[str]:
-    """Files and folders that a row speaks of: the package's, and the module that measures it."""
+    """Files and folders that a row is about: the package's, and the module that measures it."""
     module = (row.measure or "").partition(":")[0]
     measuring = [f"tests/trust/{module}.py"] if module else []
     return [*row.code, *measuring]
 
 
 def age(row: table.Row, figure: dict[str, Any], root: Path = ROOT) -> Age:
-    """What has changed since a figure was measured; comments, docstrings and layout do not count."""
+    """Return which code has changed since a figure was measured; comments do not count."""
     commit = figure["commit"]
     known = _git(root, "cat-file", "-e", f"{commit}^{{commit}}")
     if known is None:
@@ -40,7 +41,7 @@ def age(row: table.Row, figure: dict[str, Any], root: Path = ROOT) -> Age:
 
 
 def report(root: Path = ROOT) -> str:
-    """A line for every measured row whose code has changed, and one that counts the others."""
+    """Return a line for every measured row whose code has changed, and the number of others."""
     figures = table.read()
     lines = []
     current = 0
@@ -53,20 +54,20 @@ def report(root: Path = ROOT) -> str:
             current += 1
         else:
             lines.append(_line(number, figure["date"], row_age))
-    return "\n".join([*lines, f"{current} rows are as old as the code that they speak of"])
+    return "\n".join([*lines, f"{current} rows are as new as the code that they are about"])
 
 
 def _line(number: int, date: str, row_age: Age) -> str:
     measured = f"row {number}, measured {date} at {row_age.commit}"
     if row_age.changed is None:
-        return f"{measured}: this clone has no such commit, so nobody can tell"
+        return f"{measured}: unknown, this clone has no such commit"
     count = len(row_age.changed)
     examples = ", ".join(row_age.changed[:3])
     return f"{measured}: {count} files have changed since, such as {examples}"
 
 
 def _code_differs(root: Path, commit: str, name: str) -> bool:
-    """Whether a file that git calls different is so in more than comments, docstrings and layout."""
+    """Whether a file that git reports differs in more than comments, docstrings and layout."""
     path = root / name
     before = _git(root, "show", f"{commit}:{name}") if name.endswith(".py") else None
     if before is None or not path.exists():
@@ -94,6 +95,6 @@ def _is_text(statement: ast.AST) -> bool:
 
 
 def _git(root: Path, *words: str) -> str | None:
-    """What git prints, or None where it fails."""
+    """Return what git prints, or None if it fails."""
     done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else None

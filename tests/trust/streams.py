@@ -1,4 +1,4 @@
-"""Row 17: keys of all random streams are distinct, seeds share nothing, and purposes do not disturb each other."""
+"""Row 17: keys of random streams are distinct; seeds and purposes do not affect each other."""
 
 import itertools
 
@@ -50,7 +50,7 @@ TOGGLES = {
 
 
 def host_keys(count: int) -> tuple[int, int]:
-    """128-bit keys of the host's streams over purposes, rounds, clients and seeds -> (how many, how many distinct)."""
+    """Count the host's 128-bit keys over purposes, rounds, clients, seeds: all and distinct."""
     each = round((count / len(Stream)) ** (1 / 3))
     edges = np.array([0, 1, 2**16, 2**31, 2**32 - 1], np.uint64)
     rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def host_keys(count: int) -> tuple[int, int]:
 
 
 def device_keys(count: int) -> tuple[int, int]:
-    """64-bit keys of the device's streams: seed, round, phase, client -> (how many, how many distinct)."""
+    """Count the device's 64-bit keys over seeds, rounds, phases, clients: all and distinct."""
     seeds, rounds, phases = 10, 100, [phase for phase in Phase if phase != Phase.START]
     clients = -(-count // (seeds * rounds * len(phases)))
     rng = np.random.default_rng(1)
@@ -91,7 +91,7 @@ def device_keys(count: int) -> tuple[int, int]:
 
 
 def shared_sequences(seeds: int, rounds: int = 10) -> int:
-    """How many of so many seeds draw the cohorts of another one."""
+    """Count the seeds that draw the cohorts of another seed."""
     population = Population(np.arange(100), np.ones(100, int))
     draw = uniform(10).draw
     drawn = [
@@ -105,12 +105,12 @@ def shared_sequences(seeds: int, rounds: int = 10) -> int:
 
 
 def facts(sections: dict) -> dict[str, bytes]:
-    """Everything drawn before training, by purpose: who holds what, cohorts, batches, start model."""
+    """Everything drawn before training, by purpose: partition, cohorts, batches, start model."""
     scenario = read({**BASE, **sections})
     with numerics(scenario):
         experiment = build(scenario)
     plan, federation = experiment.plans[0], experiment.plans[0].federation
-    rounds = [plan.round(r) for r in range(1, 6)]
+    rounds = [plan.round(r)[0] for r in range(1, 6)]
     batches = [plan.batches(work.round, int(k)) for work in rounds for k in work.ids]
     start = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(experiment.shared[0]["params"])]
     return {
@@ -122,7 +122,7 @@ def facts(sections: dict) -> dict[str, bytes]:
 
 
 def distinct(quick: bool) -> Figure:
-    """All of it."""
+    """Measure keys, seeds and purposes."""
     count = 10**5 if quick else 10**7
     host, host_distinct = host_keys(count)
     device, device_distinct = device_keys(count)
@@ -130,12 +130,16 @@ def distinct(quick: bool) -> Figure:
     shared = shared_sequences(seeds)
     plain = facts({})
     toggles = dict(list(TOGGLES.items())[: 3 if quick else None])
-    changed = [f"{name}: {what}" for name, sections in toggles.items() for what, drawn in facts(sections).items()
-               if drawn != plain[what]]  # fmt: skip
+    changed = []
+    for name, sections in toggles.items():
+        drawn = facts(sections)
+        changed += [f"{name}: {purpose}" for purpose in drawn if drawn[purpose] != plain[purpose]]
+    which = ": " + ", ".join(changed) if changed else ""
     text = (
-        f"{host:,} keys of the host ({host - host_distinct} equal), {device:,} of the device ({device - device_distinct} "
-        f"equal); {seeds:,} seeds, {shared} with another's cohorts; {len(toggles)} purposes switched on, "
-        f"{len(changed)} of {len(toggles) * len(plain)} draws changed{': ' + ', '.join(changed) if changed else ''}"
+        f"{host:,} keys of the host ({host - host_distinct} equal), {device:,} of the device "
+        f"({device - device_distinct} equal); {seeds:,} seeds, {shared} with another's cohorts; "
+        f"{len(toggles)} purposes switched on, "
+        f"{len(changed)} of {len(toggles) * len(plain)} draws changed{which}"
     )
     least = quick or (host >= 10**7 and device >= 10**7)
     return Figure(

@@ -1,4 +1,4 @@
-"""Rows 10 to 15 and 22: what test files hold already is played by them and counted; wrong samples are planted in addition."""
+"""Rows 10 to 15 and 22: the counts of existing tests, and further wrong samples and payloads."""
 
 import csv
 import html.parser
@@ -24,7 +24,7 @@ from trust.table import Figure
 
 
 def played(*words: str, whole: bool = True) -> dict[str, int]:
-    """Tests in a process of their own, those marked long too -> how many passed, failed, were skipped."""
+    """Run tests in a process, long ones too; return how many passed, failed and were skipped."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     if whole:
         environment["FEDSIM_WHOLE"] = "1"
@@ -37,37 +37,40 @@ def played(*words: str, whole: bool = True) -> dict[str, int]:
     return {"passed": 0, "failed": 0, "error": 0, "skipped": 0, **counts, "code": done.returncode}
 
 
-def told(counts: dict[str, int]) -> str:
+def in_words(counts: dict[str, int]) -> str:
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     bad = counts["failed"] + counts["error"]
     return f"{counts['passed']} of {counts['passed'] + bad} pass{skipped}"
 
 
 def edited(quick: bool) -> Figure:
-    """Every edit of a scenario is refused with the name of its field; commits of other seeds and runs too."""
-    what = (
+    """Count edits of a scenario that are refused by field; commits of other seeds and runs, too."""
+    selection = (
         "another_scenario_is_refused and numerics"
         if quick
         else "another or other or newer or fewer"
     )
-    counts = played("tests/runs/test_resume.py", "-k", what)
-    text = f"tests of tests/runs/test_resume.py, each an edited field, another seed, data, format or run: {told(counts)}"
+    counts = played("tests/runs/test_resume.py", "-k", selection)
+    text = (
+        "tests of tests/runs/test_resume.py, each an edited field, another seed, data, format or "
+        f"run: {in_words(counts)}"
+    )
     return Figure(text, counts["code"] == 0 and (quick or counts["passed"] >= 50))
 
 
 def spoiled(quick: bool) -> Figure:
-    """Mutations of scenarios, timed one by one, and mistakes made by hand."""
+    """Count mutations of scenarios, timed one by one, and hand-made mistakes."""
     if not quick:
         os.environ["FEDSIM_WHOLE"] = "1"
     module = importlib.import_module("test_mutations")
     module.MANY = 300 if quick else 10_000
-    judge, took, came = module.judged, [], []
+    judge, seconds, outcomes = module.judged, [], []
 
     def judged(content: bytes, path) -> str:
-        began = time.thread_time()
-        came.append(judge(content, path))
-        took.append(time.thread_time() - began)
-        return came[-1]
+        start = time.thread_time()
+        outcomes.append(judge(content, path))
+        seconds.append(time.thread_time() - start)
+        return outcomes[-1]
 
     module.judged = judged
     with tempfile.TemporaryDirectory() as folder:
@@ -79,16 +82,17 @@ def spoiled(quick: bool) -> Figure:
         "-k",
         "every_mistake and misspelt" if quick else "every_mistake or sixty",
     )
+    count, longest = len(outcomes), max(seconds)
     text = (
-        f"{len(came):,} mutations: {came.count('read'):,} read (and read back the same), {came.count('refused'):,} refused in "
-        f"lines with their place, 0 anything else, longest {max(took):.2f} s; mistakes made by hand, every line as written "
-        f"down: {told(mistakes)}"
+        f"{count:,} mutations: {outcomes.count('read'):,} read (and read back the same), "
+        f"{outcomes.count('refused'):,} refused in lines with their position, 0 anything else, "
+        f"longest {longest:.2f} s; hand-made mistakes, every line as expected: {in_words(mistakes)}"
     )
-    return Figure(text, max(took) <= 1 and mistakes["code"] == 0 and (quick or len(came) >= 10_000))
+    return Figure(text, longest <= 1 and mistakes["code"] == 0 and (quick or count >= 10_000))
 
 
 def attacked(quick: bool) -> Figure:
-    """Attacks by scenarios, archives, tables, places and run directories."""
+    """Count attacks by scenarios, archives, tables, paths and run directories."""
     counts = played(
         "tests/scenario/test_hostile.py",
         "-k",
@@ -100,9 +104,9 @@ def attacked(quick: bool) -> Figure:
         else {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     )
     text = (
-        "attacks of tests/scenario/test_hostile.py, each refused within 10 s and 1 GiB, nothing executed, nothing written "
-        f"elsewhere: "
-        f"{told(counts)}; tests/sources/test_confined.py: {told(confined)}"
+        "attacks of tests/scenario/test_hostile.py, each refused within 10 s and 1 GiB, nothing "
+        f"executed, nothing written elsewhere: {in_words(counts)}; "
+        f"tests/sources/test_confined.py: {in_words(confined)}"
     )
     return Figure(
         text, counts["code"] == confined["code"] == 0 and (quick or counts["passed"] >= 40)
@@ -110,7 +114,7 @@ def attacked(quick: bool) -> Figure:
 
 
 def poisoned(quick: bool) -> Figure:
-    """Every rule with a client that sends NaN, inf or -inf."""
+    """Count tests of every rule with a client that sends NaN, inf or -inf."""
     counts = played(
         "tests/rules/test_faults.py",
         "-k",
@@ -120,8 +124,9 @@ def poisoned(quick: bool) -> Figure:
     if not quick:
         extreme = played("tests/rules/test_rules.py", "-k", "outliers or not_finite or absent_rows")
     text = (
-        f"tests/rules/test_faults.py, every rule x NaN, inf, -inf in a run, and what `stop` and `keep` do: {told(counts)}; "
-        f"tests/rules/test_rules.py, outliers and rows that are not finite or absent: {told(extreme)}"
+        "tests/rules/test_faults.py, every rule x NaN, inf, -inf in a run, and what `stop` and "
+        f"`keep` do: {in_words(counts)}; tests/rules/test_rules.py, outliers and rows that are not "
+        f"finite or absent: {in_words(extreme)}"
     )
     return Figure(
         text, counts["code"] == extreme["code"] == 0 and (quick or counts["passed"] >= 40)
@@ -129,23 +134,24 @@ def poisoned(quick: bool) -> Figure:
 
 
 def degenerate(quick: bool) -> Figure:
-    """Nobody usable, too few for the rule, one client with one sample, and weights of zero."""
-    what = (
+    """Count tests without usable clients, with too few or one with one sample, and zero weights."""
+    selection = (
         "nobody_usable and median"
         if quick
         else "nobody_usable or too_few or one_client or impossible"
     )
-    counts = played("tests/rules/test_faults.py", "-k", what)
+    counts = played("tests/rules/test_faults.py", "-k", selection)
     seen = tiny_cohorts(("mean", "median") if quick else None)
     text = (
-        f"tests/rules/test_faults.py (nobody usable, too few, one client, every rule): {told(counts)}; aggregate of 0 to 2f + 3 "
-        f"reporting rows of 8, every rule: {seen['finite']} finite, {seen['refused']} refused in a line, {seen['bad']} else"
+        "tests/rules/test_faults.py (nobody usable, too few, one client, every rule): "
+        f"{in_words(counts)}; aggregate of 0 to 2f + 3 reporting rows of 8, every rule: "
+        f"{seen['finite']} finite, {seen['refused']} refused in a line, {seen['bad']} else"
     )
     return Figure(text, counts["code"] == 0 and not seen["bad"])
 
 
 def tiny_cohorts(names: tuple[str, ...] | None) -> dict[str, int]:
-    """`fedsim.aggregate` of every rule over 8 rows of which few report, or none."""
+    """Call `fedsim.aggregate` for every rule over 8 rows of which few report, or none."""
     from test_rules import TABLE
 
     rows = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
@@ -154,8 +160,13 @@ def tiny_cohorts(names: tuple[str, ...] | None) -> dict[str, int]:
         for n in range(8):
             weights = np.where(np.arange(8) < n, 5.0, 0.0)
             try:
-                step = fedsim.aggregate({"kind": kind, **TABLE[kind].link}, rows, weights=weights, loss=np.ones(8),
-                                        reference=rows[0])  # fmt: skip
+                step = fedsim.aggregate(
+                    {"kind": kind, **TABLE[kind].link},
+                    rows,
+                    weights=weights,
+                    loss=np.ones(8),
+                    reference=rows[0],
+                )
                 seen["finite" if np.isfinite(step).all() else "bad"] += 1
             except fedsim.ScenarioError as error:
                 seen["refused" if str(error).count("\n") == 0 else "bad"] += 1
@@ -175,9 +186,9 @@ FAULTS = (
 
 
 def planted(quick: bool) -> Figure:
-    """One wrong value in samples of random size: refused before a round, the row named."""
+    """Plant a wrong value in samples of random size; it must be refused by row before a round."""
     rng, count = np.random.default_rng(15), 24 if quick else 400
-    found = [_found(FAULTS[i % len(FAULTS)], rng) for i in range(count)]
+    refused = [_is_refused(FAULTS[i % len(FAULTS)], rng) for i in range(count)]
     files = {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     if not quick:
         files = played(
@@ -187,15 +198,15 @@ def planted(quick: bool) -> Figure:
             "faults or hostile or refus or no_file",
         )
     text = (
-        f"{sum(found)} of {count} values planted at random (NaN and infinite features, labels below 0, of far classes, no "
-        f"integers, ids without a number) refused before round 1 with row or type; files and sections that are wrong: "
-        f"{told(files)}"
+        f"{sum(refused)} of {count} values planted at random (NaN and infinite features, labels "
+        "below 0, of far classes, no integers, ids without a number) refused before round 1 with "
+        f"row or type; files and sections that are wrong: {in_words(files)}"
     )
-    return Figure(text, all(found) and files["code"] == 0)
+    return Figure(text, all(refused) and files["code"] == 0)
 
 
-def _found(fault: str, rng: np.random.Generator) -> bool:
-    """Whether a wrong value is refused, and its row is named where it has one."""
+def _is_refused(fault: str, rng: np.random.Generator) -> bool:
+    """Whether a wrong value is refused, and the message has its row if it has one."""
     n = int(rng.integers(20, 200))
     x, y = rng.normal(size=(n, 3)).astype(np.float32), np.arange(n) % 3
     x_test, y_test, client = x[:10].copy(), y[:10].copy(), rng.integers(0, 4, n).astype(float)
@@ -219,41 +230,48 @@ def _found(fault: str, rng: np.random.Generator) -> bool:
     try:
         fedsim.run({"name": "planted", "rounds": 1}, data=data)
     except fedsim.DataError as error:
-        said = str(error)
-        return (
-            fault in ("float label", "label beyond") or re.search(rf"row {row}\b", said) is not None
-        )
+        has_row = re.search(rf"row {row}\b", str(error)) is not None
+        return fault in ("float label", "label beyond") or has_row
     return False
 
 
 PAYLOADS = (
-    "=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")', "=1+1;", "+cmd|' /C x'!A0",
-    "<script>hit()</script>", "</script><script>hit()</script>", "<img src=x onerror=hit()>", "<svg/onload=hit()>",
-    '"><script>hit()</script>', "' onmouseover='hit()", '" onfocus="hit()" autofocus="', "<iframe src=javascript:hit()>",
-    "javascript:hit()", "<a href='javascript:hit()'>x</a>", "<!--", "-->", "<![CDATA[", "]]>", "<style>@import 'http://x'</style>",
-    "<math><mi xlink:href='javascript:hit()'>", "&lt;script&gt;", "{{7*7}}", "{% import os %}", "${7*7}", "%s%n{0.__class__}",
-    "<base href='http://x/'>", "<meta http-equiv=refresh content='0;url=http://x'>", "<object data=x>", "\u2028hit()",
+    "=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")',
+    "=1+1;", "+cmd|' /C x'!A0",
+    "<script>hit()</script>", "</script><script>hit()</script>", "<img src=x onerror=hit()>",
+    "<svg/onload=hit()>", '"><script>hit()</script>', "' onmouseover='hit()",
+    '" onfocus="hit()" autofocus="', "<iframe src=javascript:hit()>",
+    "javascript:hit()", "<a href='javascript:hit()'>x</a>", "<!--", "-->", "<![CDATA[", "]]>",
+    "<style>@import 'http://x'</style>", "<math><mi xlink:href='javascript:hit()'>",
+    "&lt;script&gt;", "{{7*7}}", "{% import os %}", "${7*7}", "%s%n{0.__class__}",
+    "<base href='http://x/'>", "<meta http-equiv=refresh content='0;url=http://x'>",
+    "<object data=x>", "\u2028hit()",
 )  # fmt: skip
 
 
 # fmt: off
 TAGS = {
-    "html", "head", "meta", "title", "style", "script", "body", "main", "header", "footer", "section", "article", "nav", "div",
-    "span", "p", "h1", "h2", "h3", "h4", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "code", "pre",
-    "small", "strong", "em", "b", "i", "button", "label", "input", "select", "option", "output", "svg", "g", "path", "line",
-    "rect", "circle", "text", "polyline", "polygon", "details", "summary", "figure", "figcaption", "dl", "dt", "dd", "hr", "br",
-    "noscript", "time", "abbr", "sub", "sup", "img", "defs", "use", "clippath", "caption",
+    "html", "head", "meta", "title", "style", "script", "body", "main", "header", "footer",
+    "section", "article", "nav", "div", "span", "p", "h1", "h2", "h3", "h4", "ul", "ol", "li",
+    "table", "thead", "tbody", "tr", "th", "td", "a", "code", "pre", "small", "strong", "em", "b",
+    "i", "button", "label", "input", "select", "option", "output", "svg", "g", "path", "line",
+    "rect", "circle", "text", "polyline", "polygon", "details", "summary", "figure", "figcaption",
+    "dl", "dt", "dd", "hr", "br", "noscript", "time", "abbr", "sub", "sup", "img", "defs", "use",
+    "clippath", "caption", "wbr",
 }
 # fmt: on
 
 
 def inert(quick: bool) -> Figure:
-    """A comparison whose methods are called by payloads: its files hold nothing that a browser runs or a spreadsheet computes."""
+    """Label methods with payloads; no file may have anything that browsers or spreadsheets run."""
     payloads = PAYLOADS[: 4 if quick else None]
     scenario = {
-        "name": "inert", "rounds": 2, "seeds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},
+        "name": "inert",
+        "rounds": 2,
+        "seeds": 2,
+        "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},
         "client": {"batch": 30},
-    }  # fmt: skip
+    }
     labels, refused, broken = [], [], []
     for text in payloads:
         try:
@@ -261,21 +279,24 @@ def inert(quick: bool) -> Figure:
             (labels if _reads_back(text) else broken).append(text)
         except fedsim.ScenarioError:
             refused.append(text)
-    with tempfile.TemporaryDirectory() as place:
-        out = Path(place) / "out"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
         methods = ["mean", *({"method": "mean", "label": text} for text in labels)]
         fedsim.compare(scenario, methods, baseline="mean", out=out)
-        kept = {path: path.read_text() for path in sorted(out.rglob("*")) if path.suffix in READ}
+        texts = {path: path.read_text() for path in sorted(out.rglob("*")) if path.suffix in READ}
         summary = tables.read_table(out, "summary")
-        back = set() if summary is None else set(summary["method"])
-    active = [path.name for path, text in kept.items() if READ[path.suffix](text)]
-    lost = [text for text in labels if text not in back]
+        read_back = set() if summary is None else set(summary["method"])
+    active = [path.name for path, text in texts.items() if READ[path.suffix](text)]
+    lost = [text for text in labels if text not in read_back]
     counts = played("tests/report/test_page.py", "-k", "inert or one_small_file")
+    active_files = f": {active}" if active else ""
+    broken_labels = f" ({broken})" if broken else ""
     text = (
-        f"{len(labels)} payloads as labels of methods, {len(refused)} refused as labels; in {len(kept)} files (tables, page, "
-        f"pictures as SVG) {len(active)} with something active{f': {active}' if active else ''}, {len(lost)} labels lost, "
-        f"{len(broken)} labels that break a table{f' ({broken})' if broken else ''}; "
-        f"tests/report/test_page.py: {told(counts)}"
+        f"{len(labels)} payloads as labels of methods, {len(refused)} refused as labels; in "
+        f"{len(texts)} files (tables, page, pictures as SVG) {len(active)} with something active"
+        f"{active_files}, {len(lost)} labels lost, "
+        f"{len(broken)} labels that break a table{broken_labels}; "
+        f"tests/report/test_page.py: {in_words(counts)}"
     )
     return Figure(
         text,
@@ -298,7 +319,7 @@ def _reads_back(label: str) -> bool:
 
 
 class Elements(html.parser.HTMLParser):
-    """What a browser would see: names of elements, handlers, addresses that are followed."""
+    """Collects what a browser would see: elements, handlers, addresses that are followed."""
 
     def __init__(self):
         super().__init__()
@@ -337,8 +358,8 @@ def _number(cell: str) -> bool:
 
 
 def _picture(text: str) -> bool:
-    found = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()]
-    return "script" in found or "foreignObject" in found
+    tags = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()]
+    return "script" in tags or "foreignObject" in tags
 
 
 READ = {".csv": _table, ".html": _page, ".svg": _picture}

@@ -35,7 +35,8 @@ class Row(NamedTuple):
     Attributes:
       promise: one sentence.
       target: what the figure is compared with.
-      measure: `module:function` of this package, called as `function(quick) -> Figure`; None: nothing to measure yet.
+      measure: `module:function` of this package, called as `function(quick) -> Figure`; None if
+        there is nothing to measure yet.
       code: files and folders that the promise is about; a figure is stale once they have changed.
       waits: the reason, if there is nothing to measure yet.
     """
@@ -78,7 +79,8 @@ ROWS: dict[int, Row] = {
         COMPUTING,
     ),
     2: Row(
-        "The bytes do not depend on the layout: devices, blocks, calls, packing, order, other runs, metrics, the host's x64",
+        "The bytes do not depend on the layout: devices, blocks, calls, packing, order, other "
+        "runs, metrics, the host's x64",
         "0 differing cells of 200",
         "invariance:layouts",
         COMPUTING,
@@ -102,7 +104,8 @@ ROWS: dict[int, Row] = {
         KEEPING,
     ),
     6: Row(
-        "Disk full, I/O error, read-only: one line, exit 4, no torn file; resumes later to equal bytes",
+        "Disk full, I/O error, read-only: one line, exit 4, no torn file; resumes later to equal "
+        "bytes",
         "100 % of the operations",
         "kills:failing",
         KEEPING,
@@ -223,8 +226,10 @@ ROWS: dict[int, Row] = {
         ),
     ),
     25: Row(
-        "What a comparison claims is rarely wrong where nothing is there: differences, equal scores at less cost, who leads",
-        "2,000 comparisons of pure noise: every kind of claim wrong in at most 5 % of those in which it would be",
+        "What a comparison claims is rarely wrong where nothing is there: differences, equal "
+        "scores at less cost, who leads",
+        "2,000 comparisons of pure noise: every kind of claim wrong in at most 5 % of those in "
+        "which it would be",
         "noise:played",
         ("fedsim/report/paper_table.py", "fedsim/study"),
     ),
@@ -264,9 +269,10 @@ def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) ->
 
 HEAD = """# What can be relied on, measured
 
-Made by `python -m tests.trust`. Each row was measured by its command, on its date, at the commit in brackets, with
-{versions}. `--quick` runs a small version of a row and stores nothing; `--stale` lists the rows
-whose code has changed since.
+Made by `python -m tests.trust`. Each row was measured by its command, on its date, at the commit in
+brackets, with {versions}.
+`--quick` runs a small version of a row and stores nothing; `--stale` lists the rows whose code has
+changed since.
 
 | # | promise | measured | target | met | command, date |
 |---|---|---|---|---|---|
@@ -283,8 +289,9 @@ def page() -> str:
         elif entry is None:
             cells = ["not measured yet", row.target, "open", f"`python -m tests.trust {number}`"]
         else:
-            where = f"`{entry['command']}`, {entry['date']}, {_time(entry['seconds'])} ({entry['commit']})"
-            cells = [entry["figure"], row.target, "yes" if entry["met"] else "**no**", where]
+            origin = f"`{entry['command']}`, {entry['date']}, {_time(entry['seconds'])}"
+            met = "yes" if entry["met"] else "**no**"
+            cells = [entry["figure"], row.target, met, f"{origin} ({entry['commit']})"]
         lines.append(
             "| " + " | ".join(_cell(text) for text in (str(number), row.promise, *cells)) + " |"
         )

@@ -1,4 +1,4 @@
-"""Rows 18 and 21: what is written down of a run, and that tables read back as what they were."""
+"""Rows 18 and 21: the record of a run is complete, and tables read back as they were written."""
 
 import csv
 import math
@@ -33,18 +33,19 @@ BASE = {
 }
 METHODS = ["fedavg", "fedprox(mu=0.1)", "trimmed_mean(trim=1)", "krum(f=1)"]
 RECORDED = {
-    "status", "scenario", "method", "hashes.scenario", "hashes.data", "hashes.partition", "hashes.start", "lanes", "block",
-    "environment.fedsim", "environment.jax", "environment.jaxlib", "environment.numpy", "environment.optax",
-    "environment.backend", "environment.device", "environment.machine", "environment.instructions", "environment.threads",
-    "environment.xla_flags", "surroundings.python", "surroundings.pandas", "surroundings.platform", "surroundings.cores",
-    "surroundings.flags", "surroundings.command", "scenario.seeds", "scenario.numerics.dtype", "scenario.numerics.lanes",
-    "wall_seconds", "files", "sha256",
+    "status", "scenario", "method", "hashes.scenario", "hashes.data", "hashes.partition",
+    "hashes.start", "lanes", "block", "environment.fedsim", "environment.jax", "environment.jaxlib",
+    "environment.numpy", "environment.optax", "environment.backend", "environment.device",
+    "environment.machine", "environment.instructions", "environment.threads",
+    "environment.xla_flags", "surroundings.python", "surroundings.pandas", "surroundings.platform",
+    "surroundings.cores", "surroundings.flags", "surroundings.command", "scenario.seeds",
+    "scenario.numerics.dtype", "scenario.numerics.lanes", "wall_seconds", "files", "sha256",
 }  # fmt: skip
 CLOCK = re.compile(r"\b(19|20)\d\d-\d\d-\d\d|\b\d\d:\d\d:\d\d\b|\b1[6-9]\d{8}(\.\d+)?\b")
 
 
 def tables() -> Iterator[tuple[str, list[dict], list[str], str]]:
-    """Every kind of table, of a run and of comparisons: name, rows as they were, columns, text of the file."""
+    """Yield every kind of table, of a run and of comparisons: name, rows, columns, text."""
     compared = {"methods": METHODS, "vary": {"client.lr": [0.05, 0.1]}}
     tuned = {"methods": METHODS[:2], "tune": {"client.lr": [0.05, 0.1]}}
     with tempfile.TemporaryDirectory() as place:
@@ -74,7 +75,7 @@ def frames_of(name: str) -> tuple[str, ...]:
 
 
 def differing(rows: list[dict], columns: list[str], text: str) -> tuple[int, int]:
-    """Cells of a table that do not read back by the csv module, pandas, and pandas with `round_trip` -> (cells, wrong)."""
+    """Count a table's cells, and those that csv, pandas or its `round_trip` read wrongly."""
     lines = list(csv.reader(text.splitlines(keepends=True)))
     ways: list[list[list[Any]]] = [lines[1:]]
     for options in ({}, {"float_precision": "round_trip"}):
@@ -92,7 +93,7 @@ def differing(rows: list[dict], columns: list[str], text: str) -> tuple[int, int
 
 
 def same(written: Any, read: Any) -> bool:
-    """Whether a cell is what it was: a float to the bit (any NaN is one), a number, a text, or nothing."""
+    """Whether a cell is what was written: a bit-equal float (any NaN), number, text or nothing."""
     missing = read == "" or (isinstance(read, float) and math.isnan(read))
     if written is None:
         return missing
@@ -106,7 +107,7 @@ def same(written: Any, read: Any) -> bool:
 
 
 def odd_floats(count: int) -> list[dict]:
-    """Doubles of any bit pattern, and edges."""
+    """Draw doubles of any bit pattern, after some extremes."""
     drawn = np.random.default_rng(21).integers(0, 2**64, count, np.uint64).view(np.float64)
     edges = [
         0.0,
@@ -124,23 +125,25 @@ def odd_floats(count: int) -> list[dict]:
 
 
 def round_trip(quick: bool) -> Figure:
-    """Tables of a run, of a comparison over variations and of a tuned one, and floats of any bits."""
+    """Check tables of a run, of a comparison over variations and of a tuned one, and odd floats."""
     cells = wrong = 0
-    found = {name: differing(rows, columns, text) for name, rows, columns, text in tables()}
-    for name, (many, bad) in found.items():
-        cells, wrong = cells + many, wrong + bad
+    counts = {name: differing(rows, columns, text) for name, rows, columns, text in tables()}
+    for name, (many, bad) in counts.items():
+        cells += many
+        wrong += bad
         print(f"  {name}: {many} cells, {bad} differ", flush=True)
     odd = odd_floats(1000 if quick else 100_000)
     many, bad = differing(odd, ["value"], frames.to_csv(odd, ["value"]))
     text = (
-        f"{len(found)} tables, {cells:,} cells read by the csv module, pandas {pd.__version__}, and pandas with round_trip: "
-        f"{wrong} differ; {len(odd):,} doubles of any bits (denormal, infinite, -0): {bad} of {many:,} differ"
+        f"{len(counts)} tables, {cells:,} cells read by the csv module, pandas {pd.__version__}, "
+        f"and pandas with round_trip: {wrong} differ; {len(odd):,} doubles of any bits "
+        f"(denormal, infinite, -0): {bad} of {many:,} differ"
     )
     return Figure(text, wrong == bad == 0)
 
 
 def recorded(quick: bool) -> Figure:
-    """The same run twice, some seconds apart."""
+    """Compare the same run with itself, some seconds apart."""
     del quick
     with tempfile.TemporaryDirectory() as place:
         outs = [Path(place) / name for name in ("one", "other")]
@@ -156,18 +159,19 @@ def recorded(quick: bool) -> Figure:
         changed = [p.name for p in results if p.read_bytes() != (outs[1] / p.name).read_bytes()]
         clocks = [p.name for p in results if p.suffix == ".csv" and CLOCK.search(p.read_text())]
         equal = fedsim.diff(*outs).equal
+    which = f" (missing: {missing})" if missing else ""
     text = (
-        f"{len(RECORDED) - len(missing)} of {len(RECORDED)} fields in run.json{f' (missing: {missing})' if missing else ''}; "
-        f"{len(results)} result files of two runs: {len(changed)} differ, {len(clocks)} hold a time of day; fedsim diff: "
-        f"{'equal' if equal else 'different'}"
+        f"{len(RECORDED) - len(missing)} of {len(RECORDED)} fields in run.json{which}; "
+        f"{len(results)} result files of two runs: {len(changed)} differ, "
+        f"{len(clocks)} hold a time of day; fedsim diff: {'equal' if equal else 'different'}"
     )
     return Figure(text, not missing and not changed and not clocks and bool(equal))
 
 
 def _has(record: dict, path: str) -> bool:
-    at: Any = record
-    for part in path.split("."):
-        if not isinstance(at, dict) or part not in at:
+    value: Any = record
+    for key in path.split("."):
+        if not isinstance(value, dict) or key not in value:
             return False
-        at = at[part]
+        value = value[key]
     return True

@@ -69,7 +69,7 @@ def fill_urns(balls: np.ndarray, urn: int, sketch: np.ndarray) -> tuple[np.ndarr
     Args:
       balls: balls of every client `[n]`; together they fill a whole number of urns.
       urn: balls in an urn.
-      sketch: sketches of the clients' updates `[n, SKETCH]`.
+      sketch: sketches of the clients' updates `[n, SKETCH_SIZE]`.
 
     Returns:
       The urns in a row, as stretches of balls of one client: whose each is, and where it ends.
@@ -108,7 +108,7 @@ def similar_groups(balls: np.ndarray, urn: int, sketch: np.ndarray) -> list[list
     Args:
       balls: balls of every client `[n]`, below `urn`; clients without balls are in no group.
       urn: balls in an urn.
-      sketch: sketches of the clients' updates `[n, SKETCH]`.
+      sketch: sketches of the clients' updates `[n, SKETCH_SIZE]`.
     """
     from scipy.cluster.hierarchy import linkage  # takes a tenth of a second to import
 
@@ -141,7 +141,7 @@ def similar_groups(balls: np.ndarray, urn: int, sketch: np.ndarray) -> list[list
 
 
 def directions(sketch: np.ndarray) -> np.ndarray:
-    """Return sketches `[n, SKETCH]` scaled to length 1; those that are not finite become 0."""
+    """Return sketches `[n, SKETCH_SIZE]` scaled to length 1; those that are not finite become 0."""
     finite = np.isfinite(sketch).all(1, keepdims=True)
     points = np.where(finite, sketch, 0).astype(float)
 

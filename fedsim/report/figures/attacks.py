@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, literal, sheet, style
 from fedsim.report.pictures.attacks import Grid, grids
 from fedsim.report.results import Row
@@ -15,23 +15,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LETTER, CELL = 0.055, 0.19  # inches: width of a letter, height of a cell
+LETTER = 0.055  # inches: width of a letter
+CELL = 0.19  # inches: height of a cell
 LONGEST = 26  # letters of a name, at most
 
 
-def figures_of_attacks(summary: Sequence[Row], about: About) -> list["Figure"]:
+def figures_of_attacks(summary: Sequence[Row], context: Context) -> list["Figure"]:
     """A heat map for every variation apart from the attack; none where attacks do not vary.
 
     Args:
       summary: rows of `summary.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    return [_figure(grid, about) for grid in grids(summary, about)]
+    return [_figure(grid, context) for grid in grids(summary, context)]
 
 
-def _figure(grid: Grid, about: About) -> "Figure":
-    metric = in_words(about.metric)
-    note = f"{about.score} {metric}, mean over {grid.seeds} seeds; framed: the worst of the method"
+def _figure(grid: Grid, context: Context) -> "Figure":
+    metric = in_words(context.metric)
+    note = (
+        f"{context.score} {metric}, mean over {grid.seeds} seeds; framed: the worst of the method"
+    )
     if grid.title:
         note += f"; {grid.title}"
     attacks = [literal(attack, LONGEST) for attack in grid.attacks]
@@ -39,7 +42,7 @@ def _figure(grid: Grid, about: About) -> "Figure":
     left = 0.12 + LETTER * max(map(len, methods))
     foot = 0.12 + LETTER * max(map(len, attacks))
     with style():
-        figure, (axes,) = sheet(about.title, note, [CELL * len(methods)], foot, left, right=0.08)
+        figure, (axes,) = sheet(context.title, note, [CELL * len(methods)], foot, left, right=0.08)
         _cells(axes, grid)
         axes.set_xticks(range(len(attacks)), attacks, rotation=90)
         axes.set_yticks(range(len(methods)), methods)
@@ -56,7 +59,9 @@ def _cells(axes: "Axes", grid: Grid) -> None:
     axes.grid(False)
     axes.spines[:].set_visible(False)
     for (y, x), share in np.ndenumerate(grid.shades):
-        shade = 0.0 if np.isnan(share) else 0.05 + 0.75 * share
+        shade = 0.0
+        if not np.isnan(share):
+            shade = 0.05 + 0.75 * share
         fill = colormaps["Blues"](shade)
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white", lw=0.5))
 

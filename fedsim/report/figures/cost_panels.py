@@ -7,13 +7,15 @@ import pandas as pd
 
 from fedsim.report.results import Row
 from fedsim.report.series import Series, Track, series, tracks
-from fedsim.study.cost_axes import WAYS, Axis
+from fedsim.study.cost_axes import WAYS, CostAxis
 from fedsim.study.statistics import interval
 
 TIMES = 80  # at which scores of an equal time are drawn
 
 
-def course(axis: Axis, row: Row, rounds: pd.DataFrame, way: str) -> tuple[np.ndarray, np.ndarray]:
+def course(
+    axis: CostAxis, row: Row, rounds: pd.DataFrame, way: str
+) -> tuple[np.ndarray, np.ndarray]:
     """What a method had spent, `[r]`, and its scores then, `[r, seeds]`; without the start.
 
     Args:
@@ -23,7 +25,7 @@ def course(axis: Axis, row: Row, rounds: pd.DataFrame, way: str) -> tuple[np.nda
       way: in which rows differ.
     """
     metric = str(row["metric"])
-    spending = WAYS[way].grown
+    spending = WAYS[way].cumulative_columns
     rows = rounds["method"] == row["method"]
     if row.get("variant") and "variant" in rounds:
         rows &= rounds["variant"] == row["variant"]
@@ -36,7 +38,7 @@ def course(axis: Axis, row: Row, rounds: pd.DataFrame, way: str) -> tuple[np.nda
         return np.zeros(0), np.zeros((0, 0))
 
     track = with_metric[0]
-    if axis.equal:
+    if axis.equal_time:
         spent, scores = _in_time(track, metric, spending[0])
     else:
         spent, scores = _by_round(track, metric, spending)
@@ -93,7 +95,7 @@ def _steps(scores: Series, times: Series, seed: int) -> tuple[np.ndarray, np.nda
     return clock[of_times], values[of_scores]
 
 
-def band(axis: Axis, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def band(axis: CostAxis, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends of a band, `[r]` each.
 
     In equal time that is Student's 95 % interval of the mean, else the range.
@@ -102,7 +104,7 @@ def band(axis: Axis, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
       axis: what is counted.
       scores: `[r, seeds]`.
     """
-    if not axis.equal:
+    if not axis.equal_time:
         return scores.min(1), scores.max(1)
     ends = [interval(values) or (values.mean(), values.mean()) for values in scores]
     low, high = np.array(ends).T

@@ -9,26 +9,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.report.about import About, beside_axis
+from fedsim.report.context import Context, axis_label
 from fedsim.report.figures.cost_panels import band, course
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures, logarithmic
 from fedsim.report.results import Row
-from fedsim.study.cost_axes import WAYS, Axis
+from fedsim.study.cost_axes import WAYS, CostAxis
 from fedsim.study.summary import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HIGH, BELOW = 1.55, 0.4  # inches: of the axes, and below each for its own scale
-LETTERS, HALF = 64, 27  # of a name in the legend: alone in a line, and of two
+HIGH = 1.55  # inches: height of the axes
+BELOW = 0.4  # inches below each axes for its own scale
+LETTERS = 64  # of a name in the legend, alone in its line
+HALF = 27  # of a name in the legend, two in a line
 ROW = 0.15  # inches of a row of the panel of targets
 
 # points of a number in the figure: from its mark to the right, and upwards until it is free
-BESIDE, UPWARDS = 2.5, (1.5, -6.0, 7.0, -11.5, 12.5, -17.0, 18.0)
-LETTER_WIDE, LETTER_HIGH = 3.4, 5.0  # points of a letter of a number
+NUMBER_RIGHT = 2.5
+NUMBER_UP = (1.5, -6.0, 7.0, -11.5, 12.5, -17.0, 18.0)
+LETTER_WIDE = 3.4  # points of a letter of a number
+LETTER_HIGH = 5.0
 
 
 class Look(NamedTuple):
@@ -59,7 +63,7 @@ Looks = Mapping[int, Look]
 
 
 def figures_of_costs(
-    axis: Axis, rows: Sequence[Row], rounds: pd.DataFrame | None, about: About
+    axis: CostAxis, rows: Sequence[Row], rounds: pd.DataFrame | None, context: Context
 ) -> list["Figure"]:
     """A figure for every variation in which rows differ in what they cost.
 
@@ -67,62 +71,65 @@ def figures_of_costs(
       axis: what is counted.
       rows: of its table.
       rounds: the columns of `rounds.csv`; None: the front alone.
-      about: what is shown.
+      context: what is shown.
     """
-    pictures = cost_pictures(axis, rows, "", about)
-    return [_figure(picture, rounds, about) for picture in pictures if picture.drawn]
+    pictures = cost_pictures(axis, rows, "", context)
+    return [_figure(picture, rounds, context) for picture in pictures if picture.drawn]
 
 
-def _figure(picture: CostPicture, rounds: pd.DataFrame | None, about: About) -> "Figure":
+def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context) -> "Figure":
     points = picture.points
     looks = _looks(picture)
-    target = about.target_of(picture.metric)
+    target = context.target_of(picture.metric)
     longest = max(len(point.name) for point in points)
     side_by_side = 2 if longest <= HALF else 1
     legend = LEGEND_LINE * -(-len(points) // side_by_side) + 0.08
 
-    low = ROW * len(points) + 0.1 if picture.aimed else HIGH
-    heights = [low] if rounds is None else [HIGH, low]
+    heights = [HIGH]
+    if picture.shows_target:
+        heights = [ROW * len(points) + 0.1]
+    if rounds is not None:
+        heights.insert(0, HIGH)
     with style():
-        note = _note(picture, rounds is not None, about)
-        figure, axes = sheet(about.title, note, heights, FOOT + legend, gap=BELOW)
+        note = _note(picture, rounds is not None, context)
+        figure, axes = sheet(context.title, note, heights, FOOT + legend, gap=BELOW)
         if rounds is not None:
             _curves(axes[0], picture, looks, rounds)
         of_scores = axes
-        if picture.aimed:
+        if picture.shows_target:
             _targets(axes[-1], picture, looks, target)
             of_scores = axes[:1]
         else:
             _front(axes[-1], picture, looks)
         for panel in of_scores:
-            panel.set_ylabel(beside_axis(picture.metric))
+            panel.set_ylabel(axis_label(picture.metric))
         _legend(figure, points, looks, side_by_side)
         return figure
 
 
-def _note(picture: CostPicture, curves: bool, about: About) -> str:
+def _note(picture: CostPicture, curves: bool, context: Context) -> str:
     """The small print.
 
     Args:
       picture: what is drawn.
       curves: whether there are curves above.
-      about: what is shown.
+      context: what is shown.
     """
     axis = picture.axis
     notes = []
-    if picture.aimed:
-        target = about.target_of(picture.metric)
+    if picture.shows_target:
+        target = context.target_of(picture.metric)
         below = f"{axis.noun} to {target}, median, 95 % interval, seeds that reached it"
     else:
-        below = f"{about.score}, mean and 95 % interval"
+        below = f"{context.score}, mean and 95 % interval"
     if curves:
-        spread = "95 % interval" if axis.equal else "range"
+        spread = "95 % interval" if axis.equal_time else "range"
         metric = in_words(picture.metric)
         notes.append(f"above: {metric}, mean and {spread} over {picture.seeds} seeds")
         below = f"below: {below}"
     notes.append(below)
-    if not picture.aimed:
-        beaten = "below or right of it" if axis.equal else "pale"
+    if not picture.shows_target:
+        beaten = "below or right of it" if axis.equal_time else "pale"
         reason = f"another one has at least that score for no more {axis.noun}"
         notes.append(f"line: the front; {beaten}: {reason}")
     if picture.title:
@@ -136,7 +143,9 @@ def _looks(picture: CostPicture) -> dict[int, Look]:
     Along an axis of time all are strong, else those of the front; both as far as colours go.
     """
     points = picture.points
-    strong = len(points) if picture.axis.equal else sum(point.front for point in points)
+    strong = len(points)
+    if not picture.axis.equal_time:
+        strong = sum(point.front for point in points)
     strong = min(strong, STRONG)
     looks = {point.number: PALE_LOOK for point in points}
     for index in range(strong):
@@ -165,8 +174,10 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
         ends.append((point, float(x[-1]), float(mean[-1])))
 
     _scale(axis, axes, most=[spent for _, spent, _ in ends], least=starts)
-    log = ", log" if axes.get_xscale() == "log" else ""
-    axes.set_xlabel(f"{WAYS[picture.way].words}{axis.so_far}{log}")
+    label = f"{WAYS[picture.way].words}{axis.so_far}"
+    if axes.get_xscale() == "log":
+        label += ", log"
+    axes.set_xlabel(label)
     _numbers(axes, looks, ends)
 
 
@@ -231,7 +242,7 @@ def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
     axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)
 
 
-def _scale(axis: Axis, axes: "Axes", most: Sequence[float], least: Sequence[float]) -> None:
+def _scale(axis: CostAxis, axes: "Axes", most: Sequence[float], least: Sequence[float]) -> None:
     """Set the lower axis: logarithmic where some spend much more than others.
 
     Args:
@@ -280,7 +291,7 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
         axes.annotate(
             text,
             position,
-            xytext=(BESIDE, up),
+            xytext=(NUMBER_RIGHT, up),
             textcoords="offset points",
             annotation_clip=False,
             fontsize=SMALL - 1.5,
@@ -291,10 +302,10 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
 
 def _free(x: float, y: float, letters: int, taken: Sequence[tuple[float, float, int]]) -> float:
     """How many points above its mark a text is free of others; as near as possible."""
-    for up in UPWARDS:
+    for up in NUMBER_UP:
         if not any(_overlap((x, y + up, letters), other) for other in taken):
             return up
-    return UPWARDS[0]
+    return NUMBER_UP[0]
 
 
 def _overlap(one: tuple[float, float, int], other: tuple[float, float, int]) -> bool:

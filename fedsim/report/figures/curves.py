@@ -6,30 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.report.about import About
-from fedsim.report.figures.drawing import (
-    FOOT,
-    GAP,
-    HIGH,
-    RIGHT,
-    SMALL,
-    STYLE,
-    WIDE,
-    level_line,
-    line_text,
-    literal,
-    sheet,
-    style,
-)
-from fedsim.report.figures.marks import (
-    STRONG,
-    legend,
-    legend_inches,
-    line_of,
-    markers_of,
-    numbered,
-    numbers_inches,
-)
+from fedsim.report.context import Context
+from fedsim.report.figures import drawing, marks
 from fedsim.report.pictures.curves import Curve, curves, drawn_each
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
 
@@ -45,8 +23,11 @@ UNITS = {"cross_entropy": "cross-entropy (nats)", "squared": "squared error"}
 
 # For up to so many panels: how many are side by side, and how many inches a row is high.
 ABREAST = ((3, 1, 1.25), (10, 2, 1.05), (27, 3, 0.9))
-ONE_COLUMN, MOST = ABREAST[0][0], ABREAST[-1][0]  # panels
-ALONE, STACKED = 1.75, 1.25  # inches of a panel where nothing varies
+ONE_COLUMN = ABREAST[0][0]  # panels below each other, at most
+MAX_PANELS = ABREAST[-1][0]
+# inches of a panel where nothing varies: of the only one, and of several
+ALONE = 1.75
+STACKED = 1.25
 LOW = 0.62  # inches of a row of panels, at least, where they are made lower to fit a page
 LETTER = 0.052  # inches of a letter above a panel
 
@@ -67,20 +48,23 @@ class Panel(NamedTuple):
     variant: str = ""
 
 
-def pages_of_curves(rounds: pd.DataFrame, about: About) -> list["Figure"]:
+def pages_of_curves(rounds: pd.DataFrame, context: Context) -> list["Figure"]:
     """Figures of the curves, as many variations on each as fit a page.
 
     Args:
       rounds: the columns of `rounds.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     tables = list(by_variant(rounds).values())
-    about = about._replace(order=_methods(rounds, about))
-    pages = [pd.concat(tables[first : first + MOST]) for first in range(0, len(tables), MOST)]
-    return [figure_of_curves(page, about) for page in pages]
+    context = context._replace(order=_methods(rounds, context))
+    figures = []
+    for first in range(0, len(tables), MAX_PANELS):
+        page = pd.concat(tables[first : first + MAX_PANELS])
+        figures.append(figure_of_curves(page, context))
+    return figures
 
 
-def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
+def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
     """A figure of a run or a comparison: test accuracy, if there is any, above the losses.
 
     A line per method: a single seed as it is; of several their mean, with the range of three or
@@ -93,42 +77,43 @@ def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
     Args:
       rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite. A
         further column `diverged` says which runs did; without it their last test loss does.
-      about: what is shown; its scenario has the small print and the target.
+      context: what is shown; its scenario has the small print and the target.
     """
-    methods = _methods(rounds, about)
+    methods = _methods(rounds, context)
     by_variation = {}
     for variant, table in by_variant(rounds).items():
         by_variation[variant] = tracks(table, (*COLUMNS, "diverged"))
     varied = "" not in by_variation
-    panels = _panels(by_variation, about.scenario, methods)
+    panels = _panels(by_variation, context.scenario, methods)
     all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
     last = max((int(track.rounds.max()) for track in all_tracks), default=0)
     limits = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
 
-    with style():
-        note = _note(about.scenario, all_tracks, len(panels), len(methods))
-        labels = about.labels(methods)
-        figure, all_axes, across = _sheet(about.title, note, len(panels), labels, varied)
+    with drawing.style():
+        note = _note(context.scenario, all_tracks, len(panels), len(methods))
+        labels = context.labels(methods)
+        figure, all_axes, across = _sheet(context.title, note, len(panels), labels, varied)
         log = varied and _wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
             axes.set_xlim(*limits)
             _fill(axes, panel, len(methods) > 1, log)
-            _target(axes, panel, about.scenario, accurate="test_accuracy" in panels[0].columns)
-            axes.set_title(_title(panel.variant, axes, across), loc="left", fontsize=SMALL, pad=2)
+            _target(axes, panel, context.scenario, accurate="test_accuracy" in panels[0].columns)
+            title = _title(panel.variant, axes, across)
+            axes.set_title(title, loc="left", fontsize=drawing.SMALL, pad=2)
         if varied:
             _share_limits(all_axes)
         _label_outer(all_axes, across, common=varied and len(panels) > 1)
         for axes, panel in zip(all_axes, panels, strict=True):
-            numbered(axes, _pale_ends(panel))
+            marks.numbered(axes, _pale_ends(panel))
         if len(methods) > 1:
-            legend(figure, labels)
+            marks.legend(figure, labels)
         return figure
 
 
-def _methods(rounds: pd.DataFrame, about: About) -> list[str]:
+def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
     """All methods with rows, those of the order first."""
     names = np.asarray(rounds["method"], object).astype(str)
-    return about.ordered(list(dict.fromkeys(names.tolist())))
+    return context.ordered(list(dict.fromkeys(names.tolist())))
 
 
 def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, methods: int) -> str:
@@ -141,8 +126,8 @@ def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, met
       methods: how many there are.
     """
     notes = [_setting(scenario), _key(tracks)]
-    if methods > STRONG:
-        notes.append(f"pale, by number: rank {STRONG + 1} and after")
+    if methods > marks.STRONG:
+        notes.append(f"pale, by number: rank {marks.STRONG + 1} and after")
     target = scenario.get("evaluate", {}).get("target")
     if target is not None and panels > ONE_COLUMN:  # where there is no space beside the line
         notes.append(f"dashed: target {target:g}")
@@ -166,16 +151,18 @@ def _sheet(
     """
     if varied:
         across, high = _abreast(panels)
-        gap = GAP + 0.1
+        gap = drawing.GAP + 0.1
     else:
         across = 1
         high = STACKED if panels > 1 else ALONE
-        gap = GAP
+        gap = drawing.GAP
     rows = -(-panels // across)
-    foot = FOOT + legend_inches(methods)
-    high = max(min(high, (HIGH - foot - 0.6) / rows - gap), LOW)
-    right = RIGHT + numbers_inches(methods)
-    figure, axes = sheet(title, note, [high] * rows, foot, gap=gap, across=across, right=right)
+    foot = drawing.FOOT + marks.legend_inches(methods)
+    high = max(min(high, (drawing.HIGH - foot - 0.6) / rows - gap), LOW)
+    right = drawing.RIGHT + marks.numbers_inches(methods)
+    figure, axes = drawing.sheet(
+        title, note, [high] * rows, foot, gap=gap, across=across, right=right
+    )
     for spare in axes[panels:]:
         spare.remove()
     return figure, axes[:panels], across
@@ -191,10 +178,10 @@ def _abreast(panels: int) -> tuple[int, float]:
 
 def _title(variant: str, axes: "Axes", across: int) -> str:
     """The variation above a panel; with others beside it, by the last words of its paths."""
-    most = int(axes.get_position().width * WIDE / LETTER)
+    most = int(axes.get_position().width * drawing.WIDE / LETTER)
     if across > 1:
         variant = ", ".join(map(_last_word, variant.split(", ")))
-    return literal(variant, max(most, 8))
+    return drawing.literal(variant, max(most, 8))
 
 
 def _last_word(setting: str) -> str:
@@ -228,8 +215,9 @@ def _label_outer(all_axes: Sequence["Axes"], across: int, common: bool) -> None:
         first = all_axes[0]
         last = all_axes[-1]
         middle = (first.get_position().y1 + last.get_position().y0) / 2
-        look = {"rotation": 90, "ha": "center", "va": "center", "fontsize": STYLE["font.size"]}
-        first.figure.text(0.13 / WIDE, middle, first.get_ylabel(), **look)
+        look = {"rotation": 90, "ha": "center", "va": "center"}
+        look["fontsize"] = drawing.STYLE["font.size"]
+        first.figure.text(0.13 / drawing.WIDE, middle, first.get_ylabel(), **look)
     for index, axes in enumerate(all_axes):
         at_left = index % across == 0
         at_foot = index + across >= len(all_axes)
@@ -243,7 +231,7 @@ def _pale_ends(panel: Panel) -> list[tuple[int, float, float]]:
     """Rank and last point of every pale curve of a panel."""
     ends = []
     for curve in panel.curves:
-        if curve.rank >= STRONG and curve.column == panel.columns[0] and len(curve.rounds):
+        if curve.rank >= marks.STRONG and curve.column == panel.columns[0] and len(curve.rounds):
             ends.append((curve.rank, float(curve.rounds[-1]), float(curve.mean[-1])))
     return ends
 
@@ -271,10 +259,11 @@ def _panels(
     if "" not in by_variation:
         metric = scenario.get("evaluate", {}).get("metric")
         column = metric if metric in columns else columns[0]
-        return [
-            Panel((column,), labels[column], curves(of_variant, [column], methods), variant)
-            for variant, of_variant in by_variation.items()
-        ]
+        panels = []
+        for variant, variant_tracks in by_variation.items():
+            variant_curves = curves(variant_tracks, [column], methods)
+            panels.append(Panel((column,), labels[column], variant_curves, variant))
+        return panels
 
     panels = []
     together = len(all_tracks) == 1 and len(losses) == 2
@@ -297,9 +286,9 @@ def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
     """
     shared = len(panel.columns) > 1
     for curve in panel.curves:
-        look = line_of(curve.rank)
+        look = marks.line_of(curve.rank)
         if shared and curve.column == "train_loss":
-            look["color"] = line_of(TRAIN)["color"]
+            look["color"] = marks.line_of(TRAIN)["color"]
         _curve(axes, curve, look, several)
     axes.set_ylabel(panel.label)
     _scales(axes, log="test_accuracy" not in panel.columns and (log or _wide([panel])))
@@ -335,7 +324,7 @@ def _curve(axes: "Axes", curve: Curve, look: dict[str, Any], several: bool) -> N
       look: of the line.
       several: whether there are several methods, whose curves have markers.
     """
-    strong = not several or curve.rank < STRONG
+    strong = not several or curve.rank < marks.STRONG
     if curve.several and curve.each:
         for seed in curve.series.seeds:
             thin = {**look, "lw": 0.6 if strong else 0.4, "alpha": 0.6}
@@ -345,12 +334,12 @@ def _curve(axes: "Axes", curve: Curve, look: dict[str, Any], several: bool) -> N
         label = f"{curve.column}, range"
         axes.fill_between(curve.rounds, curve.low, curve.high, label=label, **band)
 
-    marks = {}
+    marker = {}
     if several:
-        marks = markers_of(curve.rank, len(curve.rounds))
+        marker = marks.markers_of(curve.rank, len(curve.rounds))
     elif len(curve.series.rounds) <= FEW:
-        marks = {"marker": "o", "markersize": 2.0}
-    axes.plot(curve.rounds, curve.mean, label=curve.column, **look, **marks)
+        marker = {"marker": "o", "markersize": 2.0}
+    axes.plot(curve.rounds, curve.mean, label=curve.column, **look, **marker)
 
     cross = {"color": look["color"], "ls": "", "marker": "x", "ms": 4.5, "mew": 1.2}
     for seed in curve.lost:
@@ -390,11 +379,11 @@ def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: b
         metric = "test_loss"
     if target is None or metric not in panel.columns:
         return
-    level_line(axes, target, label="target")
+    drawing.level_line(axes, target, label="target")
     if axes.get_position().width >= 0.5:  # in narrower panels the small print names it
         above = _space_above(axes, target, [curve for curve in panel.curves if len(curve.rounds)])
         side = "bottom" if above else "top"
-        line_text(axes, 0.99, target, f"target {target:g}", ha="right", va=side)
+        drawing.line_text(axes, 0.99, target, f"target {target:g}", ha="right", va=side)
 
 
 def _space_above(axes: "Axes", target: float, curves: Sequence[Curve]) -> bool:
@@ -415,29 +404,29 @@ def _space_above(axes: "Axes", target: float, curves: Sequence[Curve]) -> bool:
 
 def _setting(scenario: Mapping[str, Any]) -> str:
     """Rounds, clients and cohort, or buffer and concurrency of an asynchronous server."""
-    parts = []
+    texts = []
     if scenario.get("rounds") is not None:
-        parts.append(f"{scenario['rounds']:,} rounds")
+        texts.append(f"{scenario['rounds']:,} rounds")
     clients = scenario.get("data", {}).get("clients")
     if clients is not None:
-        parts.append(f"{clients:,} clients")
+        texts.append(f"{clients:,} clients")
 
     schedule = scenario.get("schedule", {})
     cohort = scenario.get("cohort", {})
     kind = cohort.get("kind")
     if "concurrency" in schedule:
         if "buffer" in schedule:
-            parts.append(f"{schedule['buffer']:,} a round")
-        parts.append(f"{schedule['concurrency']:,} at a time ({schedule['kind']})")
+            texts.append(f"{schedule['buffer']:,} a round")
+        texts.append(f"{schedule['concurrency']:,} at a time ({schedule['kind']})")
     elif kind == "all":
-        parts.append("all in every round")
+        texts.append("all in every round")
     elif isinstance(cohort.get("size"), int):
-        parts.append(f"{cohort['size']:,} a round ({kind})")
+        texts.append(f"{cohort['size']:,} a round ({kind})")
     elif isinstance(cohort.get("rate"), int | float):
-        parts.append(f"{kind} cohorts at rate {cohort['rate']:g}")
+        texts.append(f"{kind} cohorts at rate {cohort['rate']:g}")
     elif kind:
-        parts.append(f"{kind} cohorts")
-    return ", ".join(parts)
+        texts.append(f"{kind} cohorts")
+    return ", ".join(texts)
 
 
 def _key(tracks: Sequence[Track]) -> str:
@@ -446,8 +435,10 @@ def _key(tracks: Sequence[Track]) -> str:
     several = [track for track in tracks if len(last_rounds(track)) > 1]
     if several:
         seeds = max(len(last_rounds(track)) for track in several)
-        ways = ["each (thin)" if drawn_each(track) else "range" for track in several]
-        notes.append(f"{seeds} seeds: mean and {' or '.join(dict.fromkeys(ways))}")
+        spreads = []
+        for track in several:
+            spreads.append("each (thin)" if drawn_each(track) else "range")
+        notes.append(f"{seeds} seeds: mean and {' or '.join(dict.fromkeys(spreads))}")
     if any(map(diverged, tracks)):
         notes.append("cross: diverged")
     return "; ".join(notes)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, GREY, HIGH, SMALL, literal, sheet, style
 from fedsim.report.pictures.differences import Difference, Forest, forests
 from fedsim.report.results import Row
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import in_words, larger_is_better
 
 if TYPE_CHECKING:
@@ -20,21 +20,24 @@ FRAME = 1.1  # inches of title, small print and axis, about
 LONGEST = 34  # letters of a method's name, at most
 
 
-def pages_of_differences(compared: Sequence[Row], about: About) -> list["Figure"]:
+def pages_of_differences(compared: Sequence[Row], context: Context) -> list["Figure"]:
     """Figures of the differences to the baseline, as many variations on each as fit a page.
 
     Args:
       compared: rows of `compare.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    drawn = forests(compared, about)
+    drawn = forests(compared, context)
     rows = max((len(forest.rows) for forest in drawn), default=1)
     fitting = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
-    pages = [drawn[first : first + fitting] for first in range(0, len(drawn), fitting)]
-    return [figure_of_differences(page, about) for page in pages]
+    figures = []
+    for first in range(0, len(drawn), fitting):
+        page = drawn[first : first + fitting]
+        figures.append(figure_of_differences(page, context))
+    return figures
 
 
-def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
+def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure":
     """A forest plot: a panel per variation, a line per method.
 
     Each line is the mean difference to the baseline with its 95 % interval. Filled marks are
@@ -43,29 +46,30 @@ def figure_of_differences(drawn: Sequence[Forest], about: About) -> "Figure":
 
     Args:
       drawn: the differences under every variation.
-      about: what is shown.
+      context: what is shown.
     """
     metric = next((forest.metric for forest in drawn if forest.metric), "")
     baseline = literal(drawn[0].baseline)
     difference = f"paired difference to {baseline} in {in_words(metric)}"
-    note = f"{difference}, mean and 95 % interval over seeds; filled: p < {SURE} after Holm"
+    filled = f"filled: p < {SIGNIFICANCE_LEVEL} after Holm"
+    note = f"{difference}, mean and 95 % interval over seeds; {filled}"
 
     heights = [LINE * max(len(forest.rows), 2) for forest in drawn]
-    methods = [name for forest in drawn for name in _names(forest.rows, about)]
+    methods = [name for forest in drawn for name in _names(forest.rows, context)]
     left = min(0.3 + 0.052 * max(map(len, methods)), 1.9)
     with style():
-        figure, panels = sheet(about.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
+        figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
         for axes, forest in zip(panels, drawn, strict=True):
-            _draw(axes, forest.rows, _names(forest.rows, about))
+            _draw(axes, forest.rows, _names(forest.rows, context))
             axes.set_title(literal(forest.variant, 60), loc="left", fontsize=SMALL, pad=2)
         better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure
 
 
-def _names(rows: Sequence[Difference], about: About) -> list[str]:
+def _names(rows: Sequence[Difference], context: Context) -> list[str]:
     """The names beside the lines."""
-    labels = about.labels([row.method for row in rows])
+    labels = context.labels([row.method for row in rows])
     return [literal(label, LONGEST) for label in labels]
 
 
@@ -89,5 +93,5 @@ def _mark(axes: Any, line: int, row: Difference) -> None:
     colour = COLOURS[0]
     if row.low is not None:
         axes.plot([row.low, row.high], [line, line], lw=1.1, color=colour, label="interval")
-    look = {"mec": colour, "mfc": colour if row.sure else "white", "ms": 3.6, "mew": 1.0}
+    look = {"mec": colour, "mfc": colour if row.significant else "white", "ms": 3.6, "mew": 1.0}
     axes.plot([row.mean], [line], "o", label="difference", **look)

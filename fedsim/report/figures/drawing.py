@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 # In place of its yellow, which is pale on paper, Tol's olive.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999933")
-GREY, PALE = "#555555", "#B8B8B8"
+GREY = "#555555"
+PALE = "#B8B8B8"
 
-WIDE, HIGH = 3.5, 8.8  # inches: a column of a paper, and what fits a page with its caption
-SMALL, LARGE = 6.5, 9.0  # points
+WIDE = 3.5  # inches: a column of a paper
+HIGH = 8.8  # inches that fit a page with its caption
+SMALL = 6.5  # points
+LARGE = 9.0
 RESOLUTION = 300  # dots per inch of the PNG
 DASHED = (0, (4, 3))  # of lines that are no curves
 
@@ -82,8 +85,13 @@ METADATA = {
 }
 
 # A sheet is laid out by hand, in inches: nothing that is drawn moves, and nothing is measured.
-LEFT, RIGHT, FOOT, GAP = 0.54, 0.10, 0.36, 0.17
-TITLE_LINE, NOTE_LINE, BESIDE = 0.16, 0.105, 0.16
+LEFT = 0.54
+RIGHT = 0.10
+FOOT = 0.36
+GAP = 0.17  # between rows of axes
+COLUMN_GAP = 0.16  # between axes that are side by side
+TITLE_LINE = 0.16
+NOTE_LINE = 0.105
 EDGE = 0.06  # above the title
 INDENT = 0.08  # left of the title
 
@@ -183,10 +191,10 @@ def sheet(
 
     axes = []
     top = high - head
-    wide = (WIDE - left - right - BESIDE * (across - 1)) / across
+    wide = (WIDE - left - right - COLUMN_GAP * (across - 1)) / across
     for height in heights:
         for column in range(across):
-            x = left + column * (wide + BESIDE)
+            x = left + column * (wide + COLUMN_GAP)
             box = (x / WIDE, (top - height) / high, wide / WIDE, height / high)
             axes.append(figure.add_axes(box))
             axes[-1].yaxis.set_label_coords(-(left - 0.13) / wide, 0.5)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import (
     COLOURS,
     FOOT,
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROW, LEAST, MOST = 0.075, 0.3, 2.4  # inches: of a row, and of a panel
+ROW = 0.075  # inches of a row
+MIN_PANEL = 0.3  # inches of a panel
+MAX_PANEL = 2.4
 ABOVE = 0.32  # inches between panels, for their titles
 FRAME = 1.6  # inches of title, small print, axis and legend, about
 PHASES = {"down": COLOURS[6], "train": COLOURS[0], "up": COLOURS[2]}
@@ -35,19 +37,19 @@ MARKS = {  # of clients whose messages do not count: colour and marker
 }
 
 
-def figures_of_machines(table: pd.DataFrame, about: About) -> list["Figure"]:
+def figures_of_machines(table: pd.DataFrame, context: Context) -> list["Figure"]:
     """Figures of the first round of every method, as many panels on each as fit a page.
 
     Args:
       table: the columns of `machines.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     if not len(table):
         return []
-    drawn = panels(table, list(about.order))
+    drawn = panels(table, list(context.order))
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0
-    return [_figure(page, longest, about.title) for page in _pages(drawn)]
+    return [_figure(page, longest, context.title) for page in _pages(drawn)]
 
 
 def _pages(drawn: Sequence[Panel]) -> list[list[Panel]]:
@@ -63,7 +65,7 @@ def _pages(drawn: Sequence[Panel]) -> list[list[Panel]]:
 
 
 def _height(panel: Panel) -> float:
-    return min(max(ROW * panel.rows, LEAST), MOST)
+    return min(max(ROW * panel.rows, MIN_PANEL), MAX_PANEL)
 
 
 def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":

@@ -6,41 +6,45 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
-from fedsim.study.words import shown
+from fedsim.study.words import for_display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-MOST = 200  # clients that are drawn, at most
-WRITTEN = 12  # clients up to which the numbers are written into the heat map
-NAMED = 24  # labels, and clients with names, that are named at most
+MAX_CLIENTS = 200  # that are drawn; of more, some are chosen
+MAX_NUMBERED = 12  # clients up to which the numbers are written into the heat map
+MAX_NAMED = 24  # labels, and clients with names, that are named at most
 LONGEST = 24  # letters of a client's name, at most
 ABREAST = 36  # letters of all clients' names that fit side by side; more stand upright
-BARS, HEAT, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and heat map, and of bars alone
+# inches: heights of bars and heat map, and of bars alone
+BARS = 0.8
+HEAT = 1.9
+ALONE = 1.6
 PIXELS = (600, 1200)  # of the heat map, at least
-# inches beside the heat map for its scale, and for every letter of its numbers
-SCALE, LETTER = 0.42, 0.055
+# inches right of the heat map for its scale, and for every letter of its numbers
+SCALE = 0.42
+LETTER = 0.055
 STEPS = [1, 2, 5, 10]  # between ticks
 
 
-def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = None) -> "Figure":
+def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None = None) -> "Figure":
     """A figure of a partition, clients in the order of ids; of many clients 200, evenly spaced.
 
     Args:
       counts: samples per client and label.
-      about: what is shown; its scenario is in the small print.
+      context: what is shown; its scenario is in the small print.
       seed: of the partition, where there are several.
     """
-    chosen = evenly_spaced(len(counts.clients), MOST)
+    chosen = evenly_spaced(len(counts.clients), MAX_CLIENTS)
     ids = counts.clients[chosen]
     samples = counts.samples[chosen]
     labels = [literal(name, 12) for name in counts.labels]
-    note = _note(counts, len(chosen), about.scenario)
+    note = _note(counts, len(chosen), context.scenario)
     if seed is not None:
         note += f", seed {seed}"
     with style():
@@ -49,7 +53,7 @@ def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = No
         foot = FOOT
         if upright:
             foot += LETTER * max(map(len, ticks))
-        figure, all_axes = _sheet(about.title, note, labels, samples, foot)
+        figure, all_axes = _sheet(context.title, note, labels, samples, foot)
         _bars(all_axes[0], samples.sum(1))
         if labels:
             _heat_map(all_axes[1], samples, labels)
@@ -128,7 +132,7 @@ def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
     every = _every(len(labels))
     axes.set_yticks(range(0, len(labels), every), labels[::every])
     _scale(axes, paint)
-    if len(samples) <= WRITTEN and len(labels) <= NAMED and most < 10_000:
+    if len(samples) <= MAX_NUMBERED and len(labels) <= MAX_NAMED and most < 10_000:
         for (client, label), count in np.ndenumerate(samples):
             ink = "white" if norm(max(count, 1)) > 0.5 else "black"
             look = {"fontsize": 5.5, "color": ink if count else GREY}
@@ -136,9 +140,9 @@ def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
 
 
 def _every(labels: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `NAMED` labels have a name."""
+    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `MAX_NAMED` labels have a name."""
     steps = (n * 10**power for power in range(10) for n in (1, 2, 5))
-    return next(step for step in steps if step * NAMED >= labels)
+    return next(step for step in steps if step * MAX_NAMED >= labels)
 
 
 def _enlarged(grid: np.ndarray) -> np.ndarray:
@@ -156,8 +160,8 @@ def _scale(axes: "Axes", paint: "ScalarMappable") -> None:
 
     figure = axes.figure
     box = axes.get_position()
-    beside = figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height))
-    bar = figure.colorbar(paint, cax=beside)
+    scale_axes = figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height))
+    bar = figure.colorbar(paint, cax=scale_axes)
     bar.outline.set_visible(False)  # pyright: ignore
     bar.ax.grid(False)
     bar.ax.tick_params(length=2, pad=1.5)
@@ -183,8 +187,8 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
     from matplotlib.ticker import MaxNLocator
 
     numbers = ids.dtype.kind == "i"
-    if not numbers or len(ids) <= WRITTEN:
-        chosen = evenly_spaced(len(ids), WRITTEN if numbers else NAMED)
+    if not numbers or len(ids) <= MAX_NUMBERED:
+        chosen = evenly_spaced(len(ids), MAX_NUMBERED if numbers else MAX_NAMED)
         return chosen.tolist(), [literal(ids[index], LONGEST) for index in chosen]
     round_ids = MaxNLocator(6, integer=True, steps=STEPS).tick_values(ids[0], ids[-1])
     inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]
@@ -223,7 +227,7 @@ def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
 def _partition(section: Mapping[str, Any]) -> str:
     """A partition with its parameters: `dirichlet (alpha 0.3)`."""
     arguments = []
-    for name, value in shown(section).items():
+    for name, value in for_display(section).items():
         if name != "kind" and value is not None:
             arguments.append(f"{name} {value}")
     return f"{section['kind']} ({', '.join(arguments)})" if arguments else str(section["kind"])

@@ -5,28 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.report.about import About, beside_axis
-from fedsim.report.figures.drawing import (
-    FOOT,
-    RIGHT,
-    level_line,
-    line_text,
-    literal,
-    sheet,
-    style,
-)
-from fedsim.report.figures.marks import (
-    STRONG,
-    legend,
-    legend_inches,
-    line_of,
-    markers_of,
-    numbered,
-    numbers_inches,
-)
-from fedsim.report.results import Row, by
+from fedsim.report.context import Context, axis_label
+from fedsim.report.figures import drawing, marks
+from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.report.series import FARTHEST
-from fedsim.study.breakdown import LEAST, beside
+from fedsim.study.breakdown import MIN_VALUES, without_path
 from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import in_words, is_share, worst
 
@@ -46,7 +29,7 @@ def axis_of(scenario: Mapping[str, Any]) -> str | None:
     """
     vary = (scenario.get("compare") or {}).get("vary") or {}
     several = {path: values for path, values in vary.items() if len(values) > 1}
-    least = 2 if len(several) == 1 else LEAST
+    least = 2 if len(several) == 1 else MIN_VALUES
     numeric = []
     for path, values in several.items():
         if len(values) >= least and all(map(_is_number, values)):
@@ -59,33 +42,34 @@ def _is_number(value: Any) -> bool:
 
 
 def figures_of_scores(
-    rows: Sequence[Row], about: About, fallen: Sequence[Row] = (), start: float | None = None
+    rows: Sequence[Row], context: Context, fallen: Sequence[Row] = (), start: float | None = None
 ) -> list["Figure"]:
     """`figure_of_scores` for every variation of what varies apart from the axis.
 
     Args:
       rows: of `compare.csv`, with the column of the axis.
-      about: what is shown; its scenario has the axis (`axis_of`).
+      context: what is shown; its scenario has the axis (`axis_of`).
       fallen: rows of `breakdown.csv`, along the same axis.
       start: the score of the untrained model.
     """
-    path = str(axis_of(about.scenario))
+    path = str(axis_of(context.scenario))
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(beside(row["variant"], path), []).append(row)
+        groups.setdefault(without_path(row["variant"], path), []).append(row)
     breaks: dict[str, dict[str, float]] = {}
     for row in fallen:
         if row["falls"] is not None:
             breaks.setdefault(row.get("variant") or "", {})[row["method"]] = row["falls"]
-    return [
-        figure_of_scores(group, about, breaks.get(variant, {}), start, variant)
-        for variant, group in groups.items()
-    ]
+    figures = []
+    for variant, group in groups.items():
+        figure = figure_of_scores(group, context, breaks.get(variant, {}), start, variant)
+        figures.append(figure)
+    return figures
 
 
 def figure_of_scores(
     rows: Sequence[Row],
-    about: About,
+    context: Context,
     breaks: Mapping[str, float] | None = None,
     start: float | None = None,
     rest: str = "",
@@ -98,43 +82,43 @@ def figure_of_scores(
 
     Args:
       rows: of `compare.csv`, with the column of the axis.
-      about: what is shown; its scenario has the axis (`axis_of`).
+      context: what is shown; its scenario has the axis (`axis_of`).
       breaks: break-down points by method.
       start: the score of the untrained model.
       rest: what varies apart from the axis, as in the column `variant`.
     """
-    path = str(axis_of(about.scenario))
+    path = str(axis_of(context.scenario))
     rows = sorted(rows, key=lambda row: row[path])
-    by_method = {method: group for (method,), group in by(rows, "method").items()}
-    methods = about.ordered([*by_method])
+    by_method = {method: group for (method,), group in grouped_by(rows, "method").items()}
+    methods = context.ordered([*by_method])
     if any(row["mean"] is not None for row in rows):
         # A baseline without a shared model has no score to draw.
         drawn = [row["method"] for row in rows if row["mean"] is not None]
-        methods = [name for name in methods if name in drawn or name not in about.outside]
-    labels = about.labels(methods)
+        methods = [name for name in methods if name in drawn or name not in context.outside]
+    labels = context.labels(methods)
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
-    metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
+    metric = metric_of(rows)
 
-    variation = about.words(rest) if rest else ""
+    variation = context.words(rest) if rest else ""
     note = _note(rows, metric, variation, bool(crosses))
-    right = RIGHT + numbers_inches(methods)
-    with style():
-        foot = FOOT + legend_inches(labels)
-        figure, (axes,) = sheet(about.title, note, [TALL], foot, right=right)
+    right = drawing.RIGHT + marks.numbers_inches(methods)
+    with drawing.style():
+        foot = drawing.FOOT + marks.legend_inches(labels)
+        figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = []
         for rank, method in enumerate(methods):
             ends += _curve(axes, by_method[method], path, rank, crosses.get(method))
-        axes.set_ylabel(beside_axis(metric))
+        axes.set_ylabel(axis_label(metric))
         if is_share(metric):
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))
         if start is not None:
-            level_line(axes, start, label="untrained")
-            line_text(axes, 0.01, start, "untrained", va="bottom")
-        numbered(axes, ends)
+            drawing.level_line(axes, start, label="untrained")
+            drawing.line_text(axes, 0.01, start, "untrained", va="bottom")
+        marks.numbered(axes, ends)
         if len(methods) > 1:
-            legend(figure, labels)
+            marks.legend(figure, labels)
         return figure
 
 
@@ -171,7 +155,7 @@ def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
 
     low = values[0]
     high = values[-1]
-    label = literal(path, 50)
+    label = drawing.literal(path, 50)
     if low > 0 and high > GEOMETRIC * low:
         label += ", log"
         axes.set_xscale("log")
@@ -203,8 +187,8 @@ def _curve(
       Rank, and x and y of the end of a pale curve, for its number.
     """
     rows = [row for row in rows if row["mean"] is not None and abs(row["mean"]) <= FARTHEST]
-    strong = rank < STRONG
-    look = line_of(rank)
+    strong = rank < marks.STRONG
+    look = marks.line_of(rank)
     x = np.array([row[path] for row in rows], float)
     mean = np.array([row["mean"] for row in rows], float)
     half = np.array([_half_width(row) for row in rows])
@@ -216,7 +200,9 @@ def _curve(
             high = np.clip(high, 0, 1)
         axes.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0, label="interval")
 
-    marker = {**markers_of(rank, len(x)), "markevery": 1} if strong else {}
+    marker = {}
+    if strong:
+        marker = {**marks.markers_of(rank, len(x)), "markevery": 1}
     axes.plot(x, mean, label="score", **look, **marker)
     if broken is not None and broken in x:
         size = {"ms": 7, "mew": 1.5} if strong else {"ms": 4, "mew": 1.0}

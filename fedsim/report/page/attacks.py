@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page.strips import breakable
 from fedsim.report.pictures.attacks import Grid, grids
 from fedsim.study.summary import Record
@@ -30,14 +30,14 @@ class Table(NamedTuple):
     rows: list[tuple[Markup, list[Cell]]]
 
 
-def attacks(summary: Sequence[Record], about: About) -> list[Table]:
+def attacks(summary: Sequence[Record], context: Context) -> list[Table]:
     """A table for every variation apart from the attack; none where attacks do not vary.
 
     Args:
       summary: rows of `summary.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    return [_table(grid) for grid in grids(summary, about)]
+    return [_table(grid) for grid in grids(summary, context)]
 
 
 def _table(grid: Grid) -> Table:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page import plot
 from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.curves import Curve, curves
@@ -51,20 +51,20 @@ class Panels(NamedTuple):
     target: float | None
 
 
-def words_of(metric: str) -> str:
+def column_in_words(metric: str) -> str:
     """A column of `rounds.csv` in words."""
     return METRICS.get(metric, metric.replace("_", " "))
 
 
 def charts(
-    rounds: pd.DataFrame | None, classes: Mapping[str, str], about: About
+    rounds: pd.DataFrame | None, classes: Mapping[str, str], context: Context
 ) -> tuple[list[dict[str, Any]], dict[str, list]]:
     """The groups of charts for the template, and the numbers for the script.
 
     Args:
       rounds: the columns of `rounds.csv`.
       classes: the classes of every method's curve, in the order of the result.
-      about: what is shown; the group of its metric comes first.
+      context: what is shown; the group of its metric comes first.
     """
     groups: list[dict[str, Any]] = []
     data: dict[str, list] = {"axes": [], "charts": []}
@@ -74,20 +74,20 @@ def charts(
     rounds = _with_entropy(rounds)
     tables = by_variant(rounds)
     directions = [name for name, _ in byte_axes(rounds)]
-    for metric in sorted(METRICS, key=lambda name: name != about.metric):
-        panels = _panels(tables, metric, [*classes], about)
+    for metric in sorted(METRICS, key=lambda name: name != context.metric):
+        panels = _panels(tables, metric, [*classes], context)
         if panels is None:
             continue
 
         first = len(data["charts"])
         number = len(groups)
-        groups.append(_group(panels, number, first, classes, about))
+        groups.append(_group(panels, number, first, classes, context))
         data["charts"] += _numbers(panels, number, directions, data["axes"])
     return groups, data
 
 
 def _panels(
-    tables: Mapping[str, pd.DataFrame], metric: str, methods: Sequence[str], about: About
+    tables: Mapping[str, pd.DataFrame], metric: str, methods: Sequence[str], context: Context
 ) -> Panels | None:
     """The charts of a metric; None where no variation has a curve."""
     drawn = {}
@@ -101,13 +101,13 @@ def _panels(
         return None
 
     y = plot.height_axis(list(drawn.values()), is_share(metric))
-    evaluate = about.scenario.get("evaluate", {})
+    evaluate = context.scenario.get("evaluate", {})
     target = evaluate.get("target") if evaluate.get("metric") == metric else None
     return Panels(metric, drawn, y, target)
 
 
 def _group(
-    panels: Panels, number: int, first: int, classes: Mapping[str, str], about: About
+    panels: Panels, number: int, first: int, classes: Mapping[str, str], context: Context
 ) -> dict[str, Any]:
     """The charts of a metric for the template.
 
@@ -116,12 +116,12 @@ def _group(
       number: of the group.
       first: number of its first chart on the page.
       classes: the classes of every method's curve.
-      about: what is shown.
+      context: what is shown.
     """
-    words = words_of(panels.metric)
+    words = column_in_words(panels.metric)
     drawn = []
     for chart, (variant, of_variant) in enumerate(panels.curves.items(), first):
-        label = about.words(variant)
+        label = context.words(variant)
         full = f"{words}, {label}" if label else words
         picture = plot.curves_picture(of_variant, classes, full, panels.y, chart, panels.target)
         drawn.append({"id": chart, "label": label, "picture": picture})

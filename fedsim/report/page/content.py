@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedsim.report.about import About, about
-from fedsim.report.mark import mark_of
+from fedsim.report.context import Context, context_of
+from fedsim.report.mark import unfinished_mark
 from fedsim.report.page import (
     attacks,
     charts,
@@ -23,7 +23,7 @@ from fedsim.report.page.render import rendered
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, rows_of
-from fedsim.study.cost_axes import AXES, leads
+from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.findings import findings_of
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
@@ -65,7 +65,7 @@ class Result(NamedTuple):
     """The results of all sources together.
 
     Attributes:
-      about: what all pictures know, from the scenario of the first source.
+      context: what all pictures know, from the scenario of the first source.
       runs: rows of `summary.csv`.
       compared: rows of `compare.csv`; none where nothing is compared, or runs have not ended.
       baseline: the method that the others are compared with, if any.
@@ -74,7 +74,7 @@ class Result(NamedTuple):
       standings: the standings of methods, by variation.
     """
 
-    about: About
+    context: Context
     runs: list[Row]
     compared: list[Row]
     baseline: str | None
@@ -91,7 +91,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
       refresh: seconds after which a browser loads the page again, while a run goes on; 0: never.
     """
     result = _result(sources)
-    about = result.about
+    context = result.context
     first = sources[0]
     clients = _tables(sources, "clients")
     title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
@@ -104,16 +104,16 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         **_first_screen(sources, result),
         **curves,
         "costs": _costs(result),
-        "machines": machines.machines(_only_table(sources, "machines"), about.order),
-        "ages": staleness.histograms(_tables(sources, "staleness"), about),
-        "left_out": left_out.left_out(clients, about),
-        "attacks": attacks.attacks(result.runs, about),
-        "forests": pictures.differences(result.compared, about),
-        "table": table_of(result.runs, result.compared, result.standings, about),
-        "spreads": pictures.spreads(clients, about),
+        "machines": machines.machines(_only_table(sources, "machines"), context.order),
+        "ages": staleness.histograms(_tables(sources, "staleness"), context),
+        "left_out": left_out.left_out(clients, context),
+        "attacks": attacks.attacks(result.runs, context),
+        "forests": pictures.differences(result.compared, context),
+        "table": table_of(result.runs, result.compared, result.standings, context),
+        "spreads": pictures.spreads(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(first.table("partition")),
-        "time": times_of(_tables(sources, "timing"), about.order),
+        "time": times_of(_tables(sources, "timing"), context.order),
         "again": [_command(source.record) for source in sources],
         "provenance": [_provenance(source) for source in sources],
     }
@@ -136,15 +136,16 @@ def _result(sources: Sequence[Source]) -> Result:
     record = sources[0].record
     score = record.get("score", "final")
     summary = _tables(sources, "summary")
-    runs = [] if summary is None or score not in summary else rows_of(summary)
-
+    runs = []
+    if summary is not None and score in summary:
+        runs = rows_of(summary)
     compared = []
-    if not mark_of(record):
+    if not unfinished_mark(record):
         compared = _rows(_only_table(sources, "compare"))
     baseline = record.get("baseline") if len(sources) == 1 else None
     chance = chance_levels(_only_table(sources, "partition"), metric_of(runs))
     return Result(
-        about=about(record["scenario"], runs, score, _methods(sources, runs, score)),
+        context=context_of(record["scenario"], runs, score, _methods(sources, runs, score)),
         runs=runs,
         compared=compared,
         baseline=baseline,
@@ -166,23 +167,25 @@ def _methods(sources: Sequence[Source], runs: Sequence[Row], score: str) -> list
 
 def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
     """The first screen: a headline, a picture or a few numbers, and further sentences."""
-    about = result.about
-    over = not mark_of(sources[0].record)
+    context = result.context
+    over = not unfinished_mark(sources[0].record)
     rounds = []
-    if len(about.order) <= 1:
+    if len(context.order) <= 1:
         rounds = _rows(_tables(sources, "rounds"))
 
     lines = _verdict(sources, result, over)
     if not lines:
         guessing = result.chance.get("")
-        lines = [headline(result.runs, rounds, about.order, about.score, guessing, over)]
+        lines = [headline(result.runs, rounds, context.order, context.score, guessing, over)]
 
     variants = {row.get("variant") for row in result.runs}
-    several = len(about.order) > 1 or len(variants) > 1
+    several = len(context.order) > 1 or len(variants) > 1
     dots = None
     shown = []
     if several and not by_attack(result.runs):
-        dots = pictures.scores(result.runs, result.standings, result.baseline, result.chance, about)
+        dots = pictures.scores(
+            result.runs, result.standings, result.baseline, result.chance, context
+        )
     elif result.runs and not several:
         shown = numbers(result.runs, rounds, over)
     return {
@@ -207,9 +210,9 @@ def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]
     if not result.baseline or not result.runs:
         return []
 
-    about = result.about
+    context = result.context
     tables = {"compare": result.compared, "summary": result.runs}
-    findings = findings_of(tables, result.baseline, about.score, about.scenario, result.chance)
+    findings = findings_of(tables, result.baseline, context.score, context.scenario, result.chance)
     lines: list[str] = [*verdict(findings).lines]
     if not over:
         lines[0] = f"So far: {lines[0]}"
@@ -219,8 +222,8 @@ def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]
 def _curves(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], dict[str, list]]:
     """The charts for the template, and their numbers for the script."""
     rounds = _tables(sources, "rounds")
-    classes = curve_classes(result.about.order, result.baseline)
-    groups, data = charts.charts(rounds, classes, result.about)
+    classes = curve_classes(result.context.order, result.baseline)
+    groups, data = charts.charts(rounds, classes, result.context)
     one_panel_each = all(len(group["panels"]) == 1 for group in groups)
     content = {
         "groups": groups,
@@ -234,10 +237,10 @@ def _curves(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], 
 
 def _costs(result: Result) -> list[dict[str, Any]]:
     """Scores against costs; what the comparison is about comes first."""
-    about = result.about
+    context = result.context
     shown = []
-    for axis in sorted(AXES, key=lambda axis: not leads(axis, about.scenario)):
-        parts = costs.costs(axis, result.spent[axis.table], result.baseline or "", about)
+    for axis in sorted(AXES, key=lambda axis: not is_about_cost(axis, context.scenario)):
+        parts = costs.cost_parts(axis, result.spent[axis.table], result.baseline or "", context)
         if parts:
             shown.append({"axis": axis, "parts": parts})
     return shown
@@ -285,9 +288,10 @@ def _marks(sources: Sequence[Source]) -> list[str]:
     lines = []
     for source in sources:
         status = source.record["status"]
-        text = mark_of(source.record) or ENDED.get(status, f"ended as {status}")
+        text = unfinished_mark(source.record) or ENDED.get(status, f"ended as {status}")
         if text:
-            lines.append(f"{source.label}: {text}" if source.label else text)
+            prefix = f"{source.label}: " if source.label else ""
+            lines.append(prefix + text)
     return lines
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.cost_table import cost_table
 from fedsim.report.page import strips
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
@@ -15,7 +15,7 @@ from fedsim.report.page.strips import Strips, breakable
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
 from fedsim.report.results import Cell, Row
-from fedsim.study.cost_axes import Axis as CostAxis
+from fedsim.study.cost_axes import CostAxis
 from fedsim.study.summary import in_words, is_share
 
 
@@ -39,19 +39,23 @@ class CostPart(NamedTuple):
     targets: Strips | None
 
 
-def costs(cost_axis: CostAxis, rows: Sequence[Row], baseline: str, about: About) -> list[CostPart]:
+def cost_parts(
+    cost_axis: CostAxis, rows: Sequence[Row], baseline: str, context: Context
+) -> list[CostPart]:
     """Table and picture for every variation; no picture where all methods cost the same.
 
     Args:
       cost_axis: what is counted.
       rows: of its table.
       baseline: the method that the others are compared with.
-      about: what is shown.
+      context: what is shown.
     """
-    return [_part(picture, about) for picture in cost_pictures(cost_axis, rows, baseline, about)]
+    return [
+        _part(picture, context) for picture in cost_pictures(cost_axis, rows, baseline, context)
+    ]
 
 
-def _part(picture: CostPicture, about: About) -> CostPart:
+def _part(picture: CostPicture, context: Context) -> CostPart:
     head, rows = cost_table(picture)
     words = 2 if picture.way else 1  # the number in the picture, and the method
     for row in rows:
@@ -60,14 +64,14 @@ def _part(picture: CostPicture, about: About) -> CostPart:
 
     front = Markup("")
     targets = None
-    if picture.drawn and picture.aimed:
-        targets = _targets(picture, about)
+    if picture.drawn and picture.shows_target:
+        targets = _targets(picture, context)
     elif picture.drawn:
         front = _front(picture)
     return CostPart(picture.title, head, rows, words, front, targets)
 
 
-def _targets(picture: CostPicture, about: About) -> Strips:
+def _targets(picture: CostPicture, context: Context) -> Strips:
     """What was spent to the target: a row per method, the median with its interval."""
     ends = [0.0]
     for point in picture.points:
@@ -79,7 +83,7 @@ def _targets(picture: CostPicture, about: About) -> Strips:
         all_reached = point.row["reached"] == point.row["seeds"]
         note = "" if all_reached else point.arrived
         rows.append((point.name, note, [_target_mark(picture.axis, point, x, all_reached)]))
-    target = about.target_of(picture.metric)
+    target = context.target_of(picture.metric)
     noun = picture.axis.noun
     label = f"{noun} to {target}: median and 95 % interval; open: not all seeds reached it"
     return strips.marks_picture(rows, x, label)
@@ -112,14 +116,14 @@ def _front(picture: CostPicture) -> Markup:
     y = _score_axis(picture)
     label = f"{picture.label}, logarithmic" if x.log else picture.label
 
-    parts = [_grid(picture.axis, x, y, label)]
+    elements = [_grid(picture.axis, x, y, label)]
     corners = [f"{x.at(spent):.1f} {y.at(score):.1f}" for spent, score in picture.corners()]
     if corners:
-        parts.append(element("path", class_="front", d=f"M{'L'.join(corners)}"))
-    parts += [_point(picture, point, x, y) for point in reversed(picture.finite)]
+        elements.append(element("path", class_="front", d=f"M{'L'.join(corners)}"))
+    elements += [_point(picture, point, x, y) for point in reversed(picture.finite)]
     return element(
         "svg",
-        *parts,
+        *elements,
         class_="front",
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
@@ -149,14 +153,14 @@ def _score_axis(picture: CostPicture) -> Axis:
 
 def _grid(cost_axis: CostAxis, x: Axis, y: Axis, label: str) -> Markup:
     """Both axes with their ticks, and the name of the lower one."""
-    parts = level_grid(y, y.ticks(), LEFT, WIDTH - RIGHT)
+    elements = level_grid(y, y.ticks(), LEFT, WIDTH - RIGHT)
     below = HEIGHT - BOTTOM + 16
     for tick in x.ticks():
         text = cost_axis.tick(tick)
-        parts.append(element("text", text, x=x.at(tick), y=below, text_anchor="middle"))
+        elements.append(element("text", text, x=x.at(tick), y=below, text_anchor="middle"))
     middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(element("text", label, x=middle, y=HEIGHT - 8, text_anchor="middle"))
-    return element("g", *parts, class_="axes")
+    elements.append(element("text", label, x=middle, y=HEIGHT - 8, text_anchor="middle"))
+    return element("g", *elements, class_="axes")
 
 
 def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
@@ -165,12 +169,12 @@ def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
     mean = y.at(point.mean)
     spent = picture.axis.tick(point.cost)
 
-    parts = [element("title", f"{point.name}: {point.mean:.4g} at {spent}")]
+    elements = [element("title", f"{point.name}: {point.mean:.4g} at {spent}")]
     if point.low is not None and point.high is not None:
         low = y.at(point.low)
         high = y.at(point.high)
-        parts.append(element("line", x1=cost, x2=cost, y1=low, y2=high))
-    parts.append(element("circle", cx=cost, cy=mean, r="4"))
-    parts.append(element("text", str(point.number), x=cost + 6, y=mean - 5))
+        elements.append(element("line", x1=cost, x2=cost, y1=low, y2=high))
+    elements.append(element("circle", cx=cost, cy=mean, r="4"))
+    elements.append(element("text", str(point.number), x=cost + 6, y=mean - 5))
     colour = "s0" if point.front else "pale"
-    return element("g", *parts, class_=f"point {colour}")
+    return element("g", *elements, class_=f"point {colour}")

@@ -10,15 +10,15 @@ from fedsim.report.page.svg import element
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
 
 SHADES = 6
-MOST_CLIENTS, MOST_LABELS = 60, 40  # columns, and rows that have a name
-WIDE, NARROW = 1120, 560  # units of the picture's width
+MAX_CLIENTS = 60  # columns
+MAX_LABELS = 40  # rows that have a name
+WIDE = 1120  # units of the picture's width
+NARROW = 560
 COLUMN = 18  # units of a column, at least, in a narrow picture
 CUT = 18  # characters of a name, at most
 LINE = 11  # units that a line of text takes
-LABEL, CLIENT = (
-    7,
-    6.4,
-)  # units of a character of a label, and of a client's name that stands upright
+LABEL = 7  # units of a character of a label
+CLIENT = 6.4  # units of a character of a client's name that stands upright
 LETTER = 6.6  # units of a character of a client's name that lies flat, with some space
 
 
@@ -34,7 +34,7 @@ class HeatMap(NamedTuple):
 def heat_map(counts: LabelCounts) -> HeatMap:
     """The map, largest clients first; of many clients a few, evenly chosen."""
     largest_first = np.argsort(-counts.sizes, kind="stable")
-    chosen = largest_first[evenly_spaced(len(largest_first), MOST_CLIENTS)]
+    chosen = largest_first[evenly_spaced(len(largest_first), MAX_CLIENTS)]
     samples = counts.samples[chosen]
     wide = len(chosen) > NARROW // COLUMN
     tops = _tops(int(samples.max()))
@@ -172,7 +172,7 @@ def _row_names(labels: list[str], left: int, high: float) -> list[Markup]:
     """Names left of the rows, as many as do not touch."""
     fitting = max(int(high * len(labels) // 13), 1)
     names = []
-    for row in evenly_spaced(len(labels), min(MOST_LABELS, fitting)):
+    for row in evenly_spaced(len(labels), min(MAX_LABELS, fitting)):
         y = (row + 0.5) * high + 4
         names.append(element("text", labels[row], x=left - 6, y=y, text_anchor="end"))
     return names

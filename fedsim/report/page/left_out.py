@@ -3,14 +3,15 @@
 import numpy as np
 import pandas as pd
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page import strips
 from fedsim.report.page.strips import Mark, Strips
 from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
 
 # Classes of clients that took part at all, by their rounds over the mean of all clients.
-ABOUT_THE_MEAN, OFTEN = 0.5, 1.5
+ABOUT_THE_MEAN = 0.5
+OFTEN = 1.5
 WORDS = (
     "never took part",
     "less than half as often as the mean",
@@ -19,29 +20,29 @@ WORDS = (
 )
 
 
-def left_out(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strips]]:
+def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Strips]]:
     """A picture, a row per method, for every variation in which a fleet leaves clients out.
 
     Args:
       clients: the columns of `clients.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     if clients is None or not {"rounds_late", "global_accuracy"} <= {*clients}:
         return []
     pictures = []
     for variant, table in by_variant(clients).items():
         has_fleet = not np.isnan(np.asarray(table["rounds_late"], float)).all()
-        picture = _picture(table, about) if has_fleet else None
+        picture = _picture(table, context) if has_fleet else None
         if picture is not None:
-            pictures.append((about.words(variant), picture))
+            pictures.append((context.words(variant), picture))
     return pictures
 
 
-def _picture(table: pd.DataFrame, about: About) -> Strips | None:
+def _picture(table: pd.DataFrame, context: Context) -> Strips | None:
     """The picture of one variation; None where no client was scored."""
     rows = []
     ends = []
-    for method in about.order:
+    for method in context.order:
         of_method = pd.DataFrame(table[table["method"] == method])
         if not len(of_method):
             continue

@@ -10,7 +10,11 @@ from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.machines import LOST, WORDS, Bar, Panel, panels
 
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 560, 8, 14, 6, 40
+WIDTH = 560
+LEFT = 8
+RIGHT = 14
+TOP = 6
+BOTTOM = 40
 ROW = 9  # units of a row, at most
 HIGH = 360  # units of all rows together, at most
 
@@ -47,15 +51,15 @@ def _picture(panel: Panel, longest: float) -> Markup:
     foot = TOP + row * panel.rows
     x = Axis(0.0, 1.02 * longest, LEFT, WIDTH - RIGHT)
 
-    parts = [_axis(x, foot)]
-    parts += [_bar(bar, x, TOP + row * bar.row, row) for bar in panel.bars]
+    elements = [_axis(x, foot)]
+    elements += [_bar(bar, x, TOP + row * bar.row, row) for bar in panel.bars]
     step_class = "step" if panel.flights else "step end"
     for seconds in panel.steps:
         at = x.at(seconds)
-        parts.append(element("line", class_=step_class, x1=at, x2=at, y1=TOP - 4, y2=foot))
+        elements.append(element("line", class_=step_class, x1=at, x2=at, y1=TOP - 4, y2=foot))
     return element(
         "svg",
-        *parts,
+        *elements,
         viewBox=f"0 0 {WIDTH} {foot + BOTTOM:.0f}",
         role="img",
         aria_label=f"{', '.join(panel.names)}: what clients do when; {panel.about}",
@@ -64,30 +68,30 @@ def _picture(panel: Panel, longest: float) -> Markup:
 
 def _axis(x: Axis, foot: float) -> Markup:
     """Upright lines at round times, and their labels below the bars."""
-    parts = []
+    elements = []
     for tick in x.ticks():
         at = x.at(tick)
         line = element("line", x1=at, x2=at, y1=TOP, y2=foot)
-        parts.append(element("g", line, class_="tick"))
-        parts.append(element("text", short(tick), x=at, y=foot + 16, text_anchor="middle"))
+        elements.append(element("g", line, class_="tick"))
+        elements.append(element("text", short(tick), x=at, y=foot + 16, text_anchor="middle"))
     middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(element("text", "virtual seconds", x=middle, y=foot + 34, text_anchor="middle"))
-    return element("g", *parts, class_="axes")
+    elements.append(element("text", "virtual seconds", x=middle, y=foot + 34, text_anchor="middle"))
+    return element("g", *elements, class_="axes")
 
 
 def _bar(bar: Bar, x: Axis, top: float, row: float) -> Markup:
     """The phases of a client's work, and a mark where its message does not count."""
-    parts = [element("title", f"client {bar.client}: {bar.outcome}, {bar.end:.3g} s")]
+    elements = [element("title", f"client {bar.client}: {bar.outcome}, {bar.end:.3g} s")]
     for phase, begin, end in bar.phases:
         width = max(x.at(end) - x.at(begin), 0.3)
         y = top + 0.11 * row
-        parts.append(
+        elements.append(
             element("rect", class_=phase, x=x.at(begin), y=y, width=width, height=0.78 * row)
         )
     if bar.outcome not in LOST:
-        return element("g", *parts, class_="work")
+        return element("g", *elements, class_="work")
     mark = _shape(bar.outcome, x.at(bar.end), top + row / 2, 0.4 * row)
-    return element("g", *parts, element("path", d=mark), class_="work lost")
+    return element("g", *elements, element("path", d=mark), class_="work lost")
 
 
 def _shape(outcome: str, x: float, y: float, half: float) -> str:

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from fedsim.report.results import Row, amount, by, metric_of, reached
+from fedsim.report.results import Row, amount, grouped_by, metric_of, reached
 from fedsim.study.outside import remark
 from fedsim.study.regression import errors_of
 from fedsim.study.summary import in_words, is_federated, median_to_target
@@ -40,10 +40,15 @@ def headline(
     if any(map(is_federated, summary)):
         summary = [row for row in summary if is_federated(row)]
     diverged = sum(bool(row.get("diverged")) for row in summary)
-    lost = f"; {diverged} of {len(summary)} runs diverged" if diverged else ""
-    runs = by(summary, "method")
-    scores = {name: _finite(runs.get((name,), []), score) for name in names}
-    scores = {name: values for name, values in scores.items() if values}
+    lost = ""
+    if diverged:
+        lost = f"; {diverged} of {len(summary)} runs diverged"
+    runs = grouped_by(summary, "method")
+    scores = {}
+    for name in names:
+        values = _finite(runs.get((name,), []), score)
+        if values:
+            scores[name] = values
     if not scores:
         return outside or f"No run has a score{lost}."
 
@@ -58,15 +63,16 @@ def headline(
         return f"{best}, {next_best}{lost}, by the means alone."
 
     ends = "ends with" if over else "is at"
+    text = f"{first} {ends} {metric} {mean:.4g}"
     errors = next(iter(errors_of(rounds, metric_of(summary)).values()), "")
-    details = [
-        f" ({errors})" if errors else "",
-        f" after {_last_round(rounds):,} rounds" if rounds else "",
-        _over_seeds(scores[first]),
-    ]
+    if errors:
+        text += f" ({errors})"
+    if rounds:
+        text += f" after {_last_round(rounds):,} rounds"
+    text += _over_seeds(scores[first])
     if chance is not None and mean <= FAINT * chance:
-        details.append(f", hardly more than guessing ({chance:.2g})")
-    text = f"{first} {ends} {metric} {mean:.4g}{''.join(details)}{lost}."
+        text += f", hardly more than guessing ({chance:.2g})"
+    text += f"{lost}."
     return f"{text} {outside}" if outside else text
 
 
@@ -88,7 +94,7 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
       rounds: the rows of `rounds.csv`.
       over: whether the runs have ended.
     """
-    last = [rows[-1] for rows in by(rounds, "seed").values()]
+    last = [rows[-1] for rows in grouped_by(rounds, "seed").values()]
     shown = [*_scores(summary, over), *_errors(summary, last)]
     if any(row.get("rounds_to_target") is not None for row in summary):
         shown.append(_to_target(summary))
@@ -106,9 +112,11 @@ def _scores(summary: Sequence[Row], over: bool) -> list[Number]:
         "best": f"best {metric}",
         "mean_last_k": f"mean of the last {summary[0].get('k')}",
     }
-    return [
-        (title, *_mean(summary, name)) for name, title in titles.items() if _finite(summary, name)
-    ]
+    shown = []
+    for name, title in titles.items():
+        if _finite(summary, name):
+            shown.append((title, *_mean(summary, name)))
+    return shown
 
 
 def _errors(summary: Sequence[Row], last: Sequence[Row]) -> list[Number]:
@@ -123,16 +131,22 @@ def _errors(summary: Sequence[Row], last: Sequence[Row]) -> list[Number]:
 def _to_target(summary: Sequence[Row]) -> Number:
     sent, _ = median_to_target(summary, "bytes_to_target")
     rounds, _ = reached(summary, "rounds_to_target", 1, ".0f")
-    remark = f"{amount(sent)} until then" if math.isfinite(sent) else ""
+    remark = ""
+    if math.isfinite(sent):
+        remark = f"{amount(sent)} until then"
     return "rounds to the target", rounds, remark
 
 
 def _mean(rows: Sequence[Row], name: str) -> tuple[str, str]:
     """The mean over the seeds, and their range."""
     values = _finite(rows, name)
-    spread = f"{min(values):.4g} to {max(values):.4g}" if len(values) > 1 else "one seed"
+    spread = "one seed"
+    if len(values) > 1:
+        spread = f"{min(values):.4g} to {max(values):.4g}"
     return f"{statistics.fmean(values):.4g}", spread
 
 
 def _finite(rows: Sequence[Row], name: str) -> list[float]:
-    return [row[name] for row in rows if row.get(name) is not None and math.isfinite(row[name])]
+    """The values of a column that are finite numbers."""
+    values = [row.get(name) for row in rows]
+    return [value for value in values if value is not None and math.isfinite(value)]

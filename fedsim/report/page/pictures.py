@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page import strips
-from fedsim.report.page.charts import words_of
+from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.heat_map import HeatMap, heat_map
 from fedsim.report.page.strips import Mark, Strips
 from fedsim.report.pictures.differences import Difference, Forest, forests
-from fedsim.report.results import Row, by
+from fedsim.report.results import Row, grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.standings import Standing, seed_scores
@@ -34,7 +34,7 @@ def scores(
     standings: Standings,
     baseline: str | None,
     chance: Mapping[str, float],
-    about: About,
+    context: Context,
 ) -> Strips | None:
     """The dot plot of final scores: a row per method, a mark per variation.
 
@@ -45,39 +45,41 @@ def scores(
       standings: the standings of methods.
       baseline: the method that the others are compared with, if any.
       chance: the score of guessing, by variation.
-      about: what is shown.
+      context: what is shown.
     """
-    by_seed = _scores_by_seed(summary, about.score)
-    finite = [score for values in by_seed.values() for score in values if math.isfinite(score)]
+    by_seed = _scores_by_seed(summary, context.score)
+    finite: list[float] = []
+    ends: list[float] = []
+    for seed_values in by_seed.values():
+        finite += filter(math.isfinite, seed_values)
+        ends += interval(np.array(seed_values)) or ()
     if not finite:
         return None
-
-    ends = [end for values in by_seed.values() for end in interval(np.array(values)) or ()]
     levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
-    x = strips.percent_axis([*finite, *ends, *levels], share=is_share(about.metric))
+    x = strips.percent_axis([*finite, *ends, *levels], share=is_share(context.metric))
 
     rows = []
-    for method in about.order:
+    for method in context.order:
         marks = []
         for variant, of_variant in standings.items():
             standing = next((s for s in of_variant if s.method == method), None)
             seeds = by_seed.get((method, variant), [])
-            marks.append(_score_mark(standing, seeds, baseline, about.words(variant)))
-        note = "baseline" if method == baseline else about.note_of(method)
+            marks.append(_score_mark(standing, seeds, baseline, context.words(variant)))
+        note = "baseline" if method == baseline else context.note_of(method)
         rows.append((method, note, marks))
 
-    lines = [(level, "chance") for level in sorted(levels)]
+    lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
     lines += _baseline_lines(standings, baseline)
     evaluations = next((row["k"] for row in summary if row.get("k")), "")
-    label = SCORES[about.score].format(words_of(about.metric), k=evaluations)
-    keys = _score_keys(list(standings), baseline, levels, about)
+    label = SCORES[context.score].format(column_in_words(context.metric), k=evaluations)
+    keys = _score_keys(list(standings), baseline, levels, context)
     return strips.marks_picture(rows, x, label, lines, keys)
 
 
 def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str], list[float]]:
     """The scores of all seeds by method and variation."""
     scores = {}
-    for (method, variant), runs in by(summary, "method", "variant").items():
+    for (method, variant), runs in grouped_by(summary, "method", "variant").items():
         scores[str(method), variant or ""] = list(seed_scores(runs, score).values())
     return scores
 
@@ -94,12 +96,13 @@ def _baseline_lines(standings: Standings, baseline: str | None) -> list[tuple[fl
 
 
 def _score_keys(
-    variants: Sequence[str], baseline: str | None, levels: set[float], about: About
+    variants: Sequence[str], baseline: str | None, levels: set[float], context: Context
 ) -> list[tuple[Markup, str]]:
     """The legend: variations, open marks, and lines."""
     keys = []
     if len(variants) > 1:
-        keys += [(strips.symbol(kind), about.words(name)) for kind, name in enumerate(variants)]
+        for index, name in enumerate(variants):
+            keys.append((strips.symbol(index), context.words(name)))
     if baseline is not None:
         open_mark = strips.symbol(0, filled=False)
         keys.append((open_mark, f"open: not surely different from {baseline}"))
@@ -123,8 +126,11 @@ def _score_mark(
     if standing is None or standing.mean is None:
         return strips.empty_mark(f"{variation} no score".strip(), text=_ending(standing))
 
-    mean = standing.mean if math.isfinite(standing.mean) else None
-    text = "diverged" if mean is None else _brief(mean)
+    mean = None
+    text = "diverged"
+    if math.isfinite(standing.mean):
+        mean = standing.mean
+        text = _brief(mean)
     title = f"{variation}: {text}" if variation else text
     low, high = interval(np.array(seeds)) or (None, None)
     if low is not None:
@@ -132,13 +138,13 @@ def _score_mark(
     title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
     difference = standing.row["difference"] if standing.row else None
     if difference is not None:
-        title += f"; {difference:+.3g} against {baseline}, {standing.seeds}"
+        title += f"; {difference:+.3g} against {baseline}, {standing.seeds_in_words}"
     return Mark(
         at=mean,
         low=low,
         high=high,
         dots=seeds if len(seeds) > 1 else [],
-        filled=baseline is None or standing.method == baseline or standing.sure,
+        filled=baseline is None or standing.method == baseline or standing.significant,
         text=text,
         title=title,
     )
@@ -159,23 +165,26 @@ def _brief(value: float, sign: str = "") -> str:
     return f"{value:{sign}{form}}"
 
 
-def differences(compared: Sequence[Row], about: About) -> list[tuple[str, Strips]]:
+def differences(compared: Sequence[Row], context: Context) -> list[tuple[str, Strips]]:
     """A picture for every variation in which there are differences to the baseline.
 
     Args:
       compared: rows of `compare.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    drawn = [forest for forest in forests(compared, about) if forest.numbers]
-    return [(forest.title, _forest(forest, about)) for forest in drawn]
+    drawn = []
+    for forest in forests(compared, context):
+        if forest.numbers:
+            drawn.append((forest.title, _forest(forest, context)))
+    return drawn
 
 
-def _forest(forest: Forest, about: About) -> Strips:
+def _forest(forest: Forest, context: Context) -> Strips:
     side = "right" if larger_is_better(forest.metric) else "left"
-    label = f"difference to {forest.baseline} in {words_of(forest.metric)}; {side} is better"
+    label = f"difference to {forest.baseline} in {column_in_words(forest.metric)}; {side} is better"
     rows = []
     for row in forest.rows:
-        rows.append((row.method, about.note_of(row.method), [_difference_mark(row)]))
+        rows.append((row.method, context.note_of(row.method), [_difference_mark(row)]))
     x = strips.percent_axis([0.0, *forest.numbers])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
@@ -192,18 +201,18 @@ def _difference_mark(row: Difference) -> Mark:
         low=row.low,
         high=row.high,
         dots=[],
-        filled=row.sure,
+        filled=row.significant,
         text=text,
         title=title,
     )
 
 
-def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strips]]:
+def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Strips]]:
     """How the accuracies of clients spread, by variation.
 
     Args:
       clients: the columns of `clients.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     if clients is None or "global_accuracy" not in clients:
         return []
@@ -219,8 +228,8 @@ def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, Strip
     label = "accuracy of the final model on the client's own samples"
     pictures = []
     for variant, by_method in accuracies.items():
-        rows = [(method, by_method[method]) for method in about.order if method in by_method]
-        pictures.append((about.words(variant), strips.spread_picture(rows, x, label)))
+        rows = [(method, by_method[method]) for method in context.order if method in by_method]
+        pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
     return pictures
 
 

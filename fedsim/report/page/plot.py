@@ -12,8 +12,13 @@ from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.curves import Curve
 
-WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42  # margins
+WIDTH = 560
+HEIGHT = 300
+# margins
+LEFT = 54
+RIGHT = 14
+TOP = 14
+BOTTOM = 42
 STRONG = 8  # methods that have a colour; the others are pale
 DASHES = 4
 
@@ -66,7 +71,7 @@ def curves_picture(
       target: the score to reach, a line across the picture.
     """
     rounds = [float(number) for curve in curves for number in curve.rounds]
-    x = axis(rounds, LEFT, WIDTH - RIGHT, whole=True)
+    x = axis(rounds, LEFT, WIDTH - RIGHT, exact=True)
 
     last_first = sorted(curves, key=lambda curve: curve.rank, reverse=True)
     drawn = [_series(curve, classes[curve.name], x, y) for curve in last_first]
@@ -95,14 +100,14 @@ def _series(curve: Curve, classes: str, x: Axis, y: Axis) -> Markup:
     low = curve.low.tolist()
     high = curve.high.tolist()
 
-    parts = []
+    elements = []
     if low != high and rounds:
         there = zip(rounds, high, strict=True)
         back = zip(rounds[::-1], low[::-1], strict=True)
-        parts.append(element("path", class_="band", d=f"{path([*there, *back], x, y)}Z"))
+        elements.append(element("path", class_="band", d=f"{path([*there, *back], x, y)}Z"))
     line = path(list(zip(rounds, mean, strict=True)), x, y)
-    parts.append(element("path", class_="line", d=line))
-    return element("g", *parts, class_=f"series {classes}", data_name=curve.name)
+    elements.append(element("path", class_="line", d=line))
+    return element("g", *elements, class_=f"series {classes}", data_name=curve.name)
 
 
 def _target_line(height: float) -> Markup:

@@ -88,7 +88,7 @@ def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def axis(
-    values: Sequence[float], begin: float, end: float, share: bool = False, whole: bool = False
+    values: Sequence[float], begin: float, end: float, share: bool = False, exact: bool = False
 ) -> Axis:
     """An axis for finite values.
 
@@ -97,10 +97,10 @@ def axis(
       begin: where it begins, in the picture's units.
       end: where it ends.
       share: the values are shares; the axis stays between 0 and 1.
-      whole: the axis begins at the first value and ends at the last, without a margin.
+      exact: the axis begins at the first value and ends at the last, without a margin.
     """
     low, high = _range(values, share)
-    if whole:
+    if exact:
         return Axis(low, high, begin, end)
     if not share and low > 0 and high > LOGARITHMIC * low:
         return Axis(low / 1.2, high * 1.2, begin, end, log=True)

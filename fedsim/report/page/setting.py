@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.study.methods import text_of
-from fedsim.study.words import axis, call_of, shown, value_in_short, variation
+from fedsim.study.words import axis_name, call_of, for_display, value_in_short, variation_in_words
 
 PACKAGES = ("fedsim", "jax", "jaxlib", "numpy", "optax")  # whose versions are shown
 
@@ -66,7 +66,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     name = "attack" if wire and has_attackers else "wire"
     steps.append((name, _chain(wire) or "as sent"))
     if has_attackers and (wire or poisons):
-        share = variation(f"fleet.malicious={malicious}") if malicious else "as varied"
+        share = variation_in_words(f"fleet.malicious={malicious}") if malicious else "as varied"
         steps.append(("malicious", share))
 
     if compare.get("methods"):
@@ -75,7 +75,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("server", _chain(scenario["server"])))
     for path, values in vary.items():
         listed = ", ".join(map(value_in_short, values))
-        steps.append(("varied", f"{axis(path, scenario)} ({path}): {listed}"))
+        steps.append(("varied", f"{axis_name(path, scenario)} ({path}): {listed}"))
     return steps
 
 
@@ -93,7 +93,8 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
             changed = method.get("set") or {}
         text = f"{name}: {halves[name]}" if name in halves else name
         changes = [
-            variation(f"{path}={text_of(value)}", scenario) for path, value in changed.items()
+            variation_in_words(f"{path}={text_of(value)}", scenario)
+            for path, value in changed.items()
         ]
         texts.append(", ".join([text, *changes]))
     return texts
@@ -101,34 +102,34 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
 
 def _machines(fleet: Mapping[str, Any]) -> str:
     """The fleet: speed, links and the like; empty where clients are not modelled as machines."""
-    parts = []
+    texts = []
     for name in ("speed", "links", "availability"):
         if fleet.get(name):
-            parts.append(f"{name} {_call(fleet[name])}")
+            texts.append(f"{name} {_call(fleet[name])}")
 
     dropout = fleet.get("dropout") or 0.0
     if isinstance(dropout, Mapping):
-        parts += [f"dropout {when} {share:g}" for when, share in dropout.items() if share]
+        texts += [f"dropout {when} {share:g}" for when, share in dropout.items() if share]
     elif dropout:
-        parts.append(f"dropout {dropout:g}")
+        texts.append(f"dropout {dropout:g}")
 
     if fleet.get("deadline") is not None:
-        parts.append(f"deadline {fleet['deadline']:g} s")
+        texts.append(f"deadline {fleet['deadline']:g} s")
         if fleet.get("partial_work"):
-            parts.append("partial work")
+            texts.append("partial work")
     factor = fleet.get("over_select") or 1.0
     if factor != 1:
-        parts.append(f"over-selection {factor:g}")
-    return ", ".join(parts)
+        texts.append(f"over-selection {factor:g}")
+    return ", ".join(texts)
 
 
 def _data(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
     """The samples, and how they are partitioned; what varies is left open."""
-    parts = [data["kind"], _clients(data, vary), _partition(data, vary)]
+    texts = [data["kind"], _clients(data, vary), _partition(data, vary)]
     test = data.get("test")
     if isinstance(test, dict) and "clients" in test:
-        parts.append(f"{100 * test['clients']:g} % of them never train")
-    return ", ".join(parts)
+        texts.append(f"{100 * test['clients']:g} % of them never train")
+    return ", ".join(texts)
 
 
 def _clients(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
@@ -148,7 +149,7 @@ def _chain(links: Sequence[Mapping[str, Any]]) -> str:
 def _call(link: Mapping[str, Any]) -> str:
     """A link as a call, `krum(f=6)`, without parameters that are empty or mappings."""
     arguments = []
-    for name, value in shown(link).items():
+    for name, value in for_display(link).items():
         if name == "kind":
             continue
         if isinstance(value, Mapping) and "kind" in value:

@@ -6,13 +6,17 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.series import by_variant
 
-WIDTH, HIGH = 560, 180
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 8, 40
+WIDTH = 560
+HIGH = 180
+LEFT = 46
+RIGHT = 14
+TOP = 8
+BOTTOM = 40
 FOOT = HIGH - BOTTOM  # where the bars stand
 BARS = 50  # at most; a bar may stand for several ages
 
@@ -33,19 +37,19 @@ class Histogram(NamedTuple):
     wide: int
 
 
-def histograms(table: pd.DataFrame | None, about: About) -> list[dict[str, Any]]:
+def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, Any]]:
     """A picture for every method and variation that has ages; none without a table.
 
     Args:
       table: the columns of `staleness.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     if table is None:
         return []
     counts = []  # title, and messages by age
     for variant, rows in by_variant(table).items():
-        for method in [name for name in about.order if name in set(rows["method"])]:
-            title = ", ".join(filter(None, (method, about.words(variant))))
+        for method in [name for name in context.order if name in set(rows["method"])]:
+            title = ", ".join(filter(None, (method, context.words(variant))))
             messages = rows[rows["method"] == method].groupby("age")["messages"].sum()
             counts.append((title, messages))
 
@@ -83,12 +87,12 @@ def _picture(histogram: Histogram, largest: float) -> Markup:
     wide = histogram.wide
     x = Axis(0.0, float(len(histogram.shares) * wide), LEFT, WIDTH - RIGHT)
     y = Axis(0.0, 1.05 * largest or 1.0, FOOT, TOP)
-    parts = [_axes(x, y, wide)]
+    elements = [_axes(x, y, wide)]
     for index, share in enumerate(histogram.shares.tolist()):
-        parts.append(_bar(index * wide, share, wide, x, y))
+        elements.append(_bar(index * wide, share, wide, x, y))
     return element(
         "svg",
-        *parts,
+        *elements,
         viewBox=f"0 0 {WIDTH} {HIGH}",
         role="img",
         aria_label=f"{histogram.title}: share of the messages by age",
@@ -97,15 +101,15 @@ def _picture(histogram: Histogram, largest: float) -> Markup:
 
 def _axes(x: Axis, y: Axis, wide: int) -> Markup:
     """Both axes with their ticks, and the name of the lower one."""
-    parts = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
+    elements = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
     middle_of_bar = 0.5 if wide == 1 else 0.0
     for age in sorted({round(tick) for tick in x.ticks() if tick < x.high}):
-        at = x.at(age + middle_of_bar)
-        parts.append(element("text", short(age), x=at, y=FOOT + 16, text_anchor="middle"))
+        middle = x.at(age + middle_of_bar)
+        elements.append(element("text", short(age), x=middle, y=FOOT + 16, text_anchor="middle"))
     label = "steps of the server since it sent the model"
     middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(element("text", label, x=middle, y=HIGH - 6, text_anchor="middle"))
-    return element("g", *parts, class_="axes")
+    elements.append(element("text", label, x=middle, y=HIGH - 6, text_anchor="middle"))
+    return element("g", *elements, class_="axes")
 
 
 def _bar(age: int, share: float, wide: int, x: Axis, y: Axis) -> Markup:

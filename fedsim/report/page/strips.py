@@ -13,7 +13,9 @@ from markupsafe import Markup, escape
 from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element
 
-BEGIN, END = 1.5, 98.5  # of an axis, in percent of the strip
+# of an axis, in percent of the strip
+BEGIN = 1.5
+END = 98.5
 COLOURS = 6  # classes of marks, v0 to v5
 SHAPES = (
     element("circle", r="5"),
@@ -178,11 +180,11 @@ def breakable(name: str) -> Markup:
 def _mark(mark: Mark, kind: int, x: Axis, y: float) -> Markup:
     """A mark at a height in percent of its row: interval, dots, and the shape above them."""
     height = f"{y:.4g}%"
-    parts = [element("title", mark.title)]
+    elements = [element("title", mark.title)]
     if mark.at is not None and mark.low is not None and mark.high is not None:
         low = _percent(x.at(mark.low))
         high = _percent(x.at(mark.high))
-        parts.append(element("line", class_="interval", x1=low, x2=high, y1=height, y2=height))
+        elements.append(element("line", class_="interval", x1=low, x2=high, y1=height, y2=height))
 
     dots = [
         element("circle", cx=f"{x.at(value):.1f}%", cy="5", r="2")
@@ -190,13 +192,13 @@ def _mark(mark: Mark, kind: int, x: Axis, y: float) -> Markup:
         if math.isfinite(value)
     ]
     if dots:
-        parts.append(element("svg", *dots, class_="dots", y=height, overflow="visible"))
+        elements.append(element("svg", *dots, class_="dots", y=height, overflow="visible"))
 
     if mark.at is not None:
         shape = SHAPES[kind % len(SHAPES)]
         middle = _percent(x.at(mark.at))
-        parts.append(element("svg", shape, x=middle, y=height, overflow="visible"))
-    return element("g", *parts, class_=_classes(kind, mark.filled))
+        elements.append(element("svg", shape, x=middle, y=height, overflow="visible"))
+    return element("g", *elements, class_=_classes(kind, mark.filled))
 
 
 def _classes(kind: int, filled: bool) -> str:

@@ -47,10 +47,10 @@ def level_grid(y: Axis, ticks: Sequence[float], left: float, right: float) -> li
       left: where the lines begin.
       right: where they end.
     """
-    parts = []
+    elements = []
     for tick in ticks:
         height = y.at(tick)
         line = element("line", x1=left, x2=right, y1=height, y2=height)
-        parts.append(element("g", line, class_="tick"))
-        parts.append(element("text", short(tick), x=left - 6, y=height + 4, text_anchor="end"))
-    return parts
+        elements.append(element("g", line, class_="tick"))
+        elements.append(element("text", short(tick), x=left - 6, y=height + 4, text_anchor="end"))
+    return elements

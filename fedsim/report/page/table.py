@@ -5,19 +5,19 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.page.strips import breakable
 from fedsim.report.results import Cell, Row, results, times
 from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
-from fedsim.study.words import axis
+from fedsim.study.words import axis_name
 
 
 def table_of(
     runs: Sequence[Row],
     compared: Sequence[Row],
     standings: Mapping[str, Sequence[Standing]],
-    about: About,
+    context: Context,
 ) -> dict[str, Any] | None:
     """The results of all methods: head, rows, and which columns are words and numbers.
 
@@ -27,37 +27,41 @@ def table_of(
       runs: the rows of `summary.csv`.
       compared: the rows of `compare.csv`, none where nothing is compared.
       standings: of methods by variation; their verdicts are the last column.
-      about: what is shown.
+      context: what is shown.
     """
     if not runs:
         return None
-    rows = results(runs, compared or None, about.score, by_variation=standings)
+    rows = results(runs, compared or None, context.score, by_variation=standings)
     columns = list(rows[0])
-    titles = {"score": _score_title(runs, about), "variant": "variation", "tuned": "chosen"}
+    titles = {"score": _score_title(runs, context), "variant": "variation", "tuned": "chosen"}
     if "variant" in columns:
-        _in_words(rows, "variant", about.words)
+        _in_words(rows, "variant", context.words)
     if "tuned" in columns:
         path = _only_path(rows)
         if path is None:
-            _in_words(rows, "tuned", about.words)
+            _in_words(rows, "tuned", context.words)
         else:
-            titles["tuned"] = axis(path, about.scenario)
+            titles["tuned"] = axis_name(path, context.scenario)
             _in_words(rows, "tuned", lambda label: label.partition("=")[2])
     _in_words(rows, "method", breakable)
-    numbers = len(columns) - 1 if "verdict" in columns else len(columns)
+
+    labels = [name for name in ("method", "variant", "tuned") if name in columns]
+    numbers = len(columns)
+    if "verdict" in columns:
+        numbers -= 1
     return {
         "head": [titles.get(column, column) for column in columns],
-        "rows": [[*row.values()] for row in rows],
-        "words": sum(name in columns for name in ("method", "variant", "tuned")),
+        "rows": [list(row.values()) for row in rows],
+        "words": len(labels),
         "numbers": numbers,
     }
 
 
-def _score_title(runs: Sequence[Row], about: About) -> str:
-    metric = in_words(about.metric)
-    if about.score == "mean_last_k":
+def _score_title(runs: Sequence[Row], context: Context) -> str:
+    metric = in_words(context.metric)
+    if context.score == "mean_last_k":
         return f"{metric}, mean of last {runs[0].get('k')}"
-    return f"{about.score} {metric}"
+    return f"{context.score} {metric}"
 
 
 def _only_path(rows: Sequence[dict[str, Cell]]) -> str | None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.results import Row
 from fedsim.study.standings import mean_score
 from fedsim.study.worst_case import by_attack
@@ -34,25 +34,25 @@ class Grid(NamedTuple):
     seeds: int
 
 
-def grids(summary: Sequence[Row], about: About) -> list[Grid]:
+def grids(summary: Sequence[Row], context: Context) -> list[Grid]:
     """A grid for every variation apart from the attack; none where attacks do not vary.
 
     Args:
       summary: rows of `summary.csv`.
-      about: what is shown.
+      context: what is shown.
     """
-    return [_grid(variant, runs, about) for variant, runs in by_attack(summary).items()]
+    return [_grid(variant, runs, context) for variant, runs in by_attack(summary).items()]
 
 
-def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], about: About) -> Grid:
+def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], context: Context) -> Grid:
     """The grid of one variation.
 
     Args:
       variant: what varies apart from the attack.
       runs: rows of `summary.csv` by method and attack.
-      about: what is shown.
+      context: what is shown.
     """
-    methods = about.ordered([*runs])
+    methods = context.ordered([*runs])
     attacks = list(dict.fromkeys(attack for of_method in runs.values() for attack in of_method))
     means = np.full((len(methods), len(attacks)), np.nan)
     seeds = set()
@@ -60,15 +60,15 @@ def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], about: Abou
         for column, attack in enumerate(attacks):
             group = runs[method].get(attack, [])
             seeds |= {run["seed"] for run in group}
-            mean = mean_score(group, about.score)
+            mean = mean_score(group, context.score)
             if mean is not None:
                 means[row, column] = mean
 
-    gains = means if about.rising else -means
+    gains = means if context.rising else -means
     return Grid(
-        title=about.words(variant) if variant else "",
+        title=context.words(variant) if variant else "",
         methods=methods,
-        attacks=[about.words(attack).removesuffix(" on the wire") for attack in attacks],
+        attacks=[context.words(attack).removesuffix(" on the wire") for attack in attacks],
         means=means,
         shades=_shares(np.where(np.isfinite(gains), gains, np.nan)),
         worst=gains == np.fmin.reduce(gains, axis=1, keepdims=True),

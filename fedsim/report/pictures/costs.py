@@ -8,10 +8,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from fedsim.report.about import About
+from fedsim.report.context import Context
 from fedsim.report.results import Row
-from fedsim.study.cost_axes import WAYS, Axis
-from fedsim.study.costs import cost, direction, front_of, groups, name_of, ordered, reference_of
+from fedsim.study.cost_axes import WAYS, CostAxis
+from fedsim.study.costs import (
+    comparison_groups,
+    cost,
+    differing_way,
+    front_first,
+    front_of,
+    name_of,
+    reference_of,
+)
 from fedsim.study.summary import is_share
 
 LOGARITHMIC = (
@@ -73,7 +81,7 @@ class CostPicture(NamedTuple):
       seeds: how many there are.
     """
 
-    axis: Axis
+    axis: CostAxis
     title: str
     way: str
     points: list[Point]
@@ -90,9 +98,9 @@ class CostPicture(NamedTuple):
         return bool(self.way) and len(self.points) > 1
 
     @property
-    def aimed(self) -> bool:
+    def shows_target(self) -> bool:
         """Whether what was spent to the target is drawn: half of a method's runs reached it."""
-        return self.axis.equal and any(point.median is not None for point in self.points)
+        return self.axis.equal_time and any(point.median is not None for point in self.points)
 
     @property
     def finite(self) -> list[Point]:
@@ -109,7 +117,7 @@ class CostPicture(NamedTuple):
 
 
 def cost_pictures(
-    axis: Axis, rows: Sequence[Row], baseline: str, about: About
+    axis: CostAxis, rows: Sequence[Row], baseline: str, context: Context
 ) -> list[CostPicture]:
     """A picture for every variation apart from what is compared.
 
@@ -119,21 +127,21 @@ def cost_pictures(
       axis: what is counted.
       rows: of its table.
       baseline: the method that the others are compared with.
-      about: what is shown.
+      context: what is shown.
     """
     return [
-        _picture(axis, variant, group, baseline, about)
-        for variant, group in groups(axis, rows).items()
+        _picture(axis, variant, group, baseline, context)
+        for variant, group in comparison_groups(axis, rows).items()
     ]
 
 
 def _picture(
-    axis: Axis, variant: str, group: Sequence[Row], baseline: str, about: About
+    axis: CostAxis, variant: str, group: Sequence[Row], baseline: str, context: Context
 ) -> CostPicture:
-    way = direction(axis, group)
+    way = differing_way(axis, group)
     points = []
-    for number, row in enumerate(ordered(group, way), 1):
-        name = name_of(axis, row, group, about.words)
+    for number, row in enumerate(front_first(group, way), 1):
+        name = name_of(axis, row, group, context.words)
         points.append(_point(axis, number, name, row, way))
 
     finite = [point.row for point in points if math.isfinite(point.mean)]
@@ -143,10 +151,10 @@ def _picture(
     if way:
         spent = [cost(row, way) for row in finite]
         front = [(row_cost, row["mean"]) for row, row_cost in front_of(finite, way)]
-        label = f"{WAYS[way].words}{WAYS[way].of}"
+        label = f"{WAYS[way].words}{WAYS[way].scope}"
     return CostPicture(
         axis=axis,
-        title=about.words(variant) if variant else "",
+        title=context.words(variant) if variant else "",
         way=way,
         points=points,
         reference=reference_of(group, baseline, way),
@@ -163,7 +171,7 @@ def logarithmic(spent: Sequence[float]) -> bool:
     return len(spent) > 0 and min(spent) > 0 and max(spent) > LOGARITHMIC * min(spent)
 
 
-def _point(axis: Axis, number: int, name: str, row: Row, way: str) -> Point:
+def _point(axis: CostAxis, number: int, name: str, row: Row, way: str) -> Point:
     low = row["ci_low"]
     high = row["ci_high"]
     if low is not None and is_share(str(row["metric"])):

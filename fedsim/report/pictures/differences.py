@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fedsim.report.about import About
-from fedsim.report.results import Row, by
-from fedsim.study.pairing import SURE, others
+from fedsim.report.context import Context
+from fedsim.report.results import Row, grouped_by
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, without_baseline
 
 
 class Difference(NamedTuple):
@@ -27,9 +27,9 @@ class Difference(NamedTuple):
     p: float | None
 
     @property
-    def sure(self) -> bool:
-        """Whether the test calls the difference sure."""
-        return self.p is not None and self.p < SURE
+    def significant(self) -> bool:
+        """Whether the exact test finds a difference."""
+        return self.p is not None and self.p < SIGNIFICANCE_LEVEL
 
 
 class Forest(NamedTuple):
@@ -56,23 +56,23 @@ class Forest(NamedTuple):
         return [end for end in ends if end is not None]
 
 
-def forests(compared: Sequence[Row], about: About) -> list[Forest]:
+def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
     """A forest for every variation in which something is compared with the baseline.
 
     Args:
       compared: rows of `compare.csv`.
-      about: what is shown.
+      context: what is shown.
     """
     drawn = []
-    for (variant,), group in by(others(compared), "variant").items():
+    for (variant,), group in grouped_by(without_baseline(compared), "variant").items():
         rows = {row["method"]: row for row in group}
         metrics = (str(row["metric"]) for row in group if row["metric"])
         forest = Forest(
             variant=variant or "",
-            title=about.words(variant or ""),
+            title=context.words(variant or ""),
             baseline=group[0]["baseline"],
             metric=next(metrics, ""),
-            rows=[_difference(rows[method]) for method in about.ordered([*rows])],
+            rows=[_difference(rows[method]) for method in context.ordered([*rows])],
         )
         drawn.append(forest)
     return drawn

@@ -110,9 +110,9 @@ def _about(bars: list[Bar], steps: list[float], flights: bool) -> str:
 
     outcomes = [bar.outcome for bar in bars]
     counted = outcomes.count("joined") + outcomes.count("partial")
-    parts = [f"{counted} of {len(bars)} count"]
+    texts = [f"{counted} of {len(bars)} count"]
     for outcome, words in {"partial": "with fewer steps", **LOST}.items():
         count = outcomes.count(outcome)
         if count:
-            parts.append(f"{count} {words}")
-    return ", ".join(parts)
+            texts.append(f"{count} {words}")
+    return ", ".join(texts)

@@ -13,12 +13,12 @@ from fedsim.engine.run import Row
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.runs.execute import JournaledRun
 from fedsim.runs.executor import RunKey
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.trackers.mlflow import MLflow
 from fedsim.runs.trackers.tensorboard import TensorBoard
 from fedsim.runs.trackers.tracked import TrackedRun, Tracker, numbers
 from fedsim.runs.trackers.wandb import Wandb
-from fedsim.scenario.places import resolved_from
+from fedsim.scenario.recorded_paths import resolved_from
 
 OPTION = "--log-to"
 MAX_CHARACTERS = 200  # of a reason
@@ -85,13 +85,13 @@ class Log:
 
     Args:
       names: names of the trackers.
-      layout: the files of the run directory.
+      run_files: the files of the run directory.
       resume: whether the command continues what is there.
     """
 
-    def __init__(self, names: Sequence[str], layout: Layout, resume: bool):
+    def __init__(self, names: Sequence[str], run_files: RunFiles, resume: bool):
         self.names = names
-        self.layout = layout
+        self.run_files = run_files
         self.resume = resume
         self.session = next(SESSIONS)
         self.trackers: dict[RunKey, dict[str, Tracker]] = {}  # of every run, by name
@@ -134,7 +134,7 @@ class Log:
         """Begin a run in every tracker."""
         label, seed = run
         tracked = TrackedRun(
-            layout=self.layout,
+            run_files=self.run_files,
             label=label,
             seed=seed,
             config=config,

@@ -13,7 +13,7 @@ class TensorBoard:
     def __init__(self, tracked: TrackedRun):
         from tensorboardX import SummaryWriter, summary  # pyright: ignore[reportMissingImports]
 
-        name = tracked.layout.names[tracked.label]
+        name = tracked.run_files.names[tracked.label]
         self.folder = tracked.out / "tensorboard" / f"{name}.{tracked.seed}"
         for old in self.folder.glob("events.*"):
             files.remove(old)

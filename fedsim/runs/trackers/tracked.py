@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from fedsim.errors import shortened
-from fedsim.runs.filenames import Layout
+from fedsim.runs.filenames import RunFiles
 
 
 class TrackedRun(NamedTuple):
     """A run as it is presented to a tracker.
 
     Attributes:
-      layout: the files of the run directory.
+      run_files: the files of the run directory.
       label: method and variation.
       seed: the run's seed.
       config: the resolved scenario, and the seed.
@@ -20,7 +20,7 @@ class TrackedRun(NamedTuple):
       session: the number of the command in this process.
     """
 
-    layout: Layout
+    run_files: RunFiles
     label: str
     seed: int
     config: dict[str, Any]
@@ -30,7 +30,7 @@ class TrackedRun(NamedTuple):
     @property
     def out(self) -> Path:
         """The run directory."""
-        return self.layout.path
+        return self.run_files.path
 
     @property
     def name(self) -> str:

@@ -15,13 +15,13 @@ from fedsim.assemble.links import factory_of, locate_link_errors
 from fedsim.errors import DataError
 from fedsim.scenario import Scenario, read
 from fedsim.sources import sha256_of_data
-from fedsim.sources.describe import described
-from fedsim.sources.formats import guessed_keys, kind_of
+from fedsim.sources.describe import describe_arrays
+from fedsim.sources.formats import guess_columns, kind_of
 from fedsim.sources.summary import Summary, summary_of
 
-WITH_MISSING = ("npz", "csv", "parquet", "huggingface")  # kinds with the key `missing`
-TABLES = ("csv", "parquet")  # kinds whose columns are described one by one
-COUNTED = (  # the keys of `described`
+WITH_MISSING = ("npz", "csv", "parquet", "xlsx", "huggingface")  # kinds with the key `missing`
+TABLES = ("csv", "parquet", "xlsx")  # kinds whose columns are described one by one
+COUNTED = (  # the keys of `describe_arrays`
     "rows",
     "test_rows",
     "shape",
@@ -64,7 +64,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
       edits: `KEY=VALUE` of the `data:` section, such as `target=wage`.
 
     Returns:
-      `path`, `kind`, `sha256`, what `fedsim.sources.describe.described` counts (None, but for
+      `path`, `kind`, `sha256`, what `describe_arrays` counts (None, but for
       `rows`, where a table cannot be read as samples), `summary` (of a table, by column; see
       `fedsim.sources.summary.Summary`), `problems` (lines that say why it cannot be read), `data`
       (the section), `yaml` (its text), and `notes` (sentences).
@@ -85,7 +85,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     problems: list[str] = []
     try:
         scenario, arrays, has_blanks = _read_samples(section, edits)
-        counted = described(arrays)
+        counted = describe_arrays(arrays)
     except DataError as error:
         if summary is None:
             raise
@@ -122,7 +122,8 @@ def _summary(section: dict[str, Any], edits: list[str]) -> Summary | None:
     if section["kind"] not in TABLES:
         return None
     spec = _scenario(section, edits).spec.data
-    keys = {key: getattr(spec, key) for key in ("delimiter", "decimal") if hasattr(spec, key)}
+    names = ("delimiter", "decimal", "sheet")
+    keys = {key: getattr(spec, key) for key in names if hasattr(spec, key)}
     return summary_of(section["kind"], section["path"], **keys)
 
 
@@ -156,7 +157,7 @@ def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, st
     if summary is None:
         return {}
     given = {edit.partition("=")[0] for edit in edits}
-    guessed = guessed_keys([column["name"] for column in summary.columns])
+    guessed = guess_columns([column["name"] for column in summary.columns])
     if summary.decimal_comma:
         guessed["decimal"] = ","
     return {key: value for key, value in guessed.items() if key not in given}

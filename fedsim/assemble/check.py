@@ -67,7 +67,7 @@ from fedsim.assemble.programs import (
     training,
 )
 from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
-from fedsim.compose import most_bytes
+from fedsim.compose import max_bytes
 from fedsim.data import Federation
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
@@ -81,16 +81,16 @@ PARTITIONING = [("data", "partition"), ("data", "clients"), *ALTERATIONS]
 AUGMENT = ("data", "augment")
 
 
-class Checked(NamedTuple):
+class CheckedScenario(NamedTuple):
     """What a scenario is made of, once it is known that it can run."""
 
     model: Any  # the model section
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
     bytes_up: int  # the most bytes that a client sends in a round
-    bytes_down: int  # and that it receives
+    bytes_down: int  # the most bytes that a client receives in a round
     training_inputs: TrainingInputs
-    trained: Training  # what `training` makes of them
+    trained: Training  # what `programs.training` makes of `training_inputs`
     # Start variables by seed where a model or parameters were supplied. Otherwise empty: they are
     # made once it is known that they fit into memory.
     shared: dict[int, Any]
@@ -124,19 +124,19 @@ class _Learning(NamedTuple):
 
     inputs: TrainingInputs
     trained: Training
-    shared: dict[int, Any]  # as in `Checked`
+    shared: dict[int, Any]  # as in `CheckedScenario`
     shapes: Any  # of the start variables
     activation_bytes: int
 
 
-def checked(
+def check_scenario(
     scenario: Scenario,
     data: Any,
     model: Any,
     params: Any,
     loss: Any,
-    partition: Callable[..., dict[int, Federation]],
-) -> Checked:
+    make_federations: Callable[..., dict[int, Federation]],
+) -> CheckedScenario:
     """Return what a scenario is made of; the arguments are those of `build`.
 
     For a scenario whose wrong sections were left out it returns UNKNOWN: there is nothing to run,
@@ -151,7 +151,7 @@ def checked(
 
     # A step that needs something UNKNOWN is left out, and so are its problems.
     components = make_components(problems)
-    samples = _load_samples(problems, data, partition)
+    samples = _load_samples(problems, data, make_federations)
     _check_augmentations(problems, samples)
     scenario = _with_model_section(problems, samples)
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
@@ -167,7 +167,7 @@ def checked(
     if problems.broken:
         return UNKNOWN
     params_shapes = travelling["params"]
-    return Checked(
+    return CheckedScenario(
         model=scenario.spec.model,
         federations=samples.federations,
         plan_inputs=components.plan_inputs,
@@ -182,13 +182,13 @@ def checked(
 
 
 def _load_samples(
-    problems: Problems, data: Any, partition: Callable[..., dict[int, Federation]]
+    problems: Problems, data: Any, make_federations: Callable[..., dict[int, Federation]]
 ) -> _Samples:
     """Load the samples and partition them."""
     scenario = problems.scenario
     dtype = np.dtype(scenario.spec.numerics.dtype)
     read = [("data", key) for key in type(scenario.spec.data).model_fields if key != "augment"]
-    federations = problems.attempt(partition, scenario, data, dtype, reads=read)
+    federations = problems.attempt(make_federations, scenario, data, dtype, reads=read)
 
     if federations:
         federation = of_first_seed(federations)
@@ -456,4 +456,4 @@ def _encoded_bytes(message: Any, params: Any, links: list[Link]) -> int:
     codec = next((link.made for link in links if isinstance(link.made, Codec)), None)
     if codec is None:
         return message_bytes
-    return message_bytes - tree.payload_bytes(params) + most_bytes(codec, params)
+    return message_bytes - tree.payload_bytes(params) + max_bytes(codec, params)

@@ -8,8 +8,8 @@ from fedsim.study.summary import in_words, is_federated, is_share, larger_is_bet
 from fedsim.study.words import words_of
 
 
-class About(NamedTuple):
-    """A run or a comparison.
+class Context(NamedTuple):
+    """What all pictures know of the run or comparison they show.
 
     Attributes:
       scenario: resolved.
@@ -54,22 +54,22 @@ class About(NamedTuple):
         return list(dict.fromkeys([*first, *methods]))
 
 
-def beside_axis(metric: str) -> str:
+def axis_label(metric: str) -> str:
     """A metric as the label of an axis.
 
-    >>> beside_axis("test_accuracy"), beside_axis("test_loss")
+    >>> axis_label("test_accuracy"), axis_label("test_loss")
     ('test accuracy (share)', 'test loss')
     """
     words = in_words(metric)
     return f"{words} (share)" if is_share(metric) else words
 
 
-def about(
+def context_of(
     scenario: Mapping[str, Any],
     runs: Sequence[Row] = (),
     score: str = "final",
     order: Sequence[str] = (),
-) -> About:
+) -> Context:
     """What pictures of a run or a comparison have in common.
 
     Args:
@@ -78,7 +78,7 @@ def about(
       score: `final`, `best` or `mean_last_k`.
       order: methods, the most important first; left out: as they appear.
     """
-    return About(
+    return Context(
         scenario=scenario,
         title=str(scenario.get("name", "")),
         metric=metric_of(runs),

@@ -59,10 +59,10 @@ def _names_user(path: str) -> bool:
     return not names.isdisjoint(path.split(os.sep))
 
 
-def scrubbed(text: str, roots: Sequence[str]) -> str:
+def with_relative_paths(text: str, roots: Sequence[str]) -> str:
     """Return a text whose paths do not lead out of the working directory.
 
-    >>> scrubbed("data.path=/home/anna/w.npz", [])
+    >>> with_relative_paths("data.path=/home/anna/w.npz", [])
     'data.path=w.npz'
     """
 

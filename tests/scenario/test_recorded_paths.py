@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.scenario.places import relative, scrubbed
+from fedsim.scenario.recorded_paths import relative, with_relative_paths
 
 ROWS = np.random.default_rng(0).normal(size=(60, 2)).round(3)
 TABLE = "a,b,y\n" + "".join(f"{a},{b},{int(a > 0)}\n" for a, b in ROWS)
@@ -55,7 +55,7 @@ def test_no_path_goes_through_a_home_folder(monkeypatch):
 )
 def test_words_of_a_command_line(word, told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert scrubbed(word, []) == told
+    assert with_relative_paths(word, []) == told
 
 
 @pytest.fixture(scope="module")

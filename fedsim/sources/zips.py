@@ -1,0 +1,49 @@
+"""Zip archives that may come from anybody: what is checked before a member is read."""
+
+import io
+from typing import BinaryIO
+
+from fedsim.errors import DataError
+from fedsim.sources.files import MAX_BYTES, MAX_RATIO, SMALL_BYTES
+
+MAX_LIST_BYTES = 1 << 20  # of a zip's list of members
+TAIL_BYTES = 22 + 65_535  # the end of a zip: a record and a comment
+END_RECORD = b"PK\5\6"  # begins the record of the end, which has the list's size at byte 12
+
+
+def require_short_list(file: BinaryIO, problem: str) -> None:
+    """Refuse a long list of members before `zipfile` reads it into memory.
+
+    Args:
+      file: the archive, opened for bytes; it is at its start afterwards.
+      problem: what the error says.
+
+    Raises:
+      DataError: with the problem.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(size - TAIL_BYTES, 0))
+    tail = file.read()
+    record = tail.rfind(END_RECORD)
+    if record >= 0:
+        list_bytes = int.from_bytes(tail[record + 12 : record + 16], "little")
+        if list_bytes > MAX_LIST_BYTES:
+            raise DataError(problem)
+    file.seek(0)
+
+
+def require_small(packed: int, unpacked: int) -> None:
+    """Refuse members that unpack to too much.
+
+    Args:
+      packed: bytes of the members in the archive.
+      unpacked: bytes of their content.
+
+    Raises:
+      DataError: for more than `MAX_BYTES`, or more than `MAX_RATIO` times the packed size.
+    """
+    if unpacked > MAX_BYTES or unpacked > max(MAX_RATIO * packed, SMALL_BYTES):
+        raise DataError(
+            f"unpacks from {packed} to {unpacked} bytes; "
+            f"at most {MAX_RATIO}-fold and {MAX_BYTES} bytes"
+        )

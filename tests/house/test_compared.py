@@ -1,0 +1,63 @@
+"""Numbers in the README and `docs/compared.md` are those of the registry and of `reports`."""
+
+import re
+
+import pandas as pd
+
+from fedsim.scenario import catalogue
+from fedsim.scenario.guide import guide_to_rules
+from fedsim.study.methods import BASELINES
+
+NAMED = {  # words of the README -> families of the catalogue, summed
+    "methods": ["methods"],
+    "aggregation rules": ["rules"],
+    "attacks": ["attacks", "data_attacks"],
+    "codecs": ["codecs"],
+    "partitions": ["partitions"],
+    "ways to choose a cohort": ["cohorts"],
+    "kinds of data": ["datasets"],
+    "models": ["models"],
+}
+
+
+def counts() -> dict[str, int]:
+    families = catalogue(None)
+    result = {words: sum(len(families[f]) for f in names) for words, names in NAMED.items()}
+    result["baselines"] = len(BASELINES)  # which are not federated methods
+    result["methods"] -= len(BASELINES)
+    facts = guide_to_rules()["entries"].values()
+    result["of them robust"] = sum("resists" in f and "resists nothing" not in f for f in facts)
+    return result
+
+
+def test_the_readme_counts_what_the_catalogue_has(root):
+    words = " ".join((root / "README.md").read_text().split())
+    for name, number in counts().items():
+        assert f"{number} {name}" in words, (name, number)
+
+
+def test_the_table_of_other_tools_has_the_same_counts(root):
+    page = (root / "docs/compared.md").read_text()
+    rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", page, re.M))
+    expected = counts()
+    assert rows["Training methods"] == str(expected["methods"])
+    assert rows["Robust rules"] == str(expected["of them robust"])
+    assert rows["Attacks on messages and data"] == str(expected["attacks"])
+    assert rows["Codecs with counted bits"] == str(expected["codecs"])
+    assert rows["Ways to partition a data set"] == str(expected["partitions"])
+
+
+def test_the_readme_s_seconds_are_the_measured_ones(root):
+    measured = pd.read_csv(root / "reports/bench/peers.csv").set_index(["workload", "how"])
+    table = re.search(r"<!-- peers -->\n(.*?)\n\n", (root / "README.md").read_text(), re.S)[1]
+    header, _, *rows = [
+        [c.strip() for c in line.strip("|").split("|")] for line in table.splitlines()
+    ]
+    assert len(rows) == 3
+    for row in rows:
+        workload = re.match(r"(W\d)", row[0])[1].lower()
+        for way, cell in zip(header[1:], row[1:], strict=True):
+            how = re.search(r"`(.+)`", way)[1]
+            one = measured.loc[workload, how]
+            ratio = "" if how == "lanes" else f" ({one['times_lanes']:.3g} ×)"
+            assert cell == f"{one['seconds']:.2g}{ratio}", (workload, how)

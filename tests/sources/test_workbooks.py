@@ -1,0 +1,310 @@
+"""Excel workbooks: read as the same table in CSV, exported with every digit, never computed."""
+
+import builtins
+import datetime as dt
+import io
+import math
+import shutil
+import time
+import zipfile
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from workbooks import HEAD, ROWS, parts, sheet, written
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.errors import DataError, DirectoryError
+from fedsim.report import workbook as writing
+from fedsim.report.workbook import workbook
+from fedsim.runs.describe_data import describe
+from fedsim.runs.export import exported
+from fedsim.sources import csv, xlsx
+
+DAY = dt.datetime(2024, 5, 1)
+STRICT = '<workbook xmlns="http://purl.oclc.org/ooxml/spreadsheetml/main"/>'
+
+
+def book(path, rows, title="data", before=()):
+    """Write a workbook of rows, behind other sheets."""
+    new = openpyxl.Workbook()
+    new.remove(new.active)
+    for name in before:
+        new.create_sheet(name).append(["nothing"])
+    table = new.create_sheet(title)
+    for row in rows:
+        table.append(row)
+    new.save(path)
+    return new, table
+
+
+def lines(path, **keys) -> list[str]:
+    with pytest.raises(DataError) as error:
+        xlsx(str(path), **keys)
+    return [line.removeprefix(f"{path}: ") for line in error.value.lines]
+
+
+def test_a_sheet_is_read_as_the_same_table_in_csv(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        (i, rng.normal(), "AB"[i % 2], DAY + dt.timedelta(hours=6 * i), i % 3 == 0, f"c{i % 4}",
+         None if i == 7 else i / 8, i % 2)
+        for i in range(30)
+    ]  # fmt: skip
+    names = ["whole", "share", "ward", "seen", "ill", "client", "gap", "y"]
+    book(tmp_path / "t.xlsx", [names, *rows], before=["notes"])
+    frame = pd.DataFrame(rows, columns=names)
+    frame["share"] = [float(f"{value:.16g}") for value in frame["share"]]  # as openpyxl writes
+    frame["ill"] = frame["ill"].map({True: "TRUE", False: "FALSE"})
+    frame["seen"] = [moment.isoformat() for moment in frame["seen"]]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    keys = {"missing": "mean", "drop": ["whole"], "columns": ["ward"]}
+    one = xlsx(str(tmp_path / "t.xlsx"), sheet="data", **keys)
+    two = csv(str(tmp_path / "t.csv"), **keys)
+    assert one.features == two.features and one.x.tobytes() == two.x.tobytes()
+    for mine, theirs in ((one.y, two.y), (one.client, two.client)):
+        assert mine.tolist() == theirs.tolist() and mine.dtype == theirs.dtype
+    assert one.columns["ward"].tolist() == two.columns["ward"].tolist()
+    same = xlsx(str(tmp_path / "t.xlsx"), sheet=1, **keys)
+    assert same.x.tobytes() == one.x.tobytes()
+
+
+@pytest.mark.long
+def test_empty_rows_and_columns_are_left_out_and_cells_are_found_where_they_are(tmp_path):
+    new, table = book(tmp_path / "t.xlsx", [])
+    for row, values in enumerate([("a", "b", "y"), (1.0, dt.time(6), 0), (), (2.5, "", 1)], 4):
+        for column, value in zip((2, 3, 5), values, strict=False):
+            table.cell(row, column, value)
+    table.cell(2000, 30).number_format = "0.00"
+    new.save(tmp_path / "t.xlsx")
+    got = xlsx(str(tmp_path / "t.xlsx"), missing="mean")
+    assert got.features == ("a", "b") and got.y.tolist() == [0, 1]
+    assert got.x[0].tolist() == [1, 0.25] and got.x[1, 0] == 2.5 and math.isnan(got.x[1, 1])
+    assert lines(tmp_path / "t.xlsx") == [
+        "row 7, column 'b': blank; write missing: mean, median or drop"
+    ]
+
+
+VALUE = "and none is computed; save the file in a spreadsheet program"
+
+
+def test_formulas_are_read_as_they_were_stored_with_a_warning_and_refused_where_they_were_not(
+    tmp_path,
+):
+    stored = '<row><c r="A22"><f>1+1</f><v>2</v></c><c><v>1</v></c></row>'
+    empty = '<row><c t="str"><f>IF(1,"")</f><v></v></c><c><v>1</v></c></row>'
+    path = written(tmp_path / "t.xlsx", parts({"one": sheet(HEAD + ROWS + stored + empty)}))
+    with pytest.warns(
+        UserWarning, match="sheet 'one' holds 2 formulas, the first in A22: .*nothing is computed"
+    ):
+        got = xlsx(str(path), missing="mean")
+    assert got.x[20, 0] == 2 and math.isnan(got.x[21, 0])
+
+    book(path, [["a", "b", "y"], *[[1, 2, i % 2] for i in range(9)], ["=1+1", "=2", "=3"]])
+    assert (
+        lines(path)
+        == [
+            f"row 11, column '{name}': {cell} holds a formula without a stored value, {VALUE}"
+            for name, cell in (("a", "A11"), ("b", "B11"), ("y", "C11"))
+        ]
+        or len(lines(path)) == 3
+    )
+    assert len(lines(path, drop=["b"])) == 2
+
+
+def test_errors_merged_cells_and_nameless_values_are_named(tmp_path):
+    path = tmp_path / "t.xlsx"
+    rows = [
+        ["a", "y"],
+        *[[i, i % 2] for i in range(9)],
+        ["#DIV/0!", 1],
+        ["#N/A", 1],
+        [1, 1, None, "x"],
+    ]
+    new, table = book(path, rows)
+    assert lines(path) == [
+        "row 11, column 'a': A11 holds the error #DIV/0!; mend or empty the cell",
+        "row 12, column 'a': blank; write missing: mean, median or drop",
+        "row 13: D13 has a value, but no column name above it in row 1",
+    ]
+    table.merge_cells("A3:A5")
+    new.save(path)
+    assert lines(path) == [
+        "sheet 'data': cells A3:A5 are merged; unmerge them, and write a value into each"
+    ]
+
+
+@pytest.mark.long
+def test_sheets_are_chosen_by_name_or_number(tmp_path):
+    path = tmp_path / "t.xlsx"
+    book(path, [["a", "y"], [1, 0], [2, 1]], title="Data 1", before=["one", "two"])
+    assert xlsx(str(path), sheet="Data 1").x.tolist() == xlsx(str(path), sheet=2).x.tolist()
+    assert lines(path, sheet="data 2") == ["sheet: none is called 'data 2'; did you mean 'Data 1'?"]
+    assert lines(path, sheet="?") == ["sheet: none is called '?'; there are 'one', 'two', 'Data 1'"]
+    assert lines(path, sheet=3) == [
+        "sheet: no number 3, counted from 0; there are 'one', 'two', 'Data 1'"
+    ]
+
+
+OTHER = {
+    "an old one": (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(999),
+        r"Excel 97-2003 workbook \(\.xls\)",
+    ),
+    "a password": (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
+        "has a password; save a copy without one",
+    ),
+    "text": (b"a,y\n1,0\n", "is no zip archive"),
+    "binary": ({"xl/workbook.bin": b"x"}, r"binary workbook \(\.xlsb\)"),
+    "LibreOffice's": ({"content.xml": b"<x/>", "mimetype": b""}, "OpenDocument file"),
+    "strict": ({"xl/workbook.xml": STRICT}, "Strict"),
+    "empty": ({}, "not a sound xlsx file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_other_files_get_a_line_that_says_what_to_do(tmp_path, name):
+    content, said = OTHER[name]
+    path = tmp_path / "t.xlsx"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        written(path, content)
+    with pytest.raises(DataError, match=said) as error:
+        xlsx(str(path))
+    assert len(error.value.lines) == 1
+
+
+@pytest.mark.long
+def test_a_sheet_is_described_column_by_column(tmp_path):
+    path = tmp_path / "t.xlsm"
+    rows = [
+        [i, f"w{i % 3}", DAY + dt.timedelta(days=i), None if i else 3.5, i % 2] for i in range(40)
+    ]
+    book(path, [["n", "ward", "seen", "gap", "label"], *rows], before=["notes"])
+    told = describe(str(path), ["sheet=data", "drop=[gap]"])
+    assert told["kind"] == "xlsx" and told["rows"] == 40 and told["problems"] == []
+    assert [(c["type"], c["blanks"], c["distinct"]) for c in told["summary"]] == [
+        ("whole numbers", 0, 40), ("text", 0, 3), ("dates", 0, 40), ("numbers", 39, 1),
+        ("whole numbers", 0, 2),
+    ]  # fmt: skip
+    assert told["data"]["target"] == "label" and told["data"]["sheet"] == "data"
+
+
+# ------------------------------------------------------------------------------------------- export
+
+TEXTS = ["=1+1", "+1", "-x", "@a", "#N/A", "007", " x ", "a\nb", "a\rb\x1b", "_x001B_", "<&>'\""]
+
+
+def cells(content: bytes, tmp_path) -> dict[str, list[tuple]]:
+    (tmp_path / "x.xlsx").write_bytes(content)
+    new = openpyxl.load_workbook(tmp_path / "x.xlsx")
+    assert all(cell.data_type in "sn" for table in new for row in table for cell in row)
+    return {table.title: list(table.values) for table in new}
+
+
+def test_numbers_keep_every_bit_and_texts_stay_texts(tmp_path):
+    numbers = [0.1 + 0.2, 1e-320, -0.0, 1.7976931348623157e308, 2.0, math.nan, math.inf, -math.inf]
+    frame = pd.DataFrame({"x": numbers, "n": [2**53 + 1, *range(7)], "t": TEXTS[:8]})
+    (_, *rows) = cells(workbook({"one": frame}), tmp_path)["one"]
+    values = [row[0] for row in rows]
+    assert values[5] is None and values[6:] == ["inf", "-inf"]
+    assert [float(v).hex() for v in values[:5]] == [v.hex() for v in numbers[:5]]
+    assert [row[1] for row in rows] == [2**53 + 1, *range(7)]
+    written_texts = cells(workbook({"one": pd.DataFrame({"=t": TEXTS})}), tmp_path)["one"]
+    assert [row[0] for row in written_texts] == [
+        "=t", *TEXTS[:8], "a_x000D_b_x001B_", "_x005F_x001B_", TEXTS[10],
+    ]  # fmt: skip
+
+
+def test_equal_tables_give_equal_bytes_at_any_time(monkeypatch):
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
+    one = workbook({"one": frame, "two": frame}, "unfinished")
+    later = time.localtime(time.time() + 1e6)
+    monkeypatch.setattr(time, "localtime", lambda *_: later)
+    assert workbook({"one": frame, "two": frame}, "unfinished") == one
+    assert workbook({"one": frame, "two": frame}) != one
+
+
+def test_names_of_sheets_are_short_and_distinct():
+    names = ["a" * 40, "A" * 40, "a" * 31, "[x]", "_x_", "'", "History", "x" * 31]
+    made = writing.titles(names)
+    assert max(map(len, made)) <= 31 and len({name.lower() for name in made}) == len(names)
+    assert made[:2] == ["a" * 31, "A" * 29 + " 2"] and "history" not in map(str.lower, made)
+
+
+def test_what_fits_into_no_sheet_is_refused(monkeypatch):
+    with pytest.raises(
+        DirectoryError, match="one: a text of 40,000 characters; a cell has at most 32,767"
+    ):
+        workbook({"one": pd.DataFrame({"a": ["x" * 40_000]})})
+    monkeypatch.setattr(writing, "MAX_ROWS", 3)
+    with pytest.raises(
+        DirectoryError, match="one: 3 rows; a sheet has at most 3; export it as csv"
+    ):
+        workbook({"one": pd.DataFrame({"a": [1, 2, 3]})})
+
+
+@pytest.mark.long
+def test_a_run_is_exported_with_a_sheet_for_each_table_and_read_back(root, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("run.json", "compare.csv", "summary.csv", "across.csv"):
+        shutil.copy(root / "reports/rules" / name, run)
+    path = tmp_path / "all.xlsx"
+    done = CliRunner().invoke(cli, ["export", str(run), "--format", "xlsx", "--out", str(path)])
+    assert done.exit_code == 0, done.output
+    assert path.read_bytes() == exported(run, None, "xlsx")
+    sheets = pd.read_excel(path, sheet_name=None)
+    assert list(sheets) == sorted(file.stem for file in run.glob("*.csv"))
+    for name, frame in sheets.items():
+        table = pd.read_csv(run / f"{name}.csv")
+        for column in table.select_dtypes("number"):
+            assert frame[column].astype(float).equals(table[column].astype(float)), column
+    chosen = io.BytesIO(exported(run, "compare", "xlsx"))
+    assert list(pd.read_excel(chosen, sheet_name=None)) == ["compare"]
+    wrong = CliRunner().invoke(cli, ["export", str(run), "--format", "xlsx"])
+    assert wrong.exit_code == 2 and "xlsx is not text; give --out FILE" in wrong.output
+
+
+@pytest.mark.long
+def test_a_workbook_trains(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[*rng.normal(i % 2, 0.3, 3), f"site {i % 4}", ["no", "yes"][i % 2]] for i in range(200)]
+    book(tmp_path / "t.xlsx", [["a", "b", "c", "site", "ill"], *rows])
+    data = {"kind": "xlsx", "path": str(tmp_path / "t.xlsx"), "target": "ill", "client": "site"}
+    result = fedsim.run(
+        {"name": "x", "rounds": 5, "data": data}, out=tmp_path / "run", pictures=False
+    )
+    assert (
+        result.summary["final"].item() >= 0.9
+        and fedsim.verify(tmp_path / "run", data_roots=[tmp_path]).equal
+    )
+    assert set(result.clients["client"]) == {f"site {i}" for i in range(4)}
+
+
+def test_openpyxl_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("openpyxl"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    path = written(tmp_path / "t.xlsx", parts())
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert lines(path) == [
+        "xlsx needs openpyxl: pip install 'fedsim-jax[excel]', or pip install openpyxl"
+    ]
+    with pytest.raises(DirectoryError, match=r"fedsim-jax\[excel\]"):
+        workbook({"one": pd.DataFrame({"a": [1]})})
+
+
+def test_a_workbook_written_by_hand_is_read(tmp_path):
+    path = written(tmp_path / "t.xlsx", parts())
+    assert xlsx(str(path)).x.tolist() == [[1]] * 20
+    assert zipfile.ZipFile(path).testzip() is None
