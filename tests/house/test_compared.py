@@ -6,7 +6,7 @@ import pandas as pd
 
 from fedsim.scenario import catalogue
 from fedsim.scenario.guide import guide_to_rules
-from fedsim.study.methods import BASELINES
+from fedsim.scenario.methods import BASELINES
 
 NAMED = {  # words of the README -> families of the catalogue, summed
     "methods": ["methods"],
