@@ -16,6 +16,7 @@ from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.feasibility import (
     foreign_metric,
     idle_keys,
+    idle_links,
     large_cohort,
     merged_rows,
     repeated_clients,
@@ -27,6 +28,7 @@ from fedsim.assemble.feasibility import (
     unknown_members,
     unknown_probabilities,
     unknown_shares,
+    unknown_updates,
     unmet_needs,
     wrong_partners,
 )
@@ -266,6 +268,8 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     cohort = components.cohort
     N = samples.N
     problems.check(idle_keys, scenario, components.client)
+    problems.check(idle_links, scenario, components.client)
+    problems.check(unknown_updates, scenario, components.client, cohort)
     problems.check(unknown_clients, scenario, N)
     problems.check(unknown_members, scenario, cohort, N)
     problems.attempt(require_members, scenario, cohort, N)
@@ -347,6 +351,9 @@ def _make_learning(
     shared, shapes = (UNKNOWN, UNKNOWN) if started is UNKNOWN else started
 
     federations = samples.federations or {}
+    if components.client is not UNKNOWN and components.client.pools and federation is not UNKNOWN:
+        federation = federation.pooled
+        federations = {seed: each.pooled for seed, each in federations.items()}
     widths = problems.attempt(batch_widths, components.local, federation, federations)
     activations = problems.attempt(
         activation_bytes, scenario, model, supplied, federation, widths, shapes

@@ -1,5 +1,6 @@
 """What the factories of a scenario make without samples or a model."""
 
+import contextlib
 import inspect
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import Link, factory_of, locate_link_errors
 from fedsim.assemble.machines import cohort_of, fleet_of
 from fedsim.assemble.plans import PlanInputs
-from fedsim.assemble.problems import Problems
+from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.assemble.rates import client_rate
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
@@ -34,7 +35,8 @@ class Components(NamedTuple):
     @property
     def plan_inputs(self) -> PlanInputs:
         """What decides the rounds."""
-        return PlanInputs(self.cohort, self.timetable, self.fleet, self.local)
+        pools = UNKNOWN if self.client is UNKNOWN else self.client.pools
+        return PlanInputs(self.cohort, self.timetable, self.fleet, self.local, pools)
 
 
 def make_components(problems: Problems) -> Components:
@@ -79,6 +81,16 @@ def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:
     wire = [(("wire", i), section) for i, section in enumerate(spec.wire)]
     server = [(("server", i), section) for i, section in enumerate(spec.server)]
     return wire + server
+
+
+def not_federated_of(spec: Any) -> str:
+    """Return `Client.not_federated` of a scenario's client method.
+
+    It is empty for one that cannot be made, which is refused when the scenario is built.
+    """
+    with contextlib.suppress(ValueError):
+        return factory_of(spec.client)().not_federated
+    return ""
 
 
 def _hook_keys(section: Any) -> list[KeyPath]:

@@ -54,7 +54,8 @@ class Experiment(NamedTuple):
         policy = Policy(
             stop_on_nonfinite=spec.on_nonfinite == "stop",
             stop_on_skipped=spec.on_impossible == "stop",
-            needs_aggregation=spec.rounds > 0,  # a run without rounds has nothing to aggregate
+            # A run without rounds, or without a shared model, has nothing to aggregate.
+            needs_aggregation=spec.rounds > 0 and not self.client.alone,
         )
         options = RunOptions(
             rounds=spec.rounds,
@@ -224,7 +225,7 @@ def _program(
         capacity=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        diagnostics=spec.evaluate.diagnostics,
+        diagnostics=spec.evaluate.diagnostics and not trained.client.not_federated,
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,

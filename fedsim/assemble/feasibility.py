@@ -88,6 +88,33 @@ def idle_keys(scenario: Scenario, client: Client) -> Findings:
             yield ("client", name), f"{section.kind} does not use it; remove it"
 
 
+def idle_links(scenario: Scenario, client: Client) -> Findings:
+    """What has no effect on a baseline, which sends no messages.
+
+    The methods `centralised` and `local_only` leave all of it out.
+    """
+    if not client.not_federated:
+        return
+    spec = scenario.spec
+    remedy = f"remove it, or write method: {spec.client.kind}, which leaves it out"
+    text = f"{spec.client.kind} sends no messages"
+    for name in ("wire", "broadcast"):
+        if getattr(spec, name):
+            yield (name,), f"{text}; {remedy}"
+    for i, link in enumerate(spec.server):
+        if link.kind != "mean":
+            yield ("server", i), f"{text}; {remedy}"
+    if spec.fleet.malicious not in (0, []):
+        yield ("fleet", "malicious"), f"{text}, and nobody attacks it; {remedy}"
+
+
+def unknown_updates(scenario: Scenario, client: Client, cohort: Cohort) -> Findings:
+    """A cohort that looks at the updates of clients that send none."""
+    if client.alone and {"norm", "sketch"} & cohort.needs:
+        text = f"{scenario.spec.cohort.kind} looks at what clients send"
+        yield ("cohort",), f"{text}, and {scenario.spec.client.kind} sends nothing; use another"
+
+
 def wrong_partners(scenario: Scenario, link: Link) -> Findings:
     """A rule that belongs to one client method, without it or with other hyper-parameters."""
     if link.made.client is None:

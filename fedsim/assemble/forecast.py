@@ -301,7 +301,7 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_broadcast(spec),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
-        *data_warnings(experiment.scenario, plan.federation),
+        *data_warnings(experiment.scenario, plan.federation.unpooled),
     ]
 
 

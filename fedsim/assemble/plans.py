@@ -1,10 +1,12 @@
 """The plans of a scenario: who trains when and on what, for every seed."""
 
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from fedsim.assemble.adversary import adversary_of
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
+from fedsim.fleet.local import batches_per_epoch, planned_steps
+from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
 
 T = TypeVar("T")
@@ -17,6 +19,8 @@ class PlanInputs(NamedTuple):
     timetable: Timetable  # when the server steps
     fleet: Fleet  # the clients' devices
     local: Local  # how much a client trains
+    # whether all samples are pooled, and whose steps a round then takes
+    pools: Literal["client", "cohort"] | None = None
 
 
 def plans_of(
@@ -39,6 +43,11 @@ def plans_of(
       bytes_up: the most bytes that it sends.
     """
     spec = scenario.spec
+    if inputs.pools is not None:
+        return {
+            seed: _pooled_plan(federation, inputs, seed, spec.rounds)
+            for seed, federation in federations.items()
+        }
     return {
         seed: Plan(
             federation=federation,
@@ -55,6 +64,38 @@ def plans_of(
         )
         for seed, federation in federations.items()
     }
+
+
+def _pooled_plan(federation: Federation, inputs: PlanInputs, seed: int, rounds: int) -> Plan:
+    """Return the plan of pooled training: the only client has all samples, and nothing is sent."""
+    pooled = federation.pooled
+    steps = pooled_steps(federation, inputs)
+    local = inputs.local._replace(epochs=None, steps=steps)
+
+    # The samples are in the order of the clients: without a shuffle, a round that does not pass
+    # over all of them would only ever see those of the first clients.
+    if federation.N > 1 and steps < batches_per_epoch(pooled.sizes, local)[0]:
+        local = local._replace(shuffle=True)
+    return Plan(
+        federation=pooled,
+        cohort=everybody(),
+        local=local,
+        seed=seed,
+        rounds=rounds,
+    )
+
+
+def pooled_steps(federation: Federation, inputs: PlanInputs) -> int:
+    """Return the steps that a round of pooled training takes, at least 1.
+
+    They are those of the mean client with samples, or of a nominal cohort of such clients.
+    """
+    sizes = federation.sizes
+    steps = planned_steps(sizes, inputs.local)[sizes > 0]  # [clients with samples]
+    mean = float(steps.mean()) if len(steps) else 0.0
+    if inputs.pools == "cohort":
+        mean *= inputs.timetable.buffer or inputs.cohort.nominal(federation.N)
+    return max(int(mean + 0.5), 1)
 
 
 def of_first_seed(by_seed: dict[int, T]) -> T:

@@ -49,6 +49,7 @@ def check_command(device: str | None, resolved: bool, as_json: bool, **arguments
         methods=arguments["methods"],
         vary=arguments["vary"] or None,
         tune=arguments["tune"] or None,
+        baselines=arguments["baselines"],
     )
     cells = None
     if section.methods or any(overrides):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--baseline",
     metavar="METHOD",
-    help="The method that the others are compared with [fedavg, or the first].",
+    help="The method that the others are compared with [fedavg, or the first federated one].",
 )
 @click.option(
     "--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric]."
@@ -66,6 +66,7 @@ def compare_command(
     \b
     Examples:
       fedsim compare scenarios/dirichlet.yaml --methods fedavg,scaffold,fedadam --seeds 6
+      fedsim compare scenarios/iid.yaml --methods fedavg,scaffold --baselines
       fedsim compare scenarios/robust_basic.yaml --methods mean,median,'krum(f=6)'
       fedsim compare scenarios/robust_basic.yaml --methods mean,median --vary fleet.malicious=0,0.2
       fedsim compare scenarios/iid.yaml --methods 'fedprox(mu=0.1|1)' --set data.validation=0.1

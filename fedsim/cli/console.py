@@ -12,6 +12,7 @@ from fedsim.disk.tables import Record
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
+from fedsim.study.outside import remark
 from fedsim.study.words import variation_in_words
 
 
@@ -42,14 +43,16 @@ def table(result: Result, out: Path) -> None:
             row["method"],
             str(row["seed"]),
             str(last["round"]),
-            row["metric"],
+            row["metric"] or "",
             _score(row["final"]),
             _score(row["best"]),
             _score(row["mean_last_k"]),
-            f"{last['bytes_up'] / 1e6:.2f}",
-            f"{last['bytes_down'] / 1e6:.2f}",
+            _megabytes(last["bytes_up"]),
+            _megabytes(last["bytes_down"]),
         )
     _print(view, 100)
+    if text := remark(summary):
+        print(f"\n{text}")
     tables = [
         f"{name}.csv"
         for name in TABLE_COLUMNS
@@ -60,6 +63,10 @@ def table(result: Result, out: Path) -> None:
 
 def _score(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
+
+
+def _megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:.2f}"
 
 
 def verdict(comparison: Comparison, out: Path) -> None:

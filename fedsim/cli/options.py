@@ -100,6 +100,16 @@ methods = click.option(
     help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned "
     "[compare.methods].",
 )
+method = click.option(
+    "--method",
+    metavar="NAME",
+    help="Method or rule in place of the scenario's, e.g. 'fedprox(mu=0.1)'.",
+)
+baselines = click.option(
+    "--baselines",
+    is_flag=True,
+    help="Also compare centralised and local_only, which are not federated methods.",
+)
 vary = click.option(
     "--vary",
     multiple=True,
@@ -123,8 +133,8 @@ def scenario(command: Callable) -> Callable:
 
 
 def compared(command: Callable) -> Callable:
-    """`--methods`, `--vary` and `--tune`: what is compared."""
-    return _with_options(command, [methods, vary, tune])
+    """`--methods`, `--baselines`, `--vary` and `--tune`: what is compared."""
+    return _with_options(command, [methods, baselines, vary, tune])
 
 
 def _with_options(command: Callable, options: list[Callable]) -> Callable:
@@ -153,6 +163,7 @@ def read_scenario(
     seeds = arguments.pop("seeds")
     plugins = arguments.pop("plugins")
     data_roots = arguments.pop("data_roots")
+    method = arguments.pop("method", None)
     if seeds:
         edits = (*edits, f"seeds={seeds}")
 
@@ -161,7 +172,7 @@ def read_scenario(
     from fedsim.scenario import read
 
     try:
-        return read(path, edits, data_roots=data_roots)
+        return read(path, edits, method, data_roots=data_roots)
     except ScenarioError as error:
         if not all_stages or error.mended is None:
             raise
@@ -171,7 +182,8 @@ def read_scenario(
         if compares:
             keys = ("methods", "vary", "tune", "baseline", "score")
             compare_overrides = CompareOverrides(
-                **{key: arguments.get(key) or None for key in keys}
+                **{key: arguments.get(key) or None for key in keys},
+                baselines=arguments["baselines"],
             )
         raise with_later_problems(error, arguments.get("device"), compare_overrides) from None
 

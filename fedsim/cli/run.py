@@ -13,6 +13,7 @@ from fedsim.cli.interrupts import Interrupts
 
 @click.command("run")
 @options.scenario
+@options.method
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>]."
 )
@@ -50,6 +51,7 @@ def run_command(
       fedsim run scenarios/iid.yaml
       fedsim run scenarios/iid.yaml --set rounds=20 --set client.lr=0.05 --out reports/slow --force
       fedsim run scenarios/iid.yaml --set rounds=200 --resume
+      fedsim run scenarios/iid.yaml --method scaffold --out reports/scaffold
     """
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:

@@ -27,6 +27,8 @@ from fedsim.clients.scaffold import scaffold as scaffold
 from fedsim.clients.feddyn import feddyn as feddyn
 from fedsim.clients.fedper import fedper as fedper
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
+from fedsim.clients.centralised import centralised as centralised
+from fedsim.clients.local_only import local_only as local_only
 from fedsim.clients.hooks import carrying as carrying
 from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name

@@ -246,7 +246,8 @@ def method(factory: F) -> F:
 
     Args:
       factory: `(hyper-parameters) -> {"client": {...}, "server": [...]}`, written as in a scenario;
-        `client` may be left out.
+        `client` may be left out. Other sections, such as `"broadcast": ["cast"]`, replace those of
+        the file; a mapping replaces the keys that it has.
 
     Returns:
       The factory, unchanged.

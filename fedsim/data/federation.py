@@ -66,6 +66,7 @@ class Federation(NamedTuple):
       source: SHA-256 of the samples before they were skewed or poisoned; empty: they were not.
       triggered: test samples whose label is not the attacker's target, with its trigger, labelled
         as the target.
+      origin: the federation whose samples were pooled; None: they were not.
     """
 
     train: Samples
@@ -83,6 +84,7 @@ class Federation(NamedTuple):
     label_shift_periods: tuple[int, ...] = ()
     source: str = ""
     triggered: Samples = Samples(np.empty(0), np.empty(0))
+    origin: "Federation | None" = None
 
     @property
     def per_token(self) -> bool:
@@ -125,6 +127,24 @@ class Federation(NamedTuple):
             test_holders=Holders(nothing, np.zeros(2, np.int64)),
             label_shift_periods=(),
         )
+
+    @property
+    def pooled(self) -> "Federation":
+        """The training samples of all clients, client after client, as those of a single one."""
+        rows = self.holders.indices
+        nothing = self.test_holders.indices[:0]
+        return self._replace(
+            holders=Holders(rows, np.array([0, len(rows)])),
+            test_holders=Holders(nothing, np.zeros(2, np.int64)),
+            names=self.names._replace(clients=None),
+            skews={},
+            origin=self,
+        )
+
+    @property
+    def unpooled(self) -> "Federation":
+        """The federation of the clients, whose samples may have been pooled."""
+        return self if self.origin is None else self.origin
 
     @property
     def unused(self) -> int:

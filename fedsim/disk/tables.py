@@ -23,7 +23,14 @@ Record = dict[str, Any]
 COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # prefixes of cells that a spreadsheet computes
 GUARD = "'"  # written in front of such text, and of text that begins with it
 NAMES = ("client", "label")  # columns of numbers or names; 007 is a name
-TEXT = ("method", "baseline", "variant", "tuned", "reason")  # columns that stay text when read
+TEXT = (
+    "method",
+    "baseline",
+    "variant",
+    "tuned",
+    "reason",
+    "not_federated",
+)  # columns that stay text when read
 MAX_LISTED_CLIENTS = 100_000  # beyond, tables of clients list only those that took part
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 
@@ -59,7 +66,7 @@ SUMMARY = (
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",
     "client_accuracy_p70", "client_accuracy_p80", "client_accuracy_p90",
-    "client_accuracy_worst", "client_accuracy_std", "reason", "status",
+    "client_accuracy_worst", "client_accuracy_std", "reason", "status", "not_federated",
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd",

@@ -78,7 +78,7 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
     if not chosen.any():
         return {}, np.zeros(len(chosen), np.int64)
 
-    f = run.plan.federation
+    f = run.plan.federation.unpooled
     rows, owner = scored_rows(f)
     sets = [(f.train.x, f.labels_in(run.round))]
     if (rows >= len(f.train.x)).any():

@@ -35,7 +35,7 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
       Means and numbers of labels, as `client_scores`. There are no means for a method without
       personal models, where no client keeps samples, and for clients that are not chosen.
     """
-    f = run.plan.federation
+    f = run.plan.federation.unpooled
     client = run.program.server.client
     task = run.program.task
     tested = np.flatnonzero(chosen[f.test_holders.owner])

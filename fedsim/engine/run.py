@@ -140,11 +140,15 @@ class Run:
         self.every = options.every
         self.policy = options.policy
 
-        # Samples that nobody trains on, in batches, and the rows of each set.
+        # Samples that nobody trains on, in batches, and the rows of each set. Without a shared
+        # model, there is nothing to score on them.
         f = plan.federation
+        client = program.server.client
         threads = program.evaluation_threads
+        self.stacks: dict[str, list[Stack]] = {}
         stacks, self.rows_of_set, self.evaluation_batch = evaluation_stacks(f, threads)
-        self.stacks: dict[str, list[Stack]] = stacks_on_device(stacks, f, threads)
+        if not client.alone:
+            self.stacks = stacks_on_device(stacks, f, threads)
 
         # The server, and the models that clients of an asynchronous one train from.
         self.server: ServerState = program.server.init(shared, plan.present)
@@ -184,7 +188,7 @@ class Run:
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.since = Counters()
         self.open_since = Counters()
-        self.downlink = downlink(program.server.client, program.server.sender.codec, shared, f.N)
+        self.downlink = downlink(client, program.server.sender.codec, shared, f.N)
         self.joined = np.zeros(f.N, np.int64)
         self.sent = np.zeros(f.N, np.int64)
         self.late = np.zeros(f.N, np.int64)
@@ -506,6 +510,9 @@ class Run:
             "skipped": counters.skipped,
             "train_loss": counters.train_loss,
         }
+        if self.program.server.client.pools is not None:
+            # No client takes part, sends anything, or takes time on its device.
+            values |= dict.fromkeys((*self.totals, "clients_sampled", "clients_reported"))
         if self.program.diagnostics:
             values |= counters.diagnosis()
         values |= counters.info

@@ -5,6 +5,7 @@ They are summed with the messages, and move when the rule has made its aggregate
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -87,7 +88,12 @@ def aux_after(sums: SectionSums, aux: dict[str, Tree], client: Client, N: Array)
 
 
 def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""]) -> Tree:
-    """Return the mean of the statistics; those before the round where nothing counts."""
+    """Return the mean of the statistics; those before the round where nothing counts.
+
+    Clients that train alone send none.
+    """
+    if not jax.tree.leaves(sums.stats):
+        return stats
     # Nobody may report in a round that is not skipped.
     unchanged = skipped | (sums.weight == 0)
     return tree.select(unchanged, stats, tree.divide(sums.stats, sums.weight))

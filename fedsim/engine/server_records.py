@@ -196,7 +196,10 @@ def with_bytes(
 
 def is_finite(params: Tree) -> Bool[Array, ""]:
     """Return whether all leaves of a tree are finite."""
-    finite_leaves = (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
+    leaves = jax.tree.leaves(params)
+    if not leaves:  # nothing travels
+        return jnp.array(True)
+    finite_leaves = (jnp.isfinite(leaf).all() for leaf in leaves)
     return functools.reduce(jnp.logical_and, finite_leaves)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.report.results import Row, metric_of
-from fedsim.study.summary import in_words, is_share, larger_is_better
+from fedsim.study.summary import in_words, is_federated, is_share, larger_is_better
 from fedsim.study.words import words_of
 
 
@@ -18,6 +18,7 @@ class Context(NamedTuple):
       score: `final`, `best` or `mean_last_k`.
       order: methods, the most important first.
       words: turns a variation into words; each is read once.
+      outside: methods that are not federated.
     """
 
     scenario: Mapping[str, Any]
@@ -26,6 +27,7 @@ class Context(NamedTuple):
     score: str
     order: Sequence[str]
     words: Callable[[str], str]
+    outside: frozenset[str] = frozenset()
 
     @property
     def rising(self) -> bool:
@@ -36,6 +38,15 @@ class Context(NamedTuple):
         """A metric and its target in words: `test accuracy 0.9`."""
         target = (self.scenario.get("evaluate") or {}).get("target", "")
         return f"{in_words(metric)} {target}".strip()
+
+    def note_of(self, method: str) -> str:
+        """What is noted next to a method's name: that it is not federated; else nothing."""
+        return "not federated" if method in self.outside else ""
+
+    def labels(self, methods: Sequence[str]) -> list[str]:
+        """The names of methods in legends, with that note."""
+        noted = [(method, self.note_of(method)) for method in methods]
+        return [f"{method} ({note})" if note else method for method, note in noted]
 
     def ordered(self, methods: Sequence[str]) -> list[str]:
         """Methods in the order of the result; those that it does not have follow."""
@@ -74,4 +85,5 @@ def context_of(
         score=score,
         order=order,
         words=words_of(scenario),
+        outside=frozenset(str(row["method"]) for row in runs if not is_federated(row)),
     )

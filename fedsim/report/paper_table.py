@@ -24,7 +24,15 @@ from fedsim.report.ranking import order_of
 from fedsim.report.results import grouped_by, metric_of
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
 from fedsim.study.statistics import half_width, smallest_p
-from fedsim.study.summary import NOT_RUN, in_words, larger_is_better, median_to_target
+from fedsim.study.summary import (
+    NOT_FEDERATED,
+    NOT_RUN,
+    in_words,
+    is_federated,
+    larger_is_better,
+    median_to_target,
+)
+from fedsim.types.client import ALONE, POOLED
 
 Row = dict[str, Any]
 
@@ -46,6 +54,7 @@ class Score(NamedTuple):
       level: whether the mean cannot be told apart from the best one.
       diverged: whether some run diverged.
       not_run: whether some run has not run.
+      alone: whether every client trained alone, so that there is no shared model to score.
     """
 
     mean: float | None
@@ -56,6 +65,7 @@ class Score(NamedTuple):
     level: bool = False
     diverged: bool = False
     not_run: bool = False
+    alone: bool = False
 
 
 def paper_table(
@@ -105,6 +115,7 @@ def paper_table(
         *_description(summary, score, scenario, spread),
         *_marks(summary, scores),
         *_order(baseline, varied),
+        *_outside(summary),
         _fit(points),
     ]
     lines = [f"% {line}" for line in comment] + layout.tabular(names, blocks)
@@ -174,16 +185,26 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
         runs = [row for row in rows if row["method"] == method]
         scores.append(_score(runs, score, spread))
 
-    means = [entry.mean for entry in scores if entry.mean is not None]
+    # The best is one of the federated methods.
+    outside = {row["method"] for row in rows if not is_federated(row)}
+    rows = [row for row in rows if row["method"] not in outside]
+    means = []
+    for method, entry in zip(methods, scores, strict=True):
+        if entry.mean is not None and method not in outside:
+            means.append(entry.mean)
     if len(methods) < 2 or not means:
         return scores
     best = max(means) if larger_is_better(metric_of(rows)) else min(means)
-    best_index = next(index for index, entry in enumerate(scores) if entry.mean == best)
+    best_index = next(
+        index
+        for index, entry in enumerate(scores)
+        if entry.mean == best and methods[index] not in outside
+    )
     best_method = methods[best_index]
     level = _level_with(best_method, rows, score)
     marked = []
     for entry, method in zip(scores, methods, strict=True):
-        is_best = entry.mean == best
+        is_best = entry.mean == best and method not in outside
         marked.append(entry._replace(best=is_best, level=method in level and not is_best))
     return marked
 
@@ -204,6 +225,7 @@ def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
         scored=len(values),
         diverged=any(row.get("diverged") for row in runs),
         not_run=any(row.get("status") == NOT_RUN for row in runs),
+        alone=any(row.get(NOT_FEDERATED) == ALONE for row in runs),
     )
 
 
@@ -283,6 +305,8 @@ def _ending(entry: Score) -> str:
     """How the runs of a method without a score ended."""
     if entry.diverged:
         return "diverged"
+    if entry.alone:
+        return "no score"
     return "not run" if entry.not_run else "failed"
 
 
@@ -387,7 +411,7 @@ def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[st
     elif not can_tell(summary):
         marks += " There are too few seeds to call any difference sure."
     lines = [marks]
-    if any(entry.scored < entry.runs for entry in entries):
+    if any(entry.scored < entry.runs and not entry.alone for entry in entries):
         lines.append(
             "Raised 8/10: 8 of 10 runs have a score, and the mean is over these; "
             "the others diverged or failed."
@@ -400,6 +424,16 @@ def _order(baseline: str | None, varied: Sequence[str]) -> list[str]:
         return []
     rank = "mean rank over the columns" if varied else "their means"
     return [f"Rows: the baseline, {plain(baseline)}, then the others by {rank}, the best first."]
+
+
+def _outside(summary: Sequence[Row]) -> list[str]:
+    """Which methods are not federated, and so neither bold nor ranked."""
+    reasons = {POOLED: "trained on pooled data", ALONE: "every client trained alone, no score"}
+    listed = {}
+    for row in summary:
+        if not is_federated(row):
+            listed[row["method"]] = f"{plain(row['method'])} ({reasons[row[NOT_FEDERATED]]})"
+    return [f"Last, not federated methods: {', '.join(listed.values())}."] if listed else []
 
 
 def _fit(points: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.report.results import grouped_by, metric_of
-from fedsim.study.summary import as_loss, larger_is_better
+from fedsim.study.summary import as_loss, is_federated, larger_is_better
 
 Row = dict[str, Any]
 
@@ -15,7 +15,7 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
     """Methods by rank: the baseline, then by mean rank over the variations, the best first.
 
     Where nothing varies that is the order of the mean scores. A method without a score in a
-    variation ranks last there.
+    variation ranks last there. Methods that are not federated are at the end.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -35,9 +35,10 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
         losses |= _losses(group, score, rising)
         for method in methods:
             ranks.setdefault(method, []).append(_rank(losses, method))
+    outside = {row["method"] for row in summary if not is_federated(row)}
 
-    def position(method: str) -> tuple[bool, float]:
-        return method != baseline, statistics.fmean(ranks[method])
+    def position(method: str) -> tuple[bool, bool, float]:
+        return method != baseline, method in outside, statistics.fmean(ranks[method])
 
     return sorted(methods, key=position)
 

@@ -9,7 +9,13 @@ import pandas as pd
 
 from fedsim.study.pairing import without_baseline
 from fedsim.study.standings import Standing, count_wins
-from fedsim.study.summary import as_loss, has_score, larger_is_better, median_to_target
+from fedsim.study.summary import (
+    WITHOUT_SCORE,
+    as_loss,
+    is_federated,
+    larger_is_better,
+    median_to_target,
+)
 
 NEVER = 1e300  # the number by which a target that was not reached is sorted
 Row = dict[str, Any]
@@ -55,7 +61,8 @@ def results(
 ) -> list[dict[str, Cell]]:
     """Cells by column, a row per method and variation; the column `score` is a mean.
 
-    In every variation the baseline comes first, then the best.
+    In every variation the baseline comes first, then the best; methods that are not federated are
+    last.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -95,7 +102,12 @@ def results(
                 verdict = verdicts[method, variant or ""]
                 row["verdict"] = (verdict, verdict)
 
-        rank = (variants.index(variant), difference is not None, _loss(row["score"], rising))
+        rank = (
+            variants.index(variant),
+            difference is not None,
+            not is_federated(group[0]),
+            _loss(row["score"], rising),
+        )
         ranked.append((rank, row))
     ranked.sort(key=lambda pair: pair[0])
     return [row for _, row in ranked]
@@ -179,7 +191,7 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     """
     values = [row[score] for row in rows if row.get(score) is not None]
     best = [row["best"] for row in rows if row.get("best") is not None]
-    bad = sum(bool(row.get("diverged")) or not has_score(row) for row in rows)
+    bad = sum(bool(row.get("diverged")) or row.get("status") in WITHOUT_SCORE for row in rows)
     runs = str(len(rows))
     if bad:
         runs += f", {bad} bad"

@@ -121,6 +121,8 @@ def diverged(track: Track) -> list[int]:
     nothing = np.zeros(len(track.seeds))
     marked = np.nan_to_num(track.values.get("diverged", nothing)) > 0
     loss = track.values.get("test_loss", nothing)
+    if np.isnan(loss).all():  # there is no shared model to test
+        loss = nothing
     lost = []
     for seed, number in last_rounds(track).items():
         last = (track.seeds == seed) & (track.rounds == number)

@@ -23,7 +23,7 @@ from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import fairness_columns, summarise
+from fedsim.study.summary import NOT_FEDERATED, fairness_columns, summarise
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
@@ -203,6 +203,7 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
             evaluate.get("target"),
             seed.end["status"],
             seed.end["reason"],
+            seed.tables["summary"][0].get(NOT_FEDERATED, ""),
         )
         line |= fairness_columns(seed.tables["clients"][0], seed.end["status"])
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
@@ -229,7 +230,7 @@ def _missing_rounds(seed: RecordedSeed, every: int) -> str:
 def _falls(rows: list[Record]) -> Iterator[str]:
     """Cumulative columns with a value that is smaller than the one before."""
     for column in CUMULATIVE:
-        values = [row[column] for row in rows if column in row]
+        values = [row[column] for row in rows if row.get(column) is not None]
         for index in range(1, len(values)):
             if values[index] < values[index - 1]:
                 yield f"{column} falls in round {rows[index]['round']}"

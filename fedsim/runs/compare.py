@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedsim.assemble.components import not_federated_of
 from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory, trackers
@@ -30,6 +31,7 @@ from fedsim.runs.workers import Workers, programs_of
 from fedsim.scenario.plugins import plugin_links
 from fedsim.scenario.recorded_paths import resolved_from, roots_of
 from fedsim.study.grid import Cell, Design, design_of
+from fedsim.study.summary import NOT_FEDERATED
 
 
 class Options(NamedTuple):
@@ -90,6 +92,7 @@ def compare(
     on: Any = None,
     seeds: int | Sequence[int] | None = None,
     baseline: str | None = None,
+    baselines: bool = False,
     metric: str | None = None,
     score: str | None = None,
     edits: Sequence[str] = (),
@@ -127,7 +130,9 @@ def compare(
         bit either. Both ends unpickle what the other sends.
       seeds: instead of the scenario's: a number n (the seeds 0 to n − 1) or a sequence.
       baseline: the method that the others are compared with; left out: `fedavg` if it is compared,
-        else the first.
+        else the first federated one.
+      baselines: whether `centralised` and `local_only` are compared as well, which are not
+        federated methods.
       metric: the column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
       score: `final` (the default), `best`, or `mean_last_k` of the metric.
       edits: `PATH=VALUE` texts, as `--set` takes them.
@@ -172,7 +177,7 @@ def compare(
         trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
     )
-    overrides = CompareOverrides(methods, vary, tune, baseline, score)
+    overrides = CompareOverrides(methods, vary, tune, baseline, score, baselines)
     all_edits = _all_edits(edits, seeds, metric)
     design = _read_design(scenario, all_edits, data_roots, device, overrides)
     with open_run_directory(out, force, resume) as run_directory:
@@ -260,6 +265,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
     halves = {}
     hashes = {}
     links = {}
+    outside = {}
     for cell in design.cells:
         label = label_of(cell.key_columns)
         spec = cell.scenario.spec
@@ -269,7 +275,9 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
             halves[cell.method].append(half)
         hashes[label] = cell.scenario.hash()
         links |= plugin_links(spec)
-    return {
+        if not_federated := not_federated_of(spec):
+            outside[cell.method] = not_federated
+    record = {
         "status": "running",
         "kind": "compare",
         "scenario": resolved_from(scenario),
@@ -285,10 +293,15 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "environment": numerical(devices),
         "surroundings": surroundings(devices, roots_of(scenario.document)),
     }
+    if outside:
+        record[NOT_FEDERATED] = outside
+    return record
 
 
 def _halves(spec: Any) -> str:
     """Client and server of a method, with the weights of its mean: `sgd → mean(uniform) → adam`."""
+    if not_federated_of(spec):
+        return "a baseline, not a federated method"
     names = [spec.client.kind]
     for link in spec.server:
         names.append(f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind)

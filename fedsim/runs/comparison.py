@@ -15,6 +15,7 @@ from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import Cell
 from fedsim.study.standings import chance_levels
+from fedsim.study.summary import is_federated
 from fedsim.study.tuning import Trial, tuned
 from fedsim.study.verdict import Verdict, verdict
 
@@ -199,7 +200,11 @@ class Comparison(Tables):
         """The rows of a table over the grid, sorted by method, variation and seed."""
         rows: list[Record] = []
         partitioned = set()  # variations, whose partitions all methods share
-        for outcome in sorted(self.outcomes, key=lambda o: (o.cell.method, o.cell.variant)):
+        outcomes = sorted(self.outcomes, key=lambda o: (o.cell.method, o.cell.variant))
+        if name == "partition":
+            # That of methods whose clients may be malicious, where there are any.
+            outcomes.sort(key=_is_outside)
+        for outcome in outcomes:
             cell = outcome.cell
             if outcome.result is None:
                 if name == "summary":
@@ -293,6 +298,13 @@ def verdict_of(
     chance = chance_levels(partition, next(metrics, ""))
     findings = findings_of(records, baseline, score, scenario, chance)
     return verdict(findings, tuned)
+
+
+def _is_outside(outcome: Outcome) -> bool:
+    """Whether a cell's method is not federated, so that nobody poisons its samples."""
+    return outcome.result is not None and not all(
+        is_federated(row) for row in outcome.result.records["summary"]
+    )
 
 
 def _failed_rows(outcome: Outcome) -> list[Record]:

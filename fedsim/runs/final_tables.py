@@ -34,6 +34,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         evaluate.target,
         run.status,
         run.reason,
+        run.program.server.client.not_federated,
     )
     journal.add("summary", {**who, **line, **fairness_columns(clients, run.status)})
     journal.add("clients", {**who, **clients})
@@ -47,7 +48,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         journal.add("machines", {**who, **_machines(shown, run.plan.federation)})
 
     seed = {"seed": who["seed"]} if several else {}
-    journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
+    journal.add("partition", {**seed, **_partition(run)})
 
 
 def _machines(shown: Timeline, federation: Federation) -> Record:
@@ -66,28 +67,26 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
       seed: its seed, which draws the clients that are scored.
       scored: as `evaluate.clients`.
     """
-    federation = run.plan.federation
-    listed = _listed(federation, run.joined)
-    joined = run.joined[listed]
+    federation = run.plan.federation.unpooled
+    listed = _listed(run)
     table: Record = {
         "client": federation.client_names[listed].tolist(),
-        "samples": run.plan.sizes[listed].tolist(),
+        "samples": federation.sizes[listed].tolist(),
     }
     if federation.classes and not federation.per_token:
         classes = (federation.label_counts() > 0).sum(axis=1)  # [N, C] -> [N]
         table["classes"] = classes[listed].tolist()
-    table["rounds_joined"] = joined.tolist()
-    table["bytes_up"] = run.sent[listed].tolist()
-    if run.plan.machines.fleet.selective:
-        late = run.late[listed]
-        left = run.left[listed]
-        table["rounds_offered"] = (joined + late + left).tolist()
-        table["rounds_late"] = late.tolist()
-        table["rounds_left"] = left.tolist()
-    table["bytes_down"] = run.downlink.received[listed].tolist()
 
+    # Clients whose samples are pooled take part in no round, and send nothing.
+    client = run.program.server.client
+    if client.pools is None:
+        table |= _participation(run, listed)
+
+    # Without a shared model, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
-    scores = {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}
+    scores = {"personal": personal_scores(run, chosen)}
+    if not client.alone:
+        scores = {"global": client_scores(run, chosen), **scores}
     for model, (means, label_numbers) in scores.items():
         numbers = label_numbers[listed].tolist()
         for name, values in means.items():
@@ -98,9 +97,24 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
     return table
 
 
-def _partition(federation: Federation, joined: np.ndarray) -> Record:
-    """The columns of `partition.csv`; `joined` are the rounds in which each client took part."""
-    listed = _listed(federation, joined)
+def _participation(run: Run, listed: np.ndarray) -> Record:
+    """How often every listed client took part, and the bytes that it sent and received."""
+    joined = run.joined[listed]
+    table: Record = {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
+    if run.plan.machines.fleet.selective:
+        late = run.late[listed]
+        left = run.left[listed]
+        table["rounds_offered"] = (joined + late + left).tolist()
+        table["rounds_late"] = late.tolist()
+        table["rounds_left"] = left.tolist()
+    table["bytes_down"] = run.downlink.received[listed].tolist()
+    return table
+
+
+def _partition(run: Run) -> Record:
+    """The columns of `partition.csv`."""
+    federation = run.plan.federation.unpooled
+    listed = _listed(run)
     counts = label_counts(federation)
     listed_counts = counts._replace(
         clients=counts.clients[listed],
@@ -110,8 +124,13 @@ def _partition(federation: Federation, joined: np.ndarray) -> Record:
     return partition_rows(listed_counts, skews)
 
 
-def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:
-    """The clients in the tables: all; of too many to list, those that ever took part."""
+def _listed(run: Run) -> np.ndarray:
+    """The clients in the tables: all; of too many to list, those that ever took part.
+
+    The samples of all clients take part in pooled training.
+    """
+    federation = run.plan.federation.unpooled
     if federation.N <= MAX_LISTED_CLIENTS:
         return np.arange(federation.N)
-    return np.flatnonzero(joined)
+    pooled = run.program.server.client.pools is not None
+    return np.flatnonzero(federation.sizes if pooled else run.joined)

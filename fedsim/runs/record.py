@@ -11,6 +11,7 @@ from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.plugins import plugin_links
 from fedsim.scenario.recorded_paths import resolved_from, roots_of
+from fedsim.study.summary import NOT_FEDERATED
 
 # Sections and keys of a scenario that a run may change when it resumes.
 CHANGEABLE = ("rounds", "checkpoint", "compare")
@@ -31,7 +32,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
 
     fingerprints = {}
     for seed, plan in experiment.plans.items():
-        fingerprints[str(seed)] = plan.federation.fingerprint()
+        fingerprints[str(seed)] = plan.federation.unpooled.fingerprint()
     data_hash = next(iter(fingerprints.values()))["data"]  # seeds share the samples
     partition_hashes = {seed: hashes["partition"] for seed, hashes in fingerprints.items()}
     start_hashes = {str(seed): digest(shared) for seed, shared in experiment.shared.items()}
@@ -53,6 +54,8 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
         "environment": numerical(devices),
         "surroundings": surroundings(devices, roots_of(scenario.document)),
     }
+    if experiment.client.not_federated:
+        record[NOT_FEDERATED] = {experiment.method: experiment.client.not_federated}
     return json.loads(json.dumps(record))
 
 

@@ -127,6 +127,7 @@ RECORD = {
         "platform": str,
         "git?": optional({"commit": str}),
     },
+    "not_federated?": Every(str),
     "wall_seconds?": number,
     "unfinished?": {"mark": str, "runs": Every([count]), "files?": [str]},
     "reasons?": Every(str),

@@ -24,6 +24,7 @@ class CompareOverrides(NamedTuple):
     tune: Axes | None = None
     baseline: str | None = None
     score: str | None = None
+    baselines: bool = False
 
 
 def read_checked(
@@ -33,6 +34,7 @@ def read_checked(
     device: str | None = None,
     overrides: CompareOverrides | None = None,
     given: Mapping[str, Any] | None = None,
+    method: Any = None,
 ) -> Scenario:
     """Read a scenario; one that is refused is refused with the problems of all later stages, too.
 
@@ -43,12 +45,13 @@ def read_checked(
       device: the devices to compute on.
       overrides: of its comparison, whose cells are tried as well; None: no cell is tried.
       given: `data`, `model`, `params` and `loss` of a Python program.
+      method: a method in place of the scenario's.
 
     Raises:
       ScenarioError: with every problem.
     """
     try:
-        return read(source, edits, data_roots=data_roots)
+        return read(source, edits, method, data_roots=data_roots)
     except ScenarioError as error:
         raise with_later_problems(error, device, overrides, given) from None
 

@@ -70,6 +70,7 @@ def run(
     model: Any = None,
     params: Any = None,
     loss: Callable[[Any, Any], Any] | None = None,
+    method: Any = None,
     edits: str | Sequence[str] = (),
     data_roots: Sequence[str | os.PathLike[str]] = (),
     out: str | os.PathLike[str] | None = None,
@@ -93,6 +94,8 @@ def run(
       model: a `Model`, a pair `(init, apply)`, or an object with both, instead of the scenario's.
       params: start parameters, a PyTree that fits the model.
       loss: `f(outputs, y) -> loss per row`.
+      method: a method that replaces what it owns of the scenario: `"fedprox(mu=0.1)"`, or a
+        mapping.
       edits: one or several `PATH=VALUE` texts, as `--set` takes them.
       data_roots: folders in which a scenario file may name data files, besides its own and the
         working directory.
@@ -147,7 +150,9 @@ def run(
         scenario = _with_supplied_data(scenario)
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
     all_edits = (*edits, *seed_edits(seeds))
-    checked = read_checked(scenario, all_edits, data_roots, device, given=options.given)
+    checked = read_checked(
+        scenario, all_edits, data_roots, device, given=options.given, method=method
+    )
 
     # Of several processes the first one writes.
     with open_run_directory(out if is_first_process() else None, force, resume) as run_directory:
@@ -231,7 +236,7 @@ def _run_checked(
 def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:
     """Warn of what is remarkable about the samples, at the line that called `run`."""
     plan = next(iter(experiment.plans.values()))
-    for remark in data_warnings(scenario, plan.federation):
+    for remark in data_warnings(scenario, plan.federation.unpooled):
         warnings.warn(remark, stacklevel=4)
 
 

@@ -19,7 +19,7 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.scenario import Scenario
 from fedsim.scenario.sections import sections_within
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import summarise
+from fedsim.study.summary import NOT_FEDERATED, summarise
 
 UNFINISHED = "unfinished"  # a status in `summary.csv` of a comparison
 
@@ -169,14 +169,16 @@ def records_so_far(
     setting that a method is reported with is chosen when all runs have ended.
     """
     records: dict[str, list[Record]] = {name: [] for name in TABLE_COLUMNS}
-    partitioned: set[tuple[str, int]] = set()
     for run in runs:
         for name in TABLES:
             if run.ended or name not in FINAL_TABLES:
                 records[name] += run.rows(name)
         records["summary"] += run.rows("summary") if run.ended else _summary_so_far(record, run)
 
-        # Methods share the partition of a variation and a seed.
+    # Methods share the partition of a variation and a seed.
+    partitioned: set[tuple[str, int]] = set()
+    outside = record.get(NOT_FEDERATED, {})
+    for run in sorted(runs, key=lambda run: run.who["method"] in outside):
         key = (run.who.get("variant", ""), run.seed)
         if run.ended and key not in partitioned:
             partitioned.add(key)
@@ -219,6 +221,7 @@ def _summary_so_far(record: Mapping[str, Any], run: UnfinishedRun) -> list[Recor
         evaluate.get("target"),
         status="running",
         reason=f"unfinished: round {run.round} of {run.rounds}",
+        not_federated=record.get(NOT_FEDERATED, {}).get(run.who["method"], ""),
     )
     row = {**run.who, "seed": run.seed, **line}
     if is_comparison(record):

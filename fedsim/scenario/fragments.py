@@ -13,9 +13,15 @@ def fragment_of(factory: Callable[..., dict], **parameters: Any) -> dict[str, An
     """
     fragment = factory(**parameters)
     server = [_as_mapping(link) for link in fragment["server"]]
+    others = other_sections(fragment)
     if "client" not in fragment:
-        return {"server": server}
-    return {"client": _as_mapping(fragment["client"]), "server": server}
+        return {"server": server, **others}
+    return {"client": _as_mapping(fragment["client"]), "server": server, **others}
+
+
+def other_sections(fragment: dict[str, Any]) -> dict[str, Any]:
+    """Return what a method sets besides client and server, by section."""
+    return {name: value for name, value in fragment.items() if name not in ("client", "server")}
 
 
 def _as_mapping(link: Any) -> dict[str, Any]:

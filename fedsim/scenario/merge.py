@@ -1,11 +1,13 @@
 """A method merged into a scenario: what it owns is replaced or must agree, everything else stays.
 
 A method owns `client.kind`, the rule, and what follows the rule; a rule as a method owns only the
-rule.
+rule. A method may set other sections as well; one without messages, whose `wire` is empty, also
+owns the stages before the rule, and all that follows it.
 """
 
 import inspect
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,7 +17,7 @@ from fedsim.errors import Problem, ScenarioError, dotted
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.diagnostics import guess_of_kind, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
-from fedsim.scenario.fragments import fragment_of
+from fedsim.scenario.fragments import fragment_of, other_sections
 from fedsim.scenario.reader import Document, KeyPath, Position
 from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import METHODS
@@ -56,11 +58,16 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
     if "client" in fragment:
         values["client"] = _client(document.values.get("client", {}), fragment["client"])
 
+    others = other_sections(fragment)
+    for name, value in others.items():
+        values[name] = _merged(document.values.get(name), value)
+
     positions = document.positions
     links = document.values.get("server", [])
     if isinstance(links, list):  # else the schema refuses it
         is_rule = section.family == "rule"
-        merged = _server(links, fragment["server"], keep_optimizers=is_rule)
+        replaced_links = [] if _sends_nothing(others) else links
+        merged = _server(replaced_links, fragment["server"], keep_optimizers=is_rule)
         values["server"] = [link for _, link in merged]
         positions = _moved_positions(positions, [index for index, _ in merged])
 
@@ -151,6 +158,18 @@ def without_replaced_by(document: Document, method: Any) -> Document:
         if not left:
             del values["server"]
     return document._replace(values=values, positions=positions)
+
+
+def _merged(section: Any, value: Any) -> Any:
+    """Return a section of the file with what a method sets of it: keys, or all of it."""
+    if isinstance(section, dict) and isinstance(value, dict) and "kind" not in value:
+        return {**section, **value}
+    return value
+
+
+def _sends_nothing(others: dict[str, Any]) -> bool:
+    """Whether a method has no messages, given the other sections that it sets."""
+    return others.get("wire") == []
 
 
 def _parameters(family: str, kind: str) -> list[str]:
@@ -255,6 +274,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     links = _links(document)
     rules = [i for i, link in enumerate(links) if kind_name(link) in FAMILIES["rule"]]
     optimizers = [i for i, link in enumerate(links) if kind_name(link) in FAMILIES["optimizer"]]
+    others = other_sections(fragment)
     rule_of_method, *optimizers_of_method = fragment["server"]
 
     compared: list[tuple[KeyPath, Any, dict]] = []  # path, link of the file, link of the method
@@ -278,6 +298,14 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     if "client" in fragment and optimizers and len(optimizers) != len(optimizers_of_method):
         text = f"{method} owns what follows the rule; {_way_out(document)}"
         problems.append(problem_at(document, ("server", optimizers[0]), text))
+
+    for path, text in _other_differences(document, others):
+        problems.append(problem_at(document, path, f"{text} in {method}; remove one of them"))
+    if _sends_nothing(others):
+        for i in range(len(links)):
+            if i not in (*rules, *optimizers):
+                text = f"{method} has no messages that pass it; remove one of them"
+                problems.append(problem_at(document, ("server", i), text))
     if problems:
         raise ScenarioError(problems, document.file)
 
@@ -288,6 +316,23 @@ def _way_out(document: Document) -> str:
     if position is not None and position.file:
         return "name a method here, or write method: null to drop that of the base"
     return "remove one of them"
+
+
+def _other_differences(document: Document, others: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield where the file says something else of other sections than the method, and how."""
+    for name, value in others.items():
+        written = document.values.get(name)
+        if isinstance(value, list):
+            if written and written != value:
+                yield (name,), f"is {value_in_words(written)} here and {value_in_words(value)}"
+            continue
+        if not isinstance(written, dict):
+            written = {} if written is None else {"kind": written}
+        difference = _difference(written, value)
+        if difference is not None:
+            key, text = difference
+            is_short = not isinstance(document.values.get(name), dict)
+            yield ((name,) if is_short else (name, key)), text
 
 
 def _difference(link: Any, link_of_method: dict) -> tuple[str, str] | None:

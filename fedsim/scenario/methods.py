@@ -21,6 +21,17 @@ Link = str | Callable[..., Any] | dict[str, Any]
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
 
+# Methods that federated ones are measured against; `--baselines` adds them to a comparison.
+BASELINES = ("centralised", "local_only")
+
+# What baselines set besides client and server: no message passes a wire, and nobody attacks.
+WITHOUT_MESSAGES = {
+    "fleet": {"malicious": 0.0},
+    "schedule": {"kind": "sync"},
+    "broadcast": [],
+    "wire": [],
+}
+
 
 def sgd(lr: Annotated[float, Ge(0)] = 1.0) -> None:
     """The step after the rule: what a method leaves open of optax's `sgd`.
@@ -31,7 +42,7 @@ def sgd(lr: Annotated[float, Ge(0)] = 1.0) -> None:
 
 
 def composed(
-    *server: Link, client: Link = "sgd"
+    *server: Link, client: Link = "sgd", sections: dict[str, Any] | None = None
 ) -> Callable[[Callable], Callable[..., dict[str, Any]]]:
     """Decorator: register a method that is composed of links.
 
@@ -42,6 +53,7 @@ def composed(
     Args:
       server: the rule, then optimisers.
       client: the client method.
+      sections: other sections of the scenario that the method sets.
     """
     server_kinds = FAMILIES["optimizer"] | FAMILIES["rule"]
     links = [_factory_or_link(client, FAMILIES["client"])]
@@ -61,7 +73,7 @@ def composed(
             bound = method_signature.bind(*args, **kwargs)
             bound.apply_defaults()
             client, *server = (_as_mapping(link, bound.arguments) for link in links)
-            return {"client": client, "server": server}
+            return {"client": client, "server": server, **(sections or {})}
 
         lines = [docs_of(function).summary]
         if parameters:
@@ -287,3 +299,22 @@ def qfedavg() -> None:
 @composed("agnostic", client="fedsgd")
 def afl() -> None:
     """One gradient step of each client, weighted against the model: agnostic federated learning."""
+
+
+@composed(SAMPLES, client="local_only", sections=WITHOUT_MESSAGES)
+def local_only() -> None:
+    """A baseline, not a federated method: every client trains alone; no shared model, no score."""
+
+
+def centralised(steps: Literal["client", "cohort"] = "client") -> dict[str, Any]:
+    """A baseline, not a federated method: plain training on the pooled samples of all clients.
+
+    Args:
+      steps: a round takes as many steps as one `client` does, or as the clients of a `cohort` do
+        together.
+    """
+    sections = {name: value for name, value in WITHOUT_MESSAGES.items() if name != "schedule"}
+    return {"client": {"kind": "centralised", "steps_of": steps}, "server": [SAMPLES], **sections}
+
+
+register("method", centralised)

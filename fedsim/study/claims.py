@@ -34,23 +34,24 @@ class Priority(IntEnum):
     TARGET = 4
 
     CAUTION = 5  # what to know before reading on
-    WORST_CASE = 6  # worst.csv
-    SIGNIFICANT = 7  # the column `verdict`
-    EDGE = 8  # stderr
-    LOST = 9  # the column `verdict`
+    OUTSIDE = 6  # methods that are not federated: the column `verdict`
+    WORST_CASE = 7  # worst.csv
+    SIGNIFICANT = 8  # the column `verdict`
+    EDGE = 9  # stderr
+    LOST = 10  # the column `verdict`
 
     # costs, if the comparison is about something else: bytes.csv or seconds.csv
-    OTHER_COSTS = 10
-    OTHER_SAVING = 11
-    OTHER_TARGET = 12
+    OTHER_COSTS = 11
+    OTHER_SAVING = 12
+    OTHER_TARGET = 13
 
     # the column `verdict`
-    UNCERTAIN = 13
-    REPEATED = 14
-    CHANCE = 15
-    LEVEL = 16
+    UNCERTAIN = 14
+    REPEATED = 15
+    CHANCE = 16
+    LEVEL = 17
 
-    SETTINGS = 17  # tuning.csv
+    SETTINGS = 18  # tuning.csv
 
 
 class Claim(NamedTuple):

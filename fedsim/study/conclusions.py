@@ -6,7 +6,7 @@ from fedsim.study.breakdown import breakdown_rows
 from fedsim.study.cost_axes import AXES
 from fedsim.study.costs import cost_rows
 from fedsim.study.pairing import across, against, profiles, scores_of
-from fedsim.study.summary import Record
+from fedsim.study.summary import Record, is_federated
 from fedsim.study.tuning import sensitivity
 from fedsim.study.worst_case import worst_cases
 
@@ -21,7 +21,8 @@ def conclusions(
 ) -> dict[str, list[Record]]:
     """Return the rows of all tables that follow from others, by table.
 
-    These are `compare`, `across`, `profiles`, `worst`, `breakdown`, `bytes` and `seconds`.
+    These are `compare`, `across`, `profiles`, `worst`, `breakdown`, `bytes` and `seconds`. Methods
+    that are not federated are in `compare` alone: they are not ranked among the others.
 
     Args:
       summary: rows of `summary.csv`.
@@ -32,18 +33,22 @@ def conclusions(
       rounds: rows of `rounds.csv`.
     """
     rounds = list(rounds)
-    scores = scores_of(summary, score)
     compared = []
     for row in against(summary, baseline, score, varied):
         compared.append({**row, **sensitivity(row, tuning)})
 
+    outside = {row["method"] for row in summary if not is_federated(row)}
+    federated = [row for row in summary if row["method"] not in outside]
+    compared_federated = [row for row in compared if row["method"] not in outside]
+
+    scores = scores_of(federated, score)
     tables = {
         "compare": compared,
         "across": across(scores, score),
         "profiles": profiles(scores, score),
-        "worst": worst_cases(summary, score),
-        "breakdown": breakdown_rows(compared, rounds),
+        "worst": worst_cases(federated, score),
+        "breakdown": breakdown_rows(compared_federated, rounds),
     }
     for axis in AXES:
-        tables[axis.table] = cost_rows(axis, summary, rounds, score, varied)
+        tables[axis.table] = cost_rows(axis, federated, rounds, score, varied)
     return tables

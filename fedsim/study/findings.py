@@ -12,7 +12,9 @@ from fedsim.study.standings import Standing, count_tests, standings
 from fedsim.study.summary import (
     Record,
     grouped,
+    has_score,
     in_words,
+    is_federated,
     is_share,
     larger_is_better,
     metric_of,
@@ -26,13 +28,16 @@ class Findings(NamedTuple):
 
     Attributes:
       tables: rows by table: `compare` and `summary`, and `rounds`, `worst`, `breakdown`, `bytes`,
-        `seconds` and `tuning` if there are any.
+        `seconds` and `tuning` if there are any; `outside` has the rows of `summary` of methods that
+        are not federated, which the others lack.
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
       scenario: the scenario, as in `run.json`.
       metric: the metric that is compared; empty if no run has one.
       words: returns a variation in words.
-      standings: methods by variation, the best first.
+      standings: methods by variation, the best first; without those that are not federated, unless
+        the others are compared with one of them.
+      outside: the methods that are not federated, likewise.
       repeats: variations in which every method has the same scores as in an earlier one, which is
         their value.
       start: by variation, the score of the untrained model, or else of guessing.
@@ -47,6 +52,7 @@ class Findings(NamedTuple):
     metric: str
     words: Callable[[str], str]
     standings: Mapping[str, Sequence[Standing]]
+    outside: Mapping[str, Sequence[Standing]]
     repeats: Mapping[str, str]
     start: Mapping[str, float]
     errors: Mapping[tuple[str, str], str]
@@ -110,18 +116,38 @@ def findings_of(
       chance: the score of guessing by variation (`chance_levels`); without it, no method is found
         to be at chance level.
     """
-    summary = tables["summary"]
     rounds = tables.get("rounds", ())
-    metric = metric_of(summary)
-    by_variation = standings(tables["compare"], summary, baseline, score, chance)
+    metric = metric_of(tables["summary"])
+    by_variation = standings(tables["compare"], tables["summary"], baseline, score, chance)
+
+    # Sentences rank federated methods alone.
+    names = {row["method"] for row in tables["summary"] if not is_federated(row)} - {baseline}
+    ranked = {}
+    outside = {}
+    for variation, group in by_variation.items():
+        ranked[variation] = [s for s in group if s.method not in names]
+        outside[variation] = [s for s in group if s.not_federated]
+    ranked_tables = dict(tables)
+    ranked_tables["outside"] = [row for row in tables["summary"] if not is_federated(row)]
+    for name in ("summary", "compare"):
+        ranked_tables[name] = [row for row in tables[name] if row["method"] not in names]
+    summary = ranked_tables["summary"]
+
+    # No validation score chooses the setting of a method without a shared model.
+    alone = {row["method"] for row in ranked_tables["outside"] if not has_score(row)}
+    ranked_tables["tuning"] = [
+        row for row in tables.get("tuning", ()) if row["method"] not in alone
+    ]
+
     return Findings(
-        tables=tables,
+        tables=ranked_tables,
         baseline=baseline,
         score=score,
         scenario=scenario,
         metric=metric,
         words=words_of(scenario),
-        standings=by_variation,
+        standings={name: group for name, group in ranked.items() if group},
+        outside=outside,
         repeats=_repeats(summary, score),
         start={**(chance or {}), **untrained_scores(rounds, metric)},
         errors=errors_of(rounds, metric),

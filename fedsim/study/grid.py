@@ -30,6 +30,7 @@ from fedsim.study.methods import (
     methods_of,
     text_of,
     value_of,
+    with_baselines,
 )
 from fedsim.study.summary import SCORES
 from fedsim.types import SERVER_SAMPLE_NEEDS
@@ -128,13 +129,14 @@ def design_of(
     tune: Axes | None = None,
     baseline: str | None = None,
     score: str | None = None,
+    baselines: bool = False,
 ) -> Design:
     """Return a comparison, read and checked; arguments as of `fedsim.compare`.
 
     Raises:
       ScenarioError: for a method, axis, baseline or score that is not possible.
     """
-    draft = draft_of(scenario, methods, vary, tune, baseline, score)
+    draft = draft_of(scenario, methods, vary, tune, baseline, score, baselines)
     if draft.problems:
         raise ScenarioError(in_order(scenario.document, draft.problems), scenario.document.file)
     assert draft.design is not None
@@ -148,6 +150,7 @@ def draft_of(
     tune: Axes | None = None,
     baseline: str | None = None,
     score: str | None = None,
+    baselines: bool = False,
 ) -> Draft:
     """Return a comparison as far as it can be read, with everything that is wrong with it.
 
@@ -158,6 +161,7 @@ def draft_of(
       tune: the axes of what every method is tried with.
       baseline: the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
+      baselines: whether `BASELINES` are compared as well.
     """
     # Read all of the comparison, and collect what is wrong with them.
     section = scenario.spec.compare
@@ -172,6 +176,7 @@ def draft_of(
         vary=vary or section.vary,
         tune=tune or section.tune,
         scenario=scenario,
+        baselines=baselines,
     )
     few_runs = reader.attempt(
         "",
@@ -187,7 +192,7 @@ def draft_of(
         reader.problems.append(Problem("--score", problem))
     if grid.methods:
         wanted = baseline or section.baseline
-        baseline = reader.attempt("baseline", baseline_of, grid.labels, wanted)
+        baseline = reader.attempt("baseline", baseline_of, grid.methods, wanted)
     cells = reader.cells(grid) if few_runs else []
 
     # Of a comparison with problems, the cells that are left are checked further.
@@ -412,7 +417,12 @@ class GridReader:
         return None
 
     def grid(
-        self, methods: str | Sequence[Any], vary: Axes, tune: Axes, scenario: Scenario
+        self,
+        methods: str | Sequence[Any],
+        vary: Axes,
+        tune: Axes,
+        scenario: Scenario,
+        baselines: bool,
     ) -> Grid:
         """Return what is compared, as far as it can be read.
 
@@ -421,8 +431,11 @@ class GridReader:
           vary: the axes of the grid.
           tune: the axes of what every method is tried with.
           scenario: the base scenario.
+          baselines: whether `BASELINES` are compared as well.
         """
         compared = self._methods(methods)
+        if baselines and compared:
+            compared = with_baselines(compared)
         if not compared and not self.problems:
             self.problems.append(Problem("compare.methods", NO_METHODS))
         varied = self.attempt("vary", axes_of, vary) or {}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario.merge import label_of
+from fedsim.scenario.methods import BASELINES
 from fedsim.scenario.reader import scalar
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.words import call_of, path_and_value
@@ -186,23 +187,49 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
     return f"{match[1].strip()}({', '.join(arguments)})"
 
 
-def baseline_of(labels: Sequence[str], wanted: str | None) -> str:
+def with_baselines(methods: Sequence[ComparedMethod]) -> list[ComparedMethod]:
+    """Return methods, followed by those of `BASELINES` that are not among them.
+
+    >>> [method.label for method in with_baselines(methods_of("fedavg, local_only"))]
+    ['fedavg', 'local_only', 'centralised']
+    """
+    kinds = {_kind_of(method) for method in methods}
+    missing = [name for name in BASELINES if name not in kinds]
+    return [*methods, *methods_of(missing)]
+
+
+def _kind_of(method: ComparedMethod) -> str:
+    """The name of a method, without its hyper-parameters; empty for the scenario as it is."""
+    if isinstance(method.method, Mapping):
+        return str(method.method.get("kind"))
+    return re.split(r"\s*\(", str(method.method or "").strip(), maxsplit=1)[0]
+
+
+def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
     """Return the label of the method that the others are compared with.
 
-    It is the wanted one, or else `fedavg`, or else the first.
+    It is the wanted one, or else `fedavg`, or else the first federated one.
 
     Args:
-      labels: labels of the methods.
+      methods: the methods.
       wanted: a label, or a method in another form; None if it is not given.
 
     Raises:
-      ScenarioError: if there is no such method.
+      ScenarioError: if there is no such method, or if it has no score.
     """
+    labels = [method.label for method in methods]
     if wanted is None:
-        return DEFAULT_BASELINE if DEFAULT_BASELINE in labels else labels[0]
+        if DEFAULT_BASELINE in labels:
+            return DEFAULT_BASELINE
+        federated = [method.label for method in methods if _kind_of(method) not in BASELINES]
+        wanted = (federated or labels)[0]
     label = wanted if wanted in labels else label_of(wanted)
     if label not in labels:
         problem = Problem("", f"no method '{label}' is compared{did_you_mean(label, labels)}")
+        raise ScenarioError([problem], "--baseline")
+    if _kind_of(methods[labels.index(label)]) == "local_only":
+        text = "trains no shared model, and without a score nothing can be compared with it"
+        problem = Problem("", f"{label} {text}; name another method")
         raise ScenarioError([problem], "--baseline")
     return label
 

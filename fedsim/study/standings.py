@@ -11,6 +11,7 @@ import pandas as pd
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, same_runs, without_baseline
 from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import (
+    NOT_FEDERATED,
     NOT_RUN,
     Record,
     as_loss,
@@ -22,6 +23,7 @@ from fedsim.study.summary import (
     worst,
 )
 from fedsim.study.words import count
+from fedsim.types.client import ALONE, POOLED
 
 # A score is at chance level if it is above guessing by at most this much, and at most this
 # fraction of it.
@@ -41,6 +43,12 @@ FAILED = "failed"
 NOT_ANY_RUN = "not run"
 NOT_COMPARED = ""
 
+# Baselines that are not federated methods: they are measured, and neither win nor lose.
+OUTSIDE = {
+    POOLED: "pooled data, not federated",
+    ALONE: "no score: trains no shared model",
+}
+
 CHANCE = "at chance level"  # follows an outcome in the column
 
 
@@ -58,6 +66,7 @@ class Standing(NamedTuple):
       test: equal for standings whose method and baseline have the same scores, as along an axis
         that neither of them reads.
       not_run: whether no round of any of its runs was aggregated.
+      not_federated: why it is not a federated method, as in the column; empty if it is.
       outcome: of the comparison with the baseline, one of the constants of this file.
     """
 
@@ -69,6 +78,7 @@ class Standing(NamedTuple):
     chance: bool = False
     test: Hashable = None
     not_run: bool = False
+    not_federated: str = ""
     outcome: str = NOT_COMPARED
 
     @property
@@ -218,6 +228,7 @@ def _standing(
         tied=tied,
         test=(same_runs(runs, score), same_runs(base, score)),
         not_run=all(run.get("status") == NOT_RUN for run in runs),
+        not_federated=str(runs[0].get(NOT_FEDERATED) or ""),
     )
 
 
@@ -267,8 +278,12 @@ def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
     """
     if standing.not_run:
         return NOT_ANY_RUN
+    if standing.not_federated == ALONE:
+        return OUTSIDE[ALONE]
     if standing.mean is None:
         return FAILED
+    if standing.not_federated:
+        return OUTSIDE[standing.not_federated]
     if standing.row is None or not standing.row["seeds"]:
         return NOT_COMPARED
     if standing.chance and baseline_guesses:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.types.client import ALONE
+
 Record = dict[str, Any]
 
 SCORES = ("final", "best", "mean_last_k")  # columns of `summary.csv` that runs are compared by
@@ -17,6 +19,8 @@ TO_TARGET = ("rounds_to_target", "bytes_to_target", "virtual_seconds_to_target")
 
 NOT_RUN = "not_run"  # the status of a run in which no round was aggregated
 WITHOUT_SCORE = ("failed", NOT_RUN)
+
+NOT_FEDERATED = "not_federated"  # the column that marks baselines, and says what they do
 
 WORDS = {"r2": "R²", "mae": "MAE"}  # parts of metric names that are not words themselves
 GROWN = 1000  # a run is reported as growing if its last loss is this many times its first one
@@ -71,12 +75,20 @@ def worst(metric: str) -> float:
 def has_score(row: Record) -> bool:
     """Return whether the run of a row of `summary.csv` has a score: it neither failed nor idled.
 
-    A run idled, with the status `not_run`, if it aggregated no round.
+    A run idled, with the status `not_run`, if it aggregated no round. One in which every client
+    trains alone has no score either.
 
     >>> [has_score({"status": status}) for status in (None, "failed", "not_run")]
     [True, False, False]
+    >>> [has_score({"not_federated": kind}) for kind in ("pooled", "alone")]
+    [True, False]
     """
-    return row.get("status") not in WITHOUT_SCORE
+    return row.get("status") not in WITHOUT_SCORE and row.get(NOT_FEDERATED) != ALONE
+
+
+def is_federated(row: Record) -> bool:
+    """Return whether the run of a row of `summary.csv` is that of a federated method."""
+    return not row.get(NOT_FEDERATED)
 
 
 def metric_of(runs: Iterable[Record]) -> str:
@@ -105,11 +117,18 @@ def grouped(rows: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, l
 
 
 def summarise(
-    rounds: Sequence[Record], metric: str, last: int, target: float | None, status: str, reason: str
+    rounds: Sequence[Record],
+    metric: str,
+    last: int,
+    target: float | None,
+    status: str,
+    reason: str,
+    not_federated: str = "",
 ) -> Record:
     """Return the row of `summary.csv` of one run.
 
-    A run that diverged has no score at its end; one that has not run has no score at all.
+    A run that diverged has no score at its end; one that has not run, or has no shared model, has
+    no score at all.
 
     Args:
       rounds: its evaluated rounds, as in `rounds.csv`.
@@ -118,6 +137,7 @@ def summarise(
       target: the target value of the metric, if there is one.
       status: how the run ended.
       reason: why it did not end as `done`; empty if it did.
+      not_federated: why its method is no federated one, as in the column; empty if it is.
     """
     if all(row.get(metric) is None for row in rounds):
         metric = _loss_of(rounds)
@@ -145,7 +165,8 @@ def summarise(
         arrival = _first_at(target, evaluated, metric)
     if arrival is not None:
         row["rounds_to_target"] = arrival["round"]
-        row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]
+        if arrival["bytes_up"] is not None:
+            row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]
         row["virtual_seconds_to_target"] = arrival["virtual_seconds"]
     if reason:
         row["reason"] = reason
@@ -153,6 +174,11 @@ def summarise(
         # What was evaluated is the initial model, which is not a result.
         row |= dict.fromkeys((*SCORES, *TO_TARGET))
         row["status"] = status
+    if not_federated:
+        row[NOT_FEDERATED] = not_federated
+    if not_federated == ALONE:
+        # The clients' losses are not those of one model.
+        row |= dict.fromkeys(("metric", *SCORES, *TO_TARGET))
     return row
 
 
@@ -222,11 +248,12 @@ def growth(rounds: Sequence[Record]) -> str:
 
 
 def fairness_columns(clients: Record, status: str) -> Record:
-    """Return how evenly the final model serves the clients: columns of `summary.csv`.
+    """Return how evenly the final model, or each client's own, serves the clients.
 
-    These are the deciles, the minimum and the standard deviation of the clients' accuracies. Every
-    client with samples counts the same, however many it has. Empty if there is no accuracy, and for
-    a run that has not run, whose clients were scored with the initial model.
+    These are columns of `summary.csv`: the deciles, the minimum and the standard deviation of the
+    clients' accuracies. Every client with samples counts the same, however many it has. Empty if
+    there is no accuracy, and for a run that has not run, whose clients were scored with the initial
+    model.
 
     Args:
       clients: rows of `clients.csv`, stacked.
@@ -234,7 +261,9 @@ def fairness_columns(clients: Record, status: str) -> Record:
     """
     if status == NOT_RUN:
         return {}
-    accuracies = [value for value in clients.get("global_accuracy", ()) if value is not None]
+    # Without a shared model, each client has its own.
+    scores = clients.get("global_accuracy", clients.get("personal_accuracy", ()))
+    accuracies = [value for value in scores if value is not None]
     if not accuracies:
         return {}
     values = np.array(accuracies, float)

@@ -16,6 +16,7 @@ from fedsim.study.cost_axes import is_about_cost
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.findings import Findings
 from fedsim.study.headline import headline
+from fedsim.study.outside import outside_lines
 from fedsim.study.standing_lines import standing_lines
 from fedsim.study.standings import Standing
 from fedsim.study.tuning import edge_lines, setting_lines
@@ -51,11 +52,20 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
     edges = edge_lines(tuning, tuned)
     sentences = [*comparison_lines(findings), *setting_lines(tuning), *edges]
     return Verdict(
-        standings=findings.standings,
+        standings=_all_standings(findings),
         lines=most_important(sentences),
         claims=claims_of(sentences),
         edges=edges,
     )
+
+
+def _all_standings(findings: Findings) -> dict[str, list[Standing]]:
+    """The standings by variation, those of methods that are not federated last."""
+    by_variation = {}
+    for variation, outside in findings.outside.items():
+        ranked = findings.standings.get(variation, ())
+        by_variation[variation] = [*ranked, *(s for s in outside if s not in ranked)]
+    return by_variation
 
 
 def most_important(sentences: Sequence[Sentence]) -> list[Sentence]:
@@ -115,7 +125,7 @@ def headlines(findings: Findings) -> list[Sentence]:
 
 def score_details(findings: Findings) -> list[Sentence]:
     """Return the sentences about each variation, and what to know before reading them."""
-    not_run = not_run_lines(findings.rows("summary"), findings.words)
+    not_run = [*not_run_lines(findings.rows("summary"), findings.words), *outside_lines(findings)]
     if not _any_score(findings.standings):
         return not_run
     return [

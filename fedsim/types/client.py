@@ -11,6 +11,9 @@ from jaxtyping import Array, Float, Key
 from fedsim.tree import Tree
 from fedsim.types.task import Batch, Shared, Task, Work
 
+POOLED = "pooled"  # trained on the samples of all clients together
+ALONE = "alone"  # every client trained by itself
+
 
 class Message(NamedTuple):
     """What a client returns: what it sends, and what it remembers."""
@@ -82,6 +85,9 @@ class Client(NamedTuple):
       personal: (shared, memory row) -> the client's personal variables.
       solo: whether a step passes twice through the model, so that its bits may depend on other runs
         that train at the same time.
+      pools: the samples of all clients are trained on as those of a single one, for as many steps a
+        round as one client takes, or the clients of a cohort together; None: they are not pooled.
+      alone: whether every client trains alone: nothing travels, and no shared model is trained.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -97,3 +103,15 @@ class Client(NamedTuple):
     shares: Callable[[Tree], Tree] | None = None
     personal: Callable[[Shared, Tree], Tree] | None = None
     solo: bool = False
+    pools: Literal["client", "cohort"] | None = None
+    alone: bool = False
+
+    @property
+    def not_federated(self) -> str:
+        """Why the method is a baseline instead of a federated method; empty if it is federated.
+
+        It is `pooled` or `alone`, as in the column of the same name.
+        """
+        if self.pools is not None:
+            return POOLED
+        return ALONE if self.alone else ""

@@ -6,6 +6,7 @@ import pandas as pd
 
 from fedsim.scenario import catalogue
 from fedsim.scenario.guide import guide_to_rules
+from fedsim.scenario.methods import BASELINES
 
 NAMED = {  # words of the README -> families of the catalogue, summed
     "methods": ["methods"],
@@ -22,6 +23,8 @@ NAMED = {  # words of the README -> families of the catalogue, summed
 def counts() -> dict[str, int]:
     families = catalogue(None)
     result = {words: sum(len(families[f]) for f in names) for words, names in NAMED.items()}
+    result["baselines"] = len(BASELINES)  # which are not federated methods
+    result["methods"] -= len(BASELINES)
     facts = guide_to_rules()["entries"].values()
     result["of them robust"] = sum("resists" in f and "resists nothing" not in f for f in facts)
     return result

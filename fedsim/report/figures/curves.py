@@ -91,7 +91,8 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
 
     with drawing.style():
         note = _note(context.scenario, all_tracks, len(panels), len(methods))
-        figure, all_axes, across = _sheet(context.title, note, len(panels), methods, varied)
+        labels = context.labels(methods)
+        figure, all_axes, across = _sheet(context.title, note, len(panels), labels, varied)
         log = varied and _wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
             axes.set_xlim(*limits)
@@ -105,7 +106,7 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
         for axes, panel in zip(all_axes, panels, strict=True):
             marks.numbered(axes, _pale_ends(panel))
         if len(methods) > 1:
-            marks.legend(figure, methods)
+            marks.legend(figure, labels)
         return figure
 
 

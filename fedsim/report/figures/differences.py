@@ -55,19 +55,25 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
     note = f"{difference}, mean and 95 % interval over seeds; {filled}"
 
     heights = [LINE * max(len(forest.rows), 2) for forest in drawn]
-    methods = [literal(row.method, LONGEST) for forest in drawn for row in forest.rows]
+    methods = [name for forest in drawn for name in _names(forest.rows, context)]
     left = min(0.3 + 0.052 * max(map(len, methods)), 1.9)
     with style():
         figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
         for axes, forest in zip(panels, drawn, strict=True):
-            _draw(axes, forest.rows)
+            _draw(axes, forest.rows, _names(forest.rows, context))
             axes.set_title(literal(forest.variant, 60), loc="left", fontsize=SMALL, pad=2)
         better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure
 
 
-def _draw(axes: "Axes", rows: Sequence[Difference]) -> None:
+def _names(rows: Sequence[Difference], context: Context) -> list[str]:
+    """The names beside the lines."""
+    labels = context.labels([row.method for row in rows])
+    return [literal(label, LONGEST) for label in labels]
+
+
+def _draw(axes: "Axes", rows: Sequence[Difference], names: Sequence[str]) -> None:
     """Draw the differences of one variation, a line per method."""
     from matplotlib.ticker import MaxNLocator
 
@@ -75,7 +81,7 @@ def _draw(axes: "Axes", rows: Sequence[Difference]) -> None:
     for line, row in enumerate(rows):
         if row.mean is not None:
             _mark(axes, line, row)
-    axes.set_yticks(range(len(rows)), [literal(row.method, LONGEST) for row in rows])
+    axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)

@@ -91,6 +91,11 @@ def figure_of_scores(
     rows = sorted(rows, key=lambda row: row[path])
     by_method = {method: group for (method,), group in grouped_by(rows, "method").items()}
     methods = context.ordered([*by_method])
+    if any(row["mean"] is not None for row in rows):
+        # A baseline without a shared model has no score to draw.
+        drawn = [row["method"] for row in rows if row["mean"] is not None]
+        methods = [name for name in methods if name in drawn or name not in context.outside]
+    labels = context.labels(methods)
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = metric_of(rows)
 
@@ -98,7 +103,7 @@ def figure_of_scores(
     note = _note(rows, metric, variation, bool(crosses))
     right = drawing.RIGHT + marks.numbers_inches(methods)
     with drawing.style():
-        foot = drawing.FOOT + marks.legend_inches(methods)
+        foot = drawing.FOOT + marks.legend_inches(labels)
         figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = []
@@ -113,7 +118,7 @@ def figure_of_scores(
             drawing.line_text(axes, 0.01, start, "untrained", va="bottom")
         marks.numbered(axes, ends)
         if len(methods) > 1:
-            marks.legend(figure, methods)
+            marks.legend(figure, labels)
         return figure
 
 

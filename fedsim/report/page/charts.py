@@ -152,14 +152,14 @@ def _curve_numbers(
 
     Positions that several curves share are in `axes` once.
     """
-    up = curve.mean_of("bytes_up")
-    down = curve.mean_of("bytes_down")
+    up = _costs_of(curve, "bytes_up")
+    down = _costs_of(curve, "bytes_down")
     sent = {"up": up, "down": down, "bytes": up + down}
 
     positions = {"round": _rounded(curve.rounds)}
     for direction in directions:
         positions[direction] = _rounded(sent[direction])
-    positions["seconds"] = _rounded(curve.mean_of("virtual_seconds"))
+    positions["seconds"] = _rounded(_costs_of(curve, "virtual_seconds"))
     if positions not in axes:
         axes.append(positions)
 
@@ -168,6 +168,14 @@ def _curve_numbers(
         numbers["low"] = _rounded(curve.low)
         numbers["high"] = _rounded(curve.high)
     return numbers
+
+
+def _costs_of(curve: Curve, column: str) -> np.ndarray:
+    """What a method had spent at its rounds `[r]`; `[0]` where that is not counted."""
+    counted = curve.track.values.get(column)
+    if counted is None or np.isnan(counted).all():
+        return np.zeros(0)
+    return curve.mean_of(column)
 
 
 def _rounded(values: np.ndarray) -> list[float]:

@@ -5,8 +5,9 @@ import statistics
 from collections.abc import Sequence
 
 from fedsim.report.results import Row, amount, grouped_by, metric_of, reached
+from fedsim.study.outside import remark
 from fedsim.study.regression import errors_of
-from fedsim.study.summary import in_words, median_to_target
+from fedsim.study.summary import in_words, is_federated, median_to_target
 
 FAINT = 1.2  # a score up to that many times what guessing gives is hardly more than guessing
 
@@ -35,6 +36,9 @@ def headline(
     if not summary:
         return "Nothing has been evaluated yet."
 
+    outside = remark(summary)
+    if any(map(is_federated, summary)):
+        summary = [row for row in summary if is_federated(row)]
     diverged = sum(bool(row.get("diverged")) for row in summary)
     lost = ""
     if diverged:
@@ -46,7 +50,7 @@ def headline(
         if values:
             scores[name] = values
     if not scores:
-        return f"No run has a score{lost}."
+        return outside or f"No run has a score{lost}."
 
     metric = in_words(metric_of(summary))
     first, *others = scores
@@ -68,7 +72,8 @@ def headline(
     text += _over_seeds(scores[first])
     if chance is not None and mean <= FAINT * chance:
         text += f", hardly more than guessing ({chance:.2g})"
-    return f"{text}{lost}."
+    text += f"{lost}."
+    return f"{text} {outside}" if outside else text
 
 
 def _over_seeds(scores: Sequence[float]) -> str:

@@ -240,7 +240,7 @@
     const band = series.querySelector(".band");
     if (band) {
       const outline = [...pointsOf(curve.high), ...pointsOf(curve.low).reverse()];
-      band.setAttribute("d", `${path(outline, x, y)}Z`);
+      band.setAttribute("d", outline.length ? `${path(outline, x, y)}Z` : "");
     }
   };
 
@@ -319,7 +319,8 @@
   // The values of the methods nearest to the pointer, the largest first.
   const hintAt = (chart, x, y) => {
     const wanted = chart.x.numberAt(x);
-    const rows = shown(chart).map((curve) => {
+    const counted = shown(chart).filter((curve) => curve.x[state.axis].length);
+    const rows = counted.map((curve) => {
       const positions = curve.x[state.axis];
       const distances = positions.map((value) => Math.abs(value - wanted));
       const index = distances.indexOf(Math.min(...distances));

@@ -65,7 +65,7 @@ def scores(
             standing = next((s for s in of_variant if s.method == method), None)
             seeds = by_seed.get((method, variant), [])
             marks.append(_score_mark(standing, seeds, baseline, context.words(variant)))
-        note = "baseline" if method == baseline else ""
+        note = "baseline" if method == baseline else context.note_of(method)
         rows.append((method, note, marks))
 
     lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
@@ -154,6 +154,8 @@ def _ending(standing: Standing | None) -> str:
     """How the runs of a method without a score ended."""
     if standing is None:
         return ""
+    if standing.not_federated:
+        return "no score"
     return "not run" if standing.not_run else "failed"
 
 
@@ -173,14 +175,16 @@ def differences(compared: Sequence[Row], context: Context) -> list[tuple[str, St
     drawn = []
     for forest in forests(compared, context):
         if forest.numbers:
-            drawn.append((forest.title, _forest(forest)))
+            drawn.append((forest.title, _forest(forest, context)))
     return drawn
 
 
-def _forest(forest: Forest) -> Strips:
+def _forest(forest: Forest, context: Context) -> Strips:
     side = "right" if larger_is_better(forest.metric) else "left"
     label = f"difference to {forest.baseline} in {column_in_words(forest.metric)}; {side} is better"
-    rows = [(row.method, "", [_difference_mark(row)]) for row in forest.rows]
+    rows = []
+    for row in forest.rows:
+        rows.append((row.method, context.note_of(row.method), [_difference_mark(row)]))
     x = strips.percent_axis([0.0, *forest.numbers])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
@@ -230,10 +234,16 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, S
 
 
 def _accuracies(clients: pd.DataFrame) -> dict[str, list[float]]:
-    """The accuracies of all clients and seeds by method, without clients that have none."""
+    """The accuracies of all clients and seeds by method, without clients that have none.
+
+    Without a shared model, they are those of the clients' own models.
+    """
     accuracies = {}
     for method, rows in clients.groupby("method", sort=False):
-        accuracies[str(method)] = rows["global_accuracy"].dropna().tolist()
+        values = rows["global_accuracy"].dropna()
+        if values.empty and "personal_accuracy" in rows:
+            values = rows["personal_accuracy"].dropna()
+        accuracies[str(method)] = values.tolist()
     return accuracies
 
 
