@@ -55,7 +55,7 @@ class Experiment(NamedTuple):
             stop_on_nonfinite=spec.on_nonfinite == "stop",
             stop_on_skipped=spec.on_impossible == "stop",
             # A run without rounds, or without a shared model, has nothing to aggregate.
-            needs_aggregation=spec.rounds > 0 and not self.client.alone,
+            needs_aggregation=spec.rounds > 0 and not self.client.isolated,
         )
         options = RunOptions(
             rounds=spec.rounds,

@@ -110,7 +110,7 @@ def idle_links(scenario: Scenario, client: Client) -> Findings:
 
 def unknown_updates(scenario: Scenario, client: Client, cohort: Cohort) -> Findings:
     """A cohort that looks at the updates of clients that send none."""
-    if client.alone and {"norm", "sketch"} & cohort.needs:
+    if client.isolated and {"norm", "sketch"} & cohort.needs:
         text = f"{scenario.spec.cohort.kind} looks at what clients send"
         yield ("cohort",), f"{text}, and {scenario.spec.client.kind} sends nothing; use another"
 

@@ -47,7 +47,7 @@ def local_only() -> Client:
         step=hooks.step,
         finish=finish,
         personal=personal_model,
-        alone=True,
+        isolated=True,
     )
 
 

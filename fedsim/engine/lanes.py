@@ -287,7 +287,7 @@ class Lanes:
         """Return what ONE client sends after its last step."""
         message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
         message = message._replace(delta=shared_leaves(self.client, message.delta))
-        if self.client.alone:
+        if self.client.isolated:
             message = message._replace(stats={})
         return Rows(message, lane.loss, lane.seen)
 

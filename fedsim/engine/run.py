@@ -147,7 +147,7 @@ class Run:
         threads = program.evaluation_threads
         self.stacks: dict[str, list[Stack]] = {}
         stacks, self.rows_of_set, self.evaluation_batch = evaluation_stacks(f, threads)
-        if not client.alone:
+        if not client.isolated:
             self.stacks = stacks_on_device(stacks, f, threads)
 
         # The server, and the models that clients of an asynchronous one train from.

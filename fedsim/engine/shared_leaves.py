@@ -13,7 +13,7 @@ from fedsim.types import Client, Shared
 
 def shared_leaves(client: Client, params: Tree) -> Tree:
     """Return the shared leaves of a tree with the structure of `params`, such as an update."""
-    if client.alone:
+    if client.isolated:
         return jax.tree.map(lambda leaf: None, params)
     if client.shares is None:
         return params
@@ -22,6 +22,6 @@ def shared_leaves(client: Client, params: Tree) -> Tree:
 
 def sent_variables(client: Client, shared: Shared) -> Shared:
     """Return the variables that are sent: of the parameters, only the shared leaves."""
-    if client.alone:
+    if client.isolated:
         shared = {**shared, "stats": {}}
     return {**shared, "params": shared_leaves(client, shared["params"])}

@@ -85,7 +85,7 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
     # Without a shared model, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
     scores = {"personal": personal_scores(run, chosen)}
-    if not client.alone:
+    if not client.isolated:
         scores = {"global": client_scores(run, chosen), **scores}
     for model, (means, label_numbers) in scores.items():
         numbers = label_numbers[listed].tolist()

@@ -26,6 +26,7 @@ NOT_AVAILABLE = "#N/A"  # how a sheet says that there is no value
 WHOLE = 2**53  # up to which a whole number is exact
 DAY = timedelta(days=1)
 NOT_SOUND = "not a sound xlsx file"
+INVALID_TOKEN = "(a byte that is not UTF-8, or a character that XML does not allow)"
 SHOWN_SHEETS = 6
 
 Row = tuple[Any, ...]  # the values of a row of a sheet, up to its last one
@@ -230,6 +231,7 @@ def _sound() -> Iterator[None]:
     except Exception as error:  # a dozen kinds, of a file that a program did not write so
         cause = error.__cause__ or error
         reason = (str(cause).splitlines() or [""])[0] or type(cause).__name__
+        reason = reason.replace("(invalid token)", INVALID_TOKEN)
         raise DataError(f"{NOT_SOUND}: {reason[:200]}") from None
 
 

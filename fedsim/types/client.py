@@ -87,7 +87,7 @@ class Client(NamedTuple):
         that train at the same time.
       pools: the samples of all clients are trained on as those of a single one, for as many steps a
         round as one client takes, or the clients of a cohort together; None: they are not pooled.
-      alone: whether every client trains alone: nothing travels, and no shared model is trained.
+      isolated: whether every client trains alone: nothing travels, and no shared model is trained.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -104,7 +104,7 @@ class Client(NamedTuple):
     personal: Callable[[Shared, Tree], Tree] | None = None
     solo: bool = False
     pools: Literal["client", "cohort"] | None = None
-    alone: bool = False
+    isolated: bool = False
 
     @property
     def not_federated(self) -> str:
@@ -114,4 +114,4 @@ class Client(NamedTuple):
         """
         if self.pools is not None:
             return POOLED
-        return ALONE if self.alone else ""
+        return ALONE if self.isolated else ""

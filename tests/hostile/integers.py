@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union
 
 import numpy as np
+import workbooks
 from annotated_types import Ge, Gt, Le, Lt
 from hostile.numbers import OURS, TINY, _asked, _filled, _model, _placed, forget_peak, peak, within
 from hostile.reasons import CAPPED, COMPARED, COUNTED, COUNTER, SEED, reasons
@@ -42,6 +43,7 @@ SPACE = 12 * 10**9  # bytes of address space of a process that plays
 TOKENS = ("leaf", "text", "tff_hdf5")
 BASES: dict[str, dict[str, Any]] = {  # kind -> what a tiny scenario needs of it
     "label_flip": {"source": 1, "target": 2},
+    "xlsx": {"target": "y"},
     "top_k": {"k": 1},
     "rand_k": {"k": 1},
     "semantic": {"clusters": 2},
@@ -252,6 +254,8 @@ def set_of(kind: str, folder: Path) -> Path:
             place / "w.npz", x=rng.normal(size=(60, 4)), y=np.arange(60) % 3, c=np.arange(60) % 5
         )
         return place / "w.npz"
+    if kind == "xlsx":
+        return workbooks.written(place / "t.xlsx", workbooks.parts())
     if kind == "imagefolder":
         for label in "ab":
             (place / label).mkdir(exist_ok=True)

@@ -158,14 +158,16 @@ def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
 
 @pytest.mark.long
 def test_a_step_reports_and_remembers():
-    fedsim.aggregate_stage(summed)
+    fedsim.aggregate_stage(counted_rounds)
     made = run(
-        server=["mean", "summed", {"kind": "aggregate_noise", "std": 0.0}], cohort="all", rounds=3
+        server=["mean", "counted_rounds", {"kind": "aggregate_noise", "std": 0.0}],
+        cohort="all",
+        rounds=3,
     )
-    assert made.rounds["summed/rounds"].iloc[1:].tolist() == [1.0, 2.0, 3.0]
+    assert made.rounds["counted_rounds/rounds"].iloc[1:].tolist() == [1.0, 2.0, 3.0]
 
 
-def summed() -> fedsim.types.AggregateStage:
+def counted_rounds() -> fedsim.types.AggregateStage:
     """Counts its rounds."""
     apply = lambda aggregate, state, context: (aggregate, state + 1, {"rounds": state + 1})
     return fedsim.types.AggregateStage(apply, init=lambda params, present: jnp.zeros(()))

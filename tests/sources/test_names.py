@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import workbooks
 from encoded import FORM, classes, encoded, image_column, parquets, saved, typed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +81,15 @@ def arrow_table(cell: bytes) -> pa.Table:
 def parquet(folder, cell: bytes, **keys):
     pq.write_table(arrow_table(cell), folder / "t.parquet")
     return {"kind": "parquet", "path": "t.parquet", **keys}
+
+
+def workbook(folder, cell: bytes):
+    """A workbook in which one of the shared texts has these bytes."""
+    members: dict[str, str | bytes] = dict(workbooks.parts())
+    texts = str(members["xl/sharedStrings.xml"]).encode()
+    members["xl/sharedStrings.xml"] = texts.replace(b"<t>y</t>", b"<t>" + cell + b"</t>")
+    workbooks.written(folder / "t.xlsx", members)
+    return {"kind": "xlsx", "path": "t.xlsx"}
 
 
 def with_header(folder, section, header: bytes):
@@ -163,6 +173,7 @@ CASES = {
     },
     **{f"parquet: {c!r}": lambda f, c=c: parquet(f, c) for c in (LATIN, HALF, BEYOND)},
     "parquet: target": lambda f: parquet(f, LATIN, target="client"),
+    **{f"xlsx: {c!r}": lambda f, c=c: workbook(f, c) for c in (LATIN, HALF, BEYOND)},
     **{f"huggingface: {c!r}": lambda f, c=c: hub(f, c) for c in (LATIN, HALF, BEYOND)},
     "huggingface: ClassLabel": lambda f: hub(f, names=("a", "b\ud800")),
     "huggingface: ClassLabel, parquet": lambda f: hub(
