@@ -36,8 +36,10 @@ def parts(word: str) -> list[str]:
     >>> parts("attack_ratio"), parts("CNNMnist"), parts("krum")
     (['attack', 'ratio'], ['CNN', 'Mnist'], [])
     """
-    found = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", word)
-    return [part for part in found if len(part) > 1] if len(found) > 1 else []
+    runs_of_letters = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", word)
+    if len(runs_of_letters) < 2:
+        return []
+    return [letters for letters in runs_of_letters if len(letters) > 1]
 
 
 def singulars(word: str) -> list[str]:

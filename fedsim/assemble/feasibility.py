@@ -130,9 +130,10 @@ def wrong_partners(scenario: Scenario, link: Link) -> Findings:
     for name, value in shared_values.items():
         client_value = getattr(client, name)
         if client_value != value:
-            here = value_in_words(value)
-            there = value_in_words(client_value)
-            text = f"is {here} here and {there} in client.{name}; both sides need the same"
+            value_text = value_in_words(value)
+            client_text = value_in_words(client_value)
+            both = f"is {value_text} here and {client_text} in client.{name}"
+            text = f"{both}; both sides need the same"
             yield (*link.path, name), text
 
 

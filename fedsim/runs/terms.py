@@ -111,14 +111,14 @@ def differing(terms: Terms, devices: list) -> list[str]:
     """
     lines = []
     links = [name for name in terms.environment if " " in name]
-    here = environment_of(devices, links)
+    local_values = environment_of(devices, links)
     for name, expected in terms.environment.items():
-        if name in links and not here[name]:
+        if name in links and not local_values[name]:
             lines.append(
                 f"{name} is not known there; put it into a file, and enable that with --plugin FILE"
             )
-        elif here.get(name) != expected:
-            lines.append(f"{name} is {here.get(name)} there, {expected} here")
+        elif local_values.get(name) != expected:
+            lines.append(f"{name} is {local_values.get(name)} there, {expected} here")
     for path, expected in terms.files.items():
         present = sha256_at(path)
         if present != expected:

@@ -118,7 +118,7 @@ def keys_at(path: str) -> list[Key]:
 
 def keys_below(path: tuple[str, ...]) -> list[Key]:
     """Return the keys of a section that it has whatever its kind."""
-    first_keys = [here[0] for key_path, here in keys().items() if key_path[:-1] == path]
+    first_keys = [same_path[0] for key_path, same_path in keys().items() if key_path[:-1] == path]
     return [key for key in first_keys if not key.kinds]
 
 
@@ -127,7 +127,7 @@ def paths_of(name: str) -> list[str]:
 
     Parameters of kinds count only if no other key has the name.
     """
-    first_keys = [here[0] for path, here in keys().items() if path[-1] == name]
+    first_keys = [same_path[0] for path, same_path in keys().items() if path[-1] == name]
     common = [key.dotted for key in first_keys if not key.kinds]
     if common:
         return sorted(common, key=lambda path: path.count("."))

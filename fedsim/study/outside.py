@@ -93,14 +93,14 @@ def _scores(standings: Sequence[Standing], findings: Findings) -> str:
 def _own_models(method: str, findings: Findings) -> str:
     """How the clients' own models do on their test samples, under a single variation."""
     runs = [row for row in findings.rows("outside") if row["method"] == method]
-    own = _median(runs)
-    if own is None:
+    median = _median(runs)
+    if median is None:
         data = (findings.scenario or {}).get("data", {})
         return "" if data.get("client_test", True) else UNSCORED
     if len({variation_of(row) for row in runs}) > 1:
         return ""
     shared = _median([row for row in findings.rows("summary") if _is_baseline(row, findings)])
-    text = OWN_MEDIAN.format(own=own)
+    text = OWN_MEDIAN.format(own=median)
     if shared is not None:
         text += SHARED_MEDIAN.format(shared=shared, baseline=findings.baseline)
     return text

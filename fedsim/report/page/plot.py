@@ -102,9 +102,9 @@ def _series(curve: Curve, classes: str, x: Axis, y: Axis) -> Markup:
 
     elements = []
     if low != high and rounds:
-        there = zip(rounds, high, strict=True)
-        back = zip(rounds[::-1], low[::-1], strict=True)
-        elements.append(element("path", class_="band", d=f"{path([*there, *back], x, y)}Z"))
+        upper = zip(rounds, high, strict=True)
+        lower = zip(rounds[::-1], low[::-1], strict=True)
+        elements.append(element("path", class_="band", d=f"{path([*upper, *lower], x, y)}Z"))
     line = path(list(zip(rounds, mean, strict=True)), x, y)
     elements.append(element("path", class_="line", d=line))
     return element("g", *elements, class_=f"series {classes}", data_name=curve.name)
