@@ -16,7 +16,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.engine.feedback import update_feedback
 from fedsim.errors import Interrupted, ScenarioError
-from fedsim.fleet import Cohort, Drawn, Fleet, Local, Plan, Planner, Population
+from fedsim.fleet import Drawn, Fleet, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
 from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
@@ -546,23 +546,6 @@ def test_a_cohort_by_class_needs_classes():
         match="round_robin_by_class is for samples with one class each, and here these targets",
     ):
         run(data=data, cohort={"kind": "round_robin_by_class", "size": 3})
-
-
-def test_what_a_cohort_cannot_need_is_named():
-    def misspelt():
-        return Cohort(
-            lambda population, round, rng: population.ids, lambda N: N, needs=frozenset({"losses"})
-        )
-
-    fedsim.cohort(misspelt)
-    try:
-        with pytest.raises(
-            ScenarioError,
-            match="misspelt needs losses, and a cohort may need drawn, labels, loss, norm",
-        ):
-            run(cohort="misspelt")
-    finally:
-        FAMILIES["cohort"].pop("misspelt")
 
 
 def test_what_is_not_paired_is_said_of_what_a_cohort_looks_at():

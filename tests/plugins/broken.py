@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 import fedsim
 from fedsim.clients import sgd
+from fedsim.fleet import Cohort
 from fedsim.types import Model, RowStage, Rule
 
 
@@ -228,4 +229,11 @@ def secretive():
 def undecidable():
     return sgd()._replace(
         shares=lambda params: jax.tree.map(lambda leaf: leaf.size > limit, params)
+    )
+
+
+@fedsim.cohort
+def insatiable():
+    return Cohort(
+        lambda population, round, rng: population.ids, lambda N: N, needs=frozenset({"losses"})
     )

@@ -151,6 +151,14 @@ def test_what_fails_is_named_with_its_file_and_line(family, kind):
     assert shapes_do_not_fit or (isinstance(error, HookError) and exit_code(error) == 1)
 
 
+def test_what_a_cohort_cannot_need_is_named():
+    with pytest.raises(
+        ScenarioError,
+        match="insatiable needs losses, and a cohort may need drawn, labels, loss, norm",
+    ):
+        fedsim.run({**BASE, "cohort": "insatiable"})
+
+
 def test_the_place_is_that_of_the_file(tmp_path):
     (tmp_path / "s.yaml").write_text(
         "name: x\n"
