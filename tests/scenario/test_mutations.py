@@ -105,7 +105,7 @@ def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     judged(TEXTS[0].encode(), path)  # whatever is made once is made
     began = time.process_time()
     spoiled()
-    assert time.process_time() - began < 60
+    assert (time.process_time() - began) / MANY < 0.02  # seconds for one
     assert came["read"] > MANY / 20 and came["refused"] > MANY / 2 and came.total() >= MANY
 
 
