@@ -167,7 +167,7 @@ def test_the_leader_holds_up_only_if_half_of_its_gain_is_significantly_left():
 
 
 def test_a_difference_can_be_insignificant_after_holm_with_enough_seeds():
-    """Two of ten seeds have the other sign: the interval excludes 0, but Holm over seven does not."""
+    """Two of ten seeds have the other sign: the interval excludes 0, Holm over seven does not."""
     lean = [0.03, 0.02, 0.025, 0.02, 0.03, 0.02, 0.025, 0.02, -0.006, -0.004]
     scores = {
         "base": [0.5] * 10,
