@@ -69,7 +69,7 @@ def test_a_run_draws_its_pictures(out):
         f"{name}.{kind}" for name in ("curves", "partition") for kind in ("png", "svg")
     }
     record = json.loads((out / "run.json").read_text())
-    assert "figures/curves.svg" in record["files"]  # `verify` looks at them too
+    assert "figures/curves.svg" in record["files"]  # `verify` checks them too
 
 
 @pytest.mark.long

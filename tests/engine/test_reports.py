@@ -106,11 +106,11 @@ def test_krum_reports_when_it_selects_a_malicious_row():
         wire=[{"kind": "sign_flip", "scale": 0.0}],
         evaluate={"every": 1},
     )
-    taken = result.rounds["krum/malicious_kept"].iloc[1:].astype(int).tolist()
+    selected = result.rounds["krum/malicious_kept"].iloc[1:].astype(int).tolist()
     unmoved = np.diff(result.rounds["test_loss"]) == 0
-    assert taken == unmoved.astype(int).tolist()
-    assert 0 < sum(taken) < 6
-    assert result.rounds["malicious_kept"].iloc[1:].tolist() == taken
+    assert selected == unmoved.astype(int).tolist()
+    assert 0 < sum(selected) < 6
+    assert result.rounds["malicious_kept"].iloc[1:].tolist() == selected
 
 
 @pytest.mark.long
@@ -164,6 +164,6 @@ def test_a_round_that_is_skipped_counts_nothing():
         rounds=30,
     )
     skipped = result.rounds["skipped"].iloc[1:].to_numpy()
-    taken = result.rounds["krum/malicious_kept"].iloc[1:].to_numpy()
-    assert taken.tolist() == (1 - skipped).tolist()
+    selected = result.rounds["krum/malicious_kept"].iloc[1:].to_numpy()
+    assert selected.tolist() == (1 - skipped).tolist()
     assert 0 < skipped.sum() < 30

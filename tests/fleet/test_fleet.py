@@ -302,7 +302,7 @@ def test_a_fleet_of_equal_machines_changes_nothing():
 
 @pytest.mark.long
 def test_a_codec_shortens_the_time_of_slow_links():
-    """In both directions by the bytes that `check` foretells: 60 per second, 840 for the model."""
+    """In both directions, by the bytes that `check` predicts: 60 per second, 840 for the model."""
     slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}
     codec = [{"kind": "top_k", "k": 10}]
     seconds = [

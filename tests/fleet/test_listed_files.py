@@ -53,8 +53,8 @@ def test_cohorts_from_a_file_give_the_run_of_cohorts_in_the_scenario(study):
 
 
 def test_the_resolved_scenario_has_the_hash_and_no_empty_keys(study):
-    settled = built(read(study / "study" / "s.yaml")).resolved()["cohort"]
-    assert settled.keys() == {"kind", "path", "sha256"} and len(settled["sha256"]) == 64
+    resolved = built(read(study / "study" / "s.yaml")).resolved()["cohort"]
+    assert resolved.keys() == {"kind", "path", "sha256"} and len(resolved["sha256"]) == 64
     inline = built(read({**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}})).resolved()[
         "cohort"
     ]

@@ -32,7 +32,7 @@ def cohort_of(name: str) -> Cohort:
     return registered("cohort")[kind](**own)
 
 
-def told(planner: Planner, work) -> dict[str, np.ndarray]:
+def reports(planner: Planner, work) -> dict[str, np.ndarray]:
     """What the clients of a round report: numbers that grow with their ids."""
     values = 1.0 + work.ids
     whole = {"loss": values, "norm": values, "sketch": np.outer(values, np.ones(SKETCH_SIZE))}
@@ -64,7 +64,7 @@ def test_a_plan_continues_whoever_reports(cohort, schedule, report, monkeypatch)
     for r in range(1, ROUNDS + 1):
         work = planner.round(r)
         reporting |= set(work.ids.tolist())
-        planner.complete(work, told(planner, work))
+        planner.complete(work, reports(planner, work))
     assert reporting <= set(range(6)) and len(reporting) <= most and bool(reporting) == bool(most)
     known = {
         client
@@ -91,7 +91,7 @@ def written(cohort: str, **sections) -> dict:
 @pytest.mark.parametrize("cohort", [name for name in COHORTS if cohort_of(name).feedback])
 @pytest.mark.parametrize("dropout", [1.0, 0.6])
 def test_a_run_continues_whoever_reports(cohort, dropout):
-    """The device's half: what nobody reports has no rows."""
+    """The device's half: a round that nobody reports has no rows."""
     status = fedsim.run(written(cohort, fleet={"dropout": dropout})).status
     assert status == ("not_run" if dropout == 1.0 else "done")
 

@@ -491,13 +491,13 @@ def test_factors_become_weights_of_the_round(federation):
     plan = plan_of(federation, made("importance", size=4, by="loss"))
     assert plan.expected == (12.0, federation.sizes.sum())
     planner = Planner(plan)
-    for told in ([9.0, 1.0, nan, 1.0], [2.0, 2.0, 2.0, 2.0]):
+    for losses in ([9.0, 1.0, nan, 1.0], [2.0, 2.0, 2.0, 2.0]):
         work, known = planner.round(planner.completed + 1), planner.feedback["loss"]
         assert_allclose(
             1 / work.count, inclusion(scores(known, federation.sizes, 0.6), 4)[work.ids]
         )
-        planner.complete(work, {"loss": np.array(told)})
-        assert known[work.ids].tolist() == np.nan_to_num(told, nan=inf).tolist()
+        planner.complete(work, {"loss": np.array(losses)})
+        assert known[work.ids].tolist() == np.nan_to_num(losses, nan=inf).tolist()
     assert len({*work.count.tolist()}) > 1
 
 

@@ -1,4 +1,4 @@
-"""Traces of devices: the fleet does what a file says, and every fault in a file is one line."""
+"""Traces of devices: the fleet follows the file, and every fault in a file is one line."""
 
 import gzip
 import json

@@ -61,12 +61,12 @@ def test_equal_runs_differ_only_in_the_files_that_the_readme_names(
     assert allowed(root) == {"timing.csv", "run.json", "report.html", "checkpoints"}
 
 
-# --------------------------------------------------------------------------------- what is not here
+# ---------------------------------------------------------------------------------- what is missing
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """A run over a data file beside its scenario."""
+    """A run on a data file next to its scenario."""
     home = tmp_path_factory.mktemp("home")
     study = home / "study"
     study.mkdir()

@@ -497,7 +497,7 @@ KEPT = {"rules": "mean", "optimisers": "fedavg"}  # runs under version control, 
 
 
 def kept_run(out):
-    """Made by the scenario of that name (test_readme says so), as far as it is asked here."""
+    """A stored comparison, made by the scenario of that name (as test_readme checks)."""
     record, summary = (
         json.loads((out / "run.json").read_text()),
         rows_of(read_table(out, "summary")),

@@ -54,7 +54,7 @@ def base(**sections):
     return scenario
 
 
-# -------------------------------------------------------------------------- logs that nobody played
+# ------------------------------------------------------------------------------------- made-up logs
 
 
 def log_of(who, seed):
@@ -131,9 +131,9 @@ def demand_tables_and_page(path, runs, cuts):
     )  # a column without any value is not written
     assert (status == "unfinished").sum() == sum(0 < cut < ENDED for cut in cuts)
     assert len(summary) == sum(cut > 0 for cut in cuts)
-    whose = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
+    ended = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
     tuned = axes_of(record)[1]
-    assert {*pd.read_csv(path / "compare.csv")["method"]} == (set() if tuned else whose)
+    assert {*pd.read_csv(path / "compare.csv")["method"]} == (set() if tuned else ended)
 
 
 def cuts_of(runs):

@@ -212,7 +212,7 @@ def test_pictures_are_drawn_under_any_matplotlib_backend(backend, tmp_path):
 
 
 def test_a_figure_is_drawn_by_the_canvas_of_its_file(monkeypatch):
-    """Not by whatever canvas the figure has."""
+    """Whatever canvas the figure had before."""
     with drawing.style():
         from matplotlib.backend_bases import FigureCanvasBase
         from matplotlib.figure import Figure

@@ -106,12 +106,12 @@ def mounted(tmp_path):
 @if_whole
 @pytest.mark.long
 def test_a_full_disk_is_one_line_and_the_run_resumes_later(big, mounted):
-    place = mounted("size=1m")
-    out = place / "run"
+    folder = mounted("size=1m")
+    out = folder / "run"
     demand_line(finished(big[0], out), str(out), "No space left on device", "free there")
     assert commits(out) and leftovers(out) == []
     demand_line(finished(big[0], out, "--resume"), str(out))
-    subprocess.run(["mount", "-o", "remount,size=20m", place], check=True)
+    subprocess.run(["mount", "-o", "remount,size=20m", folder], check=True)
     assert finished(big[0], out, "--resume").returncode == 0
     whole(out, big[1])
 

@@ -212,7 +212,7 @@ def test_a_report_of_a_killed_run_is_marked_and_does_not_affect_resuming(
 
 @pytest.mark.long
 def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
-    """As text in the PDF; what is not marked is as it was."""
+    """As text in the PDF; unmarked figures are unchanged."""
     from fedsim.report import derived
 
     record, frames = contents(killed)

@@ -1,4 +1,4 @@
-"""`fedsim verify` confirms what is true and nothing else; `fedsim diff` names what differs."""
+"""`fedsim verify` confirms only what is true; `fedsim diff` names what differs."""
 
 import hashlib
 import json
@@ -305,8 +305,8 @@ def test_doctoring_that_changes_nothing_is_confirmed(mine):
 @pytest.mark.long
 def test_a_consistent_lie_is_caught_by_the_replay(change, mine):
     out = mine("scaffold")
-    how, where = DOCTORED[change]
-    doctored(out, **how)
+    edits, where = DOCTORED[change]
+    doctored(out, **edits)
     wrong = failed(fedsim.verify(out))
     assert f"seed 1, {where}" in wrong and all(name.startswith("seed") for name in wrong)
 

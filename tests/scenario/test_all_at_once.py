@@ -1,4 +1,4 @@
-"""Mistakes of different stages are reported at once, each in the line that it has alone."""
+"""Mistakes of different stages are reported together, each in the same line as on its own."""
 
 import copy
 import itertools

@@ -90,8 +90,8 @@ def test_keys_and_lists_replace_those_of_the_base(folder):
     ],
 )
 def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, parts):
-    told = refusal(child(folder, text))
-    assert all(part in told for part in parts), told
+    error = refusal(child(folder, text))
+    assert all(part in error for part in parts), error
 
 
 @pytest.mark.long
@@ -109,8 +109,8 @@ def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, parts)
 )
 def test_mistakes_in_the_base_are_reported_at_the_base_s_lines(folder, old, new, message):
     (folder / "base.yaml").write_text(BASE.replace(old, new))
-    told = refusal(child(folder, "model: {hidden: [8]}\nseeds: 2\n"))
-    assert message in told and "child.yaml" not in told
+    error = refusal(child(folder, "model: {hidden: [8]}\nseeds: 2\n"))
+    assert message in error and "child.yaml" not in error
 
 
 @pytest.mark.long

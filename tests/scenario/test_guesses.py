@@ -65,11 +65,11 @@ def test_a_guess_is_answered(guess, desk):  # noqa: F811
     if guess["where"] == "file":
         (desk / "s.yaml").write_text(written(guess["typed"]))
     done = fedsim("check s.yaml" if guess["where"] == "file" else guess["typed"], desk)
-    told = done.stderr if done.stderr else done.stdout
-    assert done.returncode == code and all(answer in told for answer in answers), told
+    output = done.stderr if done.stderr else done.stdout
+    assert done.returncode == code and all(answer in output for answer in answers), output
     if done.stderr:
         lines = done.stderr.splitlines()
-        assert len(lines) == len(answers) and done.stdout == "" and "Traceback" not in told
+        assert len(lines) == len(answers) and done.stdout == "" and "Traceback" not in output
         assert guess["where"] != "file" or all(line.startswith("s.yaml:") for line in lines)
 
 
@@ -115,15 +115,19 @@ def test_a_word_of_another_tool_leads_to_ours(typed, desk):  # noqa: F811
 @pytest.mark.parametrize("where", ["file", "shell"])
 def test_every_word_of_other_tools_leads_to_ours(where, desk):  # noqa: F811
     """`words.csv`: what users of other tools type, and the part of the line that names ours."""
-    told = {g["typed"]: (g["answer"], answer_to(g, desk)) for g in WORDS if g["where"] == where}
-    assert len(told) > 200
-    assert {typed: answers for typed, answers in told.items() if not is_led(*answers)} == {}
+    answers_by_word = {
+        g["typed"]: (g["answer"], answer_to(g, desk)) for g in WORDS if g["where"] == where
+    }
+    assert len(answers_by_word) > 200
+    assert {
+        typed: answers for typed, answers in answers_by_word.items() if not is_led(*answers)
+    } == {}
 
 
-def is_led(answer: str, told: str) -> bool:
+def is_led(answer: str, line: str) -> bool:
     """Whether a line leads to ours: as listed, or to the thing itself, once that exists."""
-    exists_now = "nearest: " not in told and "known: " not in told
-    return answer in told or (answer.startswith("nearest: ") and exists_now)
+    exists_now = "nearest: " not in line and "known: " not in line
+    return answer in line or (answer.startswith("nearest: ") and exists_now)
 
 
 # ---- the table of synonyms
@@ -156,7 +160,7 @@ def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
     every_kind = set().union(*map(own, FAMILIES)) | ALIASES.keys()
     for synonym in synonyms():
         where, _, of = synonym.where.partition(":")
-        if "{number}" in synonym.ours:  # its words have a number behind them
+        if "{number}" in synonym.ours:  # its words are followed by a number
             continue
         known: set[str] = set()
         if where == "kind":

@@ -152,8 +152,8 @@ def test_hostile_data_are_described_or_refused(name, tmp_path, monkeypatch):
     forget_peak()
     path = next(path for path in ("w.npz", "t.csv", "set") if Path(path).exists())
     with within(10), contextlib.suppress(*OURS):
-        told = describe(path)
-        assert told["rows"] or told["problems"]
+        description = describe(path)
+        assert description["rows"] or description["problems"]
     assert contents(tmp_path, tmp_path / "none") == before and peak() - held < 1 << 30
     done = CliRunner().invoke(cli, ["data", "describe", path])
     assert done.exit_code == 0 or isinstance(done.exception, OURS), done.exception

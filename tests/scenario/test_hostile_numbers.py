@@ -110,7 +110,7 @@ def test_check_counts_what_the_build_counts(tmp_path):
     """Both use the same function."""
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(TINY))
-    told = json.loads(
+    forecast = json.loads(
         CliRunner().invoke(cli, ["check", str(path), "--json"], catch_exceptions=False).stdout
     )
     scenario = read(path)
@@ -119,8 +119,8 @@ def test_check_counts_what_the_build_counts(tmp_path):
         counted = run_footprint(
             scenario, experiment.program, experiment.plans[0], experiment.shared[0]
         )
-    assert counted.bytes_by_purpose.items() <= told["memory"].items()
-    assert told["bytes_up_a_round"] == counted.message * 4
+    assert counted.bytes_by_purpose.items() <= forecast["memory"].items()
+    assert forecast["bytes_up_a_round"] == counted.message * 4
 
 
 def test_the_counted_shapes_are_those_of_the_first_block():
@@ -136,22 +136,22 @@ def test_the_counted_shapes_are_those_of_the_first_block():
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
         key = BlockKey(round=1, first_slot=0, playing=(True,), is_probe=False)
         layout = Blocks([Planner(plan)], program, readers=[]).get(key).layout
-        told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
-        assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(
-            shapes["slots"]
-        )
+        shapes_of = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
+        assert shapes_of(layout.queues) == shapes_of(shapes["queues"]) and shapes_of(
+            layout.slots
+        ) == shapes_of(shapes["slots"])
         server = program.server.init(e.shared[0], plan.present)
         store = program.server.memories.empty(server.shared, program.capacity.members)
         memory = program.server.memories.gather(
             store, server.shared, layout.slots, jax.random.key(0)
         )
-        assert told(server) == told(shapes["server"]) and told(memory[CLIENT]) == told(
-            shapes["memory"]
-        )
+        assert shapes_of(server) == shapes_of(shapes["server"]) and shapes_of(
+            memory[CLIENT]
+        ) == shapes_of(shapes["memory"])
         keys = ((jax.random.key(0),), 1)
         inputs = program.mesh.inputs((server.shared,), memory[CLIENT], layout, [()], keys)
         rows = program.mesh.buffers(None, inputs, layout.seats).rows[0]
-        assert told(rows) == told(shapes["rows"])
+        assert shapes_of(rows) == shapes_of(shapes["rows"])
 
 
 def test_the_largest_value_of_a_program_is_found():
@@ -187,7 +187,7 @@ def test_the_limits_of_a_control_group_and_its_parents_count(monkeypatch):
     assert memory_limit() == 3_000_000_000
 
 
-# -------------------------------------------------------------------- what is counted, not expanded
+# ---------------------------------------------------------------------------- counted, not expanded
 
 
 def test_a_grid_is_counted_before_it_is_expanded():

@@ -88,7 +88,7 @@ def judged(content: bytes, path) -> str:
 
 @pytest.mark.long
 def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
-    path, came = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
+    path, outcomes = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
 
     @settings(
         max_examples=MANY,
@@ -102,13 +102,15 @@ def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
         text = TEXTS[which]
         for mutation, where, detail in mutations:
             text = MUTATIONS[mutation](text, where, detail)
-        came[judged(text.encode("utf-8", "surrogateescape"), path)] += 1
+        outcomes[judged(text.encode("utf-8", "surrogateescape"), path)] += 1
 
     judged(TEXTS[0].encode(), path)  # what is made once is made now
     began = time.process_time()
     spoiled()
     assert time.process_time() - began < 60
-    assert came["read"] > MANY / 20 and came["refused"] > MANY / 2 and came.total() >= MANY
+    assert (
+        outcomes["read"] > MANY / 20 and outcomes["refused"] > MANY / 2 and outcomes.total() >= MANY
+    )
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -15,7 +15,7 @@ TABLE = "a,b,y\n" + "".join(f"{a},{b},{int(a > 0)}\n" for a, b in ROWS)
 
 
 @pytest.mark.parametrize(
-    ("path", "start", "roots", "told"),
+    ("path", "start", "roots", "recorded"),
     [
         ("/p/study/d.csv", "/p/study", ["/p/study", "/p"], "d.csv"),
         ("/p/data/d.csv", "/p/study", ["/p/study", "/p"], "../data/d.csv"),
@@ -24,13 +24,13 @@ TABLE = "a,b,y\n" + "".join(f"{a},{b},{int(a > 0)}\n" for a, b in ROWS)
             "/p/study",
             ["/p/study", "/q"],
             "d.csv",
-        ),  # nothing is told of what lies above
+        ),  # what lies above is not recorded
         ("/far/set/d.csv", "/p/study", ["/p/study", "/far"], "set/d.csv"),
         ("/p/data/d.csv", "/p/study", ["/"], "d.csv"),
     ],
 )
-def test_a_path_reveals_nothing_above_its_roots(path, start, roots, told):
-    assert relative(path, start, roots) == told
+def test_a_path_reveals_nothing_above_its_roots(path, start, roots, recorded):
+    assert relative(path, start, roots) == recorded
 
 
 def test_no_path_goes_through_a_home_folder(monkeypatch):
@@ -40,7 +40,7 @@ def test_no_path_goes_through_a_home_folder(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "recorded"),
     [
         ("/nowhere/s.yaml", "s.yaml"),
         ("--out=/nowhere/anna/run", "--out=run"),
@@ -53,9 +53,9 @@ def test_no_path_goes_through_a_home_folder(monkeypatch):
         ("client.lr=1/2", "client.lr=1/2"),
     ],
 )
-def test_paths_in_a_command_line_are_recorded_as_relative(word, told, tmp_path, monkeypatch):
+def test_paths_in_a_command_line_are_recorded_as_relative(word, recorded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert with_relative_paths(word, []) == told
+    assert with_relative_paths(word, []) == recorded
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from fedsim.scenario.reader import parse
 MINIMAL = {"name": "x", "data": {"kind": "digits"}}
 
 
-def told(text: str, *edits: str) -> list[str]:
+def error_lines(text: str, *edits: str) -> list[str]:
     with pytest.raises(ScenarioError) as error:
         read(parse(text, "s.yaml"), edits)
     return str(error.value).splitlines()
@@ -40,7 +40,7 @@ def test_only_name_and_data_are_required_and_defaults_are_filled_in():
     }
     assert full["server"] == [{"kind": "mean", "weights": "samples", "denominator": "actual"}]
     assert list(full["data"]["partition"]) == ["kind"]
-    name, data = told("rounds: 3\n")
+    name, data = error_lines("rounds: 3\n")
     assert name.startswith("s.yaml:1:1: name: is missing; write name: with 1 to 64 letters")
     assert data.startswith("s.yaml:1:1: data: is missing; write data: with a dataset")
 
@@ -130,13 +130,15 @@ def test_a_name_alone_is_a_link():
     ],
 )
 def test_bad_scenarios_are_refused_with_place_and_reason(text, message):
-    assert any(message in line for line in told(text)), told(text)
+    assert any(message in line for line in error_lines(text)), error_lines(text)
 
 
 def test_all_problems_are_reported_at_once():
     assert (
         len(
-            told("name: x\ndata: {kind: digits, clients: 0, tset: 0.1}\nrounds: x\nserver: [men]\n")
+            error_lines(
+                "name: x\ndata: {kind: digits, clients: 0, tset: 0.1}\nrounds: x\nserver: [men]\n"
+            )
         )
         == 4
     )

@@ -154,12 +154,12 @@ def test_results_match_the_comments(line):
 
 def test_methods_that_may_replace_the_rule_are_listed_beside_it(root):
     text = (root / "scenarios/robust_basic.yaml").read_text(encoding="utf-8")
-    beside = re.findall(r"^(?:# )?method: (\S+)", text, re.M)
+    listed = re.findall(r"^(?:# )?method: (\S+)", text, re.M)
     proposed = [
         re.search(r"method=([^\s']+)", line.command)
         for line in table(root / "scenarios/robust_basic.yaml")
     ]
-    assert set(beside[1:]) == {match[1] for match in proposed if match}
+    assert set(listed[1:]) == {match[1] for match in proposed if match}
 
 
 @pytest.mark.long

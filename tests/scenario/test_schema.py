@@ -338,7 +338,7 @@ def test_kinds_of_plug_ins_are_included_unless_turned_off(monkeypatch):
     assert "rule.loudest" not in editor_schema(plugins=False)["definitions"]
 
 
-# ---- a default that is taken away is missed
+# ---- a default that is removed is missed
 
 
 def missed(built: dict, golden: dict, name: str) -> None:
