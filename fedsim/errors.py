@@ -62,8 +62,8 @@ class Problem(NamedTuple):
             head = f"{head}: {where}" if head else where
 
         available = max(MAX_CHARACTERS - len(head) - 2, MIN_CHARACTERS)
-        what = shortened(printable(self.what), available)
-        return ": ".join(part for part in (head, what) if part)
+        text = shortened(printable(self.what), available)
+        return ": ".join(part for part in (head, text) if part)
 
 
 class ScenarioError(Failure, ValueError):
@@ -114,9 +114,9 @@ class OrderError(ValueError):
       index: the index of the link to blame; None: the list.
     """
 
-    def __init__(self, what: str, index: int | None = None):
+    def __init__(self, text: str, index: int | None = None):
         self.index = index
-        super().__init__(what)
+        super().__init__(text)
 
 
 class LinkError(ValueError):
@@ -127,10 +127,10 @@ class LinkError(ValueError):
       large: whether it was refused for want of memory.
     """
 
-    def __init__(self, what: str, section: Any, large: bool = False):
+    def __init__(self, text: str, section: Any, large: bool = False):
         self.section = section
         self.large = large
-        super().__init__(what)
+        super().__init__(text)
 
 
 class RegistrationError(TypeError):
@@ -183,9 +183,9 @@ class PartitionError(ValueError):
       where: the key of the data section to blame.
     """
 
-    def __init__(self, what: str, where: str = "partition"):
+    def __init__(self, text: str, where: str = "partition"):
         self.where = where
-        super().__init__(what)
+        super().__init__(text)
 
 
 class DirectoryError(Failure, OSError):

@@ -405,7 +405,7 @@ MORE = [
         "adaptive clipping follows the share that was clipped",
         "stages/adaptive_clip.py",
         {"within = scale * rest <= context.state": "within = scale * rest > context.state"},
-        ("test_reports.py::test_a_bound_is_that_of_whom_it_left_alone",),
+        ("test_reports.py::test_updates_at_the_bound_count_as_unclipped",),
         seen_in="flwr 1.41.0",
     ),
     Mutant(

@@ -106,10 +106,10 @@ def reference_of(command: str, reference: Any, stack: Tree) -> Tree | None:
     # [K, ...] -> [...]
     row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
     expected = _shapes_in_words(row)
-    found = _shapes_in_words(update)
-    if jax.tree.structure(row) != jax.tree.structure(update) or expected != found:
+    shapes = _shapes_in_words(update)
+    if jax.tree.structure(row) != jax.tree.structure(update) or expected != shapes:
         text = f"must be a tree like a row of the updates, {', '.join(expected)}"
-        raise argument_error(command, "reference", f"{text}; found {', '.join(found)}")
+        raise argument_error(command, "reference", f"{text}; found {', '.join(shapes)}")
     return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), update, row)
 
 
@@ -143,11 +143,13 @@ def as_server_loss(loss: Callable[[Tree], Any] | None) -> ServerLoss | None:
     return Partial(of_params)
 
 
-def checked_links(section: str, links: Any) -> list[BaseModel]:
+def checked_links(command: str, section: str, argument: str, links: Any) -> list[BaseModel]:
     """Return a kind, a link or a list of links as the checked sections of a list.
 
     Args:
-      section: the list's name, `wire` or `server`.
+      command: what errors name in place of a file.
+      section: the section whose links are allowed, `wire` or `server`.
+      argument: the argument that brings the list, as errors name it.
       links: as a user writes them.
 
     Raises:
@@ -159,6 +161,6 @@ def checked_links(section: str, links: Any) -> list[BaseModel]:
     try:
         return TypeAdapter(annotation).validate_python(mappings)
     except ValidationError as error:
-        document = Document({section: mappings}, {}, section)
-        problems = problems_of(document, annotation, mappings, error.errors(), (section,))
-        raise ScenarioError(problems, section) from None
+        document = Document({argument: mappings}, {}, command)
+        problems = problems_of(document, annotation, mappings, error.errors(), (argument,))
+        raise ScenarioError(problems, command) from None

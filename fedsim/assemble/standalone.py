@@ -82,7 +82,7 @@ def aggregate(
     >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
     [2.0]
     """
-    prepared = _aggregation(_hashable_sections("server", server))
+    prepared = _aggregation(_hashable_sections("aggregate", "server", "server", server))
     stack = arrays_of(deltas)
     K = tree.rows(stack)
     inputs = RoundInputs(
@@ -138,7 +138,8 @@ def transmit(
     ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """
     prepared = _transmission(
-        _hashable_sections("wire", wire), _hashable_sections("server", defence)
+        _hashable_sections("transmit", "wire", "wire", wire),
+        _hashable_sections("transmit", "server", "defence", defence),
     )
     stack = arrays_of(deltas)
     K = tree.rows(stack)
@@ -276,13 +277,21 @@ def _decoding_each(links: Sequence[Link]) -> list[Any]:
     return made
 
 
-def _hashable_sections(list_name: str, links: Any) -> tuple[HashableSection, ...]:
+def _hashable_sections(
+    command: str, section: str, argument: str, links: Any
+) -> tuple[HashableSection, ...]:
     """The checked sections of a list that a user wrote, as keys of a cache.
+
+    Args:
+      command: `aggregate` or `transmit`, which errors name in place of a file.
+      section: the section whose links are allowed, `wire` or `server`.
+      argument: the argument that brings the list.
+      links: as the user wrote them.
 
     Raises:
       ScenarioError: with every problem.
     """
-    return hashable_sections(checked_links(list_name, links))
+    return hashable_sections(checked_links(command, section, argument, links))
 
 
 def _make_links(command: str, argument: str, sections: Sequence[HashableSection]) -> list[Link]:

@@ -91,7 +91,7 @@ def bench_codecs(
 
 def codec_of(section: Mapping[str, Any]) -> Codec:
     """Return the codec that a section describes."""
-    (checked_section,) = checked_links("wire", dict(section))
+    (checked_section,) = checked_links("bench", "wire", "wire", dict(section))
     scenario = Scenario(None, Document({}, {}, "bench"))
     return make_link(scenario, ("wire", 0), checked_section)
 

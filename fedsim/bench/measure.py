@@ -32,7 +32,7 @@ COMBINED: dict[str, Callable[[Sequence[Any]], Any]] = {
 
 
 def measured(
-    what: Sequence[str],
+    workloads: Sequence[str],
     edits: tuple[str, ...],
     out: Path,
     say: Announce,
@@ -41,8 +41,8 @@ def measured(
     """Measure scenarios, rules and codecs, and write the records to a folder.
 
     Args:
-      what: files of scenarios, `rules`, `codecs`; empty: the scenarios of `scenarios/bench`, and
-        the rules.
+      workloads: files of scenarios, `rules`, `codecs`; empty: the scenarios of `scenarios/bench`,
+        and the rules.
       edits: edits as of `--set`.
       out: the folder.
       say: called with what is measured next.
@@ -57,11 +57,11 @@ def measured(
     """
     files.make_folder(out)
     ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/")}
-    if not ours and (not what or "codecs" in what):
+    if not ours and (not workloads or "codecs" in workloads):
         text = "scenarios/bench: does not come with this installation; name a scenario"
         raise DirectoryError(text)
 
-    chosen = what or [*ours.values(), "rules"]
+    chosen = workloads or [*ours.values(), "rules"]
     passes = []
     for _ in range(times):
         passes.append([record for name in chosen for record in _records(name, edits, ours, say)])

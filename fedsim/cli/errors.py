@@ -162,8 +162,8 @@ def _refused_setting(error: Exception) -> str:
         if name in os.environ:
             value = os.environ[name][:80]
             reason = " ".join(str(error).split())[:200]
-            what = f"JAX does not take {value!r} ({reason})"
-            return f"environment variable {name}: {what}; unset it"
+            refusal = f"JAX does not take {value!r} ({reason})"
+            return f"environment variable {name}: {refusal}; unset it"
     return ""
 
 

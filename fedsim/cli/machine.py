@@ -53,7 +53,7 @@ def _clear_cache(as_json: bool) -> None:
 
 @click.command("bench")
 @click.argument(
-    "what", nargs=-1, metavar="[codecs|rules|SCENARIO]...", type=click.Path(dir_okay=False)
+    "workloads", nargs=-1, metavar="[codecs|rules|SCENARIO]...", type=click.Path(dir_okay=False)
 )
 @options.edits
 @click.option(
@@ -68,7 +68,7 @@ def _clear_cache(as_json: bool) -> None:
 @options.as_json("the records")
 @options.debug
 def bench_command(
-    what: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool
+    workloads: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool
 ) -> None:
     """Measure rounds on this machine, next to its matrix-product peak and plain JAX.
 
@@ -91,7 +91,7 @@ def bench_command(
     from fedsim.machine import compile_cache
 
     with compile_cache(), console.status_line(not as_json) as say:
-        records = measured(what, edits, out, say, repeat)
+        records = measured(workloads, edits, out, say, repeat)
     if as_json:
         click.echo(json.dumps(records))
     else:

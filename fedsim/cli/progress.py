@@ -257,9 +257,9 @@ class Lines:
     def __call__(self, done: int, total: int, words: str, left: float | None) -> None:
         about = f", about {in_words(left)} left" if left and done < total else ""
         self.newest = f"fedsim: {self.name}: {done}/{total} rounds{about}  {words}"
-        now = self.clock()
-        if now - self.last_printed >= SECONDS_BETWEEN_LINES:
-            self.last_printed = now
+        moment = self.clock()
+        if moment - self.last_printed >= SECONDS_BETWEEN_LINES:
+            self.last_printed = moment
             self.any_printed = True
             self.print_line(self.newest)
 

@@ -111,9 +111,9 @@ def require_like(
     structure = jax.tree.structure(returned)
     expected_structure = jax.tree.structure(expected)
     if structure != expected_structure:
-        found = shortened(str(structure), MAX_CHARACTERS)
-        wanted = shortened(str(expected_structure), MAX_CHARACTERS)
-        raise ContractError(f"{prefix}{found}; {reference} has {wanted}")
+        returned_text = shortened(str(structure), MAX_CHARACTERS)
+        expected_text = shortened(str(expected_structure), MAX_CHARACTERS)
+        raise ContractError(f"{prefix}{returned_text}; {reference} has {expected_text}")
 
     for name, leaf in leaves.items():
         like = expected_leaves[name]

@@ -50,8 +50,8 @@ def _compile_spans() -> Spans:
 
     def listen(event: str, duration_secs: float, **_: str | int) -> None:
         if event.startswith("/jax/core/compile/"):  # tracing, lowering, and XLA itself
-            now = time.perf_counter()
-            spans.add(now - duration_secs, now)
+            end = time.perf_counter()
+            spans.add(end - duration_secs, end)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     return spans

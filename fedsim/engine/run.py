@@ -563,7 +563,8 @@ class Run:
         values["since"] = self.since._asdict()
         values["open_since"] = self.open_since._asdict()
         values["before"] = [
-            before + now for before, now in zip(self.earlier_seconds, self.seconds, strict=True)
+            earlier + seconds
+            for earlier, seconds in zip(self.earlier_seconds, self.seconds, strict=True)
         ]
 
         arrays = leaves_by_name("server", self.server)

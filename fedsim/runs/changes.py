@@ -59,13 +59,13 @@ CHANGES = (
 OLDEST = "0.5.0"
 
 
-def changes_between(scenario: Mapping[str, Any], before: str, now: str) -> list[Change]:
+def changes_between(scenario: Mapping[str, Any], earlier: str, later: str) -> list[Change]:
     """The changes that concern a scenario, after one version and up to another.
 
     Args:
       scenario: resolved, as plain values.
-      before: the version that a run was made with.
-      now: the later version.
+      earlier: the version that a run was made with.
+      later: the later version.
 
     >>> cnn, resnet = {"model": {"kind": "cnn"}}, {"model": {"kind": "resnet"}}
     >>> [change.since for change in changes_between(resnet, "0.5.0", "0.6.0")]
@@ -73,11 +73,11 @@ def changes_between(scenario: Mapping[str, Any], before: str, now: str) -> list[
     >>> changes_between(cnn, "0.5.0", "0.6.0")
     []
     """
-    if not (_is_version(before) and _is_version(now)):
+    if not (_is_version(earlier) and _is_version(later)):
         return []
     changes = []
     for change in CHANGES:
-        is_between = _numbers(before) < _numbers(change.since) <= _numbers(now)
+        is_between = _numbers(earlier) < _numbers(change.since) <= _numbers(later)
         if is_between and change.kind in _kinds(scenario.get(change.section)):
             changes.append(change)
     return changes

@@ -255,10 +255,10 @@ def _model(a: Path, b: Path) -> ModelDifference | None:
         finite = np.isfinite(gap)
         largest = max(largest, float(gap[finite].max(initial=0.0)))
         infinite += int((~finite).sum())
-    what = f"{len(unequal)} of {len(tensors_a)} tensors differ"
+    text = f"{len(unequal)} of {len(tensors_a)} tensors differ"
     if infinite:
-        what += f", {infinite} numbers are not finite"
-    return ModelDifference(a.name, what, largest)
+        text += f", {infinite} numbers are not finite"
+    return ModelDifference(a.name, text, largest)
 
 
 def _shapes(tensors: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -8,19 +8,19 @@ from fedsim.errors import CheckpointError
 MAX_CHARACTERS = 60  # of a value in a message
 
 
-def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None:
+def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -> None:
     """Refuse to resume a run as anything but what it was.
 
     Args:
-      before: the identity of the recorded run.
-      now: the identity of the run that would resume it.
+      recorded: the identity of the recorded run.
+      present: the identity of the run that would resume it.
       where: what the messages name.
 
     Raises:
       CheckpointError: naming every field that differs.
     """
     lines = []
-    for field, old, new in differences(before, now):
+    for field, old, new in differences(recorded, present):
         lines.append(f"{where}: {field}: {old}, now {new}")
     if lines:
         lines.append(
@@ -29,28 +29,28 @@ def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None
         raise CheckpointError("\n".join(lines))
 
 
-def differences(before: Any, now: Any, path: str = "") -> list[tuple[str, str, str]]:
+def differences(old: Any, new: Any, path: str = "") -> list[tuple[str, str, str]]:
     """The fields in which two nested values differ: (dotted path, old text, new text)."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        return _differences_of_mappings(before, now, path)
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _differences_of_mappings(old, new, path)
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         fields = []
-        for index, (old, new) in enumerate(zip(before, now, strict=True)):
-            fields += differences(old, new, f"{path}[{index}]")
+        for index, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
+            fields += differences(old_item, new_item, f"{path}[{index}]")
         return fields
-    if before == now:
+    if old == new:
         return []
-    return [(path, _text(before), _text(now))]
+    return [(path, _text(old), _text(new))]
 
 
 def _differences_of_mappings(
-    before: dict[str, Any], now: dict[str, Any], path: str
+    old: dict[str, Any], new: dict[str, Any], path: str
 ) -> list[tuple[str, str, str]]:
-    """The differences of two mappings: keys of `before` first, then those that are new."""
+    """The differences of two mappings: keys of `old` first, then those that are new."""
     fields = []
-    for key in before | now:
+    for key in old | new:
         inner_path = f"{path}.{key}" if path else str(key)
-        fields += differences(before.get(key), now.get(key), inner_path)
+        fields += differences(old.get(key), new.get(key), inner_path)
     return fields
 
 

@@ -59,8 +59,8 @@ def follow(
         if not shown:
             say(page)
             shown = True
-        now = time.monotonic()
-        _wait(now + max(SECONDS, PAUSE * (now - began)), ask)
+        end = time.monotonic()
+        _wait(end + max(SECONDS, PAUSE * (end - began)), ask)
         if ask():
             return True
     if shown:

@@ -308,8 +308,8 @@ def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
     if same_values(record["scenario"], str(recorded.get("fedsim"))):
         recorded["fedsim"] = present["fedsim"]
     fields = []
-    for name, before, now in differences(recorded, present):
-        fields.append(f"{name}: {before}, here {now}")
+    for name, old, new in differences(recorded, present):
+        fields.append(f"{name}: {old}, here {new}")
     if not fields:
         return []
     return Missing([f"bits may differ in this environment: {', '.join(fields)}"])
@@ -331,8 +331,8 @@ def _build_again(
     supplied = [name for name, value in request.given.items() if value is not None]
     again = record_of(experiment, devices, supplied)
     problems = []
-    for field, before, now in differences(_repeated(record), _repeated(again)):
-        problems.append(f"{field}: {before}, now {now}")
+    for field, old, new in differences(_repeated(record), _repeated(again)):
+        problems.append(f"{field}: {old}, now {new}")
     return experiment, problems
 
 

@@ -116,8 +116,8 @@ def _refusal(document: Document, text: str) -> ScenarioError:
 
 
 def _outside(document: Document, name: str) -> ScenarioError:
-    found = value_in_words(name)
-    text = f"{found} lies outside the scenario's folder; move it there, or write {SHIPPED}"
+    name_in_words = value_in_words(name)
+    text = f"{name_in_words} lies outside the scenario's folder; move it there, or write {SHIPPED}"
     return _refusal(document, text)
 
 

@@ -264,8 +264,8 @@ def _remedy_of_links(where: str, value: Any, kinds: AllowedKinds) -> str:
         return ""
     if kinds.kind_of(call[1]) is not None:
         return f"; write [{value}]" if isinstance(value, str) else ""
-    found = "" if name == value else f" {value_in_words(name)}"
-    return f": no {joined(families_of(kinds))}{found}{_remedy_of_kind(str(name), kinds)}"
+    name_in_words = "" if name == value else f" {value_in_words(name)}"
+    return f": no {joined(families_of(kinds))}{name_in_words}{_remedy_of_kind(str(name), kinds)}"
 
 
 def _missing(document: Document, spot: Spot) -> str:
@@ -297,10 +297,12 @@ def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[KeyPath, 
 def _no_kind(name: Any, kinds: AllowedKinds) -> str:
     """Return what a name that is not among the kinds may have been meant as."""
     families = families_of(kinds)
-    found = value_in_words(name)
+    name_in_words = value_in_words(name)
     if not isinstance(name, str):
-        return f"should be the name of {with_article(families)}, found {found}{_known(kinds)}"
-    return f"no {joined(families)} {found}{_remedy_of_kind(name, kinds)}"
+        return (
+            f"should be the name of {with_article(families)}, found {name_in_words}{_known(kinds)}"
+        )
+    return f"no {joined(families)} {name_in_words}{_remedy_of_kind(name, kinds)}"
 
 
 def _remedy_of_kind(name: str, kinds: AllowedKinds) -> str:

@@ -215,8 +215,8 @@ def _path_and_value(document: Document, edit: str) -> tuple[KeyPath, Any]:
     name, equals, text = edit.partition("=")
     option = f"--set {shortened(edit, 60)}"
     if not equals or not _EDITED_PATH.fullmatch(name):
-        what = f"{option}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
-        raise ScenarioError([Problem("", what)], document.file)
+        remedy = f"{option}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
+        raise ScenarioError([Problem("", remedy)], document.file)
 
     path = _edited_path(edit)
     try:

@@ -212,8 +212,8 @@ def _checked_text(text: str, file: str) -> str:
     text = text.removeprefix("\ufeff")
     if invisible := _INVISIBLE.search(text):
         lines = re.split(r"\r\n|\r|\n", text[: invisible.start()])
-        what = f"the character U+{ord(invisible[0]):04X}, which editors do not show; delete it"
-        raise ScenarioError([Problem("", what, len(lines), len(lines[-1]) + 1)], file)
+        refusal = f"the character U+{ord(invisible[0]):04X}, which editors do not show; delete it"
+        raise ScenarioError([Problem("", refusal, len(lines), len(lines[-1]) + 1)], file)
     return text
 
 
@@ -284,9 +284,10 @@ def _refusal(event: yaml.Event) -> str:
         return ANCHOR
     tag = getattr(event, "tag", None)
     if tag:
-        found = value_in_words(tag)
+        tag_in_words = value_in_words(tag)
         return (
-            f"tags are not allowed, found {found}; a scenario is data, write the value without it"
+            f"tags are not allowed, found {tag_in_words}; a scenario is data, write the value "
+            "without it"
         )
     return ""
 
@@ -330,8 +331,8 @@ class _Builder:
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             position = _position(event.start_mark)
             if not isinstance(event, yaml.ScalarEvent):
-                found = value_in_words(self._skipped(event))
-                text = f"keys are plain words, found {found}; write key: value, with a space"
+                key_in_words = value_in_words(self._skipped(event))
+                text = f"keys are plain words, found {key_in_words}; write key: value, with a space"
                 self.problems.append(Problem(dotted(path), text, *position))
                 self._skipped(next(self._events))
                 continue

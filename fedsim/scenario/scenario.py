@@ -49,21 +49,21 @@ class Scenario(NamedTuple):
         plain.pop("compare", None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
-    def error(self, path: KeyPath, what: str) -> ScenarioError:
+    def error(self, path: KeyPath, text: str) -> ScenarioError:
         """Return a problem as an exception, for the caller to raise.
 
         Args:
           path: keys and list indices from the top, such as `("server", 0, "kind")`.
-          what: what is wrong there, and what to do.
+          text: what is wrong there, and what to do.
 
         Returns:
           The exception, with line and column if the scenario is a file.
         """
-        return ScenarioError([problem_at(self.document, path, what)], self.document.file)
+        return ScenarioError([problem_at(self.document, path, text)], self.document.file)
 
-    def too_large(self, path: KeyPath, what: str) -> ScenarioTooLargeError:
+    def too_large(self, path: KeyPath, text: str) -> ScenarioTooLargeError:
         """Return what does not fit into memory as an exception; arguments as of `error`."""
-        return ScenarioTooLargeError([problem_at(self.document, path, what)], self.document.file)
+        return ScenarioTooLargeError([problem_at(self.document, path, text)], self.document.file)
 
 
 def _kind_first(value: Any) -> Any:

@@ -71,11 +71,11 @@ def batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
 
 
 @contextmanager
-def sound(what: str) -> Iterator[None]:
+def sound(source: str) -> Iterator[None]:
     """Turn the errors that pyarrow raises, of a dozen types, into one line.
 
     Args:
-      what: what is read.
+      source: what is read, as the error names it.
 
     Raises:
       DataError: saying that it is not sound.
@@ -95,7 +95,7 @@ def sound(what: str) -> Iterator[None]:
         struct.error,
     ) as error:
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
-        raise DataError(f"not a sound {what}: {reason}") from None
+        raise DataError(f"not a sound {source}: {reason}") from None
 
 
 def require_size(metadata: Any, packed: int) -> None:

@@ -97,8 +97,8 @@ def _pair(files: Files, part: str) -> tuple[np.ndarray, np.ndarray]:
     labels = read_idx(files[part, "labels"])
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         name = files[part, "labels"].name
-        found = f"{labels.dtype} {labels.shape}"
-        raise DataError(f"{name}: expected whole numbers [n], found {found}")
+        description = f"{labels.dtype} {labels.shape}"
+        raise DataError(f"{name}: expected whole numbers [n], found {description}")
     if len(images) != len(labels):
         raise DataError(f"{len(images)} {part} images and {len(labels)} labels")
     if images.ndim == 3:

@@ -166,8 +166,8 @@ def _characters(rows: dict[str, np.ndarray], labels: dict[str, np.ndarray]) -> N
         texts = x.tolist()
         widths = {len(text) if isinstance(text, str) else 0 for text in texts}
         if len(widths) > 1 or 0 in widths:
-            found = f"{min(widths)} to {max(widths)} characters"
-            raise DataError(f"x has texts of {found}; LEAF's have 80")
+            lengths = f"{min(widths)} to {max(widths)} characters"
+            raise DataError(f"x has texts of {lengths}; LEAF's have 80")
         (width,) = widths
         code_points = np.array(texts, f"<U{width}").view(np.uint32).reshape(-1, width)
         arrays[name] = table[code_points]

@@ -43,12 +43,12 @@ def free_rider(
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
-        now = context.shared["params"]
-        step = tree.subtract(now, state) if message == "stale" else tree.zeros_like(now)
+        params = context.shared["params"]
+        step = tree.subtract(params, state) if message == "stale" else tree.zeros_like(params)
 
         noised = lambda id: tree.noised(step, jax.random.fold_in(context.key, id), jnp.asarray(std))
         rows = jax.lax.map(noised, context.ids) if std else for_all(step, updates)
         delta = tree.select(context.malicious, rows, updates.delta)
-        return updates._replace(delta=delta), now, {}
+        return updates._replace(delta=delta), params, {}
 
     return Stage(apply=apply, init=lambda params, present: params)

@@ -40,13 +40,13 @@ def neurotoxin(density: Annotated[float, Gt(0), Le(1)] = 0.95) -> Stage:
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
-        now = context.shared["params"]
-        step, unravel = ravel_pytree(tree.subtract(now, state))
+        params = context.shared["params"]
+        step, unravel = ravel_pytree(tree.subtract(params, state))
         rank = jnp.argsort(jnp.argsort(jnp.abs(step), stable=True), stable=True)
         quiet = (rank < int(density * len(step))) | ~jnp.any(step != 0)
         mask = unravel(quiet.astype(step.dtype))
         masked = jax.tree.map(lambda x, m: jnp.where(m[None] > 0, x, 0), updates.delta, mask)
         delta = tree.select(context.malicious, masked, updates.delta)
-        return updates._replace(delta=delta), now, {}
+        return updates._replace(delta=delta), params, {}
 
     return Stage(apply=apply, init=lambda params, present: params)

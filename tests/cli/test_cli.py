@@ -57,19 +57,19 @@ def out(root, tmp_path_factory):
     return out
 
 
-def test_files(out):
+def test_a_run_writes_its_files(out):
     assert {p.name for p in out.iterdir()} == FILES | {
         "model.fedavg.0.safetensors",
         "model.fedavg.1.safetensors",
     }
 
 
-def test_pictures(out):
+def test_a_run_draws_its_pictures(out):
     assert {p.name for p in (out / "figures").iterdir()} == {
         f"{name}.{kind}" for name in ("curves", "partition") for kind in ("png", "svg")
     }
     record = json.loads((out / "run.json").read_text())
-    assert "figures/curves.svg" in record["files"]  # `verify` looks at them too
+    assert "figures/curves.svg" in record["files"]  # `verify` checks them too
 
 
 @pytest.mark.long
@@ -79,7 +79,7 @@ def test_pictures_are_the_same_bytes_from_python(out, tmp_path, pictures):
         assert (tmp_path / "again/figures" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_rounds(out):
+def test_rounds_csv_has_its_columns_and_consistent_values(out):
     rounds = pd.read_csv(out / "rounds.csv")
     assert rounds.columns.tolist() == [
         *(
@@ -124,7 +124,7 @@ def test_summary_follows_from_rounds(out):
         assert line["mean_last_k"] == pytest.approx(mine.mean(), rel=1e-15)
 
 
-def test_clients_and_partition(out):
+def test_clients_csv_agrees_with_the_partition(out):
     clients, partition = pd.read_csv(out / "clients.csv"), pd.read_csv(out / "partition.csv")
     assert len(clients) == 200 and clients.groupby("seed")["samples"].sum().tolist() == [1438, 1438]
     held = partition.groupby(["seed", "client"])["samples"]
@@ -134,7 +134,7 @@ def test_clients_and_partition(out):
     assert clients["global_accuracy"].between(0, 1).all() and (clients["global_loss"] > 0).all()
 
 
-def test_record_and_resolved_scenario(out):
+def test_the_record_has_hashes_and_the_resolved_scenario(out):
     record = json.loads((out / "run.json").read_text())
     assert record["status"] == "done" and record["lanes"] == 5 and record["environment"]["jax"]
     assert set(record["hashes"]) == {"scenario", "data", "partition", "start"}
@@ -144,7 +144,7 @@ def test_record_and_resolved_scenario(out):
     )
 
 
-def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
+def test_the_model_loads_with_one_call_and_has_the_reported_accuracy(out):
     params = fedsim.load_model(out / "model.fedavg.0.safetensors")["params"]
     from fedsim.data import prepare
     from fedsim.sources import digits
@@ -174,7 +174,7 @@ def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
 
 
 @pytest.mark.long
-def test_existing_directory(out, root):
+def test_an_existing_directory_is_refused(out, root):
     scenario = root / "scenarios/iid.yaml"
     taken = run("run", scenario, "--out", out)
     assert taken.returncode == 4 and "--force" in taken.stderr and taken.stderr.count("\n") == 1
@@ -196,7 +196,7 @@ def test_force_replaces_a_run(root, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["run", "nowhere.yaml"], 4, "nowhere.yaml: No such file"),
         (["run"], 2, "missing argument"),
@@ -216,11 +216,11 @@ def test_force_replaces_a_run(root, tmp_path):
         (["run", "SCENARIO", "--out", "/proc/none"], 4, "/proc/none"),
     ],
 )
-def test_wrong_command_lines(words, code, said, root, tmp_path):
+def test_wrong_command_lines_are_refused_and_write_nothing(words, code, message, root, tmp_path):
     done = run(
         *[root / "scenarios/iid.yaml" if w == "SCENARIO" else w for w in words], cwd=tmp_path
     )
-    assert done.returncode == code and said in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []  # nothing was written
 
 
@@ -290,7 +290,7 @@ def test_list_names_every_kind():
 
 
 @pytest.mark.long
-def test_a_run_of_supplied_samples_says_so(tmp_path):
+def test_a_run_on_supplied_samples_records_it(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
     fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")

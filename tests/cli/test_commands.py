@@ -1,4 +1,4 @@
-"""Commands as they are typed: right, wrong, into a pipe, without a terminal, in an old locale."""
+"""Commands as typed: right, wrong, into a pipe, without a terminal, in an old locale."""
 
 import contextlib
 import io
@@ -34,17 +34,17 @@ def fedsim(line, cwd, **environment):
         words, around = [*FEDSIM, *shlex.split(line)], {**os.environ, **environment}
         done = subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=around)
         return Done(done.returncode, done.stdout, done.stderr)
-    said, complained, code = io.StringIO(), io.StringIO(), 0
+    stdout, stderr, code = io.StringIO(), io.StringIO(), 0
     with (
         contextlib.chdir(cwd),
-        contextlib.redirect_stdout(said),
-        contextlib.redirect_stderr(complained),
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
     ):
         try:
             main(shlex.split(line))
         except SystemExit as end:
             code = end.code or 0
-    return Done(code, said.getvalue(), complained.getvalue())
+    return Done(code, stdout.getvalue(), stderr.getvalue())
 
 
 def invoke(*words):
@@ -116,11 +116,13 @@ def desk(root, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(("line", "code", "said"), WRONG, ids=[line for line, *_ in WRONG])
-def test_a_wrong_command_line_gets_one_line(line, code, said, desk):
+@pytest.mark.parametrize(("line", "code", "message"), WRONG, ids=[line for line, *_ in WRONG])
+def test_a_wrong_command_line_gets_one_line(line, code, message, desk):
     done = fedsim(line, desk)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert said in done.stderr and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+    assert (
+        message in done.stderr and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+    )
     assert [path.name for path in desk.iterdir()] == ["iid.yaml"]  # nothing was written
 
 
@@ -143,7 +145,7 @@ def test_the_overview_names_every_command_once():
         )
 
 
-def test_help_may_be_asked_for_in_words(tmp_path):
+def test_the_help_command_prints_what_the_help_option_does(tmp_path):
     assert fedsim("help run", tmp_path).stdout == fedsim("run --help", tmp_path).stdout
     assert fedsim("help", tmp_path).stdout == fedsim("--help", tmp_path).stdout
 
@@ -157,7 +159,7 @@ def test_help_imports_nothing_heavy():
     )
 
 
-def test_who_lists_explains_or_is_refused_waits_for_no_jax(tmp_path):
+def test_list_explain_and_refusals_do_not_import_jax(tmp_path):
     (tmp_path / "not.yaml").write_text("name: [")
     (tmp_path / "twice.yaml").write_text("name: x\nname: y\ndata: digits\n")
     lines = {
@@ -169,7 +171,7 @@ def test_who_lists_explains_or_is_refused_waits_for_no_jax(tmp_path):
         "run not.yaml": 2,
     }
     lines["run twice.yaml"] = (
-        2  # what can be read and is wrong is built all the same, for whatever else is wrong with it
+        2  # a readable scenario with a mistake is built all the same, to find its other mistakes
     )
     code = "import sys, fedsim.cli.entry as e\n"
     code += "def run(line):\n  try: return e.main(line.split()) or 0\n"
@@ -183,7 +185,7 @@ def test_who_lists_explains_or_is_refused_waits_for_no_jax(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_command_ends_at_once_after_what_was_to_happen_at_exit():
+def test_a_command_ends_right_after_its_exit_handlers():
     code = "import atexit, sys; atexit.register(print, 'at exit'); sys.argv[1:] = ['--version']\n"
     code += "from fedsim.cli import command\ntry: command()\nfinally: print('taken apart')"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -214,7 +216,7 @@ def test_an_old_locale_and_a_narrow_terminal_lose_nothing(line, desk):
 
 
 @pytest.mark.long
-def test_a_run_without_a_terminal_says_only_its_table(desk):
+def test_a_run_without_a_terminal_prints_only_its_table(desk):
     done = fedsim("run iid.yaml --set rounds=2", desk, **OLD)
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
     assert re.search(r"^fedavg +0 +2 +test_accuracy ", done.stdout, re.M)
@@ -236,7 +238,7 @@ def test_new_writes_a_scenario_that_runs(tmp_path):
 
 
 @pytest.mark.long
-def test_the_lines_that_a_new_scenario_offers_as_comments_work(tmp_path):
+def test_the_commented_lines_of_a_new_scenario_work(tmp_path):
     fedsim("new mine", tmp_path)
     path = tmp_path / "mine.yaml"
     text = path.read_text()
@@ -250,19 +252,19 @@ def test_the_lines_that_a_new_scenario_offers_as_comments_work(tmp_path):
 
 
 @pytest.mark.long
-def test_doctor_says_what_a_run_would_use(tmp_path):
+def test_doctor_reports_what_a_run_would_use(tmp_path):
     done = fedsim("doctor --json", tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
-    found = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     import jax
 
-    assert found["versions"]["jax"] == jax.__version__ and found["machine"]["devices"] == [
+    assert report["versions"]["jax"] == jax.__version__ and report["machine"]["devices"] == [
         "cpu:0 cpu"
     ]
-    assert found["problems"] == []
-    spoken = fedsim(
+    assert report["problems"] == []
+    printed = fedsim(
         "doctor", tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"), XLA_FLAGS="--xla_dump_to="
     )
-    assert "no problems found" in spoken.stdout and "XLA_FLAGS" in spoken.stdout
+    assert "no problems found" in printed.stdout and "XLA_FLAGS" in printed.stdout
 
 
 def test_list_and_explain_know_every_kind(tmp_path):

@@ -1,4 +1,4 @@
-"""What shells complete behind `--set`, `--methods` and `--vary`, as they ask for it."""
+"""What shells complete after `--set`, `--methods` and `--vary`, asked as they ask."""
 
 import os
 import shlex
@@ -70,13 +70,13 @@ def test_bash_splits_words_at_the_equals_sign(tmp_path):
 
 
 @pytest.mark.long
-def test_a_refused_scenario_leaves_all_keys(tmp_path):
+def test_all_keys_are_offered_where_the_scenario_is_refused(tmp_path):
     (tmp_path / "s.yaml").write_text("name: [")
     assert "client.rho=" in completed("fedsim run s.yaml --set client.r", tmp_path)
 
 
 @pytest.mark.long
-def test_completion_waits_for_no_jax(tmp_path):
+def test_completion_does_not_import_jax(tmp_path):
     asked = {
         "_FEDSIM_COMPLETE": "bash_complete",
         "COMP_WORDS": "fedsim run iid --set client.",
@@ -92,7 +92,7 @@ def test_completion_waits_for_no_jax(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_the_script_of_bash_completes(tmp_path):
+def test_the_bash_script_completes(tmp_path):
     """The script itself, in the bash that reads it: `fedsim` is a file that starts this Python."""
     program = tmp_path / "fedsim"
     program.write_text(f'#!/bin/sh\nexec {shlex.join(FEDSIM)} "$@"\n')

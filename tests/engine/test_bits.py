@@ -62,19 +62,19 @@ def random_packing(seed):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", some(range(4)))
-def test_packing(reference, seed):
+def test_packing_changes_no_bit(reference, seed):
     assert digest(fedsim.run(scenario(), pack=random_packing(seed))) == reference
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", some([3, 7, 10, 16]))
-def test_block(reference, block):
+def test_block_size_changes_no_bit(reference, block):
     assert digest(fedsim.run(scenario(numerics={"lanes": 4, "block": block}))) == reference
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("calls", [1, 3, 50])
-def test_calls_per_round(reference, calls):
+def test_calls_per_round_change_no_bit(reference, calls):
     assert digest(fedsim.run(scenario(), calls=calls)) == reference
 
 
@@ -90,14 +90,14 @@ def test_evaluation_does_not_touch_training(reference):
 
 
 @pytest.mark.long
-def test_other_seeds_beside_it(reference):
+def test_running_other_seeds_changes_no_bit(reference):
     several = fedsim.run(scenario(), seeds=[5, 0])
     alone = fedsim.run(scenario()).model()["layer1"]["W"]
     np.testing.assert_array_equal(several.model(seed=0)["layer1"]["W"], alone)
     assert np.abs(several.model(seed=5)["layer1"]["W"] - alone).max() > 0
 
 
-def test_x64_of_the_host_program(reference):
+def test_the_caller_s_x64_setting_changes_no_bit(reference):
     import jax
 
     with jax.enable_x64(True):
@@ -114,7 +114,7 @@ print(digest(fedsim.run(scenario())))
 
 
 @pytest.mark.long
-def test_two_processes_and_another_hash_seed(reference, root):
+def test_another_process_and_hash_seed_change_no_bit(reference, root):
     code = PROCESS.format(tests=str(root / "tests"))
     for hash_seed in ("1", "77"):
         process = subprocess.run(
@@ -128,7 +128,7 @@ def test_two_processes_and_another_hash_seed(reference, root):
 
 
 @pytest.mark.long
-def test_one_compilation_over_all_rounds():
+def test_all_rounds_share_one_compilation():
     """Cohorts whose steps differ from round to round share one program."""
     compiled = []
 
@@ -181,7 +181,7 @@ def varied(name, **sections):
 @pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", VARIANTS)
-def test_block_under_every_kind_of_link(name):
+def test_block_size_changes_no_bit_under_any_kind_of_link(name):
     one_block = digest(fedsim.run(varied(name)))
     for block in (3, 7):
         numerics = {"lanes": 4, "block": block}
@@ -189,13 +189,13 @@ def test_block_under_every_kind_of_link(name):
 
 
 @pytest.mark.long
-def test_links_differ():
+def test_variants_give_different_results():
     assert len({digest(fedsim.run(varied(name))) for name in VARIANTS}) == len(VARIANTS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["scaffold", "median", "mime"])
-def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(name):
+def test_memory_whole_stacks_and_passes_at_the_global_model_compile_once(name):
     compiled = []
 
     def watch(experiment, seed, row):

@@ -45,12 +45,12 @@ def test_cores_and_devices_change_no_byte(cores, devices):
 
 
 @pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
-def test_nor_where_rounds_depend_on_what_was_before(cores, devices):
+def test_cores_and_devices_change_no_byte_where_rounds_depend_on_earlier_ones(cores, devices):
     names = ["fedbuff", "power_of_choice", "trust", "zeno"]
     assert elsewhere(cores, devices, names) == digests_of(names)
 
 
-def test_nor_where_each_device_is_handed_the_samples_of_its_own_clients():
+def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
     names = ["scaffold", "mime", "fedbuff"]
     assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)
 
@@ -83,7 +83,7 @@ def test_client_memory_on_disk_changes_no_byte():
         ("the fast one", "write a kind"),
     ],
 )
-def test_a_device_that_is_not_there(asked, answer):
+def test_a_missing_device_is_named(asked, answer):
     with pytest.raises(DeviceError, match=answer):
         fedsim.run({"name": "a", "rounds": 0, "data": "digits"}, device=asked)
 
@@ -106,7 +106,7 @@ def free_port() -> int:
 @if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("victim", [0, 1])
-def test_two_processes_one_of_which_dies(root, tmp_path, victim):
+def test_two_processes_resume_after_one_of_them_dies(root, tmp_path, victim):
     out = tmp_path / "run"
     port = free_port()
     pair = [start(i, port, out, root, "--set", "rounds=200") for i in (0, 1)]

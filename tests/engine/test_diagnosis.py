@@ -48,7 +48,7 @@ def by_hand(rows):
     return norms.mean(), drift, np.mean(cosines)
 
 
-def test_the_definitions():
+def test_norm_drift_and_cosine_follow_their_definitions():
     with jax.enable_x64(True):
         rows = stack()
         ones = np.ones(7)
@@ -61,7 +61,7 @@ def test_the_definitions():
         assert diagnosed(*blocks).tobytes() == one_block.tobytes()
 
 
-def test_runs_side_by_side_have_the_bits_of_each_alone():
+def test_runs_trained_together_have_the_bits_of_separate_runs():
     cohorts = [jax.tree.map(np.float32, stack(seed=seed)) for seed in range(4)]
     weights = np.random.default_rng(0).integers(0, 2, (4, 7)).astype(np.float32)
     alone = [diagnosed(run) for run in zip(cohorts, weights, strict=True)]
@@ -93,7 +93,7 @@ def test_equal_updates_do_not_drift():
 
 
 @pytest.mark.long
-def test_asking_changes_nothing_else():
+def test_diagnosis_changes_nothing_else():
     plain = fedsim.run(SCENARIO)
     asked = fedsim.run(SCENARIO, edits=ASKED)
     columns = [*NAMES, "honest_distance"]
@@ -120,7 +120,7 @@ def test_skewed_clients_drift_more():
 
 
 @pytest.mark.long
-def test_they_go_on_after_a_commit_and_are_means_since_the_row_before(tmp_path):
+def test_columns_resume_after_a_commit_and_are_means_since_the_previous_row(tmp_path):
     out = tmp_path / "out"
     every = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=6"]).rounds
     short = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=5", "evaluate.every=2"], out=out)

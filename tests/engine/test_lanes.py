@@ -68,13 +68,13 @@ def close(got, want, rtol=1e-12, atol=1e-14):
 
 
 @pytest.mark.parametrize("lanes", sampled([5, 1, 3, 20, 12], 4))
-def test_lanes_are_the_plain_loop(lanes):
+def test_lanes_match_the_plain_loop(lanes):
     data = ragged()
     got = fedsim.run(scenario(numerics={**X64, "lanes": lanes}), data=data).model()
     close(got, by_hand(data))
 
 
-def test_lanes_are_the_padded_vmap():
+def test_lanes_match_the_padded_vmap():
     """The tutorial's form: in_axes=(None, 0), padding masked, weighted tree sum."""
     data = ragged()
     owner = np.asarray(data.client)
@@ -173,7 +173,7 @@ def test_client_optimizer_starts_afresh_each_round():
 
 
 @pytest.mark.long
-def test_uniform_and_step_weights():
+def test_uniform_and_step_weights_differ_from_sample_counts():
     data = ragged()
     client = {"lr": 0.3, "batch": "full", "steps": 2}
     by = {}

@@ -1,4 +1,4 @@
-"""Runs side by side: each of them ends with the bytes that it ends with alone."""
+"""Runs trained together: each ends with the bytes that it has when trained alone."""
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +106,7 @@ def noisy(params, x, *, key, train, **_):
 
 
 @pytest.mark.parametrize("kind", sampled([*KINDS, "dropout"], 99, share=2))
-def test_company_changes_no_bit(kind):
+def test_training_together_changes_no_bit(kind):
     checked = read(scenario(**KINDS.get(kind, {})))
     model = None
     if kind == "dropout":
@@ -128,8 +128,8 @@ def test_company_changes_no_bit(kind):
 
 
 @pytest.mark.parametrize("method", ["mime", "fedlin", "scaffold(option=1)", "fedsam", "fedntd"])
-def test_who_passes_twice_through_the_model_in_a_step_plays_alone(method):
-    """What the compiler makes of two such passes depends on the other runs."""
+def test_methods_with_two_passes_per_step_train_separately(method):
+    """How the compiler fuses two such passes depends on the other runs."""
     checked = read(scenario(method=method))
     with numerics(checked):
         experiment = build(checked)
@@ -167,7 +167,7 @@ def test_groups_are_even_and_share_one_program(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
+def test_a_run_that_diverges_changes_no_other(monkeypatch):
     linear = {"model": {"kind": "linear", "loss": "squared"}, "rounds": 14}
     diverging = read(scenario(client={"lr": 1e30, "batch": 8, "epochs": 2}, **linear))
     calm = read(scenario(client={"lr": 1e-3, "batch": 8, "epochs": 2}, **linear))
@@ -191,7 +191,7 @@ def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
 
 
 @pytest.mark.long
-def test_runs_that_were_left_after_different_rounds_meet_again(monkeypatch):
+def test_runs_interrupted_after_different_rounds_continue_together(monkeypatch):
     checked = read(scenario(method="scaffold", rounds=5))
     with numerics(checked):
         experiment = build(checked)
@@ -215,7 +215,7 @@ def test_runs_that_were_left_after_different_rounds_meet_again(monkeypatch):
             same_bits(end[seed], ends[seed])
 
 
-def test_a_rest_is_one_moment_for_all():
+def test_runs_trained_together_commit_together():
     checked = read(scenario())
     with numerics(checked):
         experiment = build(checked)
@@ -260,7 +260,9 @@ def compared(**options):
 
 
 @pytest.mark.long
-def test_a_comparison_has_the_same_bytes_with_and_without_company(monkeypatch, tmp_path):
+def test_a_comparison_has_the_same_bytes_whether_runs_train_together_or_apart(
+    monkeypatch, tmp_path
+):
     sizes = []
     original = loop.events
 
@@ -280,16 +282,16 @@ def test_a_comparison_has_the_same_bytes_with_and_without_company(monkeypatch, t
 
 
 @pytest.mark.long
-def test_a_cell_that_fails_in_company_fails_alone():
-    """A rule for too many clients is found when it is built; this one breaks while it runs."""
+def test_a_cell_that_fails_in_a_group_fails_no_other():
+    """A rule for too many clients is refused when it is built; this one fails while it runs."""
 
     @fedsim.rule
-    def breaks_in_company():
+    def breaks_in_a_run():
         """Breaks."""
         return lambda updates, context: updates.no_such_thing
 
-    comparison = fedsim.compare(scenario(), ["fedavg", "breaks_in_company", "median"])
-    assert list(comparison.reasons) == ["breaks_in_company"]
-    assert "no_such_thing" in comparison.reasons["breaks_in_company"]
+    comparison = fedsim.compare(scenario(), ["fedavg", "breaks_in_a_run", "median"])
+    assert list(comparison.reasons) == ["breaks_in_a_run"]
+    assert "no_such_thing" in comparison.reasons["breaks_in_a_run"]
     assert set(comparison.rounds["method"]) == {"fedavg", "median"}
     assert len(comparison.rounds) == 2 * 5 * 5

@@ -35,7 +35,7 @@ def applied(params, x):
     return x @ params["a"] @ params["b"] @ params["c"]
 
 
-def test_a_model_of_a_program_is_counted_before_it_is_made(monkeypatch):
+def test_a_model_passed_from_python_is_counted_before_it_is_made(monkeypatch):
     monkeypatch.setattr(limits, "memory_limit", lambda: 4 * 10**9)
     message = r"model: does not fit into memory: needs .*start models 6,404\.8 MB"
     with pytest.raises(ScenarioTooLargeError, match=message):
@@ -43,7 +43,7 @@ def test_a_model_of_a_program_is_counted_before_it_is_made(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [RuntimeError(FULL), MemoryError("Unable to allocate 64. GiB")])
-def test_a_failed_allocation_is_a_line_with_the_forecast(error):
+def test_a_failed_allocation_is_one_line_with_the_forecast(error):
     scenario = read(TINY)
     counted = {"stack": 3 * 10**9, "server": 10**6}
     with pytest.raises(ScenarioTooLargeError) as raised, allocations(scenario, counted):
@@ -73,20 +73,20 @@ def full(monkeypatch):
     monkeypatch.setattr(execute, "run_group", ends)
 
 
-def test_a_run_that_runs_out_of_memory_tells_its_forecast(full):
+def test_a_run_that_runs_out_of_memory_reports_its_forecast(full):
     message = r"allocation failed \(Out of memory allocating 68719476736 bytes\); the forecast"
     with pytest.raises(ScenarioTooLargeError, match=message):
         fedsim.run(TINY)
 
 
-def test_a_comparison_goes_on_and_knows_which_configuration_was_too_large(full):
+def test_a_comparison_continues_and_records_which_configuration_was_too_large(full):
     comparison = fedsim.compare(TINY, ["fedavg", "median"])
     assert [outcome.large for outcome in comparison.outcomes] == [True, True]
     assert comparison.status == "incomplete"
     assert all("the forecast is" in reason for reason in comparison.reasons.values())
 
 
-def test_each_device_is_handed_the_samples_of_the_clients_that_it_trains():
+def test_each_device_gets_only_the_samples_of_its_clients():
     """A device gets no other rows, in shapes that were counted for the busiest device."""
     sections = {
         "rounds": 3,

@@ -48,7 +48,7 @@ def test_adaptive_clip_follows_its_oracle():
     assert_allclose(norms, case["expected"]["C"], rtol=1e-6)
 
 
-def test_a_bound_is_that_of_whom_it_left_alone():
+def test_updates_at_the_bound_count_as_unclipped():
     stage = FAMILIES["stage"]["adaptive_clip"]()
     row = cohort_of(jnp.array([[3.0, 4.0]]))._replace(delta=jnp.array([3.0, 4.0]))
     context = Context(
@@ -66,7 +66,7 @@ def test_a_bound_is_that_of_whom_it_left_alone():
 
 
 @pytest.mark.long
-def test_a_bound_moves_by_what_was_reported_and_is_the_one_that_was_used():
+def test_the_reported_bound_was_used_and_follows_the_unclipped_share():
     clip = {"kind": "adaptive_clip", "initial": 0.4, "quantile": 0.7}
     result = run(server=[clip, "mean"], evaluate={"every": 1})
     norm = result.rounds["adaptive_clip/norm"].to_numpy()[1:]
@@ -86,7 +86,7 @@ def test_no_layout_changes_what_is_reported(numerics):
 
 
 @pytest.mark.long
-def test_a_second_stage_of_a_kind_has_a_number_and_a_skipped_round_moves_nothing():
+def test_a_second_stage_of_a_kind_is_numbered_and_a_skipped_round_keeps_the_bound():
     second = {"kind": "adaptive_clip", "initial": 0.01}
     twice = run(server=["adaptive_clip", second, "mean"], rounds=2)
     assert {"adaptive_clip/norm", "adaptive_clip[1]/norm"} <= set(twice.rounds)
@@ -99,22 +99,22 @@ def test_a_second_stage_of_a_kind_has_a_number_and_a_skipped_round_moves_nothing
 
 
 @pytest.mark.long
-def test_krum_says_when_it_took_a_malicious_row():
+def test_krum_reports_when_it_selects_a_malicious_row():
     """A flip by 0 sends only zeros: where Krum takes such a row, the model does not move."""
     result = run(
         server=[{"kind": "krum", "f": 1}],
         wire=[{"kind": "sign_flip", "scale": 0.0}],
         evaluate={"every": 1},
     )
-    taken = result.rounds["krum/malicious_kept"].iloc[1:].astype(int).tolist()
+    selected = result.rounds["krum/malicious_kept"].iloc[1:].astype(int).tolist()
     unmoved = np.diff(result.rounds["test_loss"]) == 0
-    assert taken == unmoved.astype(int).tolist()
-    assert 0 < sum(taken) < 6
-    assert result.rounds["malicious_kept"].iloc[1:].tolist() == taken
+    assert selected == unmoved.astype(int).tolist()
+    assert 0 < sum(selected) < 6
+    assert result.rounds["malicious_kept"].iloc[1:].tolist() == selected
 
 
 @pytest.mark.long
-def test_counts_are_summed_since_the_row_before():
+def test_counts_are_summed_since_the_previous_row():
     server = [{"kind": "multi_krum", "f": 1, "select": 6}]
     column = "multi_krum/malicious_kept"
     every = run(server=server, evaluate={"every": 1}).rounds[column].iloc[1:].to_numpy()
@@ -124,7 +124,7 @@ def test_counts_are_summed_since_the_row_before():
 
 
 @pytest.mark.long
-def test_a_run_that_goes_on_reports_as_if_undisturbed(tmp_path):
+def test_a_resumed_run_reports_what_an_uninterrupted_one_does(tmp_path):
     written = {**SCENARIO, "checkpoint": {"rounds": 1}}
     undisturbed = fedsim.run(written, out=tmp_path / "undisturbed")
     fedsim.run({**written, "rounds": 3}, out=tmp_path / "prolonged")
@@ -135,7 +135,7 @@ def test_a_run_that_goes_on_reports_as_if_undisturbed(tmp_path):
     assert undisturbed.rounds["adaptive_clip/norm"].notna().sum() == 3
 
 
-def test_a_state_is_read_by_every_row_and_moved_by_all():
+def test_every_row_reads_the_state_and_all_rows_update_it():
     fedsim.stage(counted)
     result = run(server=["counted", "mean"], rounds=2, evaluate={"every": 1})
     assert result.rounds["counted/rows"].iloc[1:].tolist() == [6, 6]
@@ -164,6 +164,6 @@ def test_a_round_that_is_skipped_counts_nothing():
         rounds=30,
     )
     skipped = result.rounds["skipped"].iloc[1:].to_numpy()
-    taken = result.rounds["krum/malicious_kept"].iloc[1:].to_numpy()
-    assert taken.tolist() == (1 - skipped).tolist()
+    selected = result.rounds["krum/malicious_kept"].iloc[1:].to_numpy()
+    assert selected.tolist() == (1 - skipped).tolist()
     assert 0 < skipped.sum() < 30

@@ -20,31 +20,31 @@ NAN = float("nan")
         (["a", "b", "c"], "are not numbers"),
     ],
 )
-def test_weights_are_sample_counts(weights, why):
+def test_weights_that_are_not_sample_counts_are_refused(weights, why):
     for call, links in ((fedsim.aggregate, "mean"), (fedsim.transmit, [])):
         with pytest.raises(fedsim.ScenarioError, match=f"weights: .*{why}"):
             call(links, ROWS, weights=weights)
 
 
-def test_one_loss_a_row():
+def test_another_number_of_losses_is_refused():
     message = r"loss: 3 rows need 3 losses, found shape \[2\]"
     with pytest.raises(fedsim.ScenarioError, match=message):
         fedsim.aggregate("q_fair", ROWS, loss=[1.0, 2.0])
 
 
 @pytest.mark.parametrize("malicious", [[3], [-1], [0.5], [True, False], ["a"]])
-def test_only_rows_that_are_there_are_malicious(malicious):
+def test_malicious_rows_that_do_not_exist_are_refused(malicious):
     with pytest.raises(fedsim.ScenarioError, match="malicious: "):
         fedsim.transmit("sign_flip", ROWS, malicious=malicious)
 
 
 @pytest.mark.parametrize("malicious", [[1], np.array([False, True, False])])
-def test_a_mask_or_row_numbers(malicious):
+def test_malicious_rows_are_a_mask_or_row_numbers(malicious):
     arrived, _ = fedsim.transmit({"kind": "sign_flip", "scale": 1}, ROWS, malicious=malicious)
     assert arrived.ravel().tolist() == [1.0, -2.0, 3.0]
 
 
-def test_weights_of_0_did_not_report():
+def test_a_row_of_weight_0_did_not_report():
     assert fedsim.aggregate("mean", ROWS, weights=[0, 1, 1]).tolist() == [2.5]
 
 
@@ -56,10 +56,29 @@ def test_weights_of_0_did_not_report():
         ([{"kind": "sgd", "lr": 1.0}, "mean"], "[0]", "sgd is an optimiser and comes before"),
     ],
 )
-def test_a_server_list_in_an_order_that_means_nothing(links, where, why):
+def test_a_server_list_in_the_wrong_order_is_refused(links, where, why):
     with pytest.raises(fedsim.ScenarioError) as raised:
         fedsim.aggregate(links, ROWS)
     assert str(raised.value).startswith(f"aggregate: server{where}: {why}")
     with pytest.raises(fedsim.ScenarioError) as raised:
         fedsim.transmit("sign_flip", ROWS, defence=links)
     assert str(raised.value).startswith(f"transmit: defence{where}: {why}")
+
+
+@pytest.mark.parametrize(
+    ("links", "where", "why"),
+    [
+        ("medain", "[0]", "no stage, rule or optimizer 'medain'; did you mean 'median'?"),
+        ({"kind": "krum", "f": -3}, "[0].f", "should be an integer of at least 0, found -3"),
+        (["mean", {"kind": "clip"}], "[1].norm", "is missing; write norm: with a number"),
+        ([], "", "should be a list of stages, rules or optimizers"),
+    ],
+)
+def test_a_malformed_list_is_reported_by_the_name_of_its_argument(links, where, why):
+    with pytest.raises(fedsim.ScenarioError) as raised:
+        fedsim.aggregate(links, ROWS)
+    assert str(raised.value).startswith(f"aggregate: server{where}: {why}")
+    with pytest.raises(fedsim.ScenarioError) as raised:
+        fedsim.transmit("sign_flip", ROWS, defence=links)
+    assert str(raised.value).startswith(f"transmit: defence{where}: {why}")
+    assert "server[" not in str(raised.value)

@@ -44,7 +44,7 @@ def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, kind):
     assert len(digests) == 1
 
 
-def test_there_are_no_more_shards_than_clients_for_them(monkeypatch):
+def test_there_are_no_more_shards_than_clients(monkeypatch):
     monkeypatch.setattr(threads, "WORK", 0)
     monkeypatch.setattr(threads, "threads_in_force", lambda: 8)
     for size, count in ((3, 1), (10, 3), (40, 8)):
@@ -53,14 +53,14 @@ def test_there_are_no_more_shards_than_clients_for_them(monkeypatch):
             assert build(written, devices=devices).program.mesh.shards == count
 
 
-def test_what_each_thread_returns_comes_in_the_order_of_the_calls():
+def test_results_of_threads_come_in_the_order_of_the_calls():
     program = threads.jit_for_threads(lambda x: x * 2)
     calls = [(jnp.asarray(i),) for i in range(5)]
     for _ in range(3):
         assert [int(y) for y in threads.in_threads(program, calls)] == [0, 2, 4, 6, 8]
 
 
-def test_calls_side_by_side_come_in_order_and_a_program_stays_with_one_thread_until_it_ran(
+def test_parallel_calls_keep_their_order_and_a_program_first_runs_in_one_thread(
     monkeypatch,
 ):
     monkeypatch.setattr(threads, "threads_in_force", lambda: 3)
@@ -81,7 +81,7 @@ def test_calls_side_by_side_come_in_order_and_a_program_stays_with_one_thread_un
         assert threads.run_in_threads(call, calls, programs) == want
 
 
-def test_an_error_beside_others_is_raised_and_the_float_type_is_the_callers(monkeypatch):
+def test_parallel_calls_raise_errors_and_use_the_callers_float_type(monkeypatch):
     monkeypatch.setattr(threads, "threads_in_force", lambda: 2)
     programs = [jax.jit(lambda x, n=n: x / n) for n in (3, 7)]
     calls = [(program, 1.0) for program in programs]
@@ -104,7 +104,7 @@ def test_a_thread_computes_with_the_callers_float_type():
     assert {str(result.dtype) for result in results} == {"float64"}
 
 
-def test_what_fails_in_a_thread_fails_in_the_caller():
+def test_an_error_in_a_thread_is_raised_in_the_caller():
     def program(i):
         return 1 // i
 
@@ -114,7 +114,7 @@ def test_what_fails_in_a_thread_fails_in_the_caller():
 
 
 @pytest.mark.parametrize(("maps", "forgets"), [(30_000, False), (40_000, True)])
-def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(
+def test_compiled_programs_are_dropped_before_memory_maps_run_out(
     maps, forgets, tmp_path, monkeypatch
 ):
     (tmp_path / "proc/self").mkdir(parents=True)
@@ -128,9 +128,7 @@ def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(
     assert bool(cleared) is forgets
 
 
-def test_compiled_programs_are_kept_meanwhile_and_the_host_program_s_settings_come_back(
-    tmp_path, monkeypatch
-):
+def test_programs_are_cached_during_a_run_and_the_caller_s_settings_restored(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_ENABLE_COMPILATION_CACHE", raising=False)
     cache = tmp_path / "fedsim" / "xla"

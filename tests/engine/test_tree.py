@@ -52,7 +52,7 @@ def test_mean_is_invariant_to_scale_of_weights_and_keeps_equal_trees():
     close(tree.weighted_mean(same, jnp.arange(1.0, 5.0)), tree.take(same, 0))
 
 
-def test_permutation():
+def test_the_order_of_rows_does_not_change_the_mean():
     stacked = tree.stack(clients())
     w = jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
     order = jnp.array([3, 1, 4, 0, 2])
@@ -84,7 +84,7 @@ def test_a_sum_cut_into_blocks_has_the_bits_of_the_whole_sum(cuts):
     assert total["w"].tobytes() == tree.weighted_sum(stacked, w)["w"].tobytes()
 
 
-def test_gradients_flow_and_vmap_maps():
+def test_weighted_means_can_be_vmapped():
     stacked = tree.stack(clients())
     w = jnp.arange(1.0, 6.0)
     many = jax.vmap(tree.weighted_mean, in_axes=(None, 0))(stacked, jnp.stack([w, w[::-1]]))
@@ -110,7 +110,7 @@ def far(kind: str) -> np.ndarray:
 @pytest.mark.parametrize(
     "kind", ["plain", "common mean", "outlier", "almost the same", "the same", "huge"]
 )
-def test_squared_distances_keep_their_digits(kind):
+def test_squared_distances_keep_their_precision(kind):
     X = far(kind)
     present = np.arange(23) != 7
     stacked = {
@@ -146,7 +146,7 @@ def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
     assert not got[:, 1].any()
 
 
-def test_finite_rows():
+def test_rows_with_nan_or_infinity_are_not_finite():
     largest = np.finfo(np.float32).max
     rows = [[largest, -largest], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]]
     w = np.array(rows, np.float32)

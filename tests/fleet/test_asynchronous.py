@@ -62,10 +62,10 @@ SIMULATED = [case for case in oracle("systems") if case["fn"] == "async_sim"]
 
 @pytest.mark.parametrize("weights", ["uniform", "samples"])
 @pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["name"])
-def test_fedbuff_is_its_simulation(case, weights):
-    """Flights as in the oracle, steps of the server by hand.
+def test_fedbuff_matches_its_simulation(case, weights):
+    """The flights are the oracle's; the server's steps are computed by hand.
 
-    A step is the sum of scaled updates, with weights that do not depend on the scale.
+    A step is the sum of scaled updates, whose weights do not depend on the scale.
     """
     p, log, inputs, lr = case["params"], case["expected"]["log"], problem(), 0.1
     assert case["inputs"]["times"] == TIMES
@@ -92,7 +92,7 @@ def test_fedbuff_is_its_simulation(case, weights):
     assert result.clients["rounds_joined"].tolist() == joined.tolist()
 
 
-def test_the_power_of_choice_is_its_simulation():
+def test_power_of_choice_matches_its_simulation():
     inputs, lr = problem(3), 0.05
     n, known, x = np.array(inputs["sizes"]), np.full(N, np.inf), inputs["x0"]
     cohorts, path = [], []
@@ -116,7 +116,7 @@ def test_the_power_of_choice_is_its_simulation():
 
 
 def test_a_client_that_diverges_is_chosen_last():
-    """Its messages are left out, its loss counts as infinite, and the others continue."""
+    """Its messages are dropped, its loss counts as infinite, and the others continue."""
     inputs = problem()
     rows = np.concatenate([inputs["H"].reshape(N, -1), inputs["a"]], axis=1)
     rows[2] = 1e200
@@ -168,7 +168,7 @@ def digits(kind, **sections):
 
 
 @pytest.mark.parametrize("kind", KINDS if WHOLE else ["fedbuff", "power_of_choice"])
-def test_neither_packing_nor_blocks_nor_calls_change_a_bit(kind):
+def test_packing_blocks_and_calls_change_no_bit(kind):
     expected = digest(fedsim.run(digits(kind)))
     assert digest(fedsim.run(digits(kind), pack=random_packing(1))) == expected
     assert digest(fedsim.run(digits(kind), calls=3)) == expected
@@ -200,7 +200,7 @@ def files_of(path) -> dict:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_that_was_left_in_the_middle_of_flights_ends_with_the_same_bytes(kind, tmp_path):
+def test_a_run_interrupted_with_clients_in_flight_ends_with_the_same_bytes(kind, tmp_path):
     written = digits(kind, seeds=[0, 3], checkpoint={"rounds": 1})
     fedsim.run(written, out=tmp_path / "whole", pictures=False)
     for stop in (1, 3, 5):
@@ -218,7 +218,7 @@ def test_a_run_that_was_left_in_the_middle_of_flights_ends_with_the_same_bytes(k
 @pytest.mark.parametrize(
     "kind", sorted({*KINDS, "dropout"} - (set() if WHOLE else {"semi_sync", "leaving"}))
 )
-def test_company_changes_no_bit(kind):
+def test_training_together_changes_no_bit(kind):
     name = "fedbuff" if kind == "dropout" else kind
     checked = read(
         digits(
@@ -247,8 +247,8 @@ def test_company_changes_no_bit(kind):
 
 
 @pytest.mark.parametrize("own", ["logistic", "dropout"])
-def test_a_buffer_of_all_that_train_at_equal_speeds_is_the_synchronous_run(own):
-    """Nobody is late: the same clients, batches and noise, from a bank of one version."""
+def test_a_buffer_of_everybody_at_equal_speeds_is_the_synchronous_run(own):
+    """No update is stale: the same clients, batches and noise, and a single model version."""
     cohort = {
         "cohort": {"kind": "uniform", "size": 5},
         "client": {"lr": 0.1, "batch": 8, "steps": 3},
@@ -269,7 +269,7 @@ def test_a_buffer_of_all_that_train_at_equal_speeds_is_the_synchronous_run(own):
     assert all(np.array_equal(one, other) for one, other in zip(*leaves, strict=True))
 
 
-def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
+def test_a_comparison_with_a_loss_based_cohort_says_last_that_it_is_not_paired():
     written = digits("power_of_choice", rounds=2, seeds=2)
     lines = fedsim.compare(written, ["fedavg", "median"]).verdict
     assert [line for line in lines if "not paired" in line] == lines[-1:]
@@ -284,8 +284,8 @@ def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
     "method",
     sorted(name for name, f in FAMILIES["method"].items() if f.__module__.startswith("fedsim.")),
 )
-def test_every_method_trains_or_refuses_in_a_line(method):
-    """A buffer may have a client twice: whatever remembers clients, or probes, is refused."""
+def test_every_method_trains_or_is_refused_in_one_line(method):
+    """A buffer may hold a client twice: whatever remembers clients, or probes, is refused."""
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
     schedule = {"kind": "fedbuff", "buffer": 5, "concurrency": 9}
     plain = {

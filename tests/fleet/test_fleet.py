@@ -44,16 +44,13 @@ QUANTILES = {  # kind -> (arguments, cumulative distribution function)
 
 @pytest.mark.parametrize("kind", QUANTILES)
 def test_speeds_have_their_distribution(kind):
-    """Kolmogorov's distance, which exceeds 1.95 / √N once in a thousand seeds.
-
-    This one is fixed.
-    """
+    """Kolmogorov's distance exceeds 1.95 / √N for one seed in a thousand; this seed is fixed."""
     arguments, cdf = QUANTILES[kind]
     drawn = np.sort(FAMILIES["speed"][kind](**arguments)(CLIENTS, rng()))
     assert np.abs(cdf(drawn) - (np.arange(N) + 0.5) / N).max() < 1.95 / np.sqrt(N)
 
 
-def test_speeds_of_the_other_kinds():
+def test_other_speeds_and_links_have_their_distribution():
     of = lambda kind, **arguments: FAMILIES["speed"][kind](**arguments)(CLIENTS, rng())
     assert (of("constant", seconds=0.25) == 0.25).all()
     logs = np.log(of("lognormal", median=3.0, sigma=0.5) / 3.0)
@@ -69,7 +66,7 @@ def test_speeds_of_the_other_kinds():
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FAMILIES["speed"] if kind != "trace"])
-def test_a_client_s_speed_does_not_depend_on_those_behind_it(kind):
+def test_a_client_s_speed_does_not_depend_on_later_clients(kind):
     factory = FAMILIES["speed"][kind]
     made = factory(seconds=[1.0, 2.0]) if kind == "classes" else factory()
     few = made(Clients(CLIENTS.samples[:10], lambda: LABELS[:10]), rng())
@@ -99,7 +96,7 @@ def near(observed, expected, draws: int) -> bool:
     )
 
 
-def test_clients_come_and_go_as_the_oracle_says():
+def test_markov_availability_matches_the_oracle():
     (case,) = cases("markov")
     leave, come = case["params"]["p_on_to_off"], case["params"]["p_off_to_on"]
     on = reached("markov", 400, leave=leave, come=come)
@@ -121,7 +118,7 @@ def test_a_chain_is_the_same_from_any_round():
         assert_array_equal(made.reached(other, Moment(r, 0.0, uniform)), forward[r - 1])
 
 
-def test_probabilities_are_those_of_the_formulas():
+def test_availability_probabilities_match_their_formulas():
     R = 400
     held = LABELS > 0
     assert reached("always", 2).all()
@@ -137,7 +134,7 @@ def test_probabilities_are_those_of_the_formulas():
     assert near(reached("label_dependent", R, by="fewest", strength=0.5).mean(0), kinds, R)
 
 
-def test_own_probabilities_are_log_normal_and_the_largest_is_1():
+def test_lognormal_probabilities_are_log_normal_with_a_maximum_of_1():
     made = FAMILIES["availability"]["lognormal"](sigma=0.7)
     p = made.share(made.begin(CLIENTS, rng()))
     assert p.max() == 1 and abs(np.log(p).std() - 0.7) < 5 * 0.7 / np.sqrt(2 * N)
@@ -145,7 +142,7 @@ def test_own_probabilities_are_log_normal_and_the_largest_is_1():
     assert near(reached("lognormal", 400, sigma=0.7).mean(0), of_run, 400)
 
 
-def test_cycles_and_waves():
+def test_periodic_availability_matches_its_formulas():
     held = LABELS > 0
     some = held.any(1)
     first, last = held.argmax(1) / 9, (9 - held[:, ::-1].argmax(1)) / 9
@@ -161,7 +158,7 @@ def test_cycles_and_waves():
     hours = np.arange(1, 49)
     assert near(day.mean(1), 0.2 + 0.6 * (1 + np.sin(2 * np.pi * hours / 24)) / 2, N)
     spread = reached("diurnal", 24, lambda r: 3600.0 * r, low=0.0, high=1.0, zones=24)
-    assert near(spread.mean(1), np.full(24, 0.5), N)  # somewhere it is always night
+    assert near(spread.mean(1), np.full(24, 0.5), N)  # it is always night somewhere
 
 
 # -------------------------------------------------------------------------- what becomes of a round
@@ -178,7 +175,7 @@ def machines(fleet: Fleet, steps, down=0, up=0) -> Machines:
 
 
 @pytest.mark.parametrize("case", cases("sync_round"), ids=lambda case: case["name"])
-def test_rounds_end_as_the_oracle_says(case):
+def test_rounds_match_the_oracle(case):
     p, times = case["params"], case["inputs"]["times"]
     times = np.array(SYSTEMS["arrays"][times[1:]] if isinstance(times, str) else times)
     fleet = Fleet(
@@ -195,7 +192,7 @@ def test_rounds_end_as_the_oracle_says(case):
 @pytest.mark.parametrize(
     "links", [None, lambda clients, rng: (50.0, np.array([9.0, 7, np.inf, 3]), 0.3)]
 )
-def test_a_round_that_everybody_finishes_is_one_whose_deadline_is_far(links):
+def test_a_round_without_a_deadline_equals_one_with_a_distant_deadline(links):
     speed = lambda clients, rng: np.array([0.1, 0.0, 3.0, 0.7])
     fleet, ids = Fleet(speed=speed, links=links), np.array([0, 1, 3])
     quick, slow = (machines(f, [5, 0, 7, 3], 11, 13) for f in (fleet, fleet._replace(deadline=1e9)))
@@ -206,7 +203,7 @@ def test_a_round_that_everybody_finishes_is_one_whose_deadline_is_far(links):
 
 
 def event_by_event(step, planned, down, up, deadline, keep, partial, leaves) -> dict:
-    """A round as a loop over clients and over local steps: nothing in common with arrays."""
+    """A round as a loop over clients and local steps, without arrays."""
     ends, done, gone = {}, {}, {}
     for i in range(len(step)):
         if leaves[i] is not None:
@@ -231,7 +228,7 @@ def event_by_event(step, planned, down, up, deadline, keep, partial, leaves) -> 
     }
 
 
-def test_rounds_are_those_of_a_loop_over_events():
+def test_rounds_match_a_loop_over_events():
     draws = np.random.default_rng(11)
     for _ in range(300):
         m = int(draws.integers(1, 9))
@@ -264,10 +261,7 @@ def test_a_deadline_that_a_client_just_meets_is_met():
 
 
 def test_a_million_clients_are_planned_quickly():
-    """Availability of everybody and Pareto speeds: shapes and values only.
-
-    The time is measured by hand.
-    """
+    """Availability of everybody and Pareto speeds: shapes and values, not the time."""
     many = Clients(np.ones(10**6, int), lambda: np.zeros((10**6, 0), int))
     fleet = Fleet(FAMILIES["speed"]["pareto"](), availability=FAMILIES["availability"]["diurnal"]())
     made = Machines(fleet, many, Cost(np.full(10**6, 5)), 0)
@@ -301,14 +295,14 @@ def run(**sections) -> fedsim.Result:
 
 
 @pytest.mark.long
-def test_a_fleet_without_differences_changes_nothing():
+def test_a_fleet_of_equal_machines_changes_nothing():
     plain, same = run(), run(fleet={"speed": "constant", "links": "constant", "availability": None})
     assert plain.rounds.equals(same.rounds)
 
 
 @pytest.mark.long
 def test_a_codec_shortens_the_time_of_slow_links():
-    """In both directions by the bytes that `check` foretells: 60 per second, 840 for the model."""
+    """In both directions, by the bytes that `check` predicts: 60 per second, 840 for the model."""
     slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}
     codec = [{"kind": "top_k", "k": 10}]
     seconds = [
@@ -319,10 +313,10 @@ def test_a_codec_shortens_the_time_of_slow_links():
     assert_allclose(cast, 4 + 1 + 840 / 60 + 420 / 120)
 
 
-def test_partial_work_is_that_of_plain_numpy():
-    """Slow clients send the steps that fit, or nothing.
+def test_partial_work_matches_plain_numpy():
+    """Slow clients send the steps that fit into the deadline, or nothing.
 
-    Some clients of each round, two without samples, half a server step.
+    Partial participation, two clients without samples, half a server step.
     """
     rounds, deadline, planned, (H, a) = (
         [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]],
@@ -357,7 +351,7 @@ def test_partial_work_is_that_of_plain_numpy():
     assert_allclose(result.model(), x, rtol=1e-12)
 
 
-def test_what_is_wasted_adds_up():
+def test_wasted_work_adds_up():
     result = run(fleet=FLEETS["chain"], evaluate={"target": 0.7})
     rounds, clients = result.rounds, result.clients
     first = rounds[rounds["test_accuracy"] >= 0.7].iloc[0]
@@ -380,7 +374,7 @@ def test_what_is_wasted_adds_up():
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FLEETS)
-def test_a_run_that_was_left_goes_on_in_the_same_bytes(name, tmp_path):
+def test_an_interrupted_run_resumes_with_the_same_bytes(name, tmp_path):
     setting = {**TINY, "fleet": FLEETS[name], "method": "scaffold", "checkpoint": {"rounds": 1}}
     fedsim.run(setting, out=tmp_path / "whole")
     fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
@@ -392,7 +386,7 @@ def test_a_run_that_was_left_goes_on_in_the_same_bytes(name, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["deadline", "chain"])
 def test_methods_are_compared_under_the_same_outcomes(name):
-    """Methods of equal cost meet the same clients, late ones and losses."""
+    """Methods of equal cost have the same clients, stragglers and lost messages."""
     columns = [
         "clients_sampled",
         "clients_reported",
@@ -431,13 +425,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_makes_no_sense_is_refused(name):
+def test_settings_that_make_no_sense_are_refused(name):
     fleet, text = REFUSED[name]
     with pytest.raises(ScenarioError) as error:
         run(fleet=fleet)
     assert text in str(error.value)
 
 
-def test_a_cohort_without_a_size_has_no_more_of_it():
+def test_over_selection_is_refused_for_a_cohort_without_a_size():
     with pytest.raises(ScenarioError, match=r"fleet.over_select: all has no size"):
         run(cohort="all", fleet={"over_select": 2.0})

@@ -107,7 +107,7 @@ DRAWN: dict[str, tuple] = {
         1,
         [[2, 4]],
     ),
-    # 16 balls in urns of 8: the first client's eight balls are an urn
+    # 16 balls in urns of 8: the first client's eight balls fill an urn
     "clustered: a client with half of the samples is always drawn": (
         "clustered",
         {"size": 2},
@@ -115,7 +115,7 @@ DRAWN: dict[str, tuple] = {
         1,
         [[1, 2], [2, 4], [2, 6]],
     ),
-    # four clients with as many samples, two and two alike: one of each kind
+    # four clients with equally many samples, two pairs of similar ones: one of each pair
     "clustered: by similarity": (
         "clustered",
         {"size": 2, "by": "similarity"},
@@ -182,7 +182,7 @@ DRAWN: dict[str, tuple] = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_cohort_draws_who_it_says(name):
+def test_a_cohort_draws_the_clients_worked_out_by_hand(name):
     kind, parameters, known, round, allowed = DRAWN[name]
     made, seen = registered("cohort")[kind](**parameters), set()
     for seed in range(40):
@@ -192,7 +192,7 @@ def test_a_cohort_draws_who_it_says(name):
     assert seen == set(map(tuple, allowed))
 
 
-def test_who_is_drawn_by_importance_counts_with_the_inverse_of_its_probability():
+def test_clients_drawn_by_importance_are_weighted_by_the_inverse_probability():
     made = registered("cohort")["importance"](size=2, by="norm", floor=0.2)
     drawn = made.draw(
         population([1, 2, 4], [1, 1, 1], norm=[8.0, 1.0, 1.0]), 1, np.random.default_rng(0)
@@ -204,15 +204,15 @@ def test_who_is_drawn_by_importance_counts_with_the_inverse_of_its_probability()
     assert drawn.factor.max() == pytest.approx(2.0)
 
 
-def test_a_poisson_cohort_is_those_whose_number_is_below_the_rate():
+def test_a_poisson_cohort_draws_clients_whose_number_is_below_the_rate():
     drawn = registered("cohort")["poisson"](rate=0.25).draw(
         population([4, 6, 8], [1, 1, 1]), 1, Numbers([0.2, 0.25, 0.1])
     )
     assert drawn.tolist() == [4, 8]
 
 
-def test_oort_fills_a_round_with_those_that_nobody_wants():
-    """Whose loss was not finite comes when nobody else is left."""
+def test_oort_draws_diverged_clients_last():
+    """A client whose loss was not finite is drawn only when nobody else is left."""
     known = population(
         [1, 2, 4],
         [1, 1, 1],
@@ -246,7 +246,7 @@ SHARES: dict[str, tuple] = {
 }
 
 
-def test_of_a_message_of_each_client_those_that_leave_send_fewer():
+def test_expected_messages_are_fewer_where_clients_leave():
     fleet = Fleet(
         dropout=Dropout(0.125, 0.25, 0.125),
         availability=registered("availability")["bernoulli"](rate=0.5),
@@ -265,7 +265,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("kind", SHARES)
-def test_a_cohort_says_how_often_it_draws_each_client(kind):
+def test_a_cohort_knows_how_often_it_draws_each_client(kind):
     parameters, expected = SHARES[kind]
     made = registered("cohort")[kind](**parameters)
     share = made.share(population([0, 1, 2], [1, 2, 5], seconds=[1.0, 2.0, 3.0]))
@@ -273,7 +273,7 @@ def test_a_cohort_says_how_often_it_draws_each_client(kind):
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
-def test_a_cohort_whose_draws_depend_on_reports_or_on_others_does_not_say(kind):
+def test_a_cohort_whose_draws_depend_on_reports_does_not_know_how_often(kind):
     assert registered("cohort")[kind](**UNKNOWN[kind]).share is None
 
 
@@ -321,7 +321,7 @@ STEPS: dict[str, tuple] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_a_server_steps_when_it_says(name):
+def test_a_server_steps_at_the_times_worked_out_by_hand(name):
     kind, parameters, steps, flown = STEPS[name]
     timetable = registered("timetable")[kind](**parameters)
     cohort = registered("cohort")["all"]()
@@ -342,12 +342,12 @@ def test_a_server_steps_when_it_says(name):
         ("semi_sync", {"staleness": "hinge", "slope": 2.0, "threshold": 1}, [1.0, 1.0, 1 / 5]),
     ],
 )
-def test_a_message_of_age_0_1_and_3_counts_so_much(kind, parameters, factors):
+def test_messages_are_discounted_by_their_age(kind, parameters, factors):
     discount = registered("timetable")[kind](**parameters).discount
     assert discount(np.array([0, 1, 3])).tolist() == pytest.approx(factors)
 
 
-def test_of_an_old_model_the_server_takes_a_smaller_share():
+def test_the_server_mixes_in_less_of_an_older_model():
     mixing = registered("timetable")["fedasync"](alpha=0.6).mixing
     assert mixing(np.array([0, 3])).tolist() == pytest.approx([0.6, 0.3])
 
@@ -379,9 +379,9 @@ def step(leaving: tuple[int, ...], buffer: int) -> tuple[list[int], list[int], f
     return [flight.client for flight in ended], [flight.client for flight in left], some.clock
 
 
-def test_a_server_gives_up_on_clients_that_leave_one_after_another_and_on_no_others(monkeypatch):
+def test_a_server_gives_up_only_after_clients_leave_in_a_row(monkeypatch):
     monkeypatch.setattr(flights, "LOST", 2)
-    assert step((1,), 3) == ([0, 0, 0], [1, 1], 5.0)  # two leave, and never two running
+    assert step((1,), 3) == ([0, 0, 0], [1, 1], 5.0)  # two leave, but not in a row
     assert step((0, 1), 3) == ([], [0, 1], 2.0)
 
 
@@ -412,7 +412,7 @@ class Gates(Leavers):
         (Gates(1, 2), True, [[1, 2], [1, 2], [1, 2]], [1, 1, 1]),
     ],
 )
-def test_where_draws_name_nobody_that_could_start_somebody_else_does(
+def test_another_client_starts_where_no_drawn_client_can(
     machines, twice, free, started, monkeypatch
 ):
     monkeypatch.setattr(flights, "PATIENCE", 3)
@@ -431,7 +431,7 @@ def test_where_draws_name_nobody_that_could_start_somebody_else_does(
     assert asked == free
 
 
-def test_clients_that_an_attacker_controls_are_drawn_anew_in_every_round_where_that_is_written():
+def test_malicious_clients_are_redrawn_every_round_only_if_asked():
     everybody, plans = registered("cohort")["all"](), []
     for redrawn in (True, False):
         plans.append(plan_of(everybody, adversary=Adversary(count=2, redrawn=redrawn)))
@@ -518,7 +518,7 @@ ON = "client,start,end\n0,0,2\n1,0,1\n1,2,4\n2,1,2\n"
 
 
 @pytest.mark.parametrize("name", REACHED)
-def test_clients_can_be_reached_when_they_say(name, tmp_path, monkeypatch):
+def test_availability_is_that_worked_out_by_hand(name, tmp_path, monkeypatch):
     kind, parameters, once, (round, seconds, numbers), expected = REACHED[name]
     (tmp_path / "on.csv").write_text(ON)
     monkeypatch.chdir(tmp_path)
@@ -528,7 +528,7 @@ def test_clients_can_be_reached_when_they_say(name, tmp_path, monkeypatch):
     assert made.reached(fixed, Moment(round, seconds, uniform)).astype(int).tolist() == expected
 
 
-def test_a_cycle_of_labels_leaves_out_who_has_earlier_and_who_has_later_ones():
+def test_a_label_cycle_leaves_out_clients_with_only_earlier_or_later_labels():
     labels = np.array(
         [[0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3], [0, 0, 0, 0]]
     )  # 1, 2, 3 of 3, and none
@@ -580,7 +580,7 @@ def devices(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("devices")
 @pytest.mark.parametrize("kind", SPEEDS)
-def test_a_local_step_takes_as_long_as_it_says(kind):
+def test_a_local_step_takes_the_time_worked_out_by_hand(kind):
     parameters, once, expected = SPEEDS[kind]
     seconds = registered("speed")[kind](**parameters)(CLIENTS, Numbers(*once))
     assert seconds.tolist() == pytest.approx(expected)
@@ -588,14 +588,14 @@ def test_a_local_step_takes_as_long_as_it_says(kind):
 
 @pytest.mark.usefixtures("devices")
 @pytest.mark.parametrize("kind", LINKS)
-def test_a_link_is_as_fast_as_it_says(kind):
+def test_a_link_has_the_rates_worked_out_by_hand(kind):
     parameters, once, expected = LINKS[kind]
     rates = registered("link")[kind](**parameters)(CLIENTS, Numbers(*once))
     for rate, wanted in zip(rates, expected, strict=True):
         assert np.broadcast_to(rate, 3).tolist() == pytest.approx(wanted)
 
 
-def test_a_clients_round_is_its_way_there_its_steps_and_its_way_back():
+def test_a_clients_round_is_download_steps_and_upload():
     """10 bytes at 5 and at 2 a second, 3 steps of half a second, 20 bytes at 40 and at 10 a second.
 
     Latency is a quarter of a second each way.
@@ -622,7 +622,7 @@ FATES: dict[str, tuple] = {
 
 
 @pytest.mark.parametrize("name", FATES)
-def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
+def test_a_client_that_leaves_has_the_outcome_worked_out_by_hand(name, monkeypatch):
     dropout, numbers, expected = FATES[name]
     links = lambda clients, rng: Rates(down=10.0, up=10.0)
     fleet = Fleet(speed=speed_of([1.0]), links=links, dropout=Dropout(*dropout), deadline=100.0)
@@ -651,7 +651,7 @@ def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
         (Dropout(), 1.5, [0, 0]),  # the first is in time, the second has not received the model
     ],
 )
-def test_steps_that_take_no_time_need_the_model(dropout, deadline, wasted):
+def test_steps_that_take_no_time_still_wait_for_the_model(dropout, deadline, wasted):
     """The first client receives the model after 1 s, the second after 2 s; steps take 0 s."""
     links = lambda clients, rng: Rates(down=np.array([10.0, 5.0]), up=np.inf)
     fleet = Fleet(speed=speed_of([0.0, 0.0]), links=links, dropout=dropout, deadline=deadline)
@@ -685,7 +685,7 @@ def test_every_kind_has_a_case(family):
     assert CASES[family] == set(registered(family))
 
 
-def test_every_cohort_says_how_often_it_draws_or_that_it_does_not():
+def test_every_cohort_has_a_case_with_or_without_known_shares():
     assert {*SHARES, *UNKNOWN} == CASES["cohort"]
 
 

@@ -43,7 +43,7 @@ def played(plan, rounds, planner=None) -> list:
 
 
 @pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["name"])
-def test_flights_end_as_an_independent_simulation_says(case, federation):
+def test_flights_match_an_independent_simulation(case, federation):
     p, log = case["params"], case["expected"]["log"]
     plan = plan_of(
         federation, Timetable(p["buffer"], p["concurrency"]), speed=case["inputs"]["times"]
@@ -79,21 +79,21 @@ def test_a_client_takes_as_long_as_its_links_and_steps():
 
 
 def naive(times, concurrency, buffer, flushes, cohorts):
-    """Clients by the queue of the cohorts' draws, those in flight passed over.
+    """Start the clients of the cohorts' draws in turn, except those in flight.
 
-    (client, version) of every buffer.
+    Returns (client, version) of every buffer.
     """
     queue, heap, busy, version, started, log = [], [], set(), 0, 0, []
     draws = iter(cohorts)
 
-    def start(now):
+    def start(time):
         nonlocal started
         while True:
             if not queue:
                 queue.extend(next(draws))
             if (client := queue.pop(0)) not in busy:
                 break
-        heapq.heappush(heap, (now + times[client], started, client, version))
+        heapq.heappush(heap, (time + times[client], started, client, version))
         busy.add(client)
         started += 1
 
@@ -101,18 +101,18 @@ def naive(times, concurrency, buffer, flushes, cohorts):
         start(0.0)
     ended = []
     while len(log) < flushes:
-        now, _, client, given = heapq.heappop(heap)
+        time, _, client, given = heapq.heappop(heap)
         busy.remove(client)
         ended.append((client, given))
         if len(ended) == buffer:
             version += 1
             log.append(sorted(ended))
             ended = []
-        start(now)
+        start(time)
     return log
 
 
-def test_who_starts_is_who_the_cohort_draws_next_and_does_not_train(federation):
+def test_the_next_drawn_client_that_is_idle_starts(federation):
     times, cohort = [1.5, 0.5, 4.0, 2.0, 0.25, 3.0], selection.uniform(2)
     plan = plan_of(federation, Timetable(3, 4), cohort, times)
     cohorts = (
@@ -131,19 +131,19 @@ def test_who_starts_is_who_the_cohort_draws_next_and_does_not_train(federation):
     )
 
 
-def test_whoever_is_not_drawn_for_long_starts_all_the_same(federation):
-    """Concurrency of everybody, and draws that name one client alone."""
+def test_clients_that_are_never_drawn_start_in_the_end(federation):
+    """Everybody may train at once, and the draws name a single client."""
     one = selection.Cohort(lambda population, r, rng: population.ids[:1], lambda N: 1)
     works = played(plan_of(federation, Timetable(2, 6), one, speed=[1, 2, 3, 4, 5, 6]), 8)
     assert {i for work in works for i in work.ids.tolist()} == set(range(6))
 
 
-def test_a_planner_goes_on_from_its_commit(federation):
+def test_a_planner_resumes_from_its_commit(federation):
     plan = plan_of(federation, Timetable(2, 4), selection.uniform(3), [1, 2.5, 3, 1, 4, 7])
     whole, part = played(plan, 12), Planner(plan)
     first = played(plan, 5, part)
     part.round(6)
-    part.round(7)  # drawn ahead, and no part of what is committed
+    part.round(7)  # drawn ahead, and not part of the commit
     again = Planner(plan)
     again.restore(part.arrays(), 5)
     same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
@@ -152,7 +152,7 @@ def test_a_planner_goes_on_from_its_commit(federation):
     )
 
 
-def test_the_plan_of_all_rounds_is_surveyed(federation):
+def test_a_survey_has_the_plan_of_all_rounds(federation):
     plan = plan_of(federation, Timetable(2, 3), selection.uniform(3), [1, 2, 3, 1, 4, 9], rounds=9)
     rounds = list(plan.survey())
     assert [work.ids.tolist() for work in rounds] == [work.ids.tolist() for work in played(plan, 9)]
@@ -174,7 +174,7 @@ def test_old_updates_count_less():
 # ---------------------------------------------------------------------- cohorts that look at losses
 
 
-def test_the_power_of_choice():
+def test_power_of_choice_draws_the_candidates_with_the_largest_losses():
     cohort, nan, inf = selection.power_of_choice(3, 5), np.nan, np.inf
     ids, samples = np.arange(10, 17), np.array([5, 1, 1, 9, 2, 2, 4])
     loss = np.array([0.5, nan, inf, 0.7, 0.5, nan, 0.1])
@@ -198,14 +198,14 @@ def test_the_power_of_choice():
         selection.power_of_choice(6, 5)
 
 
-def test_what_is_known_of_losses(federation):
+def test_cohorts_know_the_last_reported_losses(federation):
     plan = plan_of(federation, Timetable(), selection.power_of_choice(2, 6))
     planner = Planner(plan)
     losses = planner.feedback["loss"]
     assert np.isnan(losses).all() and planner.ready(1) and not planner.ready(2)
     work = planner.round(1)
     assert work.ids.tolist() == [0, 1] == planner.round(1).ids.tolist()
-    planner.complete(work, {"loss": np.array([1.5, np.nan])})  # of the second no batch counts
+    planner.complete(work, {"loss": np.array([1.5, np.nan])})  # no batch of the second counts
     assert planner.ready(2) and losses[:2].tolist() == [1.5, np.inf] and np.isnan(losses[2:]).all()
     again = Planner(plan)
     again.restore(planner.arrays(), 1)
@@ -262,12 +262,12 @@ def scenario(**sections):
         ({"method": "qfedavg"}, "server: the method has a pass at the model"),
     ],
 )
-def test_what_cannot_be(sections, line):
+def test_impossible_combinations_are_refused(sections, line):
     with pytest.raises(ScenarioError, match="(?s)" + line):
         fedsim.run(scenario(**sections))
 
 
-def test_a_comparison_says_that_such_cohorts_are_not_paired():
+def test_a_comparison_says_that_loss_based_cohorts_are_not_paired():
     line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
     assert unpaired_lines(
         {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []

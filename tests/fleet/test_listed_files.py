@@ -44,7 +44,7 @@ def built(scenario):
         return build(scenario, devices=devices[:1]).scenario
 
 
-def test_a_file_says_the_same_as_the_scenario(study):
+def test_cohorts_from_a_file_give_the_run_of_cohorts_in_the_scenario(study):
     assert [ids.tolist() for ids in rounds_of(str(study / "study" / "cohorts.csv"), None)] == ROUNDS
     inline = {**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}}
     of_file, of_scenario = fedsim.run(study / "study" / "s.yaml"), fedsim.run(inline)
@@ -52,9 +52,9 @@ def test_a_file_says_the_same_as_the_scenario(study):
         assert getattr(of_file, table).equals(getattr(of_scenario, table))
 
 
-def test_the_resolved_scenario_has_the_hash_and_nothing_that_is_empty(study):
-    settled = built(read(study / "study" / "s.yaml")).resolved()["cohort"]
-    assert settled.keys() == {"kind", "path", "sha256"} and len(settled["sha256"]) == 64
+def test_the_resolved_scenario_has_the_hash_and_no_empty_keys(study):
+    resolved = built(read(study / "study" / "s.yaml")).resolved()["cohort"]
+    assert resolved.keys() == {"kind", "path", "sha256"} and len(resolved["sha256"]) == 64
     inline = built(read({**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}})).resolved()[
         "cohort"
     ]
@@ -62,7 +62,7 @@ def test_the_resolved_scenario_has_the_hash_and_nothing_that_is_empty(study):
 
 
 @pytest.mark.long
-def test_another_file_is_not_gone_on_with(study):
+def test_a_run_does_not_resume_with_another_file(study):
     path, out = study / "study" / "s.yaml", study / "run"
     fedsim.run(path, out=out, pictures=False)
     assert fedsim.verify(out, data_roots=[path.parent]).equal
@@ -90,7 +90,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_a_line(name, study):
+def test_a_bad_file_is_refused_in_one_line(name, study):
     content, words = BAD[name]
     file = written(study / "study", "cohorts.csv", content)
     with pytest.raises(DataError) as error:
@@ -117,7 +117,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_a_scenario_may_not_say(name, study):
+def test_contradictory_cohorts_are_refused(name, study):
     section, words = REFUSED[name]
     with pytest.raises(ScenarioError, match=words):
         built(read(study / "study" / "s.yaml", [f"cohort={section}"]))

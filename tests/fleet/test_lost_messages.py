@@ -1,4 +1,4 @@
-"""Clients that leave a round: a lost message leaves the old memory, as in plain NumPy."""
+"""Clients that leave a round: a lost message leaves their memory unchanged, as in plain NumPy."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ DROPOUT = {"before": 0.1, "during": 0.2, "after": 0.3}
 
 
 def staying() -> list[list[int]]:
-    """Those of every round that do not leave it, by the first number of each client's stream."""
+    """The clients that stay in each round, by the first number of each client's stream."""
     stays = lambda r, i: generator(SEED, Stream.DROPOUT, r, i).random() >= sum(DROPOUT.values())
     return [[i for i in ids if stays(r, i)] for r, ids in enumerate(ROUNDS, 1)]
 
@@ -49,18 +49,18 @@ def scaffold() -> tuple[np.ndarray, np.ndarray]:
     return x, c_i
 
 
-def test_some_stay_and_some_leave():
-    kept = staying()
-    assert 0 < sum(map(len, kept)) < sum(map(len, ROUNDS)) - 2
+def test_some_clients_stay_and_some_leave():
+    stayed = staying()
+    assert 0 < sum(map(len, stayed)) < sum(map(len, ROUNDS)) - 2
     assert any(
         i in ids and i not in left
-        for ids, left in zip(ROUNDS[1:], kept[1:], strict=True)
-        for i in kept[0]
+        for ids, left in zip(ROUNDS[1:], stayed[1:], strict=True)
+        for i in stayed[0]
     )
 
 
 @pytest.mark.long
-def test_control_variates_of_lost_messages_stay():
+def test_control_variates_of_lost_messages_are_unchanged():
     result = run(method="scaffold(lr=0.5)")
     x, c_i = scaffold()
     assert_allclose(result.model(), x, rtol=1e-12)
@@ -68,7 +68,7 @@ def test_control_variates_of_lost_messages_stay():
 
 
 @pytest.mark.long
-def test_errors_of_lost_messages_stay():
+def test_compression_errors_of_lost_messages_are_unchanged():
     result = run(
         wire=[{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2}}],
         server=["mean", {"kind": "sgd", "lr": 0.5}],

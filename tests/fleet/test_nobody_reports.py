@@ -1,4 +1,4 @@
-"""Rounds that nobody, one client or everybody reports, of every cohort under every schedule."""
+"""Rounds in which nobody, one client or everybody reports, for every cohort and schedule."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ ROUNDS = 4
 
 
 def reached(*clients: int) -> Availability:
-    """These clients can be reached, in every round."""
+    """Only these clients are reachable, in every round."""
     return Availability(
         lambda known, rng: np.isin(np.arange(known.N), clients), lambda fixed, moment: fixed
     )
@@ -32,7 +32,7 @@ def cohort_of(name: str) -> Cohort:
     return registered("cohort")[kind](**own)
 
 
-def told(planner: Planner, work) -> dict[str, np.ndarray]:
+def reports(planner: Planner, work) -> dict[str, np.ndarray]:
     """What the clients of a round report: numbers that grow with their ids."""
     values = 1.0 + work.ids
     whole = {"loss": values, "norm": values, "sketch": np.outer(values, np.ones(SKETCH_SIZE))}
@@ -45,7 +45,7 @@ def test_the_registry_is_covered():
 
 
 def refused(cohort: str, schedule: str) -> bool:
-    """Whether a cohort looks at a round before, which an asynchronous server has not."""
+    """Whether a cohort needs the previous round, which an asynchronous server does not have."""
     made = cohort_of(cohort)
     return schedule != "sync" and bool(made.feedback or HISTORY in made.needs)
 
@@ -55,7 +55,7 @@ PAIRS = [(cohort, schedule) for cohort in COHORTS for schedule in SCHEDULES]
 
 @pytest.mark.parametrize("report", REPORT)
 @pytest.mark.parametrize(("cohort", "schedule"), [pair for pair in PAIRS if not refused(*pair)])
-def test_a_plan_goes_on_whoever_reports(cohort, schedule, report, monkeypatch):
+def test_a_plan_continues_whoever_reports(cohort, schedule, report, monkeypatch):
     monkeypatch.setattr(flights, "LOST", 9)
     fleet, most = REPORT[report]
     timetable = registered("timetable")[schedule](**SCHEDULES[schedule])
@@ -64,7 +64,7 @@ def test_a_plan_goes_on_whoever_reports(cohort, schedule, report, monkeypatch):
     for r in range(1, ROUNDS + 1):
         work = planner.round(r)
         reporting |= set(work.ids.tolist())
-        planner.complete(work, told(planner, work))
+        planner.complete(work, reports(planner, work))
     assert reporting <= set(range(6)) and len(reporting) <= most and bool(reporting) == bool(most)
     known = {
         client
@@ -90,14 +90,16 @@ def written(cohort: str, **sections) -> dict:
 @pytest.mark.long
 @pytest.mark.parametrize("cohort", [name for name in COHORTS if cohort_of(name).feedback])
 @pytest.mark.parametrize("dropout", [1.0, 0.6])
-def test_a_run_goes_on_whoever_reports(cohort, dropout):
-    """The device's half: what nobody reports has no rows."""
+def test_a_run_continues_whoever_reports(cohort, dropout):
+    """The device's half: a round that nobody reports has no rows."""
     status = fedsim.run(written(cohort, fleet={"dropout": dropout})).status
     assert status == ("not_run" if dropout == 1.0 else "done")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("cohort", "schedule"), [pair for pair in PAIRS if refused(*pair)])
-def test_a_cohort_that_looks_back_is_refused_where_there_are_no_rounds(cohort, schedule):
+def test_a_cohort_that_needs_the_previous_round_is_refused_where_there_are_no_rounds(
+    cohort, schedule
+):
     with pytest.raises(ScenarioError, match="of the round before"):
         fedsim.run(written(cohort, schedule={"kind": schedule, **SCHEDULES[schedule]}))

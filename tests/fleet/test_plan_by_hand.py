@@ -50,7 +50,7 @@ def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
     )
 
 
-def test_a_round_says_who_what_and_how_much(federation):
+def test_a_round_has_the_ids_steps_and_weights_worked_out_by_hand(federation):
     made = plan(federation, labelled=True)
     work, sizes = made.round(2)[0], federation.sizes
     drawn = np.sort(
@@ -75,7 +75,7 @@ def test_a_round_says_who_what_and_how_much(federation):
     assert np.flatnonzero(made.malicious).tolist() == [1, 3]
 
 
-def test_who_is_drawn_twice_counts_twice_and_who_takes_no_step_weighs_nothing(federation):
+def test_a_client_drawn_twice_counts_twice_and_one_without_steps_weighs_nothing(federation):
     made = plan(
         federation, selection.listed([[2, 0, 2], [1]]), epochs=None, steps=[3, 1, 0, 2, 2, 2]
     )
@@ -90,7 +90,7 @@ def test_who_is_drawn_twice_counts_twice_and_who_takes_no_step_weighs_nothing(fe
     assert none.round(1)[0].seconds == 0.0 and len(none.members) == 0
 
 
-def test_members_are_those_of_all_rounds_up_to_a_thousand(federation, monkeypatch):
+def test_members_are_those_of_the_surveyed_rounds_or_everybody(federation, monkeypatch):
     monkeypatch.setattr(planning, "MAX_SURVEYED_ROUNDS", 2)
     cohort = selection.listed([[0], [1], [2]])
     assert plan(federation, cohort, rounds=2).members.tolist() == [0, 1]
@@ -101,7 +101,7 @@ def test_members_are_those_of_all_rounds_up_to_a_thousand(federation, monkeypatc
     )
 
 
-def test_rates_by_step_are_summed_up(federation):
+def test_learning_rates_are_summed_over_steps(federation):
     made = plan(
         federation,
         selection.all(),
@@ -156,7 +156,7 @@ def test_full_batches_and_fixed_steps(federation):
     )
 
 
-def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none_before(federation):
+def test_full_batches_stay_in_order_and_clients_without_steps_are_not_probed(federation):
     size = int(federation.sizes[2])
     rows, valid = plan(federation, batch=size).batches(1, 2)
     held = federation.holders.of(2)
@@ -179,7 +179,7 @@ def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none
     assert made.begin() == {}
 
 
-def test_how_many_a_round_draws_on_average(federation):
+def test_expected_clients_and_samples_of_a_round(federation):
     sizes = federation.sizes[federation.sizes > 0]
     assert plan(federation).expected == pytest.approx((3.0, 3 / len(sizes) * sizes.sum()))
     assert plan(federation, selection.weighted(2)).expected == pytest.approx(
@@ -208,7 +208,7 @@ def test_plans_of_equal_order_hand_out_equal_batches(federation):
     assert len({plan(federation, **changes).batch_key for changes in [{}, *others]}) == 5
 
 
-def test_cohorts_draw_what_they_say():
+def test_cohorts_draw_the_clients_worked_out_by_hand():
     population = selection.Population(np.arange(5, 25), np.arange(1, 21))
     draw = lambda cohort, round=1: cohort.draw(population, round, np.random.default_rng(3))
     rng = lambda: np.random.default_rng(3)

@@ -64,8 +64,8 @@ FACTORS = {
 
 
 @pytest.mark.parametrize("staleness", FACTORS)
-def test_a_mixed_model_is_its_formula(staleness):
-    """x ← (1 − α s(τ)) x + α s(τ) y behind half a server step, on the flights of the oracle."""
+def test_mixing_matches_its_formula(staleness):
+    """x ← (1 − α s(τ)) x + α s(τ) y with half a server step, on the oracle's flights."""
     inputs, versions = problem(), [problem()["x0"]]
     log = SIMULATED["async_c2_b1"]["expected"]["log"]
     for flush in log:
@@ -83,8 +83,8 @@ def test_a_mixed_model_is_its_formula(staleness):
     ]
 
 
-def test_models_that_replace_the_servers_are_one_client_after_another():
-    """α = 1 and one client at a time: x is each client's model in turn, whatever α τ would be."""
+def test_mixing_with_alpha_1_trains_one_client_after_another():
+    """α = 1 and one client at a time: x is each client's model in turn, whatever the staleness."""
     inputs, x = problem(), problem()["x0"]
     got, _ = trajectory(
         scenario({"kind": "fedasync", "alpha": 1.0, "concurrency": 1}), **quadratic(inputs)
@@ -94,7 +94,7 @@ def test_models_that_replace_the_servers_are_one_client_after_another():
         np.testing.assert_allclose(model, x, rtol=1e-12)
 
 
-def test_staleness_is_the_papers():
+def test_staleness_factors_match_the_paper():
     ages = np.arange(12)
     assert staleness_factor("polynomial", 0.5, 1.0, 0)(ages) == pytest.approx(1 / np.sqrt(1 + ages))
     paper = [1 if age <= 4 else 1 / (10 * (age - 4) + 1) for age in ages]
@@ -126,7 +126,7 @@ def windows(seconds: float, concurrency: int, rounds: int) -> list[list[tuple[in
     return log
 
 
-def test_a_window_is_that_of_plain_numpy():
+def test_windows_match_plain_numpy():
     """Late clients, clients without samples, empty windows, half a server step."""
     log, (H, a), versions = windows(2.0, 2, 12), problem_arrays(), [np.full(4, 2.0)]
     assert {len(arrived) for arrived in log} == {0, 1, 2}
@@ -219,10 +219,10 @@ def blobs(schedule, fleet: dict, rounds: int = 6, **sections) -> fedsim.Result:
 
 
 @pytest.mark.long
-def test_a_buffer_of_all_that_train_is_the_synchronous_run_where_clients_leave():
-    """Whoever leaves takes its place in the buffer along.
+def test_a_buffer_of_everybody_is_the_synchronous_run_where_clients_leave():
+    """A client that leaves takes its place in the buffer with it.
 
-    At equal speeds nothing else differs, bit for bit.
+    At equal speeds everything else is the same, bit for bit.
     """
     fleet = {
         "availability": {"kind": "bernoulli", "rate": 0.6},
@@ -254,7 +254,7 @@ def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
 
 @pytest.mark.parametrize("window", [0.0, 2.0])
 def test_clients_start_only_while_they_can_be_reached(window):
-    """Day and night: every client could be reached at its start; nobody can fill a free place."""
+    """Day and night: clients start only while reachable, and places stay free at night."""
     nights = FAMILIES["availability"]["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
     plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
     state, started, idle = plan.begin(), 0, 0
@@ -272,7 +272,7 @@ def test_clients_start_only_while_they_can_be_reached(window):
 
 
 def test_a_client_that_leaves_frees_its_place():
-    """How many leave, what they did until then, and as many in flight after a step as allowed."""
+    """How many leave, what they have done, and as many in flight after a step as allowed."""
     plan = plan_of(dropout=Dropout(**LEAVING), buffer=3, concurrency=6)
     state, messages, counts, busy = plan.begin(), 0, np.zeros(3), []
     for r in range(1, 401):
@@ -304,7 +304,7 @@ NOBODY = {
 @pytest.mark.long
 @pytest.mark.parametrize("why", NOBODY)
 @pytest.mark.parametrize("kind", ["fedasync", "semi_sync"])
-def test_steps_for_which_nobody_comes_are_skipped(kind, why):
+def test_steps_without_messages_are_skipped(kind, why):
     seconds = {"seconds": 3.0} if kind == "semi_sync" else {}
     result = blobs({"kind": kind, "concurrency": 4, **seconds}, NOBODY[why], rounds=3)
     assert (
@@ -375,10 +375,10 @@ WAITING = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", WAITING)
-def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
+def test_errors_are_fed_back_where_nobody_sends_twice_between_two_steps(kind):
     """Everybody trains at all times.
 
-    Whose message arrives, and from which model, is read off the plan.
+    The plan says whose message arrives, and from which model.
     """
     (H, a), versions, errors = problem_arrays(), [np.full(4, 2.0)], np.zeros((len(SIZES), 4))
     rounds, works = 8, []
@@ -433,12 +433,12 @@ def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
         ),
     ],
 )
-def test_where_somebody_may_send_twice_memories_are_refused(schedule, cohort, remedy):
+def test_client_memory_is_refused_where_a_client_may_send_twice(schedule, cohort, remedy):
     data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
     written = {"name": "s", "data": data, "schedule": schedule, "cohort": cohort}
-    for links, what in (
+    for links, reason in (
         ({"wire": FEEDBACK}, "it may send two"),
         ({"server": ["mifa"]}, "a buffer may have two"),
     ):
-        with pytest.raises(ScenarioError, match=f"{what}.*{remedy}"):
+        with pytest.raises(ScenarioError, match=f"{reason}.*{remedy}"):
             fedsim.run({**written, **links})

@@ -77,14 +77,16 @@ def ids_of(drawn) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", COHORTS)
-def test_what_a_cohort_draws_is_there_and_is_drawn_again(kind):
-    """Of all clients, of a part of them, of a single one; each once unless it repeats.
+def test_draws_are_reachable_clients_and_reproducible(kind):
+    """Draws from all clients, from some and from one; each client once unless the cohort repeats.
 
-    As the generator says alone.
+    A draw depends on the generator alone.
     """
     cohort, whole = made(kind), population()
-    for r, kept in itertools.product((1, 2, 9), (np.arange(7), np.array([1, 2, 5]), np.array([2]))):
-        some = whole if cohort.ordered else whole.subset(kept)
+    for r, subset in itertools.product(
+        (1, 2, 9), (np.arange(7), np.array([1, 2, 5]), np.array([2]))
+    ):
+        some = whole if cohort.ordered else whole.subset(subset)
         drawn = cohort.draw(some, r, rng(r))
         assert set(ids_of(drawn)) <= set(some.ids.tolist())
         assert cohort.repeats or len(set(ids_of(drawn))) == len(ids_of(drawn))
@@ -94,7 +96,7 @@ def test_what_a_cohort_draws_is_there_and_is_drawn_again(kind):
 
 
 @pytest.mark.parametrize("kind", COHORTS)
-def test_a_cohort_reads_what_it_says_it_needs(kind):
+def test_a_cohort_reads_only_what_it_declares(kind):
     cohort, whole = made(kind), population()
     history = ("drawn", "last") if "drawn" in cohort.needs else ()
     asked = {name: getattr(whole, name) for name in (*cohort.needs, *history)}
@@ -103,7 +105,7 @@ def test_a_cohort_reads_what_it_says_it_needs(kind):
 
 
 @pytest.mark.parametrize("kind", [name for name in COHORTS if made(name).share is not None])
-def test_a_cohort_draws_as_often_as_it_says_times_its_factors(kind):
+def test_draws_times_factors_have_the_declared_share(kind):
     cohort, whole, often = made(kind), population(drawn=np.ones(7, int)), np.zeros(12)
     for r in range(1, 1501):
         drawn = cohort.draw(whole, r, rng([3, r]))
@@ -114,10 +116,10 @@ def test_a_cohort_draws_as_often_as_it_says_times_its_factors(kind):
 # --------------------------------------------------------------------------------------- importance
 
 
-def test_probabilities_are_those_of_the_paper():
-    """Equation 7 by trying every number of certain clients.
+def test_importance_probabilities_match_the_paper():
+    """Equation 7, by trying every number of certain clients.
 
-    The largest scores are certain, the sum is the size.
+    The largest scores are certain, and the probabilities sum to the size.
     """
     for seed, size in itertools.product(range(5), (1, 3, 6, 7, 9)):
         score = rng(seed).pareto(0.7, 7) + 1e-3
@@ -134,7 +136,7 @@ def test_probabilities_are_those_of_the_paper():
     )  # floor 1: uniform
 
 
-def test_of_scores_the_unknown_are_average_and_the_infinite_and_negative_ones_the_floor():
+def test_unknown_scores_are_average_and_infinite_or_negative_ones_the_floor():
     samples = np.array([1, 3, 2, 1, 4])
     got = scores(np.array([2.0, 4.0, nan, inf, -1.0]), samples, 0.2)
     v = np.array([2.0, 12.0, 2 * (2 * 1 + 4 * 3) / 8, 0, 0])
@@ -151,7 +153,7 @@ def test_a_systematic_draw_has_its_size_and_its_probabilities():
     assert_allclose(np.bincount(np.concatenate(drawn)) / 4000, chances, atol=0.03)
 
 
-def test_without_factors_clients_are_the_same_and_any_rule_will_do():
+def test_factors_change_no_draw_and_need_a_rule_that_is_a_sum():
     whole = population()
     weighed, plain = (
         made("importance", unbiased=unbiased).draw(whole, 1, rng()) for unbiased in (True, False)
@@ -180,8 +182,8 @@ def utility(whole, i, r, clip=0.95, alpha=2.0, preferred=0.3):
     return u * (T / whole.seconds[i]) ** alpha if whole.seconds[i] > T else u
 
 
-def test_oort_draws_the_best_by_their_utility():
-    """With a cut at the last of the best, exploitation leaves no choice."""
+def test_oort_draws_the_best_clients_by_utility():
+    """With a cutoff at the last of the best, exploitation has no choice."""
     whole, r = population(), 6
     known = [i for i in range(7) if np.isfinite(whole.loss[i])]
     best = sorted(known, key=lambda i: -utility(whole, i, r))
@@ -193,13 +195,13 @@ def test_oort_draws_the_best_by_their_utility():
         for s in range(1500)
     ]
     u = np.array([utility(whole, i, r) for i in best])
-    kept = u >= 0.3 * u[0]
-    assert 1 < kept.sum() < len(best)
+    exploited = u >= 0.3 * u[0]
+    assert 1 < exploited.sum() < len(best)
     often = np.array([np.mean(np.array(drawn) == whole.ids[i]) for i in best])
-    assert_allclose(often, np.where(kept, u, 0) / u[kept].sum(), atol=0.05)
+    assert_allclose(often, np.where(exploited, u, 0) / u[exploited].sum(), atol=0.05)
 
 
-def test_oort_explores_less_and_less_and_the_quick_ones_first():
+def test_oort_explores_less_over_time_and_fast_clients_first():
     n, seconds = 400, np.repeat([1.0, 4.0], 200)
     loss = np.where(np.arange(n) % 2, nan, 1.0)
     whole = Population(
@@ -226,7 +228,7 @@ def test_oort_explores_less_and_less_and_the_quick_ones_first():
     )  # 0.8 where probabilities go by 1/t, a little less without replacement
 
 
-def test_of_oort_those_that_are_left_out_fill_what_nobody_else_does():
+def test_oort_fills_up_with_clients_that_it_had_excluded():
     whole = population()
     cohort = made("oort", size=6, explore=0.0, least=0.0, most=3)
     assert ids_of(cohort.draw(whole, 3, rng(1)))[:5] == [1, 2, 4, 6, 8] or 11 in ids_of(
@@ -245,8 +247,8 @@ def test_of_oort_those_that_are_left_out_fill_what_nobody_else_does():
 # ---------------------------------------------------------------------------------------- clustered
 
 
-def test_urns_are_those_of_the_algorithm():
-    """Algorithm 1 written as its distributions: each sums to 1, together to size · n_k / Σ n."""
+def test_urns_match_the_algorithm():
+    """Algorithm 1 as distributions: each sums to 1, all of client k to size · n_k / Σ n."""
     whole, m = population(), 4
     n, total = whole.samples, whole.samples.sum()
     distributions, urn, free = np.zeros((m, 7)), 0, total
@@ -265,7 +267,7 @@ def test_urns_are_those_of_the_algorithm():
     assert (drawn == 9).any(1).all()  # 9 of 25 samples: in every round of 4
 
 
-def test_of_equal_clients_as_many_urns_draw_everybody():
+def test_as_many_urns_as_equal_clients_draw_everybody():
     equal = population(samples=np.full(7, 3))
     for by in ("samples", "similarity"):
         assert ids_of(made("clustered", size=7, by=by).draw(equal, 1, rng())) == equal.ids.tolist()
@@ -295,7 +297,7 @@ def test_similar_clients_share_an_urn():
 # ---------------------------------------------------------------- divfl, and what updates look like
 
 
-def test_the_greedy_choice_is_greedy():
+def test_the_facility_location_choice_is_greedy():
     points = rng(4).normal(size=(30, 5))
     candidates, chosen = points[::3], []
     for _ in range(4):
@@ -307,7 +309,7 @@ def test_the_greedy_choice_is_greedy():
     assert facilities(1e200 * points, 1e200 * candidates, 4) == chosen
 
 
-def test_divfl_takes_who_never_came_first_and_who_was_not_finite_last():
+def test_divfl_takes_unseen_clients_first_and_diverged_ones_last():
     whole = population()
     for size in (1, 2, 6, 7):
         drawn = made("divfl", size=size, candidates=7).draw(whole, 1, rng())
@@ -319,10 +321,10 @@ def test_divfl_takes_who_never_came_first_and_who_was_not_finite_last():
     )
 
 
-def test_norms_and_sketches_of_updates():
-    """Norms to the last digits; products of sketches are about those of the updates.
+def test_norms_are_precise_and_sketches_approximate_products():
+    """Norms are precise; products of sketches are about those of the updates.
 
-    A row's bits whoever is beside it.
+    A row has the same bits whatever rows are beside it.
     """
     rows = {
         "a": rng().normal(size=(12, 20, 50)).astype(np.float32),
@@ -382,7 +384,7 @@ def test_classes_take_turns():
     )
 
 
-def test_tiers():
+def test_tifl_draws_from_one_tier():
     whole, cohort = population(), made("tifl", size=2, tiers=3, weights=[0.0, 1.0, 3.0])
     tiers = [{1, 2, 4}, {11, 6}, {8, 9}]  # 1 s, 2 s, 3 s (by id), 3 s, 4 s, 5 s, 6 s
     which = [
@@ -398,7 +400,7 @@ def test_tiers():
             made("tifl", tiers=3, weights=weights)
 
 
-def test_as_many_as_are_in_time():
+def test_fedcs_takes_as_many_clients_as_finish_in_time():
     whole = population()
     assert ids_of(made("fedcs", seconds=3.0, candidates=7).draw(whole, 1, rng())) == [1, 2, 4, 11]
     assert ids_of(made("fedcs", seconds=3.0, candidates=7, size=3).draw(whole, 1, rng())) == [
@@ -428,10 +430,10 @@ def plan_of(federation, cohort, rounds=9, **fleet) -> Plan:
     return Plan(federation, cohort, local, 3, rounds, fleet=Fleet(**fleet))
 
 
-def test_who_was_drawn_least_often_is_next(federation):
-    """All are drawn before anybody is again, whatever clients report.
+def test_the_least_drawn_clients_are_next(federation):
+    """All clients are drawn before any is drawn again, whatever they report.
 
-    Planned ahead, surveyed, and as a commit goes on.
+    Also when planned ahead, surveyed, or resumed from a commit.
     """
     plan = plan_of(federation, made("least_participated", size=4))
     planner, rounds = Planner(plan), list(plan.survey())
@@ -453,8 +455,8 @@ def test_who_was_drawn_least_often_is_next(federation):
     ]
 
 
-def test_of_those_that_are_there_the_least_drawn_come(federation):
-    """Half of the clients are reachable in turns, and in the end nobody was drawn much less."""
+def test_the_least_drawn_of_the_reachable_clients_are_next(federation):
+    """Half of the clients are reachable in turn, and all are drawn equally often in the end."""
 
     class Turns:
         clocked = False
@@ -473,7 +475,7 @@ def test_of_those_that_are_there_the_least_drawn_come(federation):
     assert drawn.tolist() == [6] * 12
 
 
-def test_seconds_and_classes_are_those_of_the_federation(federation):
+def test_cohorts_get_seconds_and_classes_from_the_federation(federation):
     cohort = made("fedcs", seconds=4.0, candidates=12)
     speed = np.arange(1.0, 13.0)
     plan = plan_of(federation, cohort, speed=lambda clients, rng: speed)
@@ -485,17 +487,17 @@ def test_seconds_and_classes_are_those_of_the_federation(federation):
     assert plan_of(federation, made("uniform")).population.seconds is None
 
 
-def test_factors_are_weights_of_the_round(federation):
+def test_factors_become_weights_of_the_round(federation):
     plan = plan_of(federation, made("importance", size=4, by="loss"))
     assert plan.expected == (12.0, federation.sizes.sum())
     planner = Planner(plan)
-    for told in ([9.0, 1.0, nan, 1.0], [2.0, 2.0, 2.0, 2.0]):
+    for losses in ([9.0, 1.0, nan, 1.0], [2.0, 2.0, 2.0, 2.0]):
         work, known = planner.round(planner.completed + 1), planner.feedback["loss"]
         assert_allclose(
             1 / work.count, inclusion(scores(known, federation.sizes, 0.6), 4)[work.ids]
         )
-        planner.complete(work, {"loss": np.array(told)})
-        assert known[work.ids].tolist() == np.nan_to_num(told, nan=inf).tolist()
+        planner.complete(work, {"loss": np.array(losses)})
+        assert known[work.ids].tolist() == np.nan_to_num(losses, nan=inf).tolist()
     assert len({*work.count.tolist()}) > 1
 
 
@@ -534,7 +536,9 @@ def run(**sections) -> fedsim.Result:
         ),
     ],
 )
-def test_an_asynchronous_server_has_no_round_before(sections, text):
+def test_cohorts_that_need_the_previous_round_are_refused_under_asynchronous_servers(
+    sections, text
+):
     with pytest.raises(ScenarioError, match=text):
         run(schedule={"kind": "fedbuff", "buffer": 2, "concurrency": 4}, **sections)
 
@@ -548,7 +552,7 @@ def test_a_cohort_by_class_needs_classes():
         run(data=data, cohort={"kind": "round_robin_by_class", "size": 3})
 
 
-def test_what_is_not_paired_is_said_of_what_a_cohort_looks_at():
+def test_the_sentence_on_pairing_names_what_a_cohort_looks_at():
     line = "Cohorts of {} depend on {}, so they are not paired between methods."
     pairs = {
         "importance": "update norms",
@@ -579,10 +583,10 @@ KINDS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_clients_report_is_what_plain_numpy_knows(kind):
+def test_what_clients_report_matches_plain_numpy(kind):
     """Partial participation, clients without samples, half a server step.
 
-    Factors over what is expected.
+    Cohorts with factors divide by the expected number of samples.
     """
     (H, a), n, lr, steps, rounds = problem_arrays(), np.array(SIZES), 0.05, 3, 9
     N, x, joined = len(n), np.full(D, 2.0), np.zeros(len(n), int)
@@ -628,7 +632,7 @@ def test_what_clients_report_is_what_plain_numpy_knows(kind):
 
 
 def sketched(update: np.ndarray) -> np.ndarray:
-    """Signs and places of the first coordinates, by the hash in Python's integers."""
+    """Signs and positions of the first coordinates, by the hash in Python's integers."""
 
     def hashed(x: int) -> int:
         x = (x ^ x >> 16) * 0x85EBCA6B % 2**32
@@ -645,7 +649,7 @@ def sketched(update: np.ndarray) -> np.ndarray:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["importance", "divfl", "oort", "least_participated"])
-def test_neither_packing_nor_blocks_nor_a_stop_change_a_byte(kind, tmp_path):
+def test_packing_blocks_and_an_interruption_change_no_byte(kind, tmp_path):
     """With clients that are away and clients that leave."""
     fleet = {"speed": "lognormal", "availability": "markov", "dropout": {"during": 0.1}}
     written = {

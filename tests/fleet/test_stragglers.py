@@ -1,4 +1,4 @@
-"""Stragglers: who they are, what they do in time, and what a run makes of it."""
+"""Stragglers: who they are, how much they do in time, and the runs that result."""
 
 import math
 
@@ -21,10 +21,10 @@ def near(share: float, expected: float, draws: int) -> bool:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.9, 1.0])
-def test_as_many_as_the_share_says_do_a_uniform_part(share):
-    """round(m (1 − share)) do all.
+def test_the_given_share_of_clients_does_a_uniform_part_of_the_work(share):
+    """round(m (1 − share)) clients do all of the work.
 
-    The others 1 … E − 1 of E = 5 parts of three steps, each as often.
+    The others do 1 … E − 1 of E = 5 parts of three steps, each number equally often.
     """
     m, rounds, ids = 7, 800, np.array([2, 3, 5, 8, 13, 21, 34])
     all_ = [slowed(Stragglers(share), 4, r, ids, np.full(m, 15), 5) for r in range(1, rounds + 1)]
@@ -37,10 +37,10 @@ def test_as_many_as_the_share_says_do_a_uniform_part(share):
     assert all(near(often, few / m, rounds) for often in slow.mean(0))
 
 
-def test_draws_are_those_of_seed_round_and_client():
-    """Whoever else is there, a straggler does the same.
+def test_draws_depend_on_seed_round_and_client_alone():
+    """A straggler does the same whoever else takes part.
 
-    Who is one goes by the rank of a number of its own.
+    Clients are stragglers by the rank of a number of their own.
     """
     ids, planned = np.arange(20), np.full(20, 12)
     whole = slowed(Stragglers(1.0), 3, 7, ids, planned, planned)
@@ -51,10 +51,10 @@ def test_draws_are_those_of_seed_round_and_client():
     assert set(ids[::2][part.slow]) == set(sorted(ids[::2], key=lambda k: u[k, 0])[5:])
 
 
-def test_a_round_with_stragglers_is_that_of_a_loop_over_events():
-    """Each takes the time of its planned steps for fewer.
+def test_a_round_with_stragglers_matches_a_loop_over_events():
+    """A straggler takes the time of all planned steps and does fewer.
 
-    A deadline, links and clients that leave besides.
+    There are also a deadline, links, and clients that leave.
     """
     draws = np.random.default_rng(5)
     for trial in range(200):
@@ -93,10 +93,10 @@ def test_a_round_with_stragglers_is_that_of_a_loop_over_events():
 
 
 @pytest.mark.parametrize("work", ["partial", pytest.param("drop", marks=pytest.mark.long)])
-def test_a_run_with_stragglers_is_that_of_plain_numpy(work):
-    """Some clients of each round, two without samples, half a server step.
+def test_a_run_with_stragglers_matches_plain_numpy(work):
+    """Partial participation, two clients without samples, half a server step.
 
-    All of a round may be stragglers.
+    All clients of a round may be stragglers.
     """
     rounds, planned, (H, a) = [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]], 4, problem_arrays()
     result = quadratics(
@@ -136,7 +136,7 @@ def test_no_layout_changes_a_run_with_stragglers():
 
 
 @pytest.mark.long
-def test_parts_of_the_work_are_worth_more_than_none_and_a_pull_more_yet(root):
+def test_partial_work_beats_dropping_stragglers_and_fedprox_beats_both(root):
     """The orderings of the paper in the shipped scenario, in one seed from rounds 21 to 40."""
     loss, accuracy, seconds = [], [], []
     for method, work in (("fedavg", "drop"), ("fedavg", "partial"), ("fedprox(mu=1)", "partial")):
@@ -167,7 +167,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_makes_no_sense_is_refused(name):
+def test_settings_that_make_no_sense_are_refused(name):
     sections, text = REFUSED[name]
     with pytest.raises(ScenarioError, match=rf"fleet.stragglers: {text}"):
         run(fleet={"stragglers": {"share": 0.5}}, **sections)

@@ -1,4 +1,4 @@
-"""Traces of devices: the fleet does what a file says, and every fault in a file is one line."""
+"""Traces of devices: the fleet follows the file, and every fault in a file is one line."""
 
 import gzip
 import json
@@ -66,8 +66,8 @@ def built(scenario):
 
 
 @pytest.mark.parametrize("period", [None, 12.0])
-def test_devices_can_be_reached_when_their_rows_say_so(tmp_path, period):
-    """Against a loop over rows, with ids in the order of numbers, twice around."""
+def test_devices_are_reachable_at_the_times_of_their_rows(tmp_path, period):
+    """Against a loop over rows, with ids in numeric order, for two periods."""
     made = FAMILIES["availability"]["trace"](written(tmp_path, "on.csv", ON), period=period)
     fixed = made.begin(CLIENTS, generator(0, Stream.AVAILABILITY))
     rows = [(2, 0.0, 4.0), (1, 2.0, 3.0), (2, 6.0, 7.5), (1, 9.0, 10.0), (0, 5.0, 5.0)]
@@ -79,7 +79,7 @@ def test_devices_can_be_reached_when_their_rows_say_so(tmp_path, period):
     assert made.clocked
 
 
-def test_speeds_and_links_are_those_of_the_rows(tmp_path):
+def test_speeds_and_links_come_from_the_rows(tmp_path):
     path = written(tmp_path, "devices.csv.gz", gzip.compress(DEVICES.encode()))
     speeds = FAMILIES["speed"]["trace"](path)(CLIENTS, generator(0, Stream.SPEED))
     rates = FAMILIES["link"]["trace"](path)(CLIENTS, generator(0, Stream.LINKS))
@@ -183,7 +183,7 @@ BAD = {  # name -> (kind, content, words of the line)
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_a_line(name, study):
+def test_a_bad_file_is_refused_in_one_line(name, study):
     kind, content, words = BAD[name]
     file = written(study / "study", f"{kind}.csv", content)
     with pytest.raises(DataError) as error:
@@ -192,7 +192,7 @@ def test_a_bad_file_is_a_line(name, study):
     assert line.startswith(f"{file}: ") and words in line and error.value.exit_code == 3
 
 
-def test_a_bad_file_beside_another_mistake_has_its_place(study):
+def test_a_bad_file_is_reported_along_with_another_mistake(study):
     written(study / "study", "on.csv", "client,start,end\n1,0,nan\n")
     with pytest.raises(ScenarioError) as error:
         built(read(study / "study" / "s.yaml", ["cohort.size=100"]))
@@ -229,7 +229,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_a_scenario_may_not_name(name, study):
+def test_files_that_a_scenario_may_not_name_are_refused(name, study):
     (study / "study" / "link.csv").symlink_to("../far/far.csv")
     edits, words = REFUSED[name]
     with pytest.raises(ScenarioError, match=words):
@@ -247,7 +247,7 @@ def test_a_data_root_allows_its_files(study):
     assert built(scenario).spec.fleet.availability.path == str(study / "far" / "far.csv")
 
 
-def test_the_resolved_scenario_knows_the_file_and_not_its_place(study):
+def test_the_hash_of_a_scenario_depends_on_a_file_s_content_not_its_path(study):
     one = built(read(study / "study" / "s.yaml"))
     assert len(one.spec.fleet.speed.sha256) == len(one.spec.fleet.availability.sha256) == 64
     (study / "study" / "on.csv").rename(study / "here" / "moved.csv")
@@ -261,7 +261,7 @@ def test_the_resolved_scenario_knows_the_file_and_not_its_place(study):
         built(read(study / "study" / "s.yaml", edit))
 
 
-def test_what_the_page_shows_is_understood(study, root):
+def test_the_example_on_the_page_is_read(study, root):
     text = (root / "docs" / "scenarios.md").read_text()
     shown = yaml.safe_load(text.partition("<!-- traces -->\n```yaml\n")[2].partition("```")[0])
     (study / "study" / "on.csv").rename(study / "study" / "online.csv")
@@ -298,7 +298,7 @@ def test_the_nine_models_of_flgo_are_kinds(root):
 
 
 @pytest.mark.long
-def test_a_run_goes_on_in_the_same_bytes_and_is_verified(study):
+def test_a_run_resumes_with_the_same_bytes_and_is_verified(study):
     setting = read(study / "study" / "s.yaml", ["checkpoint.rounds=1"])
     fedsim.run(setting, out=study / "whole")
     fedsim.run(

@@ -43,10 +43,10 @@ def contents(folder):
 
 
 @pytest.mark.long
-def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(
+def test_equal_runs_differ_only_in_the_files_that_the_readme_names(
     root, tmp_path, pictures, monkeypatch
 ):
-    """All but the pictures, which take long and have a test of their own."""
+    """Except for the pictures, which take long and have their own test."""
     monkeypatch.setattr(derived, "_figures", lambda *_: ())
     for name in ("one", "two"):
         fedsim.run(TINY, out=tmp_path / name)
@@ -61,12 +61,12 @@ def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(
     assert allowed(root) == {"timing.csv", "run.json", "report.html", "checkpoints"}
 
 
-# --------------------------------------------------------------------------------- what is not here
+# ---------------------------------------------------------------------------------- what is missing
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """A run over a data file beside its scenario."""
+    """A run on a data file next to its scenario."""
     home = tmp_path_factory.mktemp("home")
     study = home / "study"
     study.mkdir()
@@ -105,7 +105,7 @@ ELSEWHERE = "cannot be checked here: {} is elsewhere (--data-root DIR)"
 
 
 @pytest.mark.long
-def test_a_data_file_that_is_elsewhere_is_missing_and_not_wrong(done):
+def test_a_data_file_elsewhere_counts_as_missing_not_as_wrong(done):
     out, study = done
     code, last, marks = verified(out)  # from where it may not be read
     assert (code, marks) == (2, {"data": "-- "}) and last.endswith(ELSEWHERE.format("samples.csv"))
@@ -119,7 +119,7 @@ def test_a_data_file_that_is_elsewhere_is_missing_and_not_wrong(done):
     assert (code, marks) == (7, {"data": "NOT"}) and last.endswith(WRONG)
 
 
-def test_what_is_wrong_is_said_although_something_is_missing(done):
+def test_errors_are_reported_even_if_something_is_missing(done):
     out, _ = done
     (out / "rounds.csv").write_text((out / "rounds.csv").read_text().replace("0,1,", "0,2,", 1))
     record = directory.read_record(out)
@@ -128,7 +128,7 @@ def test_what_is_wrong_is_said_although_something_is_missing(done):
     assert (code, marks) == (7, {"tables": "NOT"}) and last.endswith(WRONG)
 
 
-def test_another_machine_is_missing_and_not_wrong(done, monkeypatch):
+def test_another_machine_counts_as_missing_not_as_wrong(done, monkeypatch):
     out, study = done
     here = verification.numerical
     monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9"})
@@ -142,7 +142,7 @@ def test_another_machine_is_missing_and_not_wrong(done, monkeypatch):
 
 
 @pytest.mark.long
-def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
+def test_samples_from_python_count_as_missing_not_as_wrong(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
     fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
@@ -157,7 +157,7 @@ def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
     shutil.rmtree(tmp_path / "mine")
 
 
-def test_help_says_which_exit_code_is_which():
+def test_help_explains_the_exit_codes():
     shown = " ".join(CliRunner().invoke(cli, ["verify", "--help"]).output.split())
     codes = "Exit code 7 if something is wrong; 2 if nothing is, and something could not be checked"
     assert codes in shown

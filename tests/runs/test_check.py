@@ -1,4 +1,4 @@
-"""`fedsim check`: everything is built, nothing is trained, and what it foretells comes true."""
+"""`fedsim check`: everything is built, nothing is trained, and its predictions come true."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def fedsim(*words, cwd):
 @pytest.mark.parametrize(
     "sections", [{"method": method} for method in some(["scaffold", "mime", "qfedavg"])]
 )
-def test_what_is_foretold_is_what_happens(sections, tmp_path, monkeypatch):
+def test_predictions_match_the_run(sections, tmp_path, monkeypatch):
     path = written(tmp_path, **sections)
     monkeypatch.chdir(tmp_path)
     predicted = json.loads(
@@ -73,7 +73,7 @@ def test_what_is_foretold_is_what_happens(sections, tmp_path, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.parametrize("server", some(["median", "mean"]))
-def test_the_memory_of_a_large_stack_is_foretold(server, tmp_path):
+def test_the_memory_of_a_large_stack_is_predicted(server, tmp_path):
     """Within a fifth; in the second case interpreter, JAX and compiler take most of the memory."""
     data = {"kind": "gaussian_blobs", "shape": [400], "samples": 5000, "clients": 100}
     sections = {"data": data, "model": {"kind": "mlp", "hidden": [600]}, "server": [server]}
@@ -86,7 +86,7 @@ def test_the_memory_of_a_large_stack_is_foretold(server, tmp_path):
 
 
 @pytest.mark.long
-def test_the_forecast_is_a_page_of_lines(tmp_path):
+def test_the_forecast_prints_sizes_and_the_first_loss(tmp_path):
     done = CliRunner().invoke(cli, ["check", written(tmp_path), "--set", "server=[median]"])
     assert done.exit_code == 0, done.output
     for word in ("30 with", "6 a round", "1,510", "held together", "loss 2."):
@@ -103,12 +103,10 @@ def test_the_programs_of_a_small_run_are_counted_and_not_compiled(caplog):
     assert predicted["memory"]["temporary"] > 0
 
 
-def test_values_count_from_where_they_are_made_to_where_they_are_last_read():
+def test_values_count_from_creation_to_last_use():
     x, n = jax.ShapeDtypeStruct((16, 16), np.float32), 16 * 16 * 4
     product = lambda a: a @ a
-    twice = lambda a: (
-        jnp.exp(product(a)) @ product(product(a))
-    )  # exp is fused; what it is made of stays
+    twice = lambda a: jnp.exp(product(a)) @ product(product(a))  # exp is fused; its operand stays
     assert traced_bytes(jax.jit(product), x) == n and traced_bytes(jax.jit(twice), x) == 3 * n
     assert traced_bytes(jax.jit(twice), x, donated=x) == 2 * n
     loop = lambda a: jax.lax.fori_loop(0, 3, lambda _, carried: product(product(carried)), a)

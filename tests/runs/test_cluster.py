@@ -53,12 +53,12 @@ def free_port() -> int:
 @pytest.mark.parametrize(
     "on", ["dask://", "dask://host", "tcp://host:8786", "dask://host:99999", "dask://a b:1"]
 )
-def test_what_is_no_address(on):
+def test_a_malformed_address_is_refused(on):
     with pytest.raises(ProcessError, match="write dask://HOST:PORT"), connected(on):
         pass
 
 
-def test_without_dask_it_says_what_to_install(monkeypatch):
+def test_without_dask_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", None)
     with (
         pytest.raises(ProcessError, match=r"pip install 'fedsim-jax\[cluster\]'"),
@@ -68,7 +68,7 @@ def test_without_dask_it_says_what_to_install(monkeypatch):
 
 
 @needs_dask
-def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
+def test_a_missing_scheduler_is_one_line_and_leaves_no_files(tmp_path):
     with pytest.raises(
         ProcessError, match=r"no dask scheduler answers \(.*Connection refused\)"
     ) as refused:
@@ -91,7 +91,7 @@ def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
         ),
     ],
 )
-def test_without_its_certificate_a_scheduler_is_not_even_asked(files, message):
+def test_without_its_certificate_a_scheduler_is_not_contacted(files, message):
     from dask import config
 
     places = dict.fromkeys(("ca-file", "client.cert", "client.key")) | files
@@ -107,7 +107,7 @@ def test_without_its_certificate_a_scheduler_is_not_even_asked(files, message):
 
 
 @needs_dask
-def test_a_worker_that_is_lost_while_terms_are_compared_is_no_other_machine():
+def test_a_worker_lost_while_terms_are_compared_is_reported_as_lost():
     from distributed.comm import CommClosedError
 
     client = SimpleNamespace(
@@ -120,14 +120,14 @@ def test_a_worker_that_is_lost_while_terms_are_compared_is_no_other_machine():
     assert lost.value.exit_code == 1
 
 
-def test_processes_here_and_elsewhere_are_not_mixed(tmp_path):
+def test_jobs_and_on_together_are_refused(tmp_path):
     done = CliRunner().invoke(
         cli, ["compare", "s.yaml", "--jobs", "2", "--on", "dask://127.0.0.1:8786"]
     )
     assert done.exit_code == 2 and "--jobs is for this machine and --on for others" in done.output
 
 
-def test_what_differs_is_named(tmp_path):
+def test_differences_between_machines_are_named(tmp_path):
     """Versions, links of a user's own, and data."""
     import jax
 
@@ -143,7 +143,7 @@ def test_what_differs_is_named(tmp_path):
     assert data == [f"data '{missing}' are missing {put}", f"data '{other}' differ {put}"]
 
 
-def test_parts_hold_neighbours_and_every_run_once():
+def test_tasks_hold_neighbours_and_every_run_once():
     asked = [(name, (0, 1, 2)) for name in "abcdefgh"]
     parts = tasks_of(asked, slots=2)
     assert [[cell for cell, _ in part] for part in parts] == [[name] for name in "abcdefgh"]
@@ -205,7 +205,7 @@ def until(condition, seconds: float = 300) -> None:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that play runs for a worker."""
+    """Processes that train runs for a worker."""
     pids = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -259,7 +259,7 @@ def certified(folder: Path) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
 def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeypatch):
-    """fedsim has no option for certificates: dask's configuration names them, and demands them."""
+    """fedsim has no option for certificates: dask's configuration names and requires them."""
     certificates = certified(tmp_path)
     address = f"127.0.0.1:{free_port()}"
     methods = ["--methods", "fedavg,median"]
@@ -284,7 +284,7 @@ def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeyp
 
 @needs_dask
 @pytest.mark.long
-def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monkeypatch):
+def test_a_run_that_kills_its_process_is_named_and_resumed_later(tmp_path, cluster, monkeypatch):
     address, processes = cluster
     monkeypatch.setenv("FRAGILE", str(tmp_path / "fragile"))
     (tmp_path / "fragile").touch()
@@ -304,7 +304,7 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
         text=True,
     )
     until(lambda: children(processes[1].pid) and children(processes[2].pid))
-    time.sleep(3)  # the two compare the terms; what comes then are runs
+    time.sleep(3)  # the two compare the terms first; after that they train
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 130 and "resume with: fedsim compare" in errors, errors
@@ -318,7 +318,7 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
 
 @needs_dask
 @pytest.mark.long
-def test_a_worker_that_computes_otherwise_is_refused(tmp_path, cluster):
+def test_a_worker_with_other_numerics_is_refused(tmp_path, cluster):
     address, processes = cluster
     processes.append(worker(address, tmp_path / "one", XLA_FLAGS="--xla_cpu_enable_fast_math=true"))
     done = compared(tmp_path, "far", *on(address))
@@ -328,7 +328,7 @@ def test_a_worker_that_computes_otherwise_is_refused(tmp_path, cluster):
 
 @needs_dask
 @pytest.mark.long
-def test_a_client_of_ones_own_and_no_workers(tmp_path):
+def test_a_user_s_dask_client_without_workers_is_refused_and_left_open(tmp_path):
     from distributed import Client, LocalCluster
 
     with (

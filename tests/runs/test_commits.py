@@ -50,7 +50,7 @@ def test_the_millionth_commit_comes_after_the_one_before_it(tmp_path):
 
 
 @pytest.mark.parametrize("first", [999_998, 999_999, 1_000_000])
-def test_a_run_goes_on_from_the_newest_commit_around_a_million(first, tmp_path):
+def test_a_run_resumes_from_the_newest_commit_around_a_million(first, tmp_path):
     committed(tmp_path, [1, 2], first)
     assert [path.name for path in commit_files(tmp_path)] == [name_of(first), name_of(first + 1)]
     rows, round, going = opened(tmp_path)
@@ -62,7 +62,7 @@ def test_a_run_goes_on_from_the_newest_commit_around_a_million(first, tmp_path):
     assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
-def test_the_commit_before_is_taken_when_the_millionth_is_damaged(tmp_path):
+def test_the_previous_commit_is_used_when_the_millionth_is_damaged(tmp_path):
     committed(tmp_path, [1, 2], first=999_999)
     (tmp_path / name_of(1_000_000)).write_bytes(b"no commit")
     with pytest.warns(
@@ -86,7 +86,7 @@ ODD = [
 ]
 
 
-def test_files_with_other_names_are_no_commits(tmp_path):
+def test_files_with_other_names_are_not_commits(tmp_path):
     committed(tmp_path, [1, 2])
     for name in ODD:
         (tmp_path / name).write_bytes((tmp_path / name_of(2)).read_bytes())
@@ -116,11 +116,11 @@ def test_the_rows_of_a_commit_are_written_before_it(tmp_path, monkeypatch):
 
 
 class Ended(BaseException):
-    """What stands for the end of a process."""
+    """Stands for the end of a process."""
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_process_that_ends_within_a_commit_leaves_the_one_before(at, tmp_path, monkeypatch):
+def test_a_process_that_ends_during_a_commit_leaves_the_previous_one(at, tmp_path, monkeypatch):
     """The first or the second write of the third commit never happens."""
     writer = committed(tmp_path, [1, 2])
     count = 0
@@ -169,7 +169,7 @@ def test_rows_are_read_as_they_were_written(rows):
 
 
 def test_a_row_of_another_client_is_refused(rows):
-    """The same bytes at the same place: only whose they are is another."""
+    """The same bytes at the same place, but of another client."""
     rows.offset[[0, 1]] = rows.offset[[1, 0]]
     for client in (0, 1):
         with pytest.raises(CheckpointError, match=f"the row of client {client} is damaged"):
@@ -178,7 +178,7 @@ def test_a_row_of_another_client_is_refused(rows):
 
 
 def test_a_row_that_was_moved_to_another_place_is_refused(rows):
-    """The client's own row with its own checksum, copied to where its newer one begins."""
+    """The client's own row with its checksum, copied to where a newer one starts."""
     first = int(rows.offset[0])
     rows.append(np.array([0]), np.full((1, SIZE), 7, np.uint8))
     path = rows.folder / rows.name

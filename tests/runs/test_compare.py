@@ -70,7 +70,7 @@ def test_rows_are_those_of_the_grid_in_order(saved):
 
 
 @pytest.mark.long
-def test_every_run_is_the_one_that_it_would_have_been_alone(saved):
+def test_every_run_equals_a_separate_run(saved):
     _, comparison = saved
     for method in METHODS:
         alone = fedsim.run({**SCENARIO, "method": method}, edits=["client.lr=0.05"])
@@ -133,7 +133,7 @@ def test_the_table_agrees_with_an_independent_computation(saved):
     assert table["p_adjusted"].to_numpy()[order] == pytest.approx(adjusted)
 
 
-def test_few_seeds_are_said_to_be_few(saved):
+def test_few_seeds_are_remarked_on(saved):
     _, comparison = saved
     assert any(
         "With 3 seeds, no difference can be significant" in line
@@ -143,7 +143,7 @@ def test_few_seeds_are_said_to_be_few(saved):
 
 
 @pytest.mark.long
-def test_two_names_of_one_method_differ_by_exactly_nothing():
+def test_two_names_of_one_method_have_a_difference_of_exactly_0():
     comparison = fedsim.compare(
         SCENARIO, ["fedavg", "mean", {"method": "fedavg", "label": "again"}]
     )
@@ -203,7 +203,7 @@ def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
 
 
 @pytest.mark.long
-def test_the_scenario_may_say_what_is_compared(tmp_path):
+def test_the_scenario_may_contain_the_comparison(tmp_path):
     path = tmp_path / "s.yaml"
     section = {
         "methods": ["fedavg", {"method": "fedprox(mu=1)", "label": "prox"}],
@@ -227,7 +227,7 @@ def test_the_scenario_may_say_what_is_compared(tmp_path):
 
 
 @pytest.mark.long
-def test_more_methods_and_seeds_may_be_added_and_nothing_is_done_again(tmp_path):
+def test_methods_and_seeds_can_be_added_without_repeating_runs(tmp_path):
     out = tmp_path / "out"
     fedsim.compare({**SCENARIO, "seeds": 2}, ["fedavg", "median"], out=out)
     before = {path: path.stat().st_mtime_ns for path in out.glob("checkpoints/*/*")}
@@ -245,7 +245,7 @@ def test_more_methods_and_seeds_may_be_added_and_nothing_is_done_again(tmp_path)
 
 
 @pytest.mark.long
-def test_a_killed_comparison_goes_on_with_the_same_bytes(tmp_path):
+def test_a_killed_comparison_resumes_with_the_same_bytes(tmp_path):
     (tmp_path / "s.yaml").write_text(
         json.dumps({**SCENARIO, "rounds": 60, "checkpoint": {"rounds": 5}})
     )
@@ -325,8 +325,8 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
 @pytest.mark.skipif(
     not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc"
 )
-def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
-    """All processes end with the signal; what they have committed is gone on with."""
+def test_interrupted_processes_end_and_leave_their_commits(tmp_path, root):
+    """All processes end with the signal; the comparison resumes from their commits."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
     (tmp_path / "s.yaml").write_text(
         json.dumps({**SCENARIO, "rounds": 300, "checkpoint": {"rounds": 5}})
@@ -359,7 +359,7 @@ def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
     assert bits(tmp_path / "one") == bits(tmp_path / "two") and leftovers(tmp_path / "two") == []
 
 
-def test_processes_are_dealt_what_they_have_compiled():
+def test_processes_get_the_runs_that_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
     families = workers._tasks_by_family(all_runs(cells), 2)
@@ -371,7 +371,7 @@ def test_processes_are_dealt_what_they_have_compiled():
     ]
     assert len(families) == 4 and all(
         len(kind) == 1 for kind in kinds
-    )  # what is data alone needs no other program
+    )  # what differs in its data alone needs no other program
     assert workers._next_family(families, {}, 0) == 0
     assert workers._next_family(families, {0: 0}, 1) == 1
     assert workers._next_family(families, {0: 2, 1: 0}, 0) == 2  # its own
@@ -421,7 +421,7 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
         fedsim.compare(SCENARIO, ["fedavg"], tune={"client.lr": [0.1, 0.2]})
 
 
-def test_variations_together_are_ranked(saved):
+def test_methods_are_ranked_over_all_variations(saved):
     _, comparison = saved
     across = comparison.across.set_index("method")
     assert across["variations"].tolist() == [2, 2, 2] and across[
@@ -454,7 +454,7 @@ def test_profiles_count_the_runs_that_are_better(saved):
 
 @pytest.mark.long
 def test_the_resolved_scenario_repeats_the_comparison(tmp_path):
-    """Whatever of it stood on the command line."""
+    """Including what was given on the command line."""
     grid = {
         "vary": ["data.partition={kind: dirichlet, alpha: 1},iid"],
         "baseline": "plain",
@@ -474,7 +474,7 @@ def test_the_resolved_scenario_repeats_the_comparison(tmp_path):
         assert one == two, name
 
 
-def test_axes_of_whole_and_broken_numbers_are_verified(tmp_path):
+def test_axes_of_integers_and_fractions_are_verified(tmp_path):
     fedsim.compare(
         SCENARIO, ["fedavg", "median"], vary={"fleet.malicious": [0, 0.2]}, out=tmp_path / "out"
     )
@@ -482,7 +482,7 @@ def test_axes_of_whole_and_broken_numbers_are_verified(tmp_path):
     assert fedsim.verify(tmp_path / "out").equal
 
 
-def test_the_table_begins_with_the_baseline_and_then_the_best(saved, capsys):
+def test_the_table_starts_with_the_baseline_and_then_the_best(saved, capsys):
     out, comparison = saved
     console.verdict(comparison, out)
     lines = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
@@ -497,7 +497,7 @@ KEPT = {"rules": "mean", "optimisers": "fedavg"}  # runs under version control, 
 
 
 def kept_run(out):
-    """Made by the scenario of that name (test_readme says so), as far as it is asked here."""
+    """A stored comparison, made by the scenario of that name (as test_readme checks)."""
     record, summary = (
         json.loads((out / "run.json").read_text()),
         rows_of(read_table(out, "summary")),
@@ -517,8 +517,8 @@ def scores(rounds, keys, last):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [*KEPT, *(["heterogeneity"] if WHOLE else [])])
-def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
-    """The table in its comments, and verdicts that follow from rounds.csv alone."""
+def test_comments_of_a_shipped_comparison_match_its_stored_run(name, root):
+    """The table in its comments matches, and the verdicts follow from rounds.csv alone."""
     path = root / f"scenarios/compare/{name}.yaml"
     lines = [
         re.split(r"\s{2,}", line[4:].strip())

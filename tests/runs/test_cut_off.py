@@ -47,18 +47,18 @@ DESIGNS = {  # methods, what varies, what is tuned
 
 
 def base(**sections):
-    """The scenario that all of them are compared under."""
+    """The scenario of all comparisons."""
     data = {"kind": "digits", "clients": 12, "validation": 0.1}
     scenario = tiny(rounds=ROUNDS, data=data, evaluate={"every": 1, "target": 0.5}, **sections)
     del scenario["method"]
     return scenario
 
 
-# -------------------------------------------------------------------------- logs that nobody played
+# ------------------------------------------------------------------------------------- made-up logs
 
 
 def log_of(who, seed):
-    """The rows of a run by table, as it would have written them; its numbers mean nothing."""
+    """The rows of a run by table, as it would have written them, with made-up numbers."""
     rng = random.Random(f"{who} {seed}")
     first = {**who, "seed": seed}
     rounds, timing = [], []
@@ -87,7 +87,7 @@ def log_of(who, seed):
 
 
 def write_log(path, who, seed, entries):
-    """The journal of a run up to so many entries, and half a line behind the last commit."""
+    """The journal of a run up to this many entries, with half a line after the last commit."""
     if not entries:
         return
     rounds, timing, ends = log_of(who, seed)
@@ -131,9 +131,9 @@ def demand_tables_and_page(path, runs, cuts):
     )  # a column without any value is not written
     assert (status == "unfinished").sum() == sum(0 < cut < ENDED for cut in cuts)
     assert len(summary) == sum(cut > 0 for cut in cuts)
-    whose = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
+    ended = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
     tuned = axes_of(record)[1]
-    assert {*pd.read_csv(path / "compare.csv")["method"]} == (set() if tuned else whose)
+    assert {*pd.read_csv(path / "compare.csv")["method"]} == (set() if tuned else ended)
 
 
 def cuts_of(runs):
@@ -166,9 +166,7 @@ CASES = [(name, number) for name in DESIGNS for number in range(7)]
         for case in CASES
     ],
 )
-def test_whatever_was_committed_there_are_tables_and_a_page(
-    name, number, tmp_path, draw, monkeypatch
-):
+def test_any_committed_prefix_has_tables_and_a_page(name, number, tmp_path, draw, monkeypatch):
     monkeypatch.setattr(
         derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ())
     )
@@ -198,7 +196,7 @@ def test_any_prefix_of_any_log_has_pictures_as_well(name, data, tmp_path_factory
         demand_tables_and_page(path, runs, cuts)
 
 
-def test_tables_stay_when_a_page_cannot_be_made(tmp_path, monkeypatch):
+def test_tables_remain_when_a_page_cannot_be_made(tmp_path, monkeypatch):
     (who, seed), *_ = cut_off("methods", tmp_path / "run")
     write_log(tmp_path / "run", who, seed, 2)
     monkeypatch.setattr(derive, "derived_files", lambda *_: {}["a column that is not there"])
@@ -210,7 +208,7 @@ def test_tables_stay_when_a_page_cannot_be_made(tmp_path, monkeypatch):
     )
 
 
-def test_what_is_exported_of_it_mixes_no_settings_and_says_when_there_is_nothing(tmp_path):
+def test_the_export_mixes_no_settings_and_is_refused_before_the_first_row(tmp_path):
     runs = cut_off("tuned", tmp_path / "run")
     with (
         pytest.raises(fedsim.errors.DirectoryError, match="no round has been evaluated yet"),
@@ -249,8 +247,8 @@ def interrupted(compare, path, questions):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["methods", "tuned", "one of them tuned", "varied"])
-def test_interrupted_again_and_again_reported_and_gone_on_with(name, tmp_path, pictures):
-    """There are tables and a page each time; the end has the bytes of an undisturbed comparison."""
+def test_repeated_interruptions_and_reports_change_no_byte(name, tmp_path, pictures):
+    """There are tables and a page each time, and the bytes of an uninterrupted run in the end."""
     methods, vary, tune = DESIGNS[name]
     compare = partial(fedsim.compare, base(numerics={"lanes": 2}), methods, vary=vary, tune=tune)
     compare(out=tmp_path / "whole")

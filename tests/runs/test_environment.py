@@ -54,7 +54,7 @@ def desk(tmp_path):
 
 
 @pytest.mark.parametrize("written", ["all", "-3", "0", "", "²", "1e3", "99999", "4.0"])
-def test_a_number_of_threads_that_is_none_is_a_line(written, monkeypatch):
+def test_an_invalid_number_of_threads_is_refused_in_one_line(written, monkeypatch):
     monkeypatch.setenv("NPROC", written)
     monkeypatch.setattr(machine, "_in_force", [])
     with pytest.raises(
@@ -63,7 +63,7 @@ def test_a_number_of_threads_that_is_none_is_a_line(written, monkeypatch):
         threads_in_force()
 
 
-def test_a_number_of_threads_that_is_one_counts(monkeypatch):
+def test_a_valid_number_of_threads_is_used(monkeypatch):
     monkeypatch.setenv("NPROC", "3")
     monkeypatch.setattr(machine, "_in_force", [])
     assert threads_in_force() == 3
@@ -75,7 +75,7 @@ def test_a_number_of_threads_that_is_one_counts(monkeypatch):
 @pytest.mark.parametrize(
     "error", [RuntimeError("Unable to initialize\nbackend 'tpu'"), AssertionError()]
 )
-def test_devices_that_are_not_there_name_who_asked_for_them(error, monkeypatch):
+def test_errors_of_missing_devices_name_the_setting_that_asked_for_them(error, monkeypatch):
     """JAX raises these for JAX_PLATFORMS=tpu and =cuda; it is asked once for all kinds."""
 
     def start(*_):
@@ -86,12 +86,12 @@ def test_devices_that_are_not_there_name_who_asked_for_them(error, monkeypatch):
     for asked in (None, "gpu", "cpu:0"):
         with pytest.raises(
             DeviceError, match=r"^environment variable .*JAX_PLATFORMS=tpu.*: JAX cannot start: "
-        ) as said:
+        ) as error_info:
             devices_of(asked)
-        assert "\n" not in str(said.value)
+        assert "\n" not in str(error_info.value)
 
 
-def test_flags_that_xla_would_die_of_are_a_line(monkeypatch):
+def test_flags_that_would_abort_xla_are_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(machine, "_started", lambda: False)
     monkeypatch.setenv("XLA_FLAGS", "--xla_nonsense=1")
     with pytest.raises(
@@ -101,14 +101,14 @@ def test_flags_that_xla_would_die_of_are_a_line(monkeypatch):
         devices_of(None)
 
 
-def test_rounds_that_may_not_be_compiled_are_a_line():
+def test_disabled_compilation_is_refused_in_one_line():
     import jax
 
     with jax.disable_jit(), pytest.raises(DeviceError, match="JAX_DISABLE_JIT"):
         devices_of(None)
 
 
-def test_a_process_without_any_of_the_devices_is_a_line(monkeypatch):
+def test_a_process_without_any_of_the_devices_is_refused_in_one_line(monkeypatch):
     import jax
 
     scenario = read(TINY)
@@ -120,7 +120,7 @@ def test_a_process_without_any_of_the_devices_is_a_line(monkeypatch):
         pass
 
 
-VARIABLES = [  # what is set, what the line says, exit code
+VARIABLES = [  # variable, value, what the line says, exit code
     (
         "JAX_ENABLE_X64",
         "maybe",
@@ -158,27 +158,27 @@ VARIABLES = [  # what is set, what the line says, exit code
 @pytest.mark.share(4)
 @pytest.mark.parametrize("command", ["run tiny.yaml", "check tiny.yaml", "doctor", "list devices"])
 @pytest.mark.parametrize(
-    ("name", "value", "said", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES]
+    ("name", "value", "message", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES]
 )
-def test_variables_of_nonsense_in_a_command(command, name, value, said, code, desk):
+def test_nonsense_in_variables_is_refused_in_one_line(command, name, value, message, code, desk):
     done = fedsim(command, desk, **{name: value})
     if name == "NPROC" and command == "list devices":
         assert done.returncode == 0  # which asks for no thread
         return
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert not (desk / "reports").exists()
 
 
 def test_a_variable_that_jax_refuses_is_named(desk):
     """One of them in the fast part: it is refused while JAX is imported, in another process."""
-    name, value, said, code = VARIABLES[0]
+    name, value, message, code = VARIABLES[0]
     done = fedsim("check tiny.yaml", desk, **{name: value})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (
         code,
         "",
         1,
-    ) and said in done.stderr
+    ) and message in done.stderr
 
 
 DRAWN = """
@@ -201,8 +201,8 @@ print(matplotlib.rcParams._get("backend"))
 @pytest.mark.parametrize(
     "backend", some(["nonsense", "svg", "module://matplotlib_inline.backend_inline"], 3)
 )
-def test_pictures_are_drawn_whatever_the_backend_of_the_user_is(backend, tmp_path):
-    """And a backend that is there is still the one of the user's own pyplot afterwards."""
+def test_pictures_are_drawn_under_any_matplotlib_backend(backend, tmp_path):
+    """A backend that exists is still that of the user's own pyplot afterwards."""
     around = {**os.environ, "MPLBACKEND": backend}
     done = subprocess.run(
         [sys.executable, "-c", DRAWN, backend], capture_output=True, text=True, env=around
@@ -212,7 +212,7 @@ def test_pictures_are_drawn_whatever_the_backend_of_the_user_is(backend, tmp_pat
 
 
 def test_a_figure_is_drawn_by_the_canvas_of_its_file(monkeypatch):
-    """Not by whatever canvas the figure has."""
+    """Whatever canvas the figure had before."""
     with drawing.style():
         from matplotlib.backend_bases import FigureCanvasBase
         from matplotlib.figure import Figure
@@ -250,7 +250,7 @@ SHOWN = {
     "explain",
     "schema",
     "export",
-}  # commands of which nothing else is left than what they print
+}  # commands whose only result is what they print
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +261,7 @@ def finished(tmp_path_factory):
     return folder
 
 
-def test_every_command_has_a_line():
+def test_every_command_has_a_case():
     assert set(LINES) == set(MODULES)
 
 
@@ -283,7 +283,7 @@ def test_commands_do_their_work_with_closed_streams(command, closed, desk, finis
 @pytest.mark.share(4)
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
 @pytest.mark.parametrize("command", LINES)
-def test_commands_do_their_work_when_nobody_reads(command, reader, desk, finished):
+def test_commands_do_their_work_when_nobody_reads_their_output(command, reader, desk, finished):
     shutil.copytree(finished, desk / "done")
     done = fedsim(f"{LINES[command]} 2>&1 | {reader}", desk)
     assert done.returncode == 0 and done.stderr == "" and "Traceback" not in done.stdout
@@ -292,8 +292,8 @@ def test_commands_do_their_work_when_nobody_reads(command, reader, desk, finishe
 
 
 @pytest.mark.long
-def test_a_run_whose_output_nobody_takes_is_kept_and_its_exit_code_is_its_own(desk):
-    """It prints at its end, into a pipe that was closed long before."""
+def test_a_run_whose_output_nobody_reads_keeps_its_files_and_exit_code(desk):
+    """It prints at its end, to a pipe that was closed long before."""
     early = {
         **TINY,
         "wire": ["nonfinite"],
@@ -308,20 +308,20 @@ def test_a_run_whose_output_nobody_takes_is_kept_and_its_exit_code_is_its_own(de
     }
 
 
-def test_a_full_disk_behind_a_stream_is_a_line(tmp_path):
+def test_a_full_disk_behind_standard_output_is_one_line(tmp_path):
     done = fedsim("--version > /dev/full", tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr == "fedsim: error: standard output: No space left on device\n"
 
 
 @pytest.mark.long
-def test_a_verification_that_nobody_reads_still_says_what_is_wrong(finished, tmp_path):
+def test_a_verification_that_nobody_reads_keeps_its_exit_code(finished, tmp_path):
     out = shutil.copytree(finished, tmp_path / "done")
     (out / "rounds.csv").write_text("round\n1\n")
     assert fedsim("verify done | true", tmp_path).returncode == 7
 
 
-def test_a_stream_that_nobody_reads_goes_on_and_one_that_is_full_says_so_once():
+def test_an_unread_stream_is_ignored_and_a_full_one_is_reported_once():
     read, write = os.pipe()
     os.close(read)
     outlet = Outlet(write, "wb")
@@ -331,12 +331,12 @@ def test_a_stream_that_nobody_reads_goes_on_and_one_that_is_full_says_so_once():
     with pytest.raises(OSError) as error:
         full.write(b"x")
     assert (error.value.errno, error.value.filename) == (errno.ENOSPC, "standard error")
-    assert full.write(b"x") == 1  # nothing is left to complain about when the process ends
+    assert full.write(b"x") == 1  # nothing is left to report when the process ends
     full.close()
 
 
-def test_descriptors_that_were_closed_are_given_to_no_file(tmp_path):
-    """A file with descriptor 2 would receive whatever a library has to complain about."""
+def test_closed_standard_descriptors_are_not_reused_for_files(tmp_path):
+    """A file with descriptor 2 would receive the warnings of libraries."""
     script = (
         "import os, sys; from fedsim.cli import streams; streams.prepare();"
         "file = os.open('f', os.O_CREAT | os.O_WRONLY); os.write(2, b'x'); os.write(1, b'x');"
@@ -347,13 +347,13 @@ def test_descriptors_that_were_closed_are_given_to_no_file(tmp_path):
     assert subprocess.run(["bash", "-c", line], cwd=tmp_path).returncode == 0
 
 
-def test_main_leaves_the_streams_of_a_program_alone(capsys):
+def test_main_leaves_the_caller_s_streams_unchanged(capsys):
     before = sys.stdout, sys.stderr
     main(["--version"])
     assert (sys.stdout, sys.stderr) == before and "fedsim" in capsys.readouterr().out
 
 
-def test_numbers_of_threads_are_those_that_a_scenario_may_name():
+def test_threads_have_the_same_bound_in_the_environment_and_a_scenario():
     """One bound for both."""
     from fedsim.errors import ScenarioError
     from fedsim.scenario import read

@@ -41,7 +41,7 @@ def test_two_labels_never_share_a_name(one, other):
 
 
 @given(LABEL)
-def test_a_label_alone_has_a_hash_only_where_its_name_would_be_too_long_or_empty(label):
+def test_a_single_label_gets_a_hash_only_if_its_name_is_too_long_or_empty(label):
     (name,) = names_of([label]).values()
     plain = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
     if 0 < len(plain) <= 80:
@@ -51,7 +51,7 @@ def test_a_label_alone_has_a_hash_only_where_its_name_would_be_too_long_or_empty
 
 
 @given(st.lists(LABEL, unique=True, max_size=6), st.integers(0, 6))
-def test_labels_that_are_added_rename_nothing(labels, count):
+def test_adding_labels_renames_nothing(labels, count):
     before = names_of(labels[:count])
     after = names_of(labels, before)
     assert before.items() <= after.items()
@@ -64,14 +64,14 @@ def test_names_do_not_depend_on_the_order_of_labels(labels):
 
 
 @given(LABEL, LABEL)
-def test_names_lead_nowhere(one, other):
+def test_names_stay_in_their_folder(one, other):
     for name in names_of([one, other]).values():
         assert FILE_NAME.fullmatch(name)
         path = RunFiles(Path("runs"), {one: name}).folder(one, 0)
         assert path.parent == Path("runs/checkpoints")
 
 
-BEFORE = {  # as 0.5.0 called them
+BEFORE = {  # as 0.5.0 named them
     "fedavg": "fedavg",
     "multi_krum(f=6)": "multi-krum-f-6",
     "fedprox(mu=-0.1)": "fedprox-mu-0-1-3da1091f",
@@ -83,7 +83,7 @@ def compared(*labels, **more):
     return {"kind": "compare", "cells": [{"method": label} for label in labels], **more}
 
 
-def test_names_of_before_stay():
+def test_names_of_earlier_versions_stay():
     assert names_in(compared(*BEFORE)) == BEFORE
     for label, name in BEFORE.items():
         assert names_in({"method": label}) == {label: name}
@@ -92,7 +92,7 @@ def test_names_of_before_stay():
     assert more["multi_krum_f_6"].startswith("multi-krum-f-6_")
 
 
-def test_what_two_labels_shared_before_is_nobodys():
+def test_a_name_that_two_labels_once_shared_belongs_to_neither():
     names = names_in(compared("krum_f_1", "krum(f=1)", "fedavg"))
     assert names == names_of(["krum_f_1", "krum(f=1)", "fedavg"])
     assert "krum-f-1" not in names.values()
@@ -132,7 +132,7 @@ def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path)
 
 
 def made_before(out, names):
-    """A run directory as it was before names stood in its record."""
+    """A run directory from before names were recorded."""
     record = directory.sound_record(out)
     run_files = run_files_of(out, record)
     for label, name in names.items():
@@ -149,7 +149,7 @@ def made_before(out, names):
 
 @pytest.mark.long
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_comparison_of_before_is_reported_and_goes_on(stopped, tmp_path):
+def test_a_comparison_of_an_earlier_version_is_reported_and_resumes(stopped, tmp_path):
     methods = ["fedavg", "fedprox(mu=0.1)", {"method": "median", "label": "my median!"}]
     whole, out = tmp_path / "whole", tmp_path / "out"
     fedsim.compare({**TINY, "rounds": 4}, methods, out=whole, pictures=False)
@@ -157,7 +157,7 @@ def test_a_comparison_of_before_is_reported_and_goes_on(stopped, tmp_path):
     before = names_in(compared("fedavg", "fedprox(mu=0.1)", "my median!"))
     assert before["my median!"] != names_of(["my median!"])["my median!"]
     made_before(out, before)
-    if stopped:  # nothing but the logs says what there is
+    if stopped:  # only the logs say what exists
         record = {**json.loads((out / "run.json").read_text()), "status": "interrupted"}
         del record["files"]
         directory.write_record(out, record)
@@ -172,7 +172,7 @@ def test_a_comparison_of_before_is_reported_and_goes_on(stopped, tmp_path):
     assert fedsim.diff(out, whole).models == []
 
 
-def test_a_record_that_names_other_places_is_damaged(tmp_path):
+def test_a_record_that_names_other_folders_is_damaged(tmp_path):
     out = tmp_path / "out"
     fedsim.run(TINY, seeds=1, out=out, pictures=False)
     assert directory.sound_record(out)["names"] == {"fedavg": "fedavg"}

@@ -33,14 +33,14 @@ def quiet(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "wait"), PAIRS if WHOLE else [PAIRS[0], PAIRS[3]])
-def test_a_signal_ends_a_run_that_can_go_on(number, wait, quiet, tmp_path):
+def test_a_signal_ends_a_run_that_can_be_resumed(number, wait, quiet, tmp_path):
     trial(quiet[0], tmp_path / "run", number, wait, quiet[1])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", some(SIGNALS))
-def test_a_second_signal_ends_it_at_once(number, quiet, tmp_path):
-    """Also while the round that is under way would take minutes."""
+def test_a_second_signal_ends_a_run_at_once(number, quiet, tmp_path):
+    """Even during a round that takes minutes."""
     slow = tiny(seeds=[0], client={"batch": 1, "epochs": 20_000}, evaluate={"every": 50})
     file, out = written(slow, tmp_path / "slow.yaml"), tmp_path / "run"
     process = started(file, out)
@@ -52,7 +52,7 @@ def test_a_second_signal_ends_it_at_once(number, quiet, tmp_path):
     seconds, code, errors = interrupted(process, number)
     assert seconds < 1 and code == CODES[number] and "resume with: fedsim run" in errors
     assert leftovers(out) == []
-    again = started(file, out, "--resume")  # the lock has gone with the process
+    again = started(file, out, "--resume")  # the lock is gone with the process
     _wait_for(again, out / ".lock")
     time.sleep(1.0)
     assert again.poll() is None
@@ -72,7 +72,7 @@ def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("wait", "number"), some([(0.5, signal.SIGTERM), (1.0, signal.SIGINT)]))
-def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
+def test_a_signal_during_start_up_ends_the_command_cleanly(number, wait, quiet, tmp_path):
     out = tmp_path / "run"
     process = started(quiet[0], out)
     time.sleep(wait)
@@ -85,7 +85,7 @@ def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
     whole(out, quiet[1])
 
 
-def test_a_command_that_writes_nothing_ends_as_well(tmp_path):
+def test_a_signal_ends_a_command_that_writes_nothing(tmp_path):
     code = (
         "import time; from fedsim.cli import main;"
         "from fedsim.cli.catalogue import list_command as command;"

@@ -14,7 +14,7 @@ from fedsim.runs.directory import claimed
 from fedsim.runs.lock import LOCK
 
 
-def test_a_lock_is_freed_where_its_directory_is_now(tmp_path):
+def test_a_lock_is_freed_in_a_renamed_directory(tmp_path):
     """A holds x; x becomes y, and B begins a new x: A's end frees y, and B still holds x."""
     x, y = tmp_path / "x", tmp_path / "y"
     a, b = claimed(x, False, False), claimed(x, False, False)
@@ -29,8 +29,8 @@ def test_a_lock_is_freed_where_its_directory_is_now(tmp_path):
     assert not x.exists() and y.is_dir() and files.CLAIMS == set()
 
 
-def test_a_folder_that_was_made_is_taken_away_only_if_it_is_the_same(tmp_path):
-    """Another run has just made the same folders, and has nothing in them yet."""
+def test_a_created_folder_is_removed_only_if_it_is_still_the_same(tmp_path):
+    """Another run has just created the same folders, which are still empty."""
     out = tmp_path / "reports" / "x"
     with claimed(out, False, False):
         (tmp_path / "reports").rename(tmp_path / "elsewhere")
@@ -41,15 +41,15 @@ def test_a_folder_that_was_made_is_taken_away_only_if_it_is_the_same(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_a_lock_that_somebody_else_put_there_stays(tmp_path):
+def test_a_lock_of_another_process_stays(tmp_path):
     with claimed(tmp_path / "x", False, False):
         (tmp_path / "x" / LOCK).unlink()
         (tmp_path / "x" / LOCK).write_text("of somebody else")
     assert (tmp_path / "x" / LOCK).read_text() == "of somebody else"
 
 
-def test_an_interrupt_frees_the_lock_where_its_directory_is_now(tmp_path, monkeypatch):
-    """The end from outside, by the second signal, goes the same way."""
+def test_an_interrupt_frees_the_lock_in_a_renamed_directory(tmp_path, monkeypatch):
+    """The second signal, which ends the process at once, frees it as well."""
     x, y = tmp_path / "x", tmp_path / "y"
     ended = []
     monkeypatch.setattr(interrupts.os, "_exit", ended.append)
@@ -73,9 +73,7 @@ def test_an_interrupt_frees_the_lock_where_its_directory_is_now(tmp_path, monkey
     ],
     ids=["write", "append", "remove"],
 )
-def test_nothing_is_written_into_a_directory_that_took_the_place_of_the_one_that_is_held(
-    write, tmp_path
-):
+def test_nothing_is_written_into_a_directory_that_replaced_the_locked_one(write, tmp_path):
     x, mine = tmp_path / "x", tmp_path / "x" / "rounds.csv"
     with claimed(x, False, False):
         write(mine)
@@ -93,8 +91,8 @@ def test_nothing_is_written_into_a_directory_that_took_the_place_of_the_one_that
 
 
 @pytest.mark.long
-def test_a_run_whose_directory_is_replaced_stops_and_goes_on_where_it_is(tmp_path):
-    """The commit of round 1 is in what is y by now, and resumes there; the new x is left alone."""
+def test_a_run_whose_directory_is_replaced_stops_and_resumes_in_the_renamed_one(tmp_path):
+    """The commit of round 1 is in y, and the run resumes there; the new x is not touched."""
     x, y = tmp_path / "x", tmp_path / "y"
     scenario = tiny(seeds=[0], rounds=2, evaluate={"every": 1})
 

@@ -30,7 +30,7 @@ ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The bits of a run with so many seeds."""
+    """The bits of a run with these seeds."""
     return functools.cache(
         lambda kind, seeds: played(
             tiny(KINDS[kind], seeds=list(seeds)), tmp_path_factory.mktemp("run") / "out"
@@ -40,7 +40,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def often_compacted(monkeypatch):
-    """The file of client memory leaves its dead rows behind as soon as it may."""
+    """The file of client memory is compacted as soon as possible."""
     monkeypatch.setattr(store, "SPARE", 0)
 
 
@@ -63,7 +63,7 @@ def resumed(scenario, out, expected):
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_at_every_operation(kind, part, undisturbed, tmp_path):
+def test_a_run_killed_at_any_operation_resumes_to_equal_bytes(kind, part, undisturbed, tmp_path):
     expected, scenario = undisturbed(kind, (0, 1)), tiny(KINDS[kind])
     for n in itertools.count(1 + part, EVERY * PARTS):
         out, disk = tmp_path / str(n), Disk(tmp_path / str(n), at=n, half=kind == "disk")
@@ -77,7 +77,7 @@ def test_killed_at_every_operation(kind, part, undisturbed, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_while_resuming(kind, undisturbed, tmp_path):
+def test_a_run_killed_while_resuming_resumes_to_equal_bytes(kind, undisturbed, tmp_path):
     expected, scenario, rng = undisturbed(kind, (0, 1)), tiny(KINDS[kind]), np.random.default_rng(0)
     kills = 0
     times = 12 if WHOLE else 4
@@ -93,7 +93,7 @@ def test_killed_while_resuming(kind, undisturbed, tmp_path):
 
 
 @pytest.mark.long
-def test_killed_while_more_rounds_are_added(undisturbed, tmp_path):
+def test_a_run_killed_while_rounds_are_added_resumes_to_equal_bytes(undisturbed, tmp_path):
     """The end of the shorter run is overwritten: it resumes from one commit, without a warning."""
     more, one = tiny(rounds=5, seeds=[0], checkpoint={}), tiny(rounds=3, seeds=[0], checkpoint={})
     more["evaluate"] = one["evaluate"] = {"every": 2}
@@ -119,7 +119,9 @@ def told_well(error, out):
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("kind", "lasting"), [("disk", False), ("resident", True)])
-def test_every_operation_fails(kind, part, lasting, undisturbed, tmp_path):
+def test_a_failed_operation_is_one_line_and_resumes_to_equal_bytes(
+    kind, part, lasting, undisturbed, tmp_path
+):
     expected, scenario = undisturbed(kind, (0,)), tiny(KINDS[kind], seeds=[0])
     for n in itertools.count(1 + part, EVERY * PARTS):
         out = tmp_path / str(n)
@@ -128,7 +130,7 @@ def test_every_operation_fails(kind, part, lasting, undisturbed, tmp_path):
         if not disk.struck:
             break
         step = disk.trace[n - 1]
-        if end is None:  # only what tidies up at the very end may fail unheard
+        if end is None:  # only the cleanup at the very end may fail silently
             assert step.name in ("unlink", "rmdir"), step
         else:
             assert told_well(end, out), (step, end)
@@ -139,7 +141,7 @@ def test_every_operation_fails(kind, part, lasting, undisturbed, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_descriptor_is_free(kind, undisturbed, tmp_path):
+def test_a_run_without_free_descriptors_resumes_to_equal_bytes(kind, undisturbed, tmp_path):
     expected, scenario = undisturbed(kind, (0,)), tiny(KINDS[kind], seeds=[0])
     for n in itertools.count(1, 2 if EVERY > 1 else 1):
         out = tmp_path / str(n)
@@ -154,7 +156,7 @@ def test_no_descriptor_is_free(kind, undisturbed, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_system_that_takes_few_bytes_at_a_time(kind, undisturbed, tmp_path):
+def test_short_writes_change_no_byte(kind, undisturbed, tmp_path):
     with Disk(tmp_path / "run", short=300) as disk:
         fedsim.run(tiny(KINDS[kind]), out=tmp_path / "run")
     assert disk.count > 250
@@ -163,8 +165,8 @@ def test_a_system_that_takes_few_bytes_at_a_time(kind, undisturbed, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
-    """No file gets its name before its bytes are flushed, no commit before its log and its rows."""
+def test_files_are_flushed_before_they_are_renamed_or_referred_to(kind, tmp_path):
+    """No file is renamed before its bytes are flushed, and no commit before its log and rows."""
     with Disk(tmp_path / "run") as disk:
         fedsim.run(tiny(KINDS[kind]), out=tmp_path / "run")
     dirty, renames = set(), 0
@@ -177,7 +179,7 @@ def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
             renames += 1
             folder = os.path.dirname(
                 step.path
-            )  # of a seed, whose commit speaks of its own files, or of the whole run
+            )  # of a seed, whose commit refers to its own files, or of the whole run
             assert not [path for path in dirty if path.startswith(folder + os.sep)], (step, dirty)
             assert then == ("fsync", folder)
     assert renames == 16 and not dirty
@@ -185,8 +187,10 @@ def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("option", some(["force", "resume"]))
-def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
-    """Whatever is left, `--force` starts over, and `--resume` never takes it for another run."""
+def test_a_run_killed_while_it_replaces_another_is_never_mistaken_for_it(
+    option, undisturbed, tmp_path
+):
+    """Whatever is left, `--force` starts over, and `--resume` never mistakes it for another run."""
     older, scenario, expected = tmp_path / "older", tiny(0.0), undisturbed("disk", (0, 1))
     fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)
     for n in itertools.count(1, 2 if EVERY > 1 else 1):
@@ -195,7 +199,7 @@ def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
         struck(scenario, out, disk, force=True)
         try:
             fedsim.run(scenario, out=out, **{option: True})
-        except CheckpointError as error:  # the old run is still the one that would go on
+        except CheckpointError as error:  # the old run is still the one that would resume
             assert option == "resume" and "scenario.client.lr: 0.05, now 0.1" in str(error)
             assert not any(step.name == "replace" for step in disk.trace[: n - 1])
         else:
@@ -207,7 +211,7 @@ def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
 
 
 @pytest.mark.long
-def test_replacing_fails(undisturbed, tmp_path):
+def test_a_failed_replacement_is_one_line_and_can_be_repeated(undisturbed, tmp_path):
     older, scenario = tmp_path / "older", tiny(0.0, seeds=[0])
     fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)
     for n in range(2, 40):  # the first makes a folder that is there
@@ -230,7 +234,7 @@ def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_descriptors_are_given_back(kind, tmp_path):
+def test_descriptors_are_closed(kind, tmp_path):
     def opened():
         gc.collect()
         return len(os.listdir("/proc/self/fd"))

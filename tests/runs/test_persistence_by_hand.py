@@ -54,7 +54,7 @@ def test_a_snapshot_reads_back_with_every_shape_and_type():
     assert blob.startswith(b"fedsim-checkpoint 2 %s\n" % fedsim.__version__.encode())
 
 
-def test_a_tree_is_fitted_leaf_by_leaf():
+def test_arrays_are_fitted_to_a_tree_leaf_by_leaf():
     variables = {"w": np.ones((2, 2), np.float32), "b": [np.zeros(3)]}
     arrays = leaves_by_name("x", variables)
     assert sorted(arrays) == ["x['b'][0]", "x['w']"]
@@ -72,7 +72,7 @@ def test_a_tree_is_fitted_leaf_by_leaf():
             restore_tree("x", wrong, variables)
 
 
-def test_a_digest_sees_names_types_shapes_and_bits():
+def test_a_digest_depends_on_names_types_shapes_and_bits():
     trees = [
         {"w": np.zeros(4, np.float32)},
         {"v": np.zeros(4, np.float32)},
@@ -85,7 +85,7 @@ def test_a_digest_sees_names_types_shapes_and_bits():
     )
 
 
-def test_rows_become_bytes_and_rows_again():
+def test_rows_are_restored_from_their_bytes():
     rows = {
         "a": RNG.normal(size=(3, 2, 2)).astype(np.float32),
         "b": np.arange(3, dtype=np.int64),
@@ -99,7 +99,7 @@ def test_rows_become_bytes_and_rows_again():
         assert back[name].dtype == rows[name].dtype and np.array_equal(back[name], rows[name]), name
 
 
-def test_rows_in_a_file(tmp_path):
+def test_a_row_file_appends_compacts_and_ignores_uncommitted_rows(tmp_path):
     file, rows = RowFile(tmp_path, 0, 5, 10), RNG.integers(0, 256, (3, 5)).astype(np.uint8)
     assert (
         file.name == "memory-0.rows"
@@ -123,7 +123,7 @@ def test_rows_in_a_file(tmp_path):
     assert not file.needs_compaction(0)
     for _ in range(3):
         file.append(np.array([0]), rows[:1])
-    assert file.length == 6 * 13 and not file.needs_compaction(0)  # half of it lives
+    assert file.length == 6 * 13 and not file.needs_compaction(0)  # half of the rows are in use
     file.append(np.array([0]), rows[2:])
     assert file.needs_compaction(0) and file.needs_compaction(12) and not file.needs_compaction(13)
     fresh = file.compacted()
@@ -194,7 +194,7 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
         Journal(tmp_path, {"seed": 2}).resume(9)
 
 
-def test_what_came_after_the_mark_is_taken_back_when_rounds_are_added(tmp_path):
+def test_rows_after_the_mark_are_removed_when_rounds_are_added(tmp_path):
     journal = Journal(tmp_path, {})
     journal.add("rounds", {"round": 1})
     journal.mark()
@@ -215,25 +215,25 @@ def test_what_came_after_the_mark_is_taken_back_when_rounds_are_added(tmp_path):
     ] and "summary" not in end.records
 
 
-def test_when_a_commit_is_due(tmp_path, monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_commits_are_due_by_rounds_or_seconds_within_their_cost(tmp_path, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     rounds, seconds = Journal(tmp_path, {}, Pace(10.0, 3)), Journal(tmp_path, {})
     assert [round for round in range(1, 8) if rounds.due(round)] == [3, 6] and not seconds.due(3)
-    now[0] += 9.9
+    clock[0] += 9.9
     assert not seconds.due(1)
-    now[0] += 0.1
+    clock[0] += 0.1
     assert seconds.due(1) and rounds.due(1)
-    seconds.cost = 1.0  # dear: at most 2 % of the time
+    seconds.cost = 1.0  # expensive: at most 2 % of the time
     assert not seconds.due(1)
-    now[0] += 40.0
+    clock[0] += 40.0
     assert seconds.due(1)
     assert not Journal(None, {}, Pace(0.0, 1)).due(1)
     seconds.commit(snapshot(), [])
-    assert seconds.committed == now[0] and seconds.cost == 0.0 and not seconds.due(1)
+    assert seconds.committed == clock[0] and seconds.cost == 0.0 and not seconds.due(1)
 
 
-def test_a_journal_without_a_place_keeps_rows_alone():
+def test_a_journal_without_a_folder_only_collects_rows():
     journal = Journal(None, {})
     journal.add("rounds", {"round": 1}, {"round": 2})
     journal.commit(snapshot(), [])
@@ -244,7 +244,7 @@ def test_a_journal_without_a_place_keeps_rows_alone():
     )
 
 
-def test_a_damaged_commit_is_passed_over_and_the_numbers_go_on(tmp_path):
+def test_a_damaged_commit_is_skipped_and_numbering_continues(tmp_path):
     journal = Journal(tmp_path, {})
     for round in (1, 2):
         journal.commit(snapshot(round), [])
@@ -266,9 +266,9 @@ def test_a_damaged_commit_is_passed_over_and_the_numbers_go_on(tmp_path):
 
 
 def test_differences_are_found_at_any_depth():
-    before = {"a": {"b": [1, {"c": 2}], "d": None}, "gone": 1, "same": [1, 2]}
-    now = {"a": {"b": [1, {"c": 3}], "d": "x" * 80}, "same": [1, 2], "new": [1]}
-    assert differences(before, now) == [
+    old = {"a": {"b": [1, {"c": 2}], "d": None}, "gone": 1, "same": [1, 2]}
+    new = {"a": {"b": [1, {"c": 3}], "d": "x" * 80}, "same": [1, 2], "new": [1]}
+    assert differences(old, new) == [
         ("a.b[1].c", "2", "3"),
         ("a.d", "nothing", '"' + "x" * 56 + "..."),
         ("gone", "1", "nothing"),
@@ -290,14 +290,14 @@ def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
     assert loaded.keys() == {
         "params",
         "state",
-    }  # what a model keeps beside its parameters has its name of old
+    }  # a model's state beside its parameters has its old name
     for name, value in weights["layer0"].items():
         read = loaded["params"]["layer0"][name]
         assert read.dtype == value.dtype and np.array_equal(read, value)
     assert np.array_equal(loaded["state"]["mean"], np.ones(2))
 
 
-def test_files_are_whole_and_say_what_was_written(tmp_path):
+def test_files_hold_exactly_what_was_written(tmp_path):
     path = tmp_path / "f"
     assert (
         files.write(path, [b"ab", memoryview(b"c")])
@@ -319,7 +319,7 @@ def test_files_are_whole_and_say_what_was_written(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "g"]
 
 
-def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypatch):
+def test_errors_of_the_system_name_the_path_and_the_free_space(tmp_path, monkeypatch):
     class Usage:
         free = 99_999
 
@@ -352,7 +352,7 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
         files.require_space(tmp_path, 100_000)
 
 
-def test_a_file_that_fails_leaves_the_old_one_and_nothing_beside(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_only_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "f"
     files.write(path, b"old")
 
@@ -365,7 +365,7 @@ def test_a_file_that_fails_leaves_the_old_one_and_nothing_beside(tmp_path, monke
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
-def test_files_may_be_read_and_written_by_whom_the_user_lets(tmp_path):
+def test_files_have_the_permissions_of_the_umask(tmp_path):
     before = os.umask(0)
     try:
         files.write(tmp_path / "whole", b"x")
@@ -380,7 +380,7 @@ def test_files_may_be_read_and_written_by_whom_the_user_lets(tmp_path):
     ) == 3
 
 
-def test_rows_beyond_a_chunk_are_written_anew_once_each(tmp_path):
+def test_compaction_copies_rows_beyond_a_chunk_once_each(tmp_path):
     n = 2 * 4096 + 2
     file, values = (
         RowFile(tmp_path, 0, 2, n),
@@ -392,7 +392,7 @@ def test_rows_beyond_a_chunk_are_written_anew_once_each(tmp_path):
     fresh.close()
 
 
-def test_only_the_directory_of_a_file_must_be_the_one_that_was_locked(tmp_path, monkeypatch):
+def test_files_may_be_written_only_if_their_locked_directory_is_in_place(tmp_path, monkeypatch):
     mine, other = tmp_path / "mine", tmp_path / "other"
     mine.mkdir()
     other.mkdir()
@@ -426,7 +426,7 @@ def ended(folder) -> None:
     journal.commit(bare_snapshot(1, "done"), [])
 
 
-def test_a_run_that_ended_is_read_whole_unless_it_is_to_go_on(tmp_path):
+def test_an_ended_run_is_read_whole_unless_rounds_are_added(tmp_path):
     ended(tmp_path)
     whole, longer = committed(tmp_path, 1), committed(tmp_path, 2)
     assert whole and (set(whole.tables), whole.round, whole.status) == (
@@ -441,7 +441,7 @@ def test_a_run_that_ended_is_read_whole_unless_it_is_to_go_on(tmp_path):
     )
 
 
-def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
+def test_a_damaged_or_truncated_log_is_refused(tmp_path):
     ended(tmp_path)
     log = tmp_path / commits.LOG
     text = log.read_bytes()
@@ -459,7 +459,7 @@ def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
         committed(tmp_path, 1)
 
 
-def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):
+def test_a_diverged_run_keeps_its_final_tables(tmp_path):
     journal = Journal(tmp_path, {})
     journal.add("rounds", {"round": 1})
     journal.mark()
@@ -470,14 +470,14 @@ def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):
     assert back.resume(2) and set(back.records) == {"rounds", "summary"}
 
 
-def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp_path, monkeypatch):
+def test_an_unreadable_journal_is_refused_once_it_stops_changing(tmp_path, monkeypatch):
     ended(tmp_path)
     path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
     path.write_bytes(b"nothing")
     asked = itertools.count()
 
     def listed_again(folder):
-        assert next(asked) < 4, "it looks for ever"
+        assert next(asked) < 4, "it retries for ever"
         return listed(folder)
 
     monkeypatch.setattr(commits, "commit_files", listed_again)
@@ -486,7 +486,7 @@ def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp
     assert next(asked) == 2
 
 
-def test_a_journal_whose_commits_change_meanwhile_is_read_again(tmp_path, monkeypatch):
+def test_a_journal_that_changes_while_it_is_read_is_read_again(tmp_path, monkeypatch):
     ended(tmp_path)
     path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
     seen = iter([[tmp_path / "state-000000.ckpt"]])
@@ -498,7 +498,7 @@ def test_a_journal_whose_commits_change_meanwhile_is_read_again(tmp_path, monkey
     assert path.exists() and loaded and loaded.status == "done"
 
 
-def test_a_warning_names_the_line_that_asked(tmp_path):
+def test_a_warning_points_at_the_caller_s_line(tmp_path):
     journal = Journal(tmp_path, {})
     for round in (1, 2):
         journal.commit(bare_snapshot(round), [])
@@ -509,21 +509,21 @@ def test_a_warning_names_the_line_that_asked(tmp_path):
 
 
 @pytest.mark.parametrize("round", [-1, 3])
-def test_a_commit_of_a_round_that_cannot_be_is_damaged(tmp_path, round):
+def test_a_commit_of_an_impossible_round_is_damaged(tmp_path, round):
     journal = Journal(tmp_path, {})
     journal.commit(bare_snapshot(round), [])
     with pytest.raises(CheckpointError, match=f"is of round {round}, but the run has 2"):
         Journal(tmp_path, {}).resume(2)
 
 
-def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
+def test_the_oldest_of_three_commits_is_deleted(tmp_path):
     journal = Journal(tmp_path, {})
     for round in (1, 2):
         journal.commit(bare_snapshot(round), [])
     newest = (tmp_path / "state-000002.ckpt").read_bytes()
     (tmp_path / "state-000003.ckpt").write_bytes(
         newest
-    )  # as if the process had ended before it tidied up
+    )  # as if the process had ended before its cleanup
     assert Journal(tmp_path, {}).resume(2)
     assert [path.name for path in commits.commit_files(tmp_path)] == [
         "state-000002.ckpt",
@@ -540,7 +540,7 @@ def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
         ({"identity": {}, "log": {}, "files": [], "run": {"round": "x"}}, "ValueError"),
     ],
 )
-def test_a_commit_that_is_whole_and_means_nothing_is_damaged(tmp_path, values, reason):
+def test_an_intact_commit_with_invalid_values_is_damaged(tmp_path, values, reason):
     (tmp_path / "state-000001.ckpt").write_bytes(b"".join(encode(Snapshot(values, {}))))
     with pytest.raises(CheckpointError, match=rf"state-000001\.ckpt: is damaged: {reason}"):
         Journal(tmp_path, {}).resume(2)
@@ -561,7 +561,7 @@ def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypa
 
     monkeypatch.setattr(
         files.shutil, "disk_usage", unknown
-    )  # the room left is not known: it is not told
+    )  # the free space is not known, and not named
     with pytest.raises(
         DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"
     ):
@@ -578,7 +578,7 @@ class TwoNumbers(Memories):
         return Memory({"w": jnp.zeros((places, 2))}, jnp.zeros(places, bool))
 
 
-def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeypatch):
+def test_client_memory_is_the_same_in_a_file_and_on_the_device(tmp_path, monkeypatch):
     disk, ids = store.OnDisk(TwoNumbers(), {}, 3, 6, tmp_path), np.array([1, 4, 5])
     for step in (1.0, 2.0):
         memory, _ = disk.load(ids)
@@ -604,7 +604,7 @@ def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeyp
     assert disk.arrays()["memory.file"].tolist() == [
         0,
         4 * (HEAD + 8),
-    ]  # two rows, and two that newer ones replaced
+    ]  # two rows, and two that were replaced
     monkeypatch.setattr(store, "SPARE", -1)
     assert disk.arrays()["memory.file"].tolist() == [1, 2 * (HEAD + 8)] and disk.files() == [
         "memory-1.rows"
@@ -614,7 +614,7 @@ def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeyp
         one.file.close()
 
 
-def test_a_record_that_is_no_file_and_a_lock_whose_holder_says_nothing(tmp_path, monkeypatch):
+def test_a_record_must_be_a_file_and_an_unreadable_lock_is_still_held(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / directory.RECORD)
     with pytest.raises(DirectoryError, match="is not a regular file"):
         directory.read_record(tmp_path)
@@ -632,7 +632,7 @@ def test_a_record_that_is_no_file_and_a_lock_whose_holder_says_nothing(tmp_path,
     assert len(waits) == 20
 
 
-def test_numbers_of_commits():
+def test_commits_are_numbered_by_their_names():
     assert commits.number_of("state-000012.ckpt") == 12
     assert commits.number_of("state-1000000.ckpt") == 1_000_000
     others = (
@@ -645,7 +645,7 @@ def test_numbers_of_commits():
     assert [commits.number_of(name) for name in others] == [-1] * 5
 
 
-def test_commits_of_the_first_and_of_the_last_round_are_gone_on_from(tmp_path):
+def test_commits_of_the_first_and_of_the_last_round_are_resumed_from(tmp_path):
     for round in (0, 2):
         journal = Journal(tmp_path / str(round), {})
         (tmp_path / str(round)).mkdir()

@@ -15,7 +15,7 @@ ROUNDS = 3
 
 @pytest.fixture(scope="module")
 def taped(tmp_path_factory):
-    """A run on tape, with client memory in a file that is written anew, and its bits."""
+    """A recorded run, with client memory in a file that is compacted, and its bits."""
     out = tmp_path_factory.mktemp("taped") / "run"
     out.mkdir()
     spare, store.SPARE = store.SPARE, 0
@@ -26,7 +26,7 @@ def taped(tmp_path_factory):
         str(path.relative_to(out)): None if path.is_dir() else path.read_bytes()
         for path in out.rglob("*")
     }
-    assert powercut.state(tape.steps) == there  # nothing happened beside the tape
+    assert powercut.state(tape.steps) == there  # the tape recorded everything
     return tape, bits(out)
 
 
@@ -49,7 +49,7 @@ def test_the_newest_commit_is_never_lost(taped, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*resuming from the commit before")
-def test_states_that_are_gone_on_from_end_with_equal_bytes(taped, tmp_path):
+def test_runs_resumed_after_a_power_cut_end_with_equal_bytes(taped, tmp_path):
     steps = taped[0].steps
     for i, cut in enumerate(
         powercut.thinned(list(powercut.cuts(steps, moments=range(5, len(steps), 11))), 10)
@@ -60,7 +60,7 @@ def test_states_that_are_gone_on_from_end_with_equal_bytes(taped, tmp_path):
 
 
 def test_a_write_without_a_flush_may_be_lost_whole_or_in_part(tmp_path):
-    """The enumeration itself: what is flushed stays, what is not is there, gone or torn."""
+    """The enumeration itself: flushed bytes stay; others are there, gone, or torn."""
     create, write = powercut.Step("create", 0, "f", 1), powercut.Step("write", 1, data=b"abcd")
     seen = {frozenset(cut.files.items()) for cut in powercut.cuts([create, write], ordered=False)}
     states = [{}, {"f": b""}, {"f": b"abcd"}, {"f": b"ab"}, {"f": b"\0\0\0\0"}, {"f": b"\0\0cd"}]

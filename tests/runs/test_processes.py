@@ -45,8 +45,8 @@ def big(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["scaffold", "median"] if WHOLE else ["scaffold"])
-def test_kills_at_any_moment(name, tmp_path):
-    """A fixed few of them: each takes five seconds or more."""
+def test_a_process_killed_at_any_moment_resumes_to_equal_bytes(name, tmp_path):
+    """A fixed few moments: each takes five seconds or more."""
     file = written(scenario(name, rounds=60), tmp_path / "scenario.yaml")
     assert finished(file, tmp_path / "whole").returncode == 0
     tally = kill_loop(
@@ -62,13 +62,13 @@ def test_kills_at_any_moment(name, tmp_path):
     assert tally.kills == KILLS
 
 
-def test_fifty_quick_races(tmp_path):
+def test_one_writer_wins_each_of_fifty_races(tmp_path):
     assert quick_races(tmp_path, 50, writers=3) == 50
 
 
 @if_whole
 @pytest.mark.long
-def test_races_of_whole_runs(tmp_path):
+def test_racing_runs_end_with_equal_bytes(tmp_path):
     file = written(SCENARIO, tmp_path / "scenario.yaml")
     assert finished(file, tmp_path / "whole").returncode == 0
     for n in range(2):
@@ -105,25 +105,25 @@ def mounted(tmp_path):
 
 @if_whole
 @pytest.mark.long
-def test_a_full_disk(big, mounted):
-    place = mounted("size=1m")
-    out = place / "run"
+def test_a_full_disk_is_one_line_and_the_run_resumes_later(big, mounted):
+    folder = mounted("size=1m")
+    out = folder / "run"
     demand_line(finished(big[0], out), str(out), "No space left on device", "free there")
     assert commits(out) and leftovers(out) == []
     demand_line(finished(big[0], out, "--resume"), str(out))
-    subprocess.run(["mount", "-o", "remount,size=20m", place], check=True)
+    subprocess.run(["mount", "-o", "remount,size=20m", folder], check=True)
     assert finished(big[0], out, "--resume").returncode == 0
     whole(out, big[1])
 
 
-def test_too_little_room_from_the_start(big, mounted):
+def test_too_little_space_is_refused_before_anything_is_written(big, mounted):
     place = mounted("size=128k")
     demand_line(finished(big[0], place / "run"), str(place), "free, this run may need")
     assert list(place.iterdir()) == []
 
 
 @pytest.mark.long
-def test_a_limit_on_the_size_of_files(big, tmp_path):
+def test_a_limit_on_file_sizes_is_one_line_and_the_run_resumes_later(big, tmp_path):
     limit = 300_000
     bounded = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
     demand_line(
@@ -135,7 +135,7 @@ def test_a_limit_on_the_size_of_files(big, tmp_path):
 
 
 @pytest.mark.long
-def test_the_directory_is_removed_while_the_run_goes_on(tmp_path):
+def test_a_run_whose_directory_is_removed_ends_with_one_line(tmp_path):
     out = tmp_path / "run"
     process = started(written(tiny(rounds=2000), tmp_path / "scenario.yaml"), out)
     assert wait_for_commit(process, out, set())
@@ -150,7 +150,7 @@ def test_the_directory_is_removed_while_the_run_goes_on(tmp_path):
     )
 
 
-def test_a_place_that_can_only_be_read(big, mounted):
+def test_a_read_only_file_system_is_one_line(big, mounted):
     place = mounted("ro")
     demand_line(finished(big[0], place / "run"), str(place), "Read-only file system")
 
@@ -160,7 +160,7 @@ def test_a_place_that_can_only_be_read(big, mounted):
     [("file/run", "Not a directory"), ("x" * 300, "File name too long")],
     ids=["below a file", "long"],
 )
-def test_places_that_cannot_be(name, errors, big, tmp_path):
+def test_impossible_directories_are_one_line(name, errors, big, tmp_path):
     (tmp_path / "file").write_text("mine")
     demand_line(finished(big[0], tmp_path / name), str(tmp_path), errors)
     assert [path.name for path in tmp_path.iterdir()] == ["file"] and (

@@ -1,4 +1,4 @@
-"""What a run prints on stderr meanwhile: on terminals of any width, and without a terminal."""
+"""The progress that a run prints on stderr: on terminals of any width, and without a terminal."""
 
 import fcntl
 import io
@@ -30,12 +30,12 @@ def row(round, status="running", wall=3.0):
 
 
 def counted():
-    """A count, and all that it showed: rounds, rounds in all, words, and seconds left."""
-    shown, now = [], [0.0]
-    return Count(SPEC, lambda *what: shown.append(what), lambda: now[0]), shown
+    """A count, and what it has shown: rounds, rounds in all, words, and seconds left."""
+    shown, clock = [], [0.0]
+    return Count(SPEC, lambda *count: shown.append(count), lambda: clock[0]), shown
 
 
-def test_a_comparison_says_which_configuration_it_is_at():
+def test_a_comparison_names_its_current_configuration():
     count, shown = counted()
     labels = [
         "fedavg fleet.malicious=0",
@@ -75,7 +75,7 @@ def test_runs_of_several_seeds_are_numbered():
     ]
 
 
-def test_runs_that_go_on_are_counted_from_where_they_were():
+def test_resumed_runs_are_counted_from_their_commit():
     count, shown = counted()
     count.run_started(0, 0, SimpleNamespace(round=200, status="done", earlier_seconds=(50.0, 10.0)))
     count.run_started(
@@ -85,7 +85,7 @@ def test_runs_that_go_on_are_counted_from_where_they_were():
     assert shown[-1][:2] == (310, 400) and shown[-1][2].startswith("run 2 of 2: round 110/200")
     assert shown[-1][3] == pytest.approx(
         90 * (61 - 50) / 10
-    )  # its pace here, of the rounds that it has left
+    )  # its pace here, times its remaining rounds
 
 
 # ---------------------------------------------------------------------------- how long it will take
@@ -94,11 +94,11 @@ ONE = Configuration(number=1, runs=1, rounds=200, program="one")
 
 
 def remaining(**configurations):
-    now = [0.0]
-    return TimeLeft(configurations, clock=lambda: now[0]), now
+    time = [0.0]
+    return TimeLeft(configurations, clock=lambda: time[0]), time
 
 
-def test_what_was_compiled_is_no_pace():
+def test_compile_time_does_not_affect_the_pace():
     """Two minutes of compiling, and a second for every round: three minutes are left, not hours."""
     left, _ = remaining(a=ONE)
     assert left.seconds() is None
@@ -107,23 +107,25 @@ def test_what_was_compiled_is_no_pace():
     left.row("a", 0, Point(1, working=2.0, compiling=122.0), last=False)
     assert left.seconds() == 199
     left.row("a", 0, Point(2, working=2.5, compiling=122.0), last=False)
-    assert left.seconds() == 198 * 0.5  # the round in which was compiled is not at its pace yet
+    assert (
+        left.seconds() == 198 * 0.5
+    )  # the round that compiled does not count towards the pace yet
 
 
-def test_the_pace_is_that_of_the_last_rounds_and_time_passes():
-    left, now = remaining(a=ONE)
+def test_the_pace_is_that_of_the_last_rounds_and_the_time_left_counts_down():
+    left, time = remaining(a=ONE)
     for r in range(101):
         left.row("a", 0, Point(r, working=float(r), compiling=9.0), last=False)
     for r in range(101, 121):
         left.row("a", 0, Point(r, working=100.0 + 3 * (r - 100), compiling=9.0), last=False)
     assert left.seconds() == 80 * 3
-    now[0] = 15.0
+    time[0] = 15.0
     assert left.seconds() == 80 * 3 - 15
     left.row("a", 0, Point(150, working=250.0, compiling=9.0), last=True)  # it diverged
     assert left.seconds() == 0
 
 
-def test_what_is_not_compiled_yet_counts_once_and_alike_runs_have_one_pace():
+def test_a_program_is_compiled_once_and_similar_runs_share_a_pace():
     other = Configuration(number=2, runs=3, rounds=200, program="other")
     left, _ = remaining(
         a=ONE, b=ONE._replace(number=3), c=other, d=other._replace(number=4, rounds=100)
@@ -137,24 +139,24 @@ def test_what_is_not_compiled_yet_counts_once_and_alike_runs_have_one_pace():
     assert left.seconds() == 2 * (100 + 200) + 5 * (3 * 200 - 100 + 3 * 100)
 
 
-def test_processes_side_by_side_share_what_is_left():
+def test_parallel_processes_share_the_time_left():
     other = Configuration(number=2, runs=2, rounds=100, program="other")
-    now = [0.0]
-    left = TimeLeft({"a": ONE._replace(runs=3), "b": other}, processes=4, clock=lambda: now[0])
+    time = [0.0]
+    left = TimeLeft({"a": ONE._replace(runs=3), "b": other}, processes=4, clock=lambda: time[0])
     left.ended(EndedRun("a", rounds=200, wall_seconds=440.0, compile_seconds=40.0))
     assert left.seconds() == ((2 * 200 + 2 * 100) * 2 + 40) / 4
     left.ended(EndedRun("b"))  # it failed
     assert left.seconds() == ((2 * 200 + 100) * 2 + 40) / 4
-    now[0] = 10.0
+    time[0] = 10.0
     left.ended(EndedRun("b", rounds=100, wall_seconds=500.0, compile_seconds=100.0))
     assert left.seconds() == 2 * 200 * 2 / 4
 
 
-def test_without_a_terminal_a_line_every_half_minute_and_at_the_end():
-    printed, now = [], [0.0]
-    lines = Lines("study", printed.append, lambda: now[0])
+def test_without_a_terminal_a_line_is_printed_every_half_minute_and_at_the_end():
+    printed, time = [], [0.0]
+    lines = Lines("study", printed.append, lambda: time[0])
     for second in range(100):
-        now[0] = float(second)
+        time[0] = float(second)
         lines(second, 200, f"round {second}", 200.0 - second if second > 30 else None)
     lines.close()
     assert printed == [
@@ -164,14 +166,14 @@ def test_without_a_terminal_a_line_every_half_minute_and_at_the_end():
         "fedsim: study: 99/200 rounds, about 2 min left  round 99; 2 min in all",
     ]
     printed.clear()
-    quick = Lines("study", printed.append, lambda: now[0])
+    quick = Lines("study", printed.append, lambda: time[0])
     quick(200, 200, "done", 0.0)
     quick.close()
     assert printed == []  # its table follows at once
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_bar_count_and_time_left_are_whole_whatever_the_width(width):
+def test_bar_count_and_time_left_are_complete_at_any_width(width):
     console = Console(width=width, force_terminal=True, file=(text := io.StringIO()))
     label = "fedprox(mu=0.1) data.partition.alpha=0.1, fleet.malicious=0.2"
     words = f"[3/12] {label}: round 40/200  accuracy 0.9"
@@ -191,7 +193,7 @@ def test_bar_count_and_time_left_are_whole_whatever_the_width(width):
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [60, 80])
-def test_on_a_terminal(width, tmp_path):
+def test_the_bar_fits_the_width_of_the_terminal(width, tmp_path):
     file = written(tiny(rounds=400), tmp_path / "s.yaml")
     child, terminal = pty.fork()
     if not child:

@@ -31,7 +31,7 @@ TINY = {
 }
 METHODS = ["fedavg", "median"]
 OURS = (ScenarioError, DataError, DirectoryError, LockedError, CheckpointError, DeviceError)
-ODD = ["text", ["a", 3], 3, 2.5, None, {"a": 3}, True, -1, ""]  # each for what has another form
+ODD = ["text", ["a", 3], 3, 2.5, None, {"a": 3}, True, -1, ""]  # for values of another form
 
 
 def paths(value, above=()):
@@ -60,7 +60,7 @@ def changed(record, path, value):
 
 @pytest.fixture(scope="module")
 def made(root, tmp_path_factory):
-    """A run and a comparison that are kept in the project, without their commits."""
+    """A run and a comparison that are stored in the project, without their commits."""
     home = tmp_path_factory.mktemp("kept")
     shutil.copytree(root / "reports/readme", home / "run")
     shutil.copytree(root / "reports/rules", home / "compare")
@@ -97,31 +97,31 @@ CHEAP = (
     "run",
     "export",
     "diff",
-)  # what builds no model and no page; the others look at the record in the same way
+)  # acts that build no model and no page; the others check the record in the same way
 
 
 def tried(out, record, acts):
-    """What each act comes to on a directory with this record: `done`, or the line that was said."""
+    """The outcome of each act on a directory with this record: `done`, or the line of its error."""
     directory.write_record(out, record)
-    said = {}
+    outcomes = {}
     for name in acts:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 verification = ACTS[name](out)
-            said[name] = "done"
+            outcomes[name] = "done"
             if name == "verify":
                 assert all("\n" not in check.detail for check in verification.checks)
         except OURS as error:
             assert str(error), name
-            said[name] = str(error)
+            outcomes[name] = str(error)
         if name == "run":
-            assert "already exists" in said[name]
-    return said
+            assert "already exists" in outcomes[name]
+    return outcomes
 
 
 def cases(out, every):
-    """Records in which one thing has changed."""
+    """Records with one changed value."""
     record = json.loads((out / "run.json").read_text())
     record.pop("sha256")
     every_case = itertools.product(paths(record), ODD)
@@ -130,20 +130,20 @@ def cases(out, every):
 
 
 @pytest.mark.parametrize("kind", ["run", "compare"])
-def test_no_form_of_any_entry_is_unforeseen(kind, made, tmp_path):
-    """A fixed share of places and values by what only reads; the long part has all of them."""
+def test_any_malformed_entry_is_refused_in_one_line_or_ignored(kind, made, tmp_path):
+    """A fixed share of places and values, with acts that only read; the long part has all."""
     out = shutil.copytree(made / kind, tmp_path / kind)
     refused = 0
     for path, value, record in cases(out, 41):
-        said = tried(out, record, CHEAP)
-        refused += "is damaged" in said["diff"]
+        outcomes = tried(out, record, CHEAP)
+        refused += "is damaged" in outcomes["diff"]
     assert refused > 5
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("kind", ["run", "compare"])
-def test_no_form_of_any_entry_is_unforeseen_by_any_command(kind, part, played, tmp_path):
+def test_any_malformed_entry_is_refused_or_ignored_by_every_command(kind, part, played, tmp_path):
     for path, value, record in itertools.islice(
         cases(played / kind, 1 if WHOLE else 59), part, None, 3
     ):
@@ -154,7 +154,7 @@ def test_no_form_of_any_entry_is_unforeseen_by_any_command(kind, part, played, t
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["compare", *["run"] * WHOLE])
-def test_no_form_of_any_entry_is_unforeseen_by_whoever_draws(kind, played, tmp_path, pictures):
+def test_any_malformed_entry_is_refused_or_ignored_by_reports(kind, played, tmp_path, pictures):
     for path, value, record in cases(played / kind, 5 if WHOLE else 307):
         out = shutil.copytree(played / kind, tmp_path / "out")
         tried(out, record, ["report"])
@@ -171,7 +171,7 @@ def test_records_of_runs_have_the_form(made, root):
 
 
 @pytest.mark.parametrize(("form", "kind"), [(RECORD, "run"), (COMPARISON, "compare")])
-def test_every_entry_that_is_looked_at_is_demanded(form, kind, made):
+def test_every_entry_that_is_read_is_required(form, kind, made):
     record = json.loads((made / kind / "run.json").read_text())
     for name in (name for name in form if not name.endswith("?")):
         less = {key: value for key, value in record.items() if key != name}
@@ -194,7 +194,7 @@ def test_every_entry_that_is_looked_at_is_demanded(form, kind, made):
     "act", ["export", "export --table", "report", "report --out", "diff", "verify"]
 )
 @pytest.mark.parametrize("name", ["rounds.csv", "summary.csv", "run.json", "figures"])
-def test_links_in_a_run_directory_are_followed_by_nobody(act, name, made, tmp_path):
+def test_no_command_follows_links_in_a_run_directory(act, name, made, tmp_path):
     out = shutil.copytree(made / "run", tmp_path / "out")
     secret = tmp_path / "secret"
     if (out / name).exists():
@@ -225,7 +225,7 @@ def test_links_in_a_run_directory_are_followed_by_nobody(act, name, made, tmp_pa
         "a\nb",
     ],
 )
-def test_a_table_is_a_name_and_no_path(name, made, tmp_path):
+def test_a_table_is_a_name_and_not_a_path(name, made, tmp_path):
     out = shutil.copytree(made / "run", tmp_path / "out")
     shutil.copytree(made / "run", tmp_path / "other")
     with pytest.raises(
@@ -235,7 +235,7 @@ def test_a_table_is_a_name_and_no_path(name, made, tmp_path):
         exported(out, name, "csv")
 
 
-def test_a_table_that_no_run_wrote_is_a_line(made, tmp_path):
+def test_a_table_that_no_run_wrote_is_refused_in_one_line(made, tmp_path):
     out = shutil.copytree(made / "run", tmp_path / "out")
     (out / "summary.csv").write_text("a,b\n1,2\n")
     for act in ("export", "report --out"):
@@ -243,8 +243,8 @@ def test_a_table_that_no_run_wrote_is_a_line(made, tmp_path):
             ACTS[act](out)
 
 
-def test_a_file_that_the_user_names_is_whole_or_as_it_was(tmp_path, monkeypatch):
-    """Through a link of theirs, onto a device, and when the disk is full in the middle."""
+def test_a_file_that_the_user_names_is_written_whole_or_left_unchanged(tmp_path, monkeypatch):
+    """Through a link, onto a device, and when the disk fills up in the middle."""
     from fedsim.disk import files
 
     target, link = tmp_path / "target.csv", tmp_path / "link.csv"

@@ -1,4 +1,4 @@
-"""The resolved scenario of a comparison has what samples decide, as that of a single run has."""
+"""A comparison resolves the keys that depend on samples, as a single run does."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def resolved(scenario, methods=("fedavg", "median"), **grid):
 
 
 def words(scenario):
-    """What the page says of data and of their size."""
+    """What the page says about the data and their size."""
     shown = setting({"scenario": scenario})
     return dict(shown["steps"])["data"], shown["data"]
 
@@ -65,11 +65,11 @@ def test_five_hospitals_are_five_clients_and_not_a_hundred(table):
     assert words(scenario_values) == ("csv, 5 clients, natural", "csv, 5 clients")
 
 
-def test_targets_that_are_numbers_have_the_model_that_is_trained_on_them(table):
+def test_numeric_targets_are_resolved_to_a_linear_model(table):
     assert resolved(table("days"))["model"]["kind"] == "linear"
 
 
-def test_what_differs_between_configurations_is_left_open(table):
+def test_values_that_differ_between_configurations_are_left_out(table):
     """100 equal clients and five hospitals: no number fits both, and both can be read again."""
     scenario_values = resolved(table("sick"), vary={"data.partition": ["natural", "iid"]})
     assert "clients" not in scenario_values["data"]
@@ -81,7 +81,7 @@ def test_what_differs_between_configurations_is_left_open(table):
     assert some["data"]["clients"] == 5 and some["data"]["validation"] == 0.0
 
 
-def test_a_partition_that_is_written_is_not_the_one_that_is_left_out(table):
+def test_an_explicit_partition_differs_from_the_default_one(table):
     """Both are `iid` in the typed section, but not the same: the cache tells them apart."""
     methods = [
         "fedavg",
@@ -92,7 +92,7 @@ def test_a_partition_that_is_written_is_not_the_one_that_is_left_out(table):
     assert [partition(cell.scenario, None, "float32")[0].N for cell in cells] == [5, 100]
 
 
-def test_data_that_cannot_be_dealt_leave_it_as_written(tmp_path):
+def test_data_that_cannot_be_partitioned_leave_the_scenario_as_written(tmp_path):
     scenario = {
         "name": "none",
         "data": {"kind": "csv", "path": str(tmp_path / "none.csv"), "target": "y"},
@@ -102,7 +102,7 @@ def test_data_that_cannot_be_dealt_leave_it_as_written(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", shipped(), ids=lambda path: path.stem)
-def test_every_shipped_scenario_is_resolved_as_its_run_is(path):
+def test_every_shipped_scenario_is_resolved_like_a_single_run(path):
     scenario = read(path)
     alone = scenario._replace(
         spec=scenario.spec.model_copy(update={"compare": Compare()})

@@ -1,4 +1,4 @@
-"""What `resume=True` goes on from, what it refuses and how it says so."""
+"""What `resume=True` resumes from, what it refuses, and what it says then."""
 
 import fcntl
 import json
@@ -68,8 +68,8 @@ def test_a_finished_run_is_only_read(resident_mb, tmp_path):
     sampled([(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)], 3),
 )
 @pytest.mark.long
-def test_more_rounds(every, before, after, tmp_path):
-    """Also where the shorter run evaluated a last round that the longer one passes over."""
+def test_rounds_can_be_added(every, before, after, tmp_path):
+    """Even if the shorter run evaluated a last round that the longer one does not evaluate."""
     scenario = tiny(evaluate={"every": every}, seeds=[0, 4])
     expected = played({**scenario, "rounds": after}, tmp_path / "whole")
     fedsim.run({**scenario, "rounds": before}, out=tmp_path / "run")
@@ -78,7 +78,7 @@ def test_more_rounds(every, before, after, tmp_path):
 
 
 @pytest.mark.long
-def test_more_rounds_of_a_run_that_was_killed(killed, tmp_path):
+def test_rounds_can_be_added_to_a_killed_run(killed, tmp_path):
     more = {**SCENARIO, "rounds": 7}
     expected = played(more, tmp_path / "whole")
     resume(killed, more)
@@ -86,7 +86,7 @@ def test_more_rounds_of_a_run_that_was_killed(killed, tmp_path):
 
 
 @pytest.mark.long
-def test_memory_moves_to_a_file_and_stays_there(tmp_path):
+def test_client_memory_may_move_to_a_file_or_back(tmp_path):
     expected = played(tiny(), tmp_path / "whole")
     for first, then in ((0.0, 256.0), (256.0, 0.0)):
         out = tmp_path / f"{first}"
@@ -95,7 +95,7 @@ def test_memory_moves_to_a_file_and_stays_there(tmp_path):
         whole(out, expected)
 
 
-def test_fewer_rounds_than_were_committed(killed):
+def test_fewer_rounds_than_were_committed_are_refused(killed):
     (killed / ".lock").unlink()
     before = bits_of_all(killed)
     with pytest.raises(
@@ -109,8 +109,8 @@ def test_fewer_rounds_than_were_committed(killed):
 @pytest.mark.long
 @pytest.mark.share(2)
 @pytest.mark.parametrize(("every", "rounds"), [(3, 2), (1, 2), (2, 2), (2, 3)])
-def test_fewer_rounds_as_if_they_had_been_written(every, rounds, tmp_path):
-    """From the last commit, also from an end that a longer run evaluates or skips."""
+def test_a_run_resumed_with_fewer_rounds_equals_a_shorter_run(every, rounds, tmp_path):
+    """From the last commit, whether or not the longer run evaluates the new last round."""
     scenario = tiny(evaluate={"every": every}, seeds=[0, 4], checkpoint={"rounds": 1})
     expected = played({**scenario, "rounds": rounds}, tmp_path / "whole")
     asked = iter([False] * 3)
@@ -121,7 +121,7 @@ def test_fewer_rounds_as_if_they_had_been_written(every, rounds, tmp_path):
     assert fedsim.verify(tmp_path / "run").equal
 
 
-def test_fewer_rounds_under_a_schedule_of_rounds(tmp_path):
+def test_fewer_rounds_under_a_schedule_of_rounds_are_refused(tmp_path):
     decay = {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 6}
     scenario = {**SCENARIO, "rounds": 6, "client": {"lr": decay, "batch": 16}}
     asked = iter([False])
@@ -133,7 +133,7 @@ def test_fewer_rounds_under_a_schedule_of_rounds(tmp_path):
         resume(tmp_path / "run", {**scenario, "rounds": 5})
 
 
-SAID = {"method=fedavg": "method"}  # where the field that differs is not the one that was edited
+SAID = {"method=fedavg": "method"}  # where the field that differs is not the edited one
 EDITS = """
 name=other seeds=[1] seeds=2 method=fedavg method=fedavg()
 data.clients=13 data.test=0.3 data.validation=0.1 data.client_test=0.1 data.seed=1
@@ -150,7 +150,7 @@ server=[{kind:clip,norm:1.0},{kind:mean,weights:uniform}]
 evaluate.every=3 evaluate.last=3 evaluate.metric=test_loss evaluate.target=0.5
 numerics.dtype=float64 numerics.lanes=2 numerics.block=2 numerics.threads=1
 numerics.matmul_precision=default on_nonfinite=stop on_nonfinite=keep on_impossible=stop
-""".split()  # noqa: SIM905 (one a line would be a page)
+""".split()  # noqa: SIM905 (one per line would be a page)
 
 
 @pytest.mark.filterwarnings("ignore:XLA runs with")
@@ -187,7 +187,7 @@ def test_other_start_parameters_are_refused(killed):
 
 
 @pytest.mark.parametrize("there", ["missing", "empty", "deep"])
-def test_nothing_there_yet(there, template, tmp_path):
+def test_a_run_starts_where_there_is_none_to_resume(there, template, tmp_path):
     out = tmp_path / ("a/b/c" if there == "deep" else "run")
     if there == "empty":
         out.mkdir()
@@ -206,7 +206,7 @@ def test_foreign_files_are_left_alone(name, option, tmp_path):
     ).read_text() == "mine"
 
 
-def test_killed_before_its_first_commit(template, tmp_path):
+def test_a_run_killed_before_its_first_commit_starts_over(template, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(Killed), Disk(out, at=35):
         fedsim.run(SCENARIO, out=out)
@@ -215,7 +215,7 @@ def test_killed_before_its_first_commit(template, tmp_path):
     whole(out, template[1])
 
 
-def test_asked_to_end(template, tmp_path):
+def test_a_run_that_was_asked_to_end_resumes_to_equal_bytes(template, tmp_path):
     """Between any two rounds, again and again."""
     out, calls = tmp_path / "run", 0
     while True:
@@ -234,14 +234,14 @@ def test_asked_to_end(template, tmp_path):
 
 
 @pytest.mark.long
-def test_a_commit_of_another_seed(killed, tmp_path):
+def test_a_commit_of_another_seed_is_refused(killed, tmp_path):
     fedsim.run({**SCENARIO, "seeds": [0, 1]}, out=tmp_path / "two")
     shutil.copytree(tmp_path / "two/checkpoints/scaffold.1", killed / SEED, dirs_exist_ok=True)
     with pytest.raises(CheckpointError, match=r"hashes.seed: 1, now 0"):
         resume(killed)
 
 
-def test_a_commit_of_another_scenario(killed, tmp_path):
+def test_a_commit_of_another_scenario_is_refused(killed, tmp_path):
     fedsim.run({**SCENARIO, "client": {"lr": 0.3, "batch": 4}}, out=tmp_path / "other")
     shutil.copytree(tmp_path / "other" / SEED, killed / SEED, dirs_exist_ok=True)
     with pytest.raises(CheckpointError) as refused:
@@ -251,18 +251,18 @@ def test_a_commit_of_another_scenario(killed, tmp_path):
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_another_format(killed, number):
+def test_a_commit_of_another_format_is_refused(killed, number):
     newest, current = states(killed)[-1], b"checkpoint 2 " + fedsim.__version__.encode()
     newest.write_bytes(newest.read_bytes().replace(current, b"checkpoint %d 9.8.7" % number, 1))
-    what = (
+    message = (
         rf"was written by fedsim 9.8.7 in format {number}; fedsim .* reads format 2: "
         "finish the run with that version"
     )
-    with pytest.raises(CheckpointError, match=what):
+    with pytest.raises(CheckpointError, match=message):
         resume(killed)
 
 
-def test_the_newest_commit_is_damaged(killed, template):
+def test_the_previous_commit_is_used_if_the_newest_is_damaged(killed, template):
     flip(states(killed)[-1])
     with pytest.warns(
         UserWarning, match=r"state-000002.ckpt: is damaged.*resuming from the commit before"
@@ -271,7 +271,7 @@ def test_the_newest_commit_is_damaged(killed, template):
     whole(killed, template[1])
 
 
-def test_both_commits_are_damaged(killed):
+def test_two_damaged_commits_are_refused(killed):
     for path in states(killed):
         flip(path)
     with pytest.raises(CheckpointError) as refused:
@@ -285,15 +285,15 @@ def test_both_commits_are_damaged(killed):
     fedsim.run(SCENARIO, out=killed, force=True)
 
 
-@pytest.mark.parametrize("what", ["flipped at its start", "gone"])
-def test_the_log_is_damaged(what, killed):
+@pytest.mark.parametrize("damage", ["flipped at its start", "gone"])
+def test_a_damaged_log_is_refused(damage, killed):
     log = killed / SEED / "log.jsonl"
-    log.unlink() if what == "gone" else flip(log, 3)
+    log.unlink() if damage == "gone" else flip(log, 3)
     with pytest.raises(CheckpointError, match=r"does not match log.jsonl"):
         resume(killed)
 
 
-def test_the_log_is_shorter(killed, template):
+def test_the_previous_commit_is_used_if_the_log_is_too_short(killed, template):
     log = killed / SEED / "log.jsonl"
     length = decode(states(killed)[-1].read_bytes()).values["log"]["length"]
     log.write_bytes(log.read_bytes()[: length - 1])
@@ -302,30 +302,30 @@ def test_the_log_is_shorter(killed, template):
     whole(killed, template[1])
 
 
-@pytest.mark.parametrize("what", ["flipped", "shorter", "gone"])
-def test_the_rows_of_the_clients_are_damaged(what, killed):
+@pytest.mark.parametrize("damage", ["flipped", "shorter", "gone"])
+def test_damaged_client_memory_is_refused(damage, killed):
     rows = killed / SEED / "memory-0.rows"
     size = (rows.stat().st_size) // 4  # of a row, or less
-    if what == "flipped":
+    if damage == "flipped":
         data = np.frombuffer(rows.read_bytes(), np.uint8).copy()
         data[:: size // 4] ^= 1
         rows.write_bytes(data.tobytes())
     else:
-        rows.write_bytes(rows.read_bytes()[:size]) if what == "shorter" else rows.unlink()
+        rows.write_bytes(rows.read_bytes()[:size]) if damage == "shorter" else rows.unlink()
     with pytest.raises(
         CheckpointError, match=r"memory-0.rows: (the row of client \d+ is damaged|is shorter than)"
     ):
         resume(killed)
 
 
-def test_the_record_is_damaged(killed):
+def test_a_damaged_record_is_refused(killed):
     flip(killed / "run.json", 300)
     with pytest.raises(DirectoryError, match=r"run.json: is damaged \(.*\); --force starts over"):
         resume(killed)
     fedsim.run(SCENARIO, out=killed, force=True)
 
 
-def test_resume_and_force_at_once(killed):
+def test_resume_and_force_together_are_refused(killed):
     before = bits_of_all(killed)
     with pytest.raises(DirectoryError, match="--resume continues a run and --force replaces it"):
         resume(killed, force=True)
@@ -336,15 +336,15 @@ def test_resume_and_force_at_once(killed):
     ("name", "reason"),
     [("f", "is not a directory"), ("f/run", "Not a dir"), ("x" * 300, "too long")],
 )
-def test_places_that_cannot_be(name, reason, tmp_path):
+def test_impossible_directories_are_refused(name, reason, tmp_path):
     (tmp_path / "f").write_text("mine")
     with pytest.raises(DirectoryError, match=reason):
         resume(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_lock_that_was_deleted_between_opening_and_locking(monkeypatch, tmp_path):
-    """By a writer that has just ended: two later ones must not hold one directory by two files."""
+def test_a_lock_that_was_deleted_between_opening_and_locking_is_opened_again(monkeypatch, tmp_path):
+    """A writer that has just ended deleted it: two later ones must not lock one directory twice."""
     lock, flock, calls = tmp_path / "run/.lock", fcntl.flock, []
 
     def late(file, how):

@@ -46,18 +46,18 @@ def test_a_run_in_which_no_update_was_usable_has_diverged(case, tmp_path):
     assert pd.read_csv(tmp_path / "run/summary.csv")["reason"].tolist() == [result.reasons[0]]
 
 
-def test_ten_empty_rounds_running_end_a_run():
+def test_ten_empty_rounds_in_a_row_end_a_run():
     result = run(rounds=30, **NEVER_MOVED["attackers"])
     assert result.status == "diverged" and result.rounds["round"].max() == 10
     assert result.reasons[0] == "round 10: 10 rounds running, no client's update could be used"
 
 
-def test_rounds_without_anybody_do_not_count():
-    """Nobody is drawn in most rounds; then everybody, without use: only those rounds are empty."""
+def test_rounds_without_clients_do_not_count_as_empty():
+    """Most rounds draw nobody, which is not a failure; rounds with only unusable updates are."""
     some = {"cohort": {"kind": "poisson", "rate": 0.02}, "seeds": [3]}
     quiet = run(rounds=40, **some)
     nobody = quiet.rounds["clients_sampled"].iloc[1:] == 0
-    assert nobody.rolling(10).sum().max() == 10  # more than ten running, and the run goes on
+    assert nobody.rolling(10).sum().max() == 10  # ten in a row, and the run goes on
     assert quiet.status == "done" and quiet.rounds["skipped"].iloc[1:][nobody].eq(1).all()
     attacked = run(rounds=40, **some, **NEVER_MOVED["attackers"])
     assert attacked.status == "diverged" and attacked.rounds["round"].max() == 40
@@ -65,7 +65,7 @@ def test_rounds_without_anybody_do_not_count():
 
 
 @pytest.mark.long
-def test_too_few_for_the_rule_is_skipped_and_never_diverged():
+def test_rounds_with_too_few_messages_for_the_rule_are_skipped_not_diverged():
     few = {"cohort": {"kind": "listed", "rounds": [[0, 1, 2, 3, 4], *[[0, 1]] * 12]}}
     result = run(rounds=13, server=[{"kind": "krum", "f": 1}], **few)
     assert result.status == "done" and result.rounds["skipped"].tolist() == [0, 0, *[1] * 12]
@@ -120,13 +120,13 @@ def test_a_run_in_which_no_round_was_aggregated_has_not_run(case):
     assert row[["final", "best", "mean_last_k"]].isna().all() and row["k"] == 4
 
 
-def test_a_run_of_no_rounds_aggregates_nothing_by_design():
+def test_a_run_of_0_rounds_is_done():
     result = run(rounds=0, data=arrays(X), fleet={"dropout": 1.0})
     assert result.status == "done" and np.isfinite(result.summary["final"].iloc[0])
 
 
 @pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.long)])
-def test_a_run_that_has_not_run_goes_on_for_more_rounds_as_if_it_had_not_ended(every, tmp_path):
+def test_a_run_that_has_not_run_resumes_with_more_rounds_to_equal_bytes(every, tmp_path):
     few = {
         **KRUM,
         "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4], FIVE]},
@@ -215,7 +215,7 @@ def test_a_reported_loss_that_is_not_finite_is_divergence():
     assert all(np.isfinite(leaf).all() for leaf in result.model().values())
 
 
-def test_a_dropped_client_s_loss_is_no_part_of_the_mean():
+def test_a_dropped_client_s_loss_is_not_part_of_the_mean():
     """One of six clients overflows: it is dropped and counted, and other losses are reported."""
     x = X.copy()
     x[np.arange(90) % 6 == 2] = np.float32(3e38)
@@ -224,8 +224,8 @@ def test_a_dropped_client_s_loss_is_no_part_of_the_mean():
     assert np.isfinite(result.rounds["train_loss"].iloc[1:]).all()
 
 
-def test_the_counts_go_on_after_a_commit(tmp_path):
-    """A model that moved in the first rounds has moved, whatever comes later."""
+def test_counts_of_usable_updates_resume_after_a_commit(tmp_path):
+    """A model that moved in the first rounds has moved, whatever happens later."""
     written = {"name": "ends", "rounds": 2, "client": CLIENT, "checkpoint": {"rounds": 1}}
     once = fedsim.run(written, data=ragged(clients=6), out=tmp_path / "run")
     more = fedsim.run(
@@ -235,7 +235,7 @@ def test_the_counts_go_on_after_a_commit(tmp_path):
 
 
 @pytest.mark.long
-def test_a_diverged_run_is_never_a_score():
+def test_a_diverged_run_never_has_a_score():
     data = {"kind": "gaussian_blobs", "samples": 60, "clients": 4}
     written = {"name": "ends", "rounds": 2, "data": data, "client": CLIENT, "seeds": 2}
     attacked = {**written, "wire": ["nonfinite"], "fleet": {"malicious": 1.0}}
@@ -246,7 +246,7 @@ def test_a_diverged_run_is_never_a_score():
 
 
 def test_a_run_that_grows_without_bound_says_so(tmp_path):
-    """Far too long a step on a quadratic: each round is ten times further out, without overflow."""
+    """Steps on a quadratic are far too long: each round is ten times farther off, finite still."""
     quadratic = {"kind": "quadratics", "clients": 4, "features": 3}
     written = {"name": "ends", "rounds": 6, "data": quadratic, "model": "linear", "numerics": X64}
     result = fedsim.run({**written, "client": {**CLIENT, "lr": 30.0}}, out=tmp_path / "run")

@@ -1,4 +1,4 @@
-"""`--log-to`: what trackers hold is what stands in the tables, and the run never notices them."""
+"""`--log-to`: trackers hold what is in the tables, and change nothing about the run."""
 
 import importlib.util
 import json
@@ -58,7 +58,7 @@ with_tensorboard = pytest.mark.skipif("tensorboard" not in HERE, reason="no pack
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch, tmp_path_factory):
-    """No user of ours is logged in, and no home is written to."""
+    """No user is logged in, and nothing is written to a home folder."""
     home = tmp_path_factory.mktemp("home")
     for name in (
         "WANDB_MODE",
@@ -100,8 +100,8 @@ def tensorboard(out: Path) -> dict:
 def hyper_parameters(events) -> dict:
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-    said = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    values = HParamsPluginData.FromString(said).session_start_info.hparams
+    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    values = HParamsPluginData.FromString(content).session_start_info.hparams
     return {name: getattr(value, value.WhichOneof("kind")) for name, value in values.items()}
 
 
@@ -225,16 +225,16 @@ def test_a_tracker_holds_every_row_and_the_scenario_and_the_summary(tracker, out
     demand_equal(READ[tracker](out), expected(out, tracker), out, tracker)
 
 
-def test_no_other_byte_is_changed(out, tmp_path):
+def test_trackers_change_no_other_file(out, tmp_path):
     fedsim.run(TINY, seeds=2, out=tmp_path / "plain")
     for name in SAME:
         assert (tmp_path / "plain" / name).read_bytes() == (out / name).read_bytes(), name
     records = [json.loads((place / "run.json").read_text()) for place in (out, tmp_path / "plain")]
-    kept = [
+    names = [
         {name for name in record["files"] if not name.startswith("checkpoints/")}
         for record in records
     ]
-    assert kept[0] == kept[1]  # which commits are left depends on the time that passed
+    assert names[0] == names[1]  # which commits remain depends on the time that passed
     assert {p.name for p in out.iterdir()} - {
         p.name for p in (tmp_path / "plain").iterdir()
     } <= set(directory.TRACKED)
@@ -243,7 +243,7 @@ def test_no_other_byte_is_changed(out, tmp_path):
 
 
 @each_tracker
-def test_a_run_that_goes_on_is_told_once(tracker, tmp_path):
+def test_a_resumed_run_is_logged_once(tracker, tmp_path):
     seen = []
     with pytest.raises(Interrupted):
         watch = lambda experiment, seed, row: seen.append(row)
@@ -266,7 +266,7 @@ def test_a_run_that_goes_on_is_told_once(tracker, tmp_path):
 
 
 @each_tracker
-def test_a_run_that_is_replaced_is_told_anew(tracker, tmp_path):
+def test_a_replaced_run_is_logged_again(tracker, tmp_path):
     for rounds in (2, 4):  # by one process, which may hold files of the first one
         fedsim.run({**TINY, "rounds": rounds}, out=tmp_path / "x", force=True, log_to=tracker)
         ((scalars, _),) = READ[tracker](tmp_path / "x").values()
@@ -274,7 +274,7 @@ def test_a_run_that_is_replaced_is_told_anew(tracker, tmp_path):
 
 
 @each_tracker
-def test_runs_of_a_comparison_keep_apart_whatever_they_are_called(tracker, tmp_path):
+def test_runs_of_a_comparison_are_logged_separately_whatever_their_names(tracker, tmp_path):
     labels = ("=cmd()", "../x", "a/b", "plain")
     methods = [{"method": "fedavg", "label": label} for label in labels]
     fedsim.compare(TINY, methods, seeds=2, out=tmp_path / "x", log_to=tracker)
@@ -290,7 +290,7 @@ def test_runs_of_a_comparison_keep_apart_whatever_they_are_called(tracker, tmp_p
 
 
 @with_tensorboard
-def test_runs_of_other_processes_are_told_from_their_journals(tmp_path):
+def test_runs_of_other_processes_are_logged_from_their_journals(tmp_path):
     vary = {"client.lr": [0.1, 0.2]}
     for jobs in (1, 2):
         place = tmp_path / str(jobs)
@@ -305,7 +305,7 @@ def test_runs_of_other_processes_are_told_from_their_journals(tmp_path):
 
 @with_tensorboard
 @pytest.mark.parametrize("when", ["begin", "log", "close"])
-def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monkeypatch):
+def test_a_tracker_that_fails_is_one_warning_and_the_run_continues(when, tmp_path, monkeypatch):
     class Broken:
         def __init__(self, start):
             assert when != "begin", "no  room\nleft"
@@ -318,9 +318,9 @@ def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monk
 
     monkeypatch.setitem(trackers.TRACKERS, "wandb", Broken)
     monkeypatch.setitem(trackers.PACKAGES, "wandb", ())
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(UserWarning) as warned:
         fedsim.run(TINY, seeds=3, out=tmp_path / "x", log_to="wandb, tensorboard")
-    (warning,) = said
+    (warning,) = warned
     assert str(warning.message).startswith("--log-to wandb: AssertionError: no room left")
     assert str(warning.message).endswith("; nothing more is logged there") and "\n" not in str(
         warning.message
@@ -334,7 +334,7 @@ def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("log_to", "out", "said"),
+    ("log_to", "out", "message"),
     [
         (
             "tensorbord,tensorboard",
@@ -344,18 +344,18 @@ def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monk
         (["tensorboard"], None, "--log-to: tensorboard: needs a run directory; give out="),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_computed(
-    log_to, out, said, tmp_path, monkeypatch
+def test_impossible_trackers_are_refused_before_anything_is_computed(
+    log_to, out, message, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     for call in (fedsim.run, lambda *a, **k: fedsim.compare(*a, "fedavg", **k)):
         with pytest.raises(fedsim.ScenarioError) as error:
             call({"name": "wrong", "rouns": 1}, out=out, log_to=log_to)
-        assert str(error.value) == said and not list(tmp_path.iterdir())
+        assert str(error.value) == message and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("tracker", NAMES)
-def test_a_missing_package_is_said_in_one_line(tracker, root, tmp_path):
+def test_a_missing_package_is_reported_in_one_line(tracker, root, tmp_path):
     (tmp_path / tracker).mkdir()  # a folder that a tracker left here is no package
     hide = f"import sys\nfor name in {trackers.PACKAGES[tracker]!r}: sys.modules[name] = None\n"
     words = ["run", str(root / "scenarios/iid.yaml"), "--log-to", tracker]
@@ -377,7 +377,7 @@ def test_a_plain_run_imports_no_tracker(tmp_path):
 
 
 @pytest.mark.skipif(HERE != NAMES, reason="no package")
-def test_the_command_says_nothing_more(root, tmp_path):
+def test_logging_makes_the_command_print_nothing_more(root, tmp_path):
     words = [
         "run",
         root / "scenarios/iid.yaml",

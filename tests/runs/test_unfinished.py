@@ -1,4 +1,4 @@
-"""A run that is unfinished: everything that it has committed can be looked at, and is marked."""
+"""An unfinished run: everything that it has committed can be viewed, and is marked."""
 
 import json
 import re
@@ -51,19 +51,17 @@ def reads(folder, rounds=9):
     return rows, progress.round, progress.status
 
 
-def test_what_is_committed_is_read_and_nothing_else(tmp_path):
+def test_only_what_is_committed_is_read(tmp_path):
     assert committed(tmp_path / "none", 9) is None and committed(tmp_path, 9) is None
     grown(tmp_path, [1, 2, 3])
     with (tmp_path / LOG).open("ab") as log:
-        log.write(
-            b'["rounds", {"round": 4}]\n["rounds", {"rou'
-        )  # appended, and its commit never came
+        log.write(b'["rounds", {"round": 4}]\n["rounds", {"rou')  # appended, but never committed
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert reads(tmp_path) == ([1, 2, 3], 3, "running")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, monkeypatch):
+def test_a_commit_deleted_while_it_is_read_gives_way_to_a_newer_one(tmp_path, monkeypatch):
     journal, listed = grown(tmp_path, [1, 2]), commits.commit_files
 
     def late(folder):
@@ -79,7 +77,7 @@ def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, mon
     assert reads(tmp_path) == ([1, 2, 3, 4], 4, "running")
 
 
-def test_a_damaged_commit_is_passed_over_and_two_are_an_error(tmp_path):
+def test_a_damaged_commit_is_skipped_and_two_are_an_error(tmp_path):
     grown(tmp_path, [1, 2])
     (tmp_path / name_of(2)).write_bytes(b"no commit")
     assert reads(tmp_path) == ([1], 1, "running")
@@ -89,7 +87,7 @@ def test_a_damaged_commit_is_passed_over_and_two_are_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(("status", "rounds"), [("running", 9), ("done", 2), ("done", 9)])
-def test_rows_that_are_not_those_of_a_commit_are_never_shown(status, rounds, tmp_path):
+def test_rows_that_do_not_match_a_commit_are_never_shown(status, rounds, tmp_path):
     """A log of the same length with one other byte: only the hashes in the commit tell."""
     grown(tmp_path, [1, 2], status)
     text = (tmp_path / LOG).read_bytes()
@@ -100,7 +98,7 @@ def test_rows_that_are_not_those_of_a_commit_are_never_shown(status, rounds, tmp
         committed(tmp_path, rounds)
 
 
-def test_a_run_that_goes_on_beyond_its_end_has_not_ended(tmp_path):
+def test_a_run_to_which_rounds_are_added_has_not_ended(tmp_path):
     grown(tmp_path, [1, 2], status="done")
     assert (
         reads(tmp_path, rounds=2) == ([1, 2], 2, "done")
@@ -112,10 +110,10 @@ def test_a_run_that_goes_on_beyond_its_end_has_not_ended(tmp_path):
     )
 
 
-def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule_of_rounds(
+def test_a_run_can_be_shortened_but_not_below_its_commit_nor_under_a_schedule_of_rounds(
     tmp_path,
 ):
-    """A rate that follows local steps counts no rounds, and a plain number follows nothing."""
+    """A schedule over local steps does not count rounds, and neither does a plain number."""
     decay = {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 9}
     client = {"batch": 16, "epochs": 1}
     shorter = lambda **rate: read(tiny(rounds=5, client={**client, **rate}))
@@ -130,7 +128,7 @@ def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule
         demand_reachable(tmp_path, shorter(lr=decay), at(5))
 
 
-def test_the_mark_in_words():
+def test_the_mark_says_how_many_rounds_are_done():
     so_far = lambda round, status="running": UnfinishedRun(
         "", {}, 0, 200, commits.Committed({}, round, status)
     )
@@ -168,7 +166,7 @@ def killed(template, tmp_path):
     return shutil.copytree(template[0], tmp_path / "run")
 
 
-def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
+def test_everything_that_a_killed_run_has_committed_can_be_viewed(killed):
     before = {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()}
     record, frames = contents(killed)
     assert record["unfinished"] == {"mark": MARK, "runs": {"0": [2, 4]}}
@@ -190,7 +188,7 @@ def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
     assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
 
 
-def test_a_report_of_a_killed_run_is_marked_and_going_on_is_as_if_nobody_had_looked(
+def test_a_report_of_a_killed_run_is_marked_and_does_not_affect_resuming(
     killed, template, draw, monkeypatch
 ):
     monkeypatch.setattr(
@@ -214,7 +212,7 @@ def test_a_report_of_a_killed_run_is_marked_and_going_on_is_as_if_nobody_had_loo
 
 @pytest.mark.long
 def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
-    """As text in the PDF; what is not marked is as it was."""
+    """As text in the PDF; unmarked figures are unchanged."""
     from fedsim.report import derived
 
     record, frames = contents(killed)
@@ -229,7 +227,7 @@ def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
 
 
 @pytest.mark.long
-def test_a_run_that_was_asked_to_end_writes_what_it_has(tmp_path):
+def test_a_run_that_was_asked_to_end_writes_its_committed_rows(tmp_path):
     expected = played(tiny(), tmp_path / "whole")
     asked = iter([False, False])
     with pytest.raises(Interrupted):
@@ -250,7 +248,7 @@ METHODS = ["fedavg", "fedprox(mu=0.1)", "median"]
 
 
 @pytest.mark.long
-def test_a_comparison_that_was_asked_to_end(tmp_path):
+def test_a_comparison_that_was_asked_to_end_writes_its_committed_rows(tmp_path):
     scenario = tiny(method=None, evaluate={"every": 1}, numerics={"lanes": 2})
     scenario = {name: value for name, value in scenario.items() if value is not None}
     fedsim.compare(scenario, METHODS, out=tmp_path / "whole")
@@ -276,7 +274,7 @@ def test_a_comparison_that_was_asked_to_end(tmp_path):
 
 
 @pytest.mark.long
-def test_settings_that_are_tuned_are_told_apart_until_one_is_chosen(tmp_path):
+def test_tuned_settings_are_listed_separately_until_one_is_chosen(tmp_path):
     scenario = tiny(
         evaluate={"every": 1}, data={"kind": "digits", "clients": 12, "validation": 0.1}
     )
@@ -337,7 +335,7 @@ def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_pa
 
 
 @pytest.mark.long
-def test_a_page_that_follows_a_run_to_its_end(tmp_path):
+def test_a_live_page_follows_a_run_to_its_end(tmp_path):
     file, out = (
         written(tiny(rounds=20_000, checkpoint={"seconds": 0.1}), tmp_path / "s.yaml"),
         tmp_path / "run",

@@ -1,4 +1,4 @@
-"""`fedsim verify` confirms what is true and nothing else; `fedsim diff` names what differs."""
+"""`fedsim verify` confirms only what is true; `fedsim diff` names what differs."""
 
 import hashlib
 import json
@@ -82,7 +82,7 @@ def failed(result):
 
 
 def state(path):
-    """All that could have changed in a directory."""
+    """Everything in a directory that could have changed."""
     there = sorted([path, *path.rglob("*")])
     return [
         (p, p.stat().st_mtime_ns, p.stat().st_ino, p.read_bytes() if p.is_file() else None)
@@ -92,7 +92,7 @@ def state(path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", sampled(KINDS, 99))
-def test_a_finished_run_is_confirmed_and_left_alone(kind, made):
+def test_a_finished_run_is_confirmed_and_left_unchanged(kind, made):
     out = made(kind)
     before = state(out)
     result = fedsim.verify(out)
@@ -115,15 +115,18 @@ def test_a_finished_run_is_confirmed_and_left_alone(kind, made):
 
 
 @pytest.mark.long
-def test_the_kinds_are_what_they_are_called(made):
-    status = {kind: json.loads((made(kind) / "run.json").read_text())["status"] for kind in KINDS}
-    assert {kind for kind, what in status.items() if what != "done"} == {"diverged", "stopped"}
+def test_the_run_directories_are_what_their_names_say(made):
+    statuses = {kind: json.loads((made(kind) / "run.json").read_text())["status"] for kind in KINDS}
+    assert {kind for kind, status in statuses.items() if status != "done"} == {
+        "diverged",
+        "stopped",
+    }
     assert (made("scaffold on disk") / "checkpoints/scaffold.0/memory-0.rows").stat().st_size > 0
     assert len(list((made("scaffold") / "checkpoints/scaffold.0").glob("state-*"))) == 2
 
 
 @pytest.mark.long
-def test_a_run_that_was_made_longer(tmp_path):
+def test_a_run_to_which_rounds_were_added_is_confirmed(tmp_path):
     short = {**SCAFFOLD, "rounds": 3, "checkpoint": {"resident_mb": 0}}
     fedsim.run(short, out=tmp_path / "x")
     assert fedsim.verify(tmp_path / "x").equal
@@ -138,7 +141,7 @@ def test_a_run_that_was_made_longer(tmp_path):
 
 
 @pytest.mark.long
-def test_every_file_is_looked_at(mine):
+def test_a_flipped_byte_in_any_file_is_found(mine):
     """One flipped byte, at the start, at the end and in between, of each file in turn."""
     out = mine("scaffold on disk")
     files = [p for p in sorted(out.rglob("*")) if p.is_file()]
@@ -158,7 +161,7 @@ def test_every_file_is_looked_at(mine):
     assert fedsim.verify(out).equal
 
 
-def test_every_byte_of_the_record_counts(mine):
+def test_a_changed_byte_of_the_record_is_found(mine):
     out = mine("no rounds")
     whole = (out / "run.json").read_bytes()
     for position in range(0, len(whole), 13):
@@ -170,7 +173,7 @@ def test_every_byte_of_the_record_counts(mine):
     assert list(failed(fedsim.verify(out))) == ["record"]
 
 
-def test_missing_and_foreign_files(mine):
+def test_missing_files_are_reported_and_foreign_ones_are_named(mine):
     out = mine("fedavg")
     (out / "notes.txt").write_text("mine")
     result = fedsim.verify(out)
@@ -186,7 +189,7 @@ def test_missing_and_foreign_files(mine):
         fedsim.verify(out)
 
 
-def test_a_commit_that_the_record_does_not_name(mine):
+def test_a_commit_that_the_record_does_not_name_is_reported(mine):
     out = mine("fedavg")
     record = directory.read_record(out)
     name = next(name for name in record["files"] if name.endswith(".ckpt"))
@@ -198,8 +201,8 @@ def test_a_commit_that_the_record_does_not_name(mine):
 @pytest.mark.parametrize(
     "name", ["scenario", "method", "hashes", "environment", "supplied", "own_links", "files"]
 )
-def test_a_record_that_no_run_wrote(name, mine):
-    """Its own hash fits: whoever made it, it is refused in a line."""
+def test_a_record_that_no_run_wrote_is_refused(name, mine):
+    """Even though its own hash matches, it is refused in one line."""
     out = mine("fedavg")
     for odd in (None, 3, {"seeds": 3}):
         directory.write_record(out, {**directory.read_record(out), name: odd})
@@ -291,25 +294,25 @@ DOCTORED = {
 
 
 @pytest.mark.long
-def test_doctoring_nothing_is_not_found(mine):
-    """What the next test does leaves a directory in order where it changes no value."""
+def test_doctoring_that_changes_nothing_is_confirmed(mine):
+    """The changes of the next test keep a directory valid if they change no value."""
     out = mine("scaffold")
     doctored(out)
     assert fedsim.verify(out).equal
 
 
-@pytest.mark.parametrize("what", DOCTORED)
+@pytest.mark.parametrize("change", DOCTORED)
 @pytest.mark.long
-def test_a_consistent_lie_is_caught_by_the_replay(what, mine):
+def test_a_consistent_lie_is_caught_by_the_replay(change, mine):
     out = mine("scaffold")
-    how, where = DOCTORED[what]
-    doctored(out, **how)
+    edits, where = DOCTORED[change]
+    doctored(out, **edits)
     wrong = failed(fedsim.verify(out))
     assert f"seed 1, {where}" in wrong and all(name.startswith("seed") for name in wrong)
 
 
 @pytest.mark.long
-def test_a_lie_between_the_replayed_rounds_takes_the_whole(mine):
+def test_a_lie_between_the_replayed_rounds_is_caught_by_a_whole_replay(mine):
     out = mine("scaffold")
     doctored(out, logged=partial(in_row, "train_loss", ("rounds", "round", 2)))
     assert fedsim.verify(out).equal
@@ -321,7 +324,7 @@ def test_a_lie_between_the_replayed_rounds_takes_the_whole(mine):
 
 
 @pytest.mark.long
-def test_another_memory_on_disk_is_caught(mine):
+def test_changed_client_memory_on_disk_is_caught(mine):
     """A row of the file that both the older commit and the end refer to, with a valid checksum."""
     out = mine("scaffold on disk")
     other = out / "checkpoints/scaffold.1/memory-0.rows"
@@ -330,7 +333,7 @@ def test_another_memory_on_disk_is_caught(mine):
     assert failed(fedsim.verify(out))
 
 
-def test_a_doctored_model_table_or_scenario(mine):
+def test_a_doctored_model_table_or_scenario_is_caught(mine):
     out = mine("fedavg")
     shutil.copyfile(out / "model.fedavg.0.safetensors", out / "model.fedavg.1.safetensors")
     rehashed(out)
@@ -346,7 +349,7 @@ def test_a_doctored_model_table_or_scenario(mine):
     assert "scenario.yaml: client.lr: 0.2, in the record 0.1" in wrong["tables"]
 
 
-def test_a_row_that_is_not_there(mine):
+def test_a_missing_row_is_caught(mine):
     out = mine("fedavg")
 
     def renumbered(table, row):
@@ -358,7 +361,7 @@ def test_a_row_that_is_not_there(mine):
     assert problem in failed(fedsim.verify(out))["tables"]
 
 
-def test_a_sum_that_falls(mine):
+def test_a_running_total_that_falls_is_caught(mine):
     out = mine("fedavg")
 
     def fallen(table, row):
@@ -369,14 +372,14 @@ def test_a_sum_that_falls(mine):
     assert "seed 1: bytes_up falls in round 4" in failed(fedsim.verify(out))["tables"]
 
 
-def test_an_end_that_the_commits_do_not_know(mine):
+def test_an_end_that_the_commits_do_not_confirm_is_caught(mine):
     out = mine("stopped")
     rehashed(out, status="done", reasons={})
     problem = "run.json and the last commits differ about how the run ended"
     assert problem in failed(fedsim.verify(out))["tables"]
 
 
-def test_another_scenario_in_the_record(mine):
+def test_another_scenario_in_the_record_is_caught(mine):
     out = mine("fedavg")
     record = directory.read_record(out)
     record["scenario"]["client"]["lr"] = 0.2
@@ -384,7 +387,7 @@ def test_another_scenario_in_the_record(mine):
     assert "client.lr: 0.1, in the record 0.2" in failed(fedsim.verify(out))["commits"]
 
 
-def test_a_run_that_has_not_ended(tmp_path):
+def test_a_run_that_has_not_ended_is_reported_as_such(tmp_path):
     unfinished(tmp_path / "x", 3)
     assert (
         "has not ended (its status is interrupted)"
@@ -416,7 +419,7 @@ def test_another_environment_is_named(made, monkeypatch):
 
 
 @pytest.mark.long
-def test_what_came_from_a_program_must_be_given_again(tmp_path):
+def test_objects_from_python_must_be_given_again(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
     fedsim.run({"name": "mine", "rounds": 2}, data=data, out=tmp_path / "mine")
@@ -438,7 +441,7 @@ def differing(result):
     return {name for name, fields in result.groups.items() if fields} | set(result.tables)
 
 
-def test_diff_of_equal_runs(made, tmp_path):
+def test_diff_finds_equal_runs_equal(made, tmp_path):
     fedsim.run(SCENARIO, out=tmp_path / "again")
     result = fedsim.diff(made("fedavg"), tmp_path / "again")
     assert result.equal and not differing(result) and not result.models
@@ -493,7 +496,7 @@ def test_diff_names_what_differs(made, tmp_path):
     assert "different tensors" in result["dtype"].models[0].what
 
 
-def test_diff_says_where_a_run_took_place_apart(mine, made):
+def test_diff_lists_the_surroundings_of_a_run_separately(mine, made):
     out = mine("fedavg")
     record = directory.read_record(out)
     rehashed(out, surroundings={**record["surroundings"], "python": "2.7"})
@@ -505,7 +508,7 @@ def test_diff_says_where_a_run_took_place_apart(mine, made):
     ]
 
 
-def test_diff_of_a_run_that_has_not_ended(made, tmp_path):
+def test_diff_compares_an_unfinished_run(made, tmp_path):
     unfinished(tmp_path / "x", 3)
     result = fedsim.diff(made("fedavg"), tmp_path / "x")
     rows = result.tables["rounds"]
@@ -515,7 +518,7 @@ def test_diff_of_a_run_that_has_not_ended(made, tmp_path):
     assert f"clients.csv: not in {tmp_path / 'x'}" in list(described(result))
 
 
-def test_diff_of_a_damaged_record(mine, made):
+def test_diff_refuses_a_damaged_record(mine, made):
     out = mine("fedavg")
     (out / "run.json").write_text("{}")
     with pytest.raises(fedsim.disk.files.DirectoryError, match=r"run\.json: is damaged"):
@@ -529,7 +532,7 @@ def command(*words):
 
 
 @pytest.mark.long
-def test_verify_on_the_command_line(root, tmp_path):
+def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_path):
     plugin = str(root / "tests/plugins/mine.py")
     fedsim.enable(plugin)
     out = tmp_path / "mine"
@@ -560,7 +563,7 @@ def test_verify_on_the_command_line(root, tmp_path):
 
 
 @pytest.mark.long
-def test_diff_on_the_command_line(made):
+def test_the_diff_command_prints_differences(made):
     done = command("diff", made("fedavg"), made("scaffold"))
     assert (
         done.returncode == 0

@@ -38,7 +38,7 @@ def test_a_comparison_is_verified_by_its_files_and_its_arithmetic(out):
     ]
 
 
-def test_a_changed_number_is_found(out, tmp_path):
+def test_a_changed_number_is_caught(out, tmp_path):
     import shutil
 
     copy = tmp_path / "copy"
@@ -49,7 +49,7 @@ def test_a_changed_number_is_found(out, tmp_path):
     assert not result.equal and [check.ok for check in result.checks] == [True, False, False]
 
 
-def test_tables_read_back_to_the_bit(out):
+def test_tables_are_read_back_bit_for_bit(out):
     """And as numbers where they are numbers."""
     for name in ("rounds", "summary", "compare", "clients"):
         table = read_table(out, name)
@@ -85,7 +85,7 @@ def test_pictures_and_tables_made_again_are_the_same(tmp_path, pictures):
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "markdown", "latex", "parquet"])
-def test_every_form_has_all_rows(out, form, tmp_path):
+def test_every_export_format_has_all_rows(out, form, tmp_path):
     content = exported(out, "summary", form)
     if form == "parquet":
         (tmp_path / "x.parquet").write_bytes(content)
@@ -99,7 +99,7 @@ def test_every_form_has_all_rows(out, form, tmp_path):
         assert paper.decode().count("\n") == 6 and "baseline" in paper.decode()
 
 
-def test_formulas_are_words_unless_asked_not_to(out, tmp_path):
+def test_spreadsheet_formulas_are_escaped_unless_turned_off(out, tmp_path):
     import shutil
 
     copy = tmp_path / "copy"

@@ -17,7 +17,7 @@ TINY = {
     "rounds": 2,
     "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 4},
 }
-FAMILIES_OF = {  # whose kinds stand in a section of a scenario
+FAMILIES_OF = {  # whose kinds may be in a section of a scenario
     "model": ["model"],
     "server": ["rule", "aggregate_stage", "optimizer", "stage"],
     "wire": ["attack", "stage", "codec"],
@@ -35,20 +35,20 @@ def number(version):
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.kind)
-def test_a_change_names_a_kind_and_a_version_that_there_are(change):
+def test_a_change_names_an_existing_kind_and_version(change):
     assert any(change.kind in FAMILIES[family] for family in FAMILIES_OF[change.section])
     assert number(OLDEST) < number(change.since) <= number(fedsim.__version__)
     scenario = {change.section: [{"kind": "else", "inside": {"kind": change.kind}}]}
-    now = fedsim.__version__
-    assert changes_between(scenario, OLDEST, now) == [change]
-    assert not changes_between(scenario, change.since, now)
-    assert not changes_between({"elsewhere": scenario[change.section]}, OLDEST, now)
+    current = fedsim.__version__
+    assert changes_between(scenario, OLDEST, current) == [change]
+    assert not changes_between(scenario, change.since, current)
+    assert not changes_between({"elsewhere": scenario[change.section]}, OLDEST, current)
     assert number(version_of_values(scenario, change.since)) == number(change.since)
     assert version_of_values(scenario, OLDEST) == OLDEST
 
 
 @pytest.mark.parametrize("version", ["0.4.0", "99.0.0", "0.5", "None", "0.5.0.dev1"])
-def test_a_version_of_which_nothing_is_known_has_values_of_its_own(version):
+def test_an_unknown_version_has_values_of_its_own(version):
     assert version_of_values({}, version) == version
 
 
@@ -64,14 +64,14 @@ def test_a_version_of_which_nothing_is_known_has_values_of_its_own(version):
         (["method=krum(f=1)"], ""),
     ],
 )
-def test_resolved_scenarios_name_what_changed(edits, reason):
+def test_changes_are_reported_for_the_scenarios_that_they_concern(edits, reason):
     scenario = read(TINY, edits).resolved()
     reasons = changes.reasons(scenario, {"fedsim": "0.5.0"})
     assert [line for line in reasons if reason in line] == reasons and bool(reasons) == bool(reason)
 
 
 def say(monkeypatch, version, *lines):
-    """Be another version, in which this has changed."""
+    """Pretend to be another version, with these changes."""
     monkeypatch.setattr(environment, "__version__", version)
     monkeypatch.setattr(changes, "__version__", version)
     monkeypatch.setattr(changes, "CHANGES", lines)
@@ -88,7 +88,9 @@ def before(tmp_path, monkeypatch):
     return tmp_path / "run"
 
 
-def test_a_run_of_before_whose_values_stay_goes_on(before, tmp_path, monkeypatch):
+def test_a_run_of_an_earlier_version_resumes_if_its_values_are_the_same(
+    before, tmp_path, monkeypatch
+):
     say(monkeypatch, "0.7.0", OTHERWISE._replace(kind="mlp"))
     assert fedsim.verify(before).equal
     fedsim.run(TINY, edits="rounds=4", out=before, resume=True, pictures=False)
@@ -100,7 +102,7 @@ def test_a_run_of_before_whose_values_stay_goes_on(before, tmp_path, monkeypatch
     assert fedsim.verify(before).wrong
 
 
-def test_a_run_of_before_whose_values_changed_is_refused_with_the_reason(before, monkeypatch):
+def test_a_run_of_an_earlier_version_is_refused_if_its_values_changed(before, monkeypatch):
     files = {path: path.read_bytes() for path in before.rglob("*") if path.is_file()}
     say(monkeypatch, "0.7.0", OTHERWISE)
     reason = "was made by fedsim 0.6.0; since 0.7.0, logistic starts elsewhere"
@@ -120,7 +122,7 @@ def test_a_run_of_before_whose_values_changed_is_refused_with_the_reason(before,
 
 
 @pytest.mark.parametrize("version", ["0.4.0", "0.9.0", "something else"])
-def test_a_run_of_a_version_that_is_not_known_cannot_be_checked_nor_goes_on(version, before):
+def test_a_run_of_an_unknown_version_is_neither_checked_nor_resumed(version, before):
     record = directory.sound_record(before)
     directory.write_record(
         before, {**record, "environment": {**record["environment"], "fedsim": version}}
@@ -131,15 +133,15 @@ def test_a_run_of_a_version_that_is_not_known_cannot_be_checked_nor_goes_on(vers
 
 
 @pytest.mark.long
-def test_a_comparison_of_before_goes_on_where_all_that_was_begun_stays(tmp_path, monkeypatch):
+def test_a_comparison_of_an_earlier_version_resumes_if_its_begun_runs_are_the_same(
+    tmp_path, monkeypatch
+):
     out = tmp_path / "out"
     say(monkeypatch, "0.6.0")
     fedsim.compare(TINY, "fedavg", out=out, pictures=False)
     record = json.loads((out / "run.json").read_text())
     say(monkeypatch, "0.7.0", OTHERWISE._replace(section="server", kind="median"))
-    fedsim.compare(
-        TINY, "fedavg,median", out=out, resume=True, pictures=False
-    )  # the median was not there
+    fedsim.compare(TINY, "fedavg,median", out=out, resume=True, pictures=False)  # the median is new
     say(monkeypatch, "0.8.0", OTHERWISE._replace(section="server", kind="mean", since="0.8.0"))
     with pytest.raises(
         CheckpointError, match=r"made by fedsim 0\.7\.0; since 0\.8\.0, logistic starts"

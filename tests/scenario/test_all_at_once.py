@@ -1,4 +1,4 @@
-"""Mistakes of different stages are reported at once, each in the line that it has alone."""
+"""Mistakes of different stages are reported together, each in the same line as on its own."""
 
 import copy
 import itertools
@@ -33,7 +33,7 @@ SOUND = {
         "tune": {"client.batch": [10, 20]},
     },
 }
-MISTAKES = {  # what it is -> (the stage that sees it, where it is planted, what is written there)
+MISTAKES = {  # mistake -> (the stage that reports it, its path, the wrong value)
     "an unknown key": ("keys", ("evaluate", "evry"), 2),
     "an unknown key at the top": ("keys", ("cohrot_size",), 3),
     "a word for a number": ("keys", ("rounds",), "many"),
@@ -75,7 +75,7 @@ def planted(*names):
 def lines(scenario):
     """The lines of `check`, one per problem.
 
-    What another mistake may change is left out: the size of the cohort, and known names.
+    Without what another mistake may change: the size of the cohort, and known names.
     """
     try:
         refuse(read(scenario), None, CompareOverrides())
@@ -86,12 +86,12 @@ def lines(scenario):
             else error
         )
         assert whole.exit_code == 2
-        said = str(whole)
+        text = str(whole)
     else:
         return set()
     return {
         re.sub(r"(the cohort has) \d+|(is compared); .*", r"\1\2", line)
-        for line in said.splitlines()
+        for line in text.splitlines()
     }
 
 
@@ -102,12 +102,12 @@ def alone():
     return lambda name: known.setdefault(name, lines(planted(name)))
 
 
-def test_the_sound_scenario_is_refused_by_nobody():
+def test_the_scenario_without_mistakes_is_accepted():
     assert lines(SOUND) == set()
 
 
 @pytest.mark.parametrize("name", sampled(MISTAKES, every=9))
-def test_every_mistake_has_a_line(name, alone):
+def test_every_mistake_has_one_line(name, alone):
     assert len(alone(name)) == 1
 
 
@@ -118,8 +118,8 @@ def test_two_mistakes_have_the_lines_of_each(one, two, alone):
 
 def test_one_mistake_of_every_stage(alone):
     stages = {stage: name for name, (stage, *_) in MISTAKES.items()}
-    said = lines(planted(*stages.values()))
-    assert said == set().union(*map(alone, stages.values())) and len(said) == len(stages)
+    reported = lines(planted(*stages.values()))
+    assert reported == set().union(*map(alone, stages.values())) and len(reported) == len(stages)
 
 
 def written(tmp_path, scenario):
@@ -131,7 +131,7 @@ def written(tmp_path, scenario):
 
 
 @pytest.mark.parametrize("command", ["check", "compare", "run"])
-def test_commands_say_it_in_the_order_of_the_file(command, tmp_path, monkeypatch):
+def test_commands_report_mistakes_in_the_order_of_the_file(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = (
         "a word for a number",
@@ -141,14 +141,14 @@ def test_commands_say_it_in_the_order_of_the_file(command, tmp_path, monkeypatch
     )
     done = CliRunner().invoke(cli, [command, written(tmp_path, planted(*names))])
     assert isinstance(done.exception, ScenarioError) and done.exception.exit_code == 2
-    said = str(done.exception).splitlines()
+    problems = str(done.exception).splitlines()
     wheres = ["rounds", "cohort.size", "server[1].trim", "compare.vary.cliennt.lr"]
-    assert [line.split(": ")[1] for line in said] == wheres[: len(wheres) - (command == "run")]
-    numbers = [int(line.split(":")[1]) for line in said]
+    assert [line.split(": ")[1] for line in problems] == wheres[: len(wheres) - (command == "run")]
+    numbers = [int(line.split(":")[1]) for line in problems]
     assert numbers == sorted(numbers) and not (tmp_path / "reports").exists()
 
 
-def test_python_says_it_as_well(alone):
+def test_python_callers_get_the_same_lines(alone):
     names = ("a word for a number", "a cohort above the clients")
     with pytest.raises(ScenarioError) as refusal:
         fedsim.run(planted(*names))
@@ -156,7 +156,7 @@ def test_python_says_it_as_well(alone):
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "places"),
     [
         (
             {"method": "fedavvg", "server": None, "client": {"lr": 0.1}},
@@ -177,18 +177,18 @@ def test_python_says_it_as_well(alone):
         ),
     ],
 )
-def test_what_only_follows_from_a_mistake_is_not_said(sections, said):
+def test_consequences_of_a_mistake_are_not_reported(sections, places):
     scenario = {
         name: value
         for name, value in {**SOUND, "wire": [], **sections}.items()
         if value is not None
     }
     del scenario["compare"]
-    assert [line.split(": ")[1] for line in sorted(lines(scenario))] == sorted(said)
+    assert [line.split(": ")[1] for line in sorted(lines(scenario))] == sorted(places)
 
 
-def test_files_that_are_wrong_alone_are_data(tmp_path, monkeypatch):
-    """Two of them at once, and beside another mistake."""
+def test_bad_files_without_other_mistakes_are_a_data_error(tmp_path, monkeypatch):
+    """Two bad files at once, and then with another mistake."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.csv").write_text("a,b\n1,2\n")
     trace = {"kind": "trace", "path": "wrong.csv"}
@@ -221,7 +221,7 @@ def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
 
 
 @pytest.mark.long
-def test_what_check_foretells_of_a_comparison_is_what_compare_sends(tmp_path, monkeypatch):
+def test_check_predicts_the_bytes_that_compare_sends(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     compared = {"methods": ["fedavg", "scaffold"], "vary": {"cohort.size": [5, 8]}}
     sections = {"server": ["mean"], "wire": [], "fleet": {}, "client": {"lr": 0.1, "batch": 10}}
@@ -238,14 +238,14 @@ def test_what_check_foretells_of_a_comparison_is_what_compare_sends(tmp_path, mo
 
 
 @pytest.mark.long
-def test_options_take_the_place_of_what_the_file_compares(tmp_path):
+def test_options_replace_what_the_file_compares(tmp_path):
     path = written(tmp_path, SOUND)
     done = CliRunner().invoke(
         cli, ["check", path, "--methods", "fedavg,krum(f=30)", "--vary", "rounds=1,0"]
     )
-    said = str(done.exception)
+    message = str(done.exception)
     assert (
-        "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients" in said
+        "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients" in message
         and done.exit_code
     )
     done = CliRunner().invoke(cli, ["check", path, "--vary", "rounds=1,-1"])

@@ -44,7 +44,7 @@ def refusal(path, *edits) -> str:
     return str(error.value).replace(f"{path.parent}/", "")
 
 
-def test_keys_replace_and_lists_replace(folder):
+def test_keys_and_lists_replace_those_of_the_base(folder):
     scenario = read(
         child(
             folder,
@@ -73,7 +73,7 @@ def test_keys_replace_and_lists_replace(folder):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "parts"),
     [
         ("rounds: no", ["child.yaml:2:9: rounds: should be an integer"]),
         (
@@ -89,14 +89,14 @@ def test_keys_replace_and_lists_replace(folder):
         ("client: {mu: 0.5}\nmethod: fedprox(mu=0.1)", ["child.yaml:2:10: client.mu: is 0.5 here"]),
     ],
 )
-def test_what_is_wrong_in_the_scenario_is_at_its_line(folder, text, said):
-    told = refusal(child(folder, text))
-    assert all(part in told for part in said), told
+def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, parts):
+    error = refusal(child(folder, text))
+    assert all(part in error for part in parts), error
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("rounds: 2", "rouns: 2", "base.yaml:2:1: rouns: unknown key; did you mean 'rounds'?"),
         ("alpha: 0.5", "alpha: -1", "base.yaml:6:39: data.partition.alpha: should be"),
@@ -107,14 +107,14 @@ def test_what_is_wrong_in_the_scenario_is_at_its_line(folder, text, said):
         ("clients: 10", "clients: 10\n  clients: 11", "base.yaml:6:3: data.clients: this key is"),
     ],
 )
-def test_what_is_wrong_in_the_base_is_at_the_base_s_line(folder, old, new, said):
+def test_mistakes_in_the_base_are_reported_at_the_base_s_lines(folder, old, new, message):
     (folder / "base.yaml").write_text(BASE.replace(old, new))
-    told = refusal(child(folder, "model: {hidden: [8]}\nseeds: 2\n"))
-    assert said in told and "child.yaml" not in told
+    error = refusal(child(folder, "model: {hidden: [8]}\nseeds: 2\n"))
+    assert message in error and "child.yaml" not in error
 
 
 @pytest.mark.long
-def test_bases_have_bases_and_end(folder):
+def test_bases_may_have_bases_but_no_cycles(folder):
     for i in range(MAX_BASES + 2):
         (folder / f"d{i}.yaml").write_text(f"extends: d{i + 1}\nclient: {{lr: 0.{i + 1}}}\n")
     (folder / f"d{MAX_BASES + 2}.yaml").write_text(BASE)
@@ -134,7 +134,7 @@ def test_bases_have_bases_and_end(folder):
 @pytest.mark.parametrize(
     "name", ["../base.yaml", "/etc/hostname", "inner/../../base.yaml", "link.yaml"]
 )
-def test_a_base_lies_in_the_scenario_s_folder(folder, name):
+def test_a_base_outside_the_scenario_s_folder_is_refused(folder, name):
     inner = folder / "inner"
     inner.mkdir()
     (inner / "link.yaml").symlink_to(folder / "base.yaml")
@@ -144,7 +144,7 @@ def test_a_base_lies_in_the_scenario_s_folder(folder, name):
 
 @pytest.mark.long
 @pytest.mark.parametrize("value", ["3", "[base.yaml]", "''", "null", "{a: 1}", "true"])
-def test_a_base_is_one_name(folder, value):
+def test_a_base_that_is_not_one_name_is_refused(folder, value):
     (folder / "child.yaml").write_text(f"extends: {value}\nname: x\ndata: digits\n")
     assert "child.yaml:1:10: extends: should be a file in the scenario's" in refusal(
         folder / "child.yaml"
@@ -152,7 +152,7 @@ def test_a_base_is_one_name(folder, value):
 
 
 @pytest.mark.long
-def test_a_base_that_is_missing_or_no_text(folder):
+def test_a_missing_or_binary_base_is_refused(folder):
     (folder / "child.yaml").write_text("extends: bade.yaml\n")
     with pytest.raises(MissingFileError, match=r"did you mean base\.yaml"):
         read(folder / "child.yaml")
@@ -161,7 +161,7 @@ def test_a_base_that_is_missing_or_no_text(folder):
 
 
 @pytest.mark.long
-def test_methods_of_scenario_and_base(folder):
+def test_a_method_changes_the_sections_of_the_base(folder):
     scenario = read(child(folder, "method: fedavgm(momentum=0.5)\n"))
     resolved = scenario.resolved()
     assert resolved["method"] == "fedavgm(momentum=0.5)" and resolved["client"]["kind"] == "sgd"
@@ -180,7 +180,7 @@ def test_methods_of_scenario_and_base(folder):
 
 
 @pytest.mark.long
-def test_set_comes_after_the_base(folder):
+def test_set_is_applied_after_the_base(folder):
     path = child(folder, "client: {lr: 0.3}\n")
     assert read(path, ("client.mu=0.7", "server[1].trim=1")).resolved()["server"][1]["trim"] == 1
     assert "extends: the base is merged in before --set" in refusal(path, "extends=iid")
@@ -192,7 +192,7 @@ def test_set_comes_after_the_base(folder):
 
 
 @pytest.mark.long
-def test_data_files_of_a_base_are_in_its_folder(folder):
+def test_data_files_of_a_base_are_relative_to_its_folder(folder):
     inner = folder / "inner"
     inner.mkdir()
     (inner / "w.csv").write_text("a,y\n1,2\n2,3\n3,1\n4,2\n5,1\n")
@@ -229,7 +229,7 @@ def test_a_record_needs_no_base(folder):
 
 
 @pytest.mark.long
-def test_check_shows_what_is_resolved(folder):
+def test_check_prints_the_resolved_scenario(folder):
     child(folder, "rounds: 5\n")
     done = fedsim("check child.yaml --resolved --set client.lr=0.5", folder)
     assert done.returncode == 0 and done.stdout.startswith("# child.yaml extends base.yaml\n")
@@ -241,7 +241,7 @@ def test_check_shows_what_is_resolved(folder):
 
 
 @pytest.mark.long
-def test_new_and_schema_know_the_key(folder):
+def test_new_and_schema_support_extends(folder):
     assert fedsim("new mine --extends base.yaml", folder).returncode == 0
     assert read(folder / "mine.yaml").resolved()["client"]["mu"] == 0.1
     done = fedsim("new other --extends bas", folder)
@@ -254,7 +254,7 @@ def test_new_and_schema_know_the_key(folder):
 
 
 @pytest.mark.long
-def test_the_page_s_scenarios_build_on_one_another(root, tmp_path):
+def test_the_scenarios_on_the_page_build_on_one_another(root, tmp_path):
     page = (root / "docs/scenarios.md").read_text()
     for name in ("robust", "patient"):
         text = page.partition(f"<!-- {name} -->\n```yaml\n")[2].partition("```")[0]
@@ -267,7 +267,7 @@ def test_the_page_s_scenarios_build_on_one_another(root, tmp_path):
 
 
 @pytest.mark.long
-def test_a_mapping_of_python_has_bases_too(folder, monkeypatch):
+def test_a_mapping_may_have_a_base_too(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert read({"extends": "base.yaml", "rounds": 3}).resolved()["name"] == "base"
     assert read({"extends": str(folder / "base.yaml"), "name": "x"}).resolved()["rounds"] == 2

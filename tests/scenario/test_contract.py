@@ -29,7 +29,7 @@ PLACES = {
     "attack": ("wire[0]", "wire", 1),
 }
 STACK = "returned [5, 4, 3] for W; one row is [4, 3]"
-RETURNED = {  # kind -> what is said of it
+RETURNED = {  # kind -> the message
     ("rule", "whole_stack"): STACK,
     ("rule", "integers"): "returned int32 for W; one row is float32",
     ("rule", "renamed"): "returned leaves w; one row has leaves W, b",
@@ -128,7 +128,7 @@ def refused(family: str, kind: str) -> ScenarioError:
 
 
 @pytest.mark.parametrize(("family", "kind"), RETURNED, ids=lambda part: part)
-def test_what_is_returned_is_held_against_what_is_needed(family, kind):
+def test_a_wrong_return_value_is_refused_with_what_was_expected(family, kind):
     where = PLACES.get(family, (family,))[0]
     error = refused(family, kind)
     assert (
@@ -138,7 +138,7 @@ def test_what_is_returned_is_held_against_what_is_needed(family, kind):
 
 
 @pytest.mark.parametrize(("family", "kind"), RAISED, ids=lambda part: part)
-def test_what_fails_is_named_with_its_file_and_line(family, kind):
+def test_an_exception_in_a_hook_is_reported_with_file_and_line(family, kind):
     text, says = RAISED[family, kind]
     lines = PLUGIN.read_text().splitlines()
     (number,) = [i for i, line in enumerate(lines, 1) if text in line]
@@ -151,7 +151,7 @@ def test_what_fails_is_named_with_its_file_and_line(family, kind):
     assert shapes_do_not_fit or (isinstance(error, HookError) and exit_code(error) == 1)
 
 
-def test_what_a_cohort_cannot_need_is_named():
+def test_an_unknown_need_of_a_cohort_is_named():
     with pytest.raises(
         ScenarioError,
         match="insatiable needs losses, and a cohort may need drawn, labels, loss, norm",
@@ -159,7 +159,7 @@ def test_what_a_cohort_cannot_need_is_named():
         fedsim.run({**BASE, "cohort": "insatiable"})
 
 
-def test_the_place_is_that_of_the_file(tmp_path):
+def test_a_broken_link_is_reported_at_its_line_of_the_scenario(tmp_path):
     (tmp_path / "s.yaml").write_text(
         "name: x\n"
         "data: {kind: gaussian_blobs, shape: [4], classes: 3, samples: 60, clients: 5}\n"
@@ -171,7 +171,7 @@ def test_the_place_is_that_of_the_file(tmp_path):
     assert str(error.value) == f"{tmp_path}/s.yaml:5:5: server[1] whole_stack: {STACK}"
 
 
-def test_several_broken_links_are_several_lines():
+def test_every_broken_link_has_its_own_line():
     scenario = {
         **BASE,
         "wire": ["deeper"],
@@ -234,13 +234,13 @@ ROWS = np.ones((5, 2))
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_on_one_s_own_stack_the_link_is_named(call, link, says):
+def test_errors_on_a_user_s_stack_name_the_link(call, link, says):
     with pytest.raises(ScenarioError) as error:
         call(link, ROWS)
     assert str(error.value).startswith(says) and "\n" not in str(error.value)
 
 
-def test_a_rule_of_one_s_own_may_change_the_type_of_one_s_own_stack():
+def test_a_user_s_rule_may_change_the_dtype_of_a_user_s_stack():
     assert fedsim.aggregate("integers", ROWS).tolist() == [1, 1]
 
 
@@ -255,7 +255,7 @@ PARTNERS = {"dyn": "feddyn"}
 
 
 @pytest.mark.parametrize(("family", "kind"), sampled(OURS, 3), ids=lambda part: part)
-def test_every_link_of_ours_keeps_the_contract(family, kind):
+def test_every_shipped_link_keeps_the_contract(family, kind):
     parameters = inspect.signature(FAMILIES[family][kind]).parameters.values()
     needed = {p.name: GIVEN[p.name] for p in parameters if p.default is p.empty}
     scenario = {

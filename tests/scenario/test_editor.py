@@ -29,7 +29,7 @@ class Editor:
     """A language server and the documents that are open in it.
 
     Attributes:
-      folder: where the documents would lie, beside `schema.json`.
+      folder: where the documents would be, beside `schema.json`.
       process: the server.
     """
 
@@ -162,7 +162,7 @@ def test_nothing_is_wrong_with_the_shipped_scenarios(editor, path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("rouns: 3", "3:1 Property rouns is not allowed."),
         ("rounds: x", '3:9 Incorrect type. Expected "integer".'),
@@ -199,15 +199,17 @@ def test_nothing_is_wrong_with_the_shipped_scenarios(editor, path):
         ("fleet: {malicious: 2}", "3:20 Value is above the maximum of 1."),
     ],
 )
-def test_one_mistake_is_one_message_at_its_place(editor, text, said):
-    assert editor.diagnose(START + text + "\n") == [said]
+def test_every_mistake_is_one_message_at_its_place(editor, text, message):
+    assert editor.diagnose(START + text + "\n") == [message]
 
 
-def test_a_word_that_is_no_kind_is_answered_with_all_kinds(editor):
+def test_an_unknown_kind_is_answered_with_all_kinds(editor):
     for text in ("server: [{kind: kurm}]", "server: [{kind: kurm, f: 1}]"):
-        (said,) = editor.diagnose(START + text)
+        (message,) = editor.diagnose(START + text)
         assert (
-            said.startswith("3:17 Value is not accepted.") and '"krum"' in said and '"adam"' in said
+            message.startswith("3:17 Value is not accepted.")
+            and '"krum"' in message
+            and '"adam"' in message
         )
 
 
@@ -237,12 +239,12 @@ def test_a_word_that_is_no_kind_is_answered_with_all_kinds(editor):
         (START + "evaluate: {metric: |}", ["test_accuracy", "test_loss"], ["auto"]),
     ],
 )
-def test_what_may_stand_here_is_offered(editor, text, offered, not_offered):
+def test_allowed_keys_and_values_are_offered(editor, text, offered, not_offered):
     labels = editor.complete(text)
     assert set(offered) <= set(labels) and not set(not_offered) & set(labels), sorted(labels)
 
 
-def test_what_is_offered_is_explained_and_ready_to_be_typed_over(editor):
+def test_completions_have_documentation_and_placeholders(editor):
     keys = editor.complete(START + "client:\n  |")
     assert (
         keys["lr"]["insertText"] == "lr: ${1:0.1}"
@@ -277,5 +279,5 @@ def test_what_is_offered_is_explained_and_ready_to_be_typed_over(editor):
         (START + "model: ml|p", "Multilayer perceptron"),
     ],
 )
-def test_what_stands_here_is_explained(editor, text, shown):
+def test_hovering_explains_keys_and_values(editor, text, shown):
     assert shown in editor.hover(text)

@@ -65,11 +65,11 @@ def test_a_guess_is_answered(guess, desk):  # noqa: F811
     if guess["where"] == "file":
         (desk / "s.yaml").write_text(written(guess["typed"]))
     done = fedsim("check s.yaml" if guess["where"] == "file" else guess["typed"], desk)
-    told = done.stderr if done.stderr else done.stdout
-    assert done.returncode == code and all(answer in told for answer in answers), told
+    output = done.stderr if done.stderr else done.stdout
+    assert done.returncode == code and all(answer in output for answer in answers), output
     if done.stderr:
         lines = done.stderr.splitlines()
-        assert len(lines) == len(answers) and done.stdout == "" and "Traceback" not in told
+        assert len(lines) == len(answers) and done.stdout == "" and "Traceback" not in output
         assert guess["where"] != "file" or all(line.startswith("s.yaml:") for line in lines)
 
 
@@ -115,15 +115,19 @@ def test_a_word_of_another_tool_leads_to_ours(typed, desk):  # noqa: F811
 @pytest.mark.parametrize("where", ["file", "shell"])
 def test_every_word_of_other_tools_leads_to_ours(where, desk):  # noqa: F811
     """`words.csv`: what users of other tools type, and the part of the line that names ours."""
-    told = {g["typed"]: (g["answer"], answer_to(g, desk)) for g in WORDS if g["where"] == where}
-    assert len(told) > 200
-    assert {typed: said for typed, said in told.items() if not is_led(*said)} == {}
+    answers_by_word = {
+        g["typed"]: (g["answer"], answer_to(g, desk)) for g in WORDS if g["where"] == where
+    }
+    assert len(answers_by_word) > 200
+    assert {
+        typed: answers for typed, answers in answers_by_word.items() if not is_led(*answers)
+    } == {}
 
 
-def is_led(answer: str, told: str) -> bool:
+def is_led(answer: str, line: str) -> bool:
     """Whether a line leads to ours: as listed, or to the thing itself, once that exists."""
-    exists_now = "nearest: " not in told and "known: " not in told
-    return answer in told or (answer.startswith("nearest: ") and exists_now)
+    exists_now = "nearest: " not in line and "known: " not in line
+    return answer in line or (answer.startswith("nearest: ") and exists_now)
 
 
 # ---- the table of synonyms
@@ -146,17 +150,17 @@ def own(family: str) -> set[str]:
     }
 
 
-def test_no_word_of_the_field_stands_twice_for_one_place():
+def test_no_synonym_is_listed_twice():
     places = [(plain(s.typed), s.where) for s in synonyms() if s.where != "parameter"]
     assert len(places) == len(set(places))
 
 
-def test_a_word_that_fedsim_knows_itself_is_no_synonym():
-    """The row of what is a kind, key, command or option by now is never read, and has to go."""
+def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
+    """A row for what has become a kind, key, command or option is never read: remove it."""
     every_kind = set().union(*map(own, FAMILIES)) | ALIASES.keys()
     for synonym in synonyms():
         where, _, of = synonym.where.partition(":")
-        if "{number}" in synonym.ours:  # its words have a number behind them
+        if "{number}" in synonym.ours:  # its words are followed by a number
             continue
         known: set[str] = set()
         if where == "kind":
@@ -169,7 +173,7 @@ def test_a_word_that_fedsim_knows_itself_is_no_synonym():
             known = set(MODULES)
         elif where == "list":
             known = {family for family in FAMILIES if family_named(synonym.typed) == family}
-            assert not known, f"take '{synonym.typed}' (list) out of fedsim/synonyms.csv"
+            assert not known, f"remove '{synonym.typed}' (list) from fedsim/synonyms.csv"
         elif where == "option":
             known = {flag.lstrip("-") for flag in flags(of or "run")}
         assert plain(synonym.typed) not in map(plain, known), (
@@ -177,7 +181,7 @@ def test_a_word_that_fedsim_knows_itself_is_no_synonym():
         )
 
 
-def test_what_a_synonym_leads_to_is_there():
+def test_the_target_of_every_synonym_exists():
     every = set().union(*map(flags, MODULES))
     explained = {*names(), *MODULES}
     for synonym in filter(lambda s: s.ours, synonyms()):
@@ -244,7 +248,7 @@ CALLED = re.compile(r"(?<![\w.])([a-z]\w+)\(((?:[a-z_]+=[^,()]*(?:, )?)+)\)")
 PYTHON = {"run", "load_model", "as_model", "savez"}
 
 
-def test_what_remarks_name_is_there():
+def test_the_names_in_remarks_exist():
     every = set().union(*map(flags, MODULES)) | {"--no-pictures", "--version", "--help"}
     for synonym in synonyms():
         text = synonym.remark.replace("{value}", "1").replace("{typed}", "1")
@@ -265,7 +269,7 @@ def test_what_remarks_name_is_there():
             assert keys_at(path) or path.endswith(".csv"), (path, synonym)
 
 
-def test_a_name_answers_itself_once_it_exists():
+def test_a_synonym_gives_way_to_a_kind_of_its_name():
     row = row_of("ditto", "kind")
     assert "nearest: fedper" in in_words(row, "ditto")
     FAMILIES["client"]["ditto"] = FAMILIES["client"]["fedper"]
@@ -329,7 +333,7 @@ def test_a_name_with_two_meanings_is_asked_for_by_family():
 # ---- short options
 
 
-def test_short_options_stand_wherever_the_long_ones_do():
+def test_short_options_exist_wherever_the_long_ones_do():
     for name in MODULES:
         known = flags(name)
         assert ("--out" in known) == ("-o" in known) and ("--set" in known) == ("-s" in known), name
@@ -339,8 +343,8 @@ def test_short_options_stand_wherever_the_long_ones_do():
 # ---- calls
 
 
-def test_calls_stand_for_mappings_wherever_links_are_given():
-    (link,) = checked_links("server", "krum(f=2)")
+def test_calls_may_replace_mappings_wherever_links_are_given():
+    (link,) = checked_links("aggregate", "server", "server", "krum(f=2)")
     assert (link.kind, link.f) == ("krum", 2)
     values = {
         "name": "x",
@@ -354,7 +358,7 @@ def test_calls_stand_for_mappings_wherever_links_are_given():
     }
 
 
-def test_set_reaches_into_a_call():
+def test_set_changes_the_arguments_of_a_call():
     document = read({"name": "x", "data": "digits", "server": ["krum(f=1)", "adam(lr=1)"]}).document
     assert edited(document, "server[0].f=2").values["server"][0] == {"kind": "krum", "f": 2}
 
@@ -409,7 +413,7 @@ def test_set_changes_either_form(form):
         assert scenario.resolved()["client"]["optimizer"]["momentum"] == float(edit[-3:])
 
 
-def test_both_places_together_are_refused_with_both_lines():
+def test_short_and_long_form_together_are_refused_with_both_lines():
     text = written("client:\n  optimizer: {kind: sgd}\n  momentum: 0.9\n  nesterov: true")
     with pytest.raises(ScenarioError) as error:
         read(parse(text, "s.yaml"))
@@ -444,7 +448,7 @@ def test_weight_decay_is_added_before_momentum(momentum, nesterov):
 
 
 @pytest.mark.long
-def test_zeros_change_no_byte(tmp_path):
+def test_zero_momentum_and_weight_decay_change_no_byte(tmp_path):
     plain = {
         "name": "x",
         "rounds": 3,
@@ -462,7 +466,7 @@ def test_zeros_change_no_byte(tmp_path):
 
 
 @pytest.mark.long
-def test_a_short_client_s_run_repeats_itself_from_its_record(tmp_path):
+def test_a_run_in_short_form_is_repeated_from_its_record(tmp_path):
     short = {"name": "x", "rounds": 2, "data": {"kind": "digits", "clients": 10}, "client": SHORT}
     package.run(short, out=tmp_path / "one")
     package.run(tmp_path / "one/scenario.yaml", out=tmp_path / "two")

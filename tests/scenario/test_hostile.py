@@ -54,7 +54,7 @@ def said(mistake: Mistake, folder: Path) -> list[str]:
     return []
 
 
-def test_there_are_sixty_and_more():
+def test_there_are_at_least_150_mistakes():
     assert len(MISTAKES) >= 150 and len({mistake.title for mistake in MISTAKES}) == len(MISTAKES)
 
 
@@ -78,21 +78,21 @@ def test_every_mistake_gets_its_line(mistake, tmp_path, monkeypatch):
 
 def contents(folder: Path, but: Path) -> dict[str, object]:
     """Everything below a folder, except below another one."""
-    found = {}
+    files = {}
     for path in folder.rglob("*"):
         if path == but or but in path.parents:
             continue
         kind = "link" if path.is_symlink() else "file" if path.is_file() else "other"
-        found[str(path)] = (
+        files[str(path)] = (
             kind,
             path.read_bytes() if kind == "file" else path.is_symlink() and path.readlink(),
         )
-    return found
+    return files
 
 
 @contextlib.contextmanager
 def within(seconds: int):
-    """What hangs is ended."""
+    """End what hangs."""
 
     def end(*_):
         raise TimeoutError(f"not done in {seconds} s")
@@ -116,11 +116,11 @@ def forget_peak() -> None:
 
 
 def refused(act, folder: Path) -> str:
-    """What is said against it; nothing else happened."""
+    """The error of an act that has no other effect."""
     before, held = contents(folder.parent, folder), memory_now()
     forget_peak()
     with within(10), pytest.raises(OURS) as error, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a commit that is damaged, before the next one is tried
+        warnings.simplefilter("ignore")  # about a damaged commit, before the previous one is tried
         act()
     assert not canary(folder).exists() and contents(folder.parent, folder) == before
     assert peak() - held < 1 << 30
@@ -128,7 +128,7 @@ def refused(act, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_stranger_s_scenario_or_data(name, tmp_path, monkeypatch):
+def test_a_hostile_scenario_or_data_file_is_refused(name, tmp_path, monkeypatch):
     folder = tmp_path / "study"
     folder.mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -144,7 +144,7 @@ def test_a_stranger_s_scenario_or_data(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "name", [name for name in ATTACKS if re.match("archive|table: (?!a gigabyte)|image", name)]
 )
-def test_a_stranger_s_data_are_described_or_refused(name, tmp_path, monkeypatch):
+def test_hostile_data_are_described_or_refused(name, tmp_path, monkeypatch):
     (tmp_path / "study").mkdir()
     ATTACKS[name](tmp_path / "study")
     monkeypatch.chdir(tmp_path / "study")
@@ -152,8 +152,8 @@ def test_a_stranger_s_data_are_described_or_refused(name, tmp_path, monkeypatch)
     forget_peak()
     path = next(path for path in ("w.npz", "t.csv", "set") if Path(path).exists())
     with within(10), contextlib.suppress(*OURS):
-        told = describe(path)
-        assert told["rows"] or told["problems"]
+        description = describe(path)
+        assert description["rows"] or description["problems"]
     assert contents(tmp_path, tmp_path / "none") == before and peak() - held < 1 << 30
     done = CliRunner().invoke(cli, ["data", "describe", path])
     assert done.exit_code == 0 or isinstance(done.exception, OURS), done.exception
@@ -161,14 +161,14 @@ def test_a_stranger_s_data_are_described_or_refused(name, tmp_path, monkeypatch)
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """A run directory that nobody touched."""
+    """An intact run directory."""
     out = tmp_path_factory.mktemp("sound") / "run"
     fedsim.run(SCENARIO, out=out, pictures=False)
     return out
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_stranger_s_run_directory(name, sound, tmp_path, monkeypatch):
+def test_a_hostile_run_directory_is_refused(name, sound, tmp_path, monkeypatch):
     out = shutil.copytree(sound, tmp_path / "run")
     (tmp_path / "secret.csv").write_text("a,y\n" + "1,0\n" * 20)
     (tmp_path / "elsewhere").mkdir()
@@ -202,7 +202,7 @@ def command(*words, cwd: Path) -> subprocess.CompletedProcess:
         ]
     ),
 )
-def test_the_command_says_it_in_a_line_and_writes_nothing(name, code, tmp_path):
+def test_a_command_refuses_in_one_line_and_writes_nothing(name, code, tmp_path):
     folder = tmp_path / "study"
     folder.mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -225,7 +225,7 @@ def test_the_command_says_it_in_a_line_and_writes_nothing(name, code, tmp_path):
         ("a record that is a bomb of brackets", 4, ("--resume",)),
     ],
 )
-def test_the_command_on_a_stranger_s_run_directory(name, code, words, sound, tmp_path):
+def test_a_command_refuses_a_hostile_run_directory(name, code, words, sound, tmp_path):
     out = shutil.copytree(sound, tmp_path / "run")
     (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
     PLANTED[name][0](out)

@@ -62,7 +62,7 @@ LARGE = {  # --set -> (where the line puts it, exit code)
 
 
 @pytest.mark.parametrize("edit", LARGE)
-def test_what_does_not_fit_is_a_line_with_its_place(edit):
+def test_values_that_do_not_fit_are_refused_in_one_line_at_their_place(edit):
     where, code = LARGE[edit]
     images = (
         {**TINY["data"], "shape": [4, 4, 1]}
@@ -82,8 +82,8 @@ def test_what_does_not_fit_is_a_line_with_its_place(edit):
 
 
 @pytest.mark.long
-def test_a_batch_is_as_wide_as_the_largest_client():
-    """It was 16 million rows of padding; the bits are those of a batch of the client's size."""
+def test_a_batch_is_at_most_as_wide_as_the_largest_client():
+    """A batch of 16 million has the bits of one of the client's size, without the padding."""
     with confined(3 << 30):
         huge = fedsim.run({**TINY, "client": {"batch": 10**9, "epochs": 1}})
     size = int(huge.clients.samples.max())
@@ -107,10 +107,10 @@ def test_drop_last_keeps_the_only_batch_of_clients_below_the_batch():
 
 @pytest.mark.long
 def test_check_counts_what_the_build_counts(tmp_path):
-    """One function says it for both."""
+    """Both use the same function."""
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(TINY))
-    told = json.loads(
+    forecast = json.loads(
         CliRunner().invoke(cli, ["check", str(path), "--json"], catch_exceptions=False).stdout
     )
     scenario = read(path)
@@ -119,12 +119,12 @@ def test_check_counts_what_the_build_counts(tmp_path):
         counted = run_footprint(
             scenario, experiment.program, experiment.plans[0], experiment.shared[0]
         )
-    assert counted.bytes_by_purpose.items() <= told["memory"].items()
-    assert told["bytes_up_a_round"] == counted.message * 4
+    assert counted.bytes_by_purpose.items() <= forecast["memory"].items()
+    assert forecast["bytes_up_a_round"] == counted.message * 4
 
 
-def test_what_is_counted_is_what_is_laid_out():
-    """The shapes without any allocation are those of the first block and of its stack."""
+def test_the_counted_shapes_are_those_of_the_first_block():
+    """The shapes that are counted without allocation are those of the first block and its stack."""
     from fedsim.engine.blocks import BlockKey, Blocks
     from fedsim.engine.memory import CLIENT
     from fedsim.fleet import Planner
@@ -136,23 +136,25 @@ def test_what_is_counted_is_what_is_laid_out():
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
         key = BlockKey(round=1, first_slot=0, playing=(True,), is_probe=False)
         layout = Blocks([Planner(plan)], program, readers=[]).get(key).layout
-        told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
-        assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(
-            shapes["slots"]
-        )
+        shapes_of = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
+        assert shapes_of(layout.queues) == shapes_of(shapes["queues"]) and shapes_of(
+            layout.slots
+        ) == shapes_of(shapes["slots"])
         server = program.server.init(e.shared[0], plan.present)
         store = program.server.memories.empty(server.shared, program.capacity.members)
-        lent = program.server.memories.gather(store, server.shared, layout.slots, jax.random.key(0))
-        assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(
-            shapes["memory"]
+        memory = program.server.memories.gather(
+            store, server.shared, layout.slots, jax.random.key(0)
         )
+        assert shapes_of(server) == shapes_of(shapes["server"]) and shapes_of(
+            memory[CLIENT]
+        ) == shapes_of(shapes["memory"])
         keys = ((jax.random.key(0),), 1)
-        handed = program.mesh.inputs((server.shared,), lent[CLIENT], layout, [()], keys)
-        rows = program.mesh.buffers(None, handed, layout.seats).rows[0]
-        assert told(rows) == told(shapes["rows"])
+        inputs = program.mesh.inputs((server.shared,), memory[CLIENT], layout, [()], keys)
+        rows = program.mesh.buffers(None, inputs, layout.seats).rows[0]
+        assert shapes_of(rows) == shapes_of(shapes["rows"])
 
 
-def test_a_program_is_looked_through_for_its_largest_value():
+def test_the_largest_value_of_a_program_is_found():
     inner = jax.jit(lambda x: (x[:, None] * x[None]).sum())
     assert (
         largest_value_bytes(lambda x: inner(x) + 1, jax.ShapeDtypeStruct((1000,), np.float32))
@@ -160,7 +162,7 @@ def test_a_program_is_looked_through_for_its_largest_value():
     )
 
 
-def test_the_limit_is_that_of_the_machine_or_less():
+def test_the_memory_limit_is_at_most_that_of_the_machine():
     whole = memory_limit()
     assert 1 << 28 < whole < 1 << 50
     with confined(1 << 29):
@@ -171,7 +173,7 @@ def test_the_limit_is_that_of_the_machine_or_less():
         require_memory(a=10**30, b=3)
 
 
-def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):
+def test_the_limits_of_a_control_group_and_its_parents_count(monkeypatch):
     files = {
         "/proc/meminfo": "MemTotal:  16000000 kB\n",
         "/sys/fs/cgroup/a/memory.max": "4000000000\n",
@@ -185,7 +187,7 @@ def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):
     assert memory_limit() == 3_000_000_000
 
 
-# -------------------------------------------------------------------- what is counted, not expanded
+# ---------------------------------------------------------------------------- counted, not expanded
 
 
 def test_a_grid_is_counted_before_it_is_expanded():
@@ -207,7 +209,7 @@ def test_a_grid_is_counted_before_it_is_expanded():
 
 
 @pytest.mark.parametrize("option", [["--seeds", "1000000000"], ["--set", "seeds=1000000000000"]])
-def test_seeds_are_counted(option, tmp_path):
+def test_too_many_seeds_are_refused(option, tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(TINY))
     done = CliRunner().invoke(cli, ["run", str(path), *option])
@@ -240,7 +242,7 @@ SUPPLIED = {**TINY, "data": {"kind": "supplied", "clients": 2, "test": 0}}
         ({"x": X, "y": Y, "x_test": X[:0], "y_test": Y}, "x_test has 0 rows, but y_test has 12"),
     ],
 )
-def test_samples_without_numbers_are_a_line(arrays, line, tmp_path):
+def test_samples_without_numbers_are_refused_in_one_line(arrays, line, tmp_path):
     with pytest.raises(fedsim.DataError, match=f"^{line}"):
         fedsim.run(SUPPLIED, data=fedsim.Arrays(**arrays))
     np.savez(tmp_path / "w.npz", **arrays)
@@ -251,7 +253,7 @@ def test_samples_without_numbers_are_a_line(arrays, line, tmp_path):
         fedsim.run(tmp_path / "s.yaml")
 
 
-def test_a_test_set_of_no_rows_is_none():
+def test_an_empty_test_set_counts_as_none():
     """Whatever its type and its samples' shape are."""
     plain = fedsim.run(SUPPLIED, data=fedsim.Arrays(X, Y))
     for x_test, y_test in ((X[:0], Y[:0]), (np.zeros(0), np.zeros(0))):
@@ -270,7 +272,7 @@ def test_a_test_set_of_no_rows_is_none():
         (Y, np.full(12, 3), "test labels 3 are in no client's training samples"),
     ],
 )
-def test_labels_that_are_trained_for_nothing_are_remarked_on(y, y_test, remark):
+def test_labels_that_are_missing_from_one_set_are_remarked_on(y, y_test, remark):
     data = fedsim.Arrays(X, y, x_test=None if y_test is None else X, y_test=y_test)
     with pytest.warns(UserWarning, match=remark):
         fedsim.run(SUPPLIED, data=data)
@@ -280,7 +282,7 @@ def test_labels_that_are_trained_for_nothing_are_remarked_on(y, y_test, remark):
 
 
 @pytest.mark.long
-def test_an_extreme_that_is_admitted_is_played():
+def test_an_accepted_extreme_is_run():
     assert outcome(Case("lr", {**TINY, "client": {"lr": 1e38, "steps": 2}})) == "diverged"
     assert outcome(Case("every", {**TINY, "evaluate": {"every": MAX_INTEGER}})) == "done"
     assert outcome(Case("every", {**TINY, "evaluate": {"every": 0}})) == "refused: ScenarioError"
@@ -289,7 +291,7 @@ def test_an_extreme_that_is_admitted_is_played():
 @pytest.mark.long
 @pytest.mark.share(5)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_number_of_every_kind(family):
+def test_extremes_of_every_number_are_run_or_refused(family):
     """Every number of the schema takes every extreme, one at a time.
 
     A fixed share of them is tried, or all with FEDSIM_WHOLE=1.

@@ -34,7 +34,7 @@ def test_every_integer_has_a_bound_or_a_reason():
     assert len(ALL) > 100 and not unbounded(ALL)
 
 
-def test_reasons_are_of_integers_that_are_there_and_have_no_bound():
+def test_reasons_belong_to_existing_integers_without_a_bound():
     open_ended = {integer.place for integer in ALL if integer.most is None}
     assert reasons().keys() <= open_ended
     assert {place.rpartition(".")[2] for place, reason in reasons().items() if reason == SEED} == {
@@ -43,7 +43,7 @@ def test_reasons_are_of_integers_that_are_there_and_have_no_bound():
     }
 
 
-def test_a_kind_without_a_bound_that_comes_later_breaks_the_law():
+def test_a_new_kind_without_a_bound_is_noticed():
     before = unbounded(integers())  # of other tests' kinds
 
     @fedsim.skew
@@ -59,7 +59,7 @@ def test_a_kind_without_a_bound_that_comes_later_breaks_the_law():
 @pytest.mark.long
 @pytest.mark.share(5)
 @pytest.mark.parametrize("family", sorted({integer.family for integer in ALL}))
-def test_integers_beyond_sense_are_refused_or_harmless(family):
+def test_absurd_integers_are_refused_or_harmless(family):
     """Each at 2·10⁹, 2⁶³, −1 and its bound: read, built and, if it has no own bound, run."""
     tests = TESTS
     environment = {

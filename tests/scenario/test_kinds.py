@@ -1,4 +1,4 @@
-"""`shipped.json` says of fedsim's kinds what their factories say."""
+"""`shipped.json` describes fedsim's kinds as their factories do."""
 
 import json
 import subprocess
@@ -34,11 +34,11 @@ def test_the_file_has_the_order_of_registration():
     }
 
 
-def test_what_is_known_of_a_kind_is_what_its_factory_says():
+def test_a_kind_has_the_signature_and_docstring_of_its_factory():
     load_factories()
     typed = lambda annotation: (
         "codec" if is_codec(annotation) else annotation
-    )  # ours stands for the noun
+    )  # the annotation of codecs is written as a noun
     plain = lambda parameters: [
         (p.name, typed(p.annotation), p.default) for p in parameters.values()
     ]
@@ -55,12 +55,12 @@ def test_what_is_known_of_a_kind_is_what_its_factory_says():
             )
 
 
-def test_a_kind_that_is_not_imported_is_called_like_its_factory():
+def test_a_kind_that_is_not_imported_can_be_called_like_its_factory():
     shipped = Shipped("schedule", "constant_schedule", "fedsim.clients.schedules", "", {})
     assert shipped(value=0.5)(3) == FAMILIES["schedule"]["constant_schedule"](value=0.5)(3)
 
 
-def test_a_scenario_makes_the_models_of_the_kinds_that_it_names_alone():
+def test_a_scenario_makes_only_the_models_of_its_own_kinds():
     values = {
         "name": "x",
         "data": {"kind": "digits", "partition": "dirichlet(alpha=0.3)"},

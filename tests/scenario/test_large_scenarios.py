@@ -1,4 +1,4 @@
-"""Scenarios of many values: read quickly, by another parser that reads the same."""
+"""Large scenarios are read quickly, by a parser that gives the same values."""
 
 import time
 
@@ -20,7 +20,7 @@ OTHERWISE = {
 
 
 def texts():
-    """Scenarios that are right, and wrong in hundreds of ways."""
+    """Correct scenarios, and scenarios wrong in hundreds of ways."""
     yield from (
         (path.name, path.read_text()) for path in sorted((ROOT / "scenarios").rglob("*.yaml"))
     )
@@ -73,7 +73,7 @@ def test_cohorts_of_3000_rounds_are_read_and_built_in_seconds(three_thousand_rou
     assert time.thread_time() - began < 5 and len(scenario.spec.cohort.rounds) == 3000
 
 
-def test_a_wrong_one_of_30000_ids_has_its_place(three_thousand_rounds):
+def test_one_wrong_id_of_30000_is_reported_at_its_place(three_thousand_rounds):
     lines = three_thousand_rounds.read_text().splitlines()
     lines[2000] = lines[2000].replace(", ", ", x", 1)
     three_thousand_rounds.write_text("\n".join(lines))
@@ -97,7 +97,7 @@ def test_eight_million_bytes_are_refused_in_seconds(tmp_path):
         read(path)
 
 
-def test_time_is_bounded(monkeypatch, three_thousand_rounds):
+def test_the_time_to_read_is_bounded(monkeypatch, three_thousand_rounds):
     monkeypatch.setattr(reader, "MAX_SECONDS", 0.001)
     with pytest.raises(
         ScenarioError, match="takes longer than 2 s to read; keep long lists in a file"

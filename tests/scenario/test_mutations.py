@@ -46,7 +46,7 @@ steps = st.lists(
 
 
 def shipped() -> list[str]:
-    """The scenarios that come with fedsim, and one that uses more of what there is."""
+    """The scenarios that come with fedsim, and one that uses more of the keys."""
     texts = [path.read_text() for path in sorted((ROOT / "scenarios").rglob("*.yaml"))]
     return [re.sub(r"^#.*\n", "", text, flags=re.MULTILINE) for text in texts] + [MORE]
 
@@ -72,9 +72,11 @@ def judged(content: bytes, path) -> str:
         lines = str(error).splitlines()
         last = content.count(b"\n") + content.count(b"\r") + 1
         for line in lines:
-            found = re.match(r"f\.yaml(?::(\d+):(\d+))?: ", line.replace(str(path), "f.yaml"))
-            assert found and line.isprintable() and len(line) < 330 + len(str(path)), line
-            assert (1 <= int(found[1]) <= last) if found[1] else re.search(PLACELESS, line), line
+            position = re.match(r"f\.yaml(?::(\d+):(\d+))?: ", line.replace(str(path), "f.yaml"))
+            assert position and line.isprintable() and len(line) < 330 + len(str(path)), line
+            assert (1 <= int(position[1]) <= last) if position[1] else re.search(PLACELESS, line), (
+                line
+            )
         return "refused"
     finally:
         assert time.thread_time() - began < 5  # a hang, not a slow machine
@@ -86,7 +88,7 @@ def judged(content: bytes, path) -> str:
 
 @pytest.mark.long
 def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
-    path, came = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
+    path, outcomes = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
 
     @settings(
         max_examples=MANY,
@@ -98,17 +100,19 @@ def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     @given(st.integers(0, len(TEXTS) - 1), steps)
     def spoiled(which, mutations):
         text = TEXTS[which]
-        for mutation, where, what in mutations:
-            text = MUTATIONS[mutation](text, where, what)
-        came[judged(text.encode("utf-8", "surrogateescape"), path)] += 1
+        for mutation, where, detail in mutations:
+            text = MUTATIONS[mutation](text, where, detail)
+        outcomes[judged(text.encode("utf-8", "surrogateescape"), path)] += 1
 
-    judged(TEXTS[0].encode(), path)  # whatever is made once is made
+    judged(TEXTS[0].encode(), path)  # what is made once is made now
     began = time.process_time()
     spoiled()
     assert (time.process_time() - began) / MANY < 0.02  # seconds for one
-    assert came["read"] > MANY / 20 and came["refused"] > MANY / 2 and came.total() >= MANY
+    assert (
+        outcomes["read"] > MANY / 20 and outcomes["refused"] > MANY / 2 and outcomes.total() >= MANY
+    )
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_is_spoiled_can_be_read_before(text, tmp_path):
+def test_the_scenarios_to_be_spoiled_can_be_read(text, tmp_path):
     assert judged(text.encode(), tmp_path / "f.yaml") == "read"

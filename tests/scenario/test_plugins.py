@@ -1,4 +1,4 @@
-"""The same door for a user's links as for ours: on the command line and from Python."""
+"""A user's links are used like ours: on the command line and from Python."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def model(**sections):
 
 
 @pytest.mark.long
-def test_client_rule_stage_attack_data_and_model(mine):
+def test_plugins_may_be_clients_rules_stages_attacks_data_and_models(mine):
     plain = model(client={"kind": "sgd", "lr": 0.5, "batch": "full", "steps": 2})
     np.testing.assert_array_equal(model(), plain)
     assert np.abs(model(client={**SCENARIO["client"], "strength": 1.0}) - plain).max() > 1e-3
@@ -44,7 +44,7 @@ def test_client_rule_stage_attack_data_and_model(mine):
     assert np.abs(model(wire=["silence"], fleet={"malicious": [0]})).max() > 0
 
 
-def test_on_your_own_stack(mine):
+def test_plugins_work_on_a_user_s_own_stack(mine):
     assert fedsim.aggregate("loudest", [[1.0], [-3.0], [2.0]]).tolist() == [-3.0]
     assert fedsim.aggregate(
         {"kind": "loudest", "scale": 2}, [[1.0], [-3.0]], weights=[1, 0]
@@ -60,7 +60,7 @@ def test_hyper_parameters_are_checked_by_the_signature(mine):
         fedsim.aggregate({"kind": "loudest", "scal": 2}, [[1.0]])
 
 
-def test_unannotated_hyper_parameter_is_refused():
+def test_an_unannotated_hyper_parameter_is_refused():
     with pytest.raises(fedsim.compose.RegistrationError, match="'a' needs a type annotation"):
 
         @fedsim.rule
@@ -79,7 +79,7 @@ def test_names_cannot_be_taken_twice():
 
 
 @pytest.mark.long
-def test_command_line(root, tmp_path):
+def test_a_plugin_is_named_on_the_command_line(root, tmp_path):
     scenario = tmp_path / "s.yaml"
     scenario.write_text(
         "name: s\nrounds: 2\ndata: {kind: two_points, clients: 4}\n"
@@ -101,7 +101,7 @@ def test_command_line(root, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("import fedsim\ndef broken(:\n", "line 2: invalid syntax"),
         ("x = 1\ny = x / 0\n", "own.py, line 2: ZeroDivisionError: division by zero"),
@@ -111,12 +111,12 @@ def test_command_line(root, tmp_path):
         ),
     ],
 )
-def test_a_plugin_that_fails_is_one_line_with_its_place(text, said, tmp_path):
+def test_a_plugin_that_fails_is_reported_in_one_line_with_its_place(text, message, tmp_path):
     (tmp_path / "own.py").write_text(text)
     for _ in range(2):  # and does not count as known afterwards
         with pytest.raises(ScenarioError) as error:
             fedsim.enable(str(tmp_path / "own.py"))
-        assert said in str(error.value) and "\n" not in str(error.value)
+        assert message in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ TABLE = "a,b,y\n" + "".join(f"{a},{b},{int(a > 0)}\n" for a, b in ROWS)
 
 
 @pytest.mark.parametrize(
-    ("path", "start", "roots", "told"),
+    ("path", "start", "roots", "recorded"),
     [
         ("/p/study/d.csv", "/p/study", ["/p/study", "/p"], "d.csv"),
         ("/p/data/d.csv", "/p/study", ["/p/study", "/p"], "../data/d.csv"),
@@ -24,13 +24,13 @@ TABLE = "a,b,y\n" + "".join(f"{a},{b},{int(a > 0)}\n" for a, b in ROWS)
             "/p/study",
             ["/p/study", "/q"],
             "d.csv",
-        ),  # nothing is told of what lies above
+        ),  # what lies above is not recorded
         ("/far/set/d.csv", "/p/study", ["/p/study", "/far"], "set/d.csv"),
         ("/p/data/d.csv", "/p/study", ["/"], "d.csv"),
     ],
 )
-def test_a_path_tells_nothing_of_what_lies_above_its_roots(path, start, roots, told):
-    assert relative(path, start, roots) == told
+def test_a_path_reveals_nothing_above_its_roots(path, start, roots, recorded):
+    assert relative(path, start, roots) == recorded
 
 
 def test_no_path_goes_through_a_home_folder(monkeypatch):
@@ -40,7 +40,7 @@ def test_no_path_goes_through_a_home_folder(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "recorded"),
     [
         ("/nowhere/s.yaml", "s.yaml"),
         ("--out=/nowhere/anna/run", "--out=run"),
@@ -53,9 +53,9 @@ def test_no_path_goes_through_a_home_folder(monkeypatch):
         ("client.lr=1/2", "client.lr=1/2"),
     ],
 )
-def test_words_of_a_command_line(word, told, tmp_path, monkeypatch):
+def test_paths_in_a_command_line_are_recorded_as_relative(word, recorded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert with_relative_paths(word, []) == told
+    assert with_relative_paths(word, []) == recorded
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,7 @@ def test_nothing_in_a_run_directory_names_a_user_or_a_machine(project):
     assert "path: ../d.csv" in (project / "study/out/scenario.yaml").read_text()
 
 
-def test_a_tree_that_was_moved_is_verified_gone_on_with_and_repeated(
-    project, tmp_path, monkeypatch
-):
+def test_a_moved_tree_is_verified_resumed_and_repeated(project, tmp_path, monkeypatch):
     shutil.copytree(project, tmp_path / "berta")
     study = tmp_path / "berta" / "study"
     assert fedsim.verify(study / "out").equal
@@ -114,9 +112,9 @@ def test_a_tree_that_was_moved_is_verified_gone_on_with_and_repeated(
     assert more.rounds["round"].tolist() == [0, 1, 2, 3] and fedsim.verify(study / "out").equal
 
 
-def test_a_file_by_its_hash_is_that_file_and_no_other(project, tmp_path, monkeypatch):
+def test_a_file_is_found_by_its_hash_and_no_other_is_read(project, tmp_path, monkeypatch):
     """A stranger's scenario may name any file: one without the hash it names is not read."""
-    out = shutil.copytree(project / "study/out", tmp_path / "run")  # away from its tree
+    out = shutil.copytree(project / "study/out", tmp_path / "run")  # outside its tree
     monkeypatch.chdir(tmp_path)
     missing = fedsim.verify(out)
     assert not missing.wrong and missing.checks[-1].detail == "d.csv is elsewhere (--data-root DIR)"
@@ -127,7 +125,7 @@ def test_a_file_by_its_hash_is_that_file_and_no_other(project, tmp_path, monkeyp
     assert fedsim.verify(out, data_roots=[project / "study"]).equal
     (tmp_path / "d.csv").write_text(
         TABLE.replace("1\n", "0\n", 1)
-    )  # where the path leads to, outside: another one
+    )  # where the path leads, outside, is another file
     monkeypatch.chdir(out)
     with pytest.raises(fedsim.ScenarioError, match="lies outside"):
         fedsim.run("scenario.yaml")

@@ -9,7 +9,7 @@ from fedsim.synonyms import synonyms
 BASE = {"name": "x", "rounds": 1, "data": {"kind": "iris", "clients": 3}}
 
 
-def test_every_new_name_is_there():
+def test_every_new_name_exists():
     rows = [row for row in synonyms() if row.where == "python"]
     assert len(rows) > 5
     for row in rows:
@@ -22,7 +22,7 @@ def test_every_new_name_is_there():
             assert hasattr(fedsim.types, name)
 
 
-def test_python_is_answered():
+def test_old_names_in_python_are_answered():
     with pytest.raises(AttributeError, match=r"^fedsim\.build is now fedsim\.assemble$"):
         fedsim.build
     with pytest.raises(ImportError, match=r"^fedsim\.types\.Facts is now fedsim\.types\.Work$"):
@@ -45,7 +45,7 @@ CLIENTS = {
 
 
 @pytest.mark.parametrize("line", PLUGINS)
-def test_a_plug_in_is_answered(tmp_path, line):
+def test_old_names_in_a_plug_in_are_answered(tmp_path, line):
     (tmp_path / "old.py").write_text(f"{line}\n")
     with pytest.raises(ScenarioError, match=r"old\.py, line 1") as error:
         fedsim.enable(str(tmp_path / "old.py"))
@@ -53,7 +53,7 @@ def test_a_plug_in_is_answered(tmp_path, line):
 
 
 @pytest.mark.parametrize("call", CLIENTS)
-def test_a_client_is_answered(call):
+def test_old_fields_of_a_client_are_answered(call):
     name = f"old_client_{list(CLIENTS).index(call)}"
 
     def made():

@@ -1,4 +1,4 @@
-"""Reading: what is accepted, what is refused, and where it says the fault is."""
+"""Reading: what is accepted, what is refused, and where the error points."""
 
 import re
 
@@ -17,7 +17,7 @@ from fedsim.scenario.reader import parse
 MINIMAL = {"name": "x", "data": {"kind": "digits"}}
 
 
-def told(text: str, *edits: str) -> list[str]:
+def error_lines(text: str, *edits: str) -> list[str]:
     with pytest.raises(ScenarioError) as error:
         read(parse(text, "s.yaml"), edits)
     return str(error.value).splitlines()
@@ -40,7 +40,7 @@ def test_only_name_and_data_are_required_and_defaults_are_filled_in():
     }
     assert full["server"] == [{"kind": "mean", "weights": "samples", "denominator": "actual"}]
     assert list(full["data"]["partition"]) == ["kind"]
-    name, data = told("rounds: 3\n")
+    name, data = error_lines("rounds: 3\n")
     assert name.startswith("s.yaml:1:1: name: is missing; write name: with 1 to 64 letters")
     assert data.startswith("s.yaml:1:1: data: is missing; write data: with a dataset")
 
@@ -57,7 +57,7 @@ def test_a_name_alone_is_a_link():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "name: x\ndata: digits\nrounds: no\n",
@@ -129,14 +129,16 @@ def test_a_name_alone_is_a_link():
         ("a: " + "[" * 40, "nested deeper"),
     ],
 )
-def test_refused_with_place_and_reason(text, said):
-    assert any(said in line for line in told(text)), told(text)
+def test_bad_scenarios_are_refused_with_place_and_reason(text, message):
+    assert any(message in line for line in error_lines(text)), error_lines(text)
 
 
-def test_all_problems_at_once():
+def test_all_problems_are_reported_at_once():
     assert (
         len(
-            told("name: x\ndata: {kind: digits, clients: 0, tset: 0.1}\nrounds: x\nserver: [men]\n")
+            error_lines(
+                "name: x\ndata: {kind: digits, clients: 0, tset: 0.1}\nrounds: x\nserver: [men]\n"
+            )
         )
         == 4
     )
@@ -155,7 +157,7 @@ def test_all_problems_at_once():
         ("client.lr=1e-3", ["client", "lr"], 0.001),
     ],
 )
-def test_set(edit, path, value):
+def test_set_changes_the_value_at_a_path(edit, path, value):
     written = {
         **MINIMAL,
         "data": {"kind": "digits", "partition": {"kind": "iid"}},
@@ -181,7 +183,7 @@ def test_wrong_sets_are_scenario_errors(edit):
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "message"),
     [
         (
             {"cohort": {"kind": "uniform", "size": 200}},
@@ -206,10 +208,10 @@ def test_wrong_sets_are_scenario_errors(edit):
         ),
     ],
 )
-def test_impossible_combinations(sections, said):
+def test_impossible_combinations_are_refused(sections, message):
     with pytest.raises(ScenarioError) as error:
         fedsim.run({**MINIMAL, "rounds": 1, **sections})
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 IMPOSSIBLE = """name: x
@@ -224,14 +226,14 @@ server:
 
 
 def built(text: str, **given) -> list[str]:
-    """Lines that are said when a scenario is built."""
+    """The lines of the error when a scenario is built."""
     scenario = read(parse(text, "s.yaml"))
     with pytest.raises(ScenarioError) as error, numerics(scenario) as devices:
         build(scenario, devices=devices[:1], **given)
     return str(error.value).splitlines()
 
 
-def test_all_impossible_parts_at_once_in_the_order_of_the_file():
+def test_all_impossible_parts_are_reported_in_the_order_of_the_file():
     assert [line.rpartition("; ")[0] for line in built(IMPOSSIBLE)] == [
         "s.yaml:3:42: data.partition: 50 clients x min_samples 100 needs 5000 samples, "
         "there are 1428",
@@ -277,12 +279,12 @@ def test_all_impossible_parts_at_once_in_the_order_of_the_file():
         ),
     ],
 )
-def test_what_is_known_in_spite_of_a_problem_is_checked_as_well(text, places):
-    found = [re.match(r"s\.yaml:(\d+:\d+): ([^:]+): ", line).groups() for line in built(text)]
-    assert [" ".join(place) for place in found] == places
+def test_a_problem_does_not_hide_independent_ones(text, places):
+    reported = [re.match(r"s\.yaml:(\d+:\d+): ([^:]+): ", line).groups() for line in built(text)]
+    assert [" ".join(place) for place in reported] == places
 
 
-def test_problems_of_one_kind_keep_their_exit_code_and_others_are_the_scenario_s():
+def test_problems_of_one_kind_keep_their_exit_code_and_mixed_ones_get_the_scenario_s():
     missing = "name: x\ndata: {kind: csv, path: nowhere.csv}\n"
     for text, kind in (
         (missing, MissingFileError),
@@ -295,7 +297,7 @@ def test_problems_of_one_kind_keep_their_exit_code_and_others_are_the_scenario_s
         assert type(error.value) is kind
 
 
-def test_samples_that_cannot_be_learned_from_are_a_line_among_others():
+def test_unusable_samples_are_reported_among_other_problems():
     nothing = fedsim.Arrays(np.full((4, 2), np.nan), np.array([0, 1, 0, 1]))
     scenario = "name: x\ndata: {kind: supplied, clients: 2}\n"
     with pytest.raises(DataError, match=r"^x: row 0 is not finite"):

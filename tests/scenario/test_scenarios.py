@@ -1,6 +1,6 @@
-"""Every shipped scenario runs, and the numbers in its comments are what comes out.
+"""Every shipped scenario runs, and its results match the numbers in its comments.
 
-The comment of one that is there to learn from holds a table. Its header names the number of seeds
+The comments of the scenarios to learn from hold a table. Its header names the number of seeds
 and the columns; each line below it is what a reader would type after `fedsim run FILE`, and the
 means of the results over the seeds:
 
@@ -34,11 +34,11 @@ class Line(NamedTuple):
     path: Path
     seeds: int
     command: str
-    said: dict[str, str]
+    stated: dict[str, str]
 
     @property
     def edits(self) -> tuple[str, ...]:
-        """What stands after each --set, as a shell would hand it over."""
+        """The arguments of --set, as a shell passes them."""
         words = shlex.split(self.command) if self.command != "unchanged" else []
         assert words[::2] == ["--set"] * (len(words) // 2), self.command
         return tuple(words[1::2])
@@ -57,7 +57,7 @@ def table(path: Path) -> list[Line]:
 
 LINES = [line for path in LESSONS for line in table(path)]
 OTHER_DATA = [line for line in LINES if "data.seed" in line.command]
-# unchanged, and every sixth change; the others are played for a round
+# unchanged, and every eighth change; the others run for one round
 PLAYED = [
     line for path in LESSONS for line in some(table(path), 8) if WHOLE or line not in OTHER_DATA
 ]
@@ -96,24 +96,24 @@ def measured(line: Line) -> dict[str, float]:
     }
 
 
-def tolerance(column: str, said: float, sd: float) -> float:
-    """Other processors round differently; many rounds later that is like another seed."""
+def tolerance(column: str, value: float, sd: float) -> float:
+    """Other processors round differently, which after many rounds is like another seed."""
     relative = {"rounds_to_target": 0.2, "MB_to_target": 0.2, "test_loss": 0.1, "train_loss": 0.1}
     absolute = {"mean_last_k": 0.01 + sd, "sd": 0.01 + sd, "rounds_to_target": 2, "MB": 0.01}
-    return max(absolute.get(column, 0), said * relative.get(column, 0))
+    return max(absolute.get(column, 0), value * relative.get(column, 0))
 
 
 @pytest.mark.parametrize(
     "path", some([path for path in SCENARIOS if path not in LESSONS], 4), ids=lambda path: path.stem
 )
 @pytest.mark.long
-def test_runs_shortened(path):
+def test_every_shipped_scenario_runs_shortened(path):
     result = fedsim.run(path, edits=["rounds=2", "seeds=[0]", "evaluate.every=1"])
     assert result.status == "done" and result.rounds["round"].tolist() == [0, 1, 2]
 
 
 @each_lesson
-def test_begins_with_its_schema_and_its_command_and_ends_its_comment_with_its_name(path):
+def test_a_file_starts_with_its_schema_and_has_its_command_and_name(path):
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# yaml-language-server: $schema=schema.json\n# ")
     assert (
@@ -124,7 +124,7 @@ def test_begins_with_its_schema_and_its_command_and_ends_its_comment_with_its_na
 
 
 @each_lesson
-def test_every_change_that_is_proposed_says_what_comes_out(path):
+def test_every_proposed_change_states_its_result(path):
     lines = table(path)
     assert (
         lines[0].command == "unchanged" and len({line.command for line in lines}) == len(lines) > 1
@@ -136,30 +136,30 @@ def test_every_change_that_is_proposed_says_what_comes_out(path):
 
 @pytest.mark.long
 @each(some([line for line in LINES if line not in PLAYED], 3))
-def test_what_is_proposed_runs_shortened(line):
+def test_every_proposed_change_runs_shortened(line):
     assert fedsim.run(line.path, edits=[*line.edits, "rounds=1", "seeds=[0]"]).status == "done"
 
 
 @pytest.mark.long
 @each(PLAYED)
-def test_what_comes_out_is_what_the_comment_says(line):
-    found = measured(line)
-    for column, said in line.said.items():
-        if said == "-":
-            assert math.isnan(found[column]), f"{column}: every seed reached the target"
+def test_results_match_the_comments(line):
+    results = measured(line)
+    for column, stated in line.stated.items():
+        if stated == "-":
+            assert math.isnan(results[column]), f"{column}: every seed reached the target"
         else:
-            near = tolerance(column, float(said), float(line.said["sd"]))
-            assert found[column] == pytest.approx(float(said), abs=near), column
+            near = tolerance(column, float(stated), float(line.stated["sd"]))
+            assert results[column] == pytest.approx(float(stated), abs=near), column
 
 
-def test_methods_that_may_replace_the_rule_stand_beside_it(root):
+def test_methods_that_may_replace_the_rule_are_listed_beside_it(root):
     text = (root / "scenarios/robust_basic.yaml").read_text(encoding="utf-8")
-    beside = re.findall(r"^(?:# )?method: (\S+)", text, re.M)
+    listed = re.findall(r"^(?:# )?method: (\S+)", text, re.M)
     proposed = [
         re.search(r"method=([^\s']+)", line.command)
         for line in table(root / "scenarios/robust_basic.yaml")
     ]
-    assert set(beside[1:]) == {found[1] for found in proposed if found}
+    assert set(listed[1:]) == {match[1] for match in proposed if match}
 
 
 @pytest.mark.long

@@ -129,7 +129,7 @@ def test_every_field_of_every_section_is_described(golden):
     assert not bare
 
 
-def test_parts_of_a_docstring():
+def test_a_docstring_is_split_into_its_parts():
     docs = docs_of(FAMILIES["rule"]["trimmed_mean"])
     assert docs.summary == "Coordinate-wise mean without the smallest and the largest values."
     assert (
@@ -234,15 +234,15 @@ def test_reader_and_schema_agree(sections, validator):
 
 def kind_models() -> dict[str, type[BaseModel]]:
     """Name of a definition -> the model of that kind, for every place where a kind may stand."""
-    found: dict[str, type[BaseModel]] = {}
+    models: dict[str, type[BaseModel]] = {}
 
     def walk(annotation):
         for section in sections_in(annotation):
             if isinstance(section, KindSchema):
                 key = editor.Draft(True).kind(section)
-                if key in found:
+                if key in models:
                     continue
-                found[key] = section.model
+                models[key] = section.model
             for field in fields_of(section).values():
                 walk(annotation_of(field))
 
@@ -250,7 +250,7 @@ def kind_models() -> dict[str, type[BaseModel]]:
     walk(typing.Annotated[typing.Any, METHODS])
     return {
         key: model
-        for key, model in found.items()
+        for key, model in models.items()
         if f"{model.family}-{model.__name__}" in {p.id for p in BUILT_IN}
     }
 
@@ -317,7 +317,7 @@ def valid(adapter, model, name, value) -> bool:
     return True
 
 
-def test_aliases_stand_beside_their_kinds(golden):
+def test_aliases_are_listed_beside_their_kinds(golden):
     for alias, name in ALIASES.items():
         assert any(
             {alias, name} <= set(definition["properties"]["kind"]["enum"])
@@ -326,7 +326,7 @@ def test_aliases_stand_beside_their_kinds(golden):
         )
 
 
-def test_kinds_of_plug_ins_count_unless_told_otherwise(monkeypatch):
+def test_kinds_of_plug_ins_are_included_unless_turned_off(monkeypatch):
     def loudest(scale: float = 1.0): ...
 
     loudest.__module__ = "mine"
@@ -338,14 +338,14 @@ def test_kinds_of_plug_ins_count_unless_told_otherwise(monkeypatch):
     assert "rule.loudest" not in editor_schema(plugins=False)["definitions"]
 
 
-# ---- a default that is taken away is missed
+# ---- a default that is removed is missed
 
 
 def missed(built: dict, golden: dict, name: str) -> None:
     """The comparison of two sections fails at this key, because of the default alone."""
-    found, known = built["properties"][name], golden["properties"][name]
-    assert written(found) != written(known), f"{name}: its default is not written"
-    assert "default" in known and "default" not in found and name in built["required"]
+    current, known = built["properties"][name], golden["properties"][name]
+    assert written(current) != written(known), f"{name}: its default is not written"
+    assert "default" in known and "default" not in current and name in built["required"]
 
 
 def defaults(factory) -> list[str]:
@@ -360,11 +360,11 @@ def without_default(factory, name: str):
     @functools.wraps(factory)
     def build(**arguments): ...
 
-    kept = [
+    parameters = [
         p.replace(kind=p.KEYWORD_ONLY, default=p.empty if p.name == name else p.default)
         for p in inspect.signature(factory, eval_str=True).parameters.values()
     ]
-    build.__signature__ = inspect.Signature(kept)
+    build.__signature__ = inspect.Signature(parameters)
     return build
 
 

@@ -125,9 +125,9 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     )
     last = compared.rounds.query("round == 2")["attack_success"].to_numpy()
     np.testing.assert_array_equal(compared.summary["final"], last)
-    kept = pd.read_csv(tmp_path / "out" / "breakdown.csv")
-    assert kept.columns.tolist() == list(compared.breakdown.columns)
-    assert kept["metric"].unique() == ["attack_success"]
+    table = pd.read_csv(tmp_path / "out" / "breakdown.csv")
+    assert table.columns.tolist() == list(compared.breakdown.columns)
+    assert table["metric"].unique() == ["attack_success"]
     assert fedsim.compare(
         {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}},
         methods=["mean"],
@@ -146,7 +146,7 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     ],
     ids=["no attack", "no target"],
 )
-def test_success_without_an_attack_that_aims_is_refused(data, text):
+def test_attack_success_without_a_targeted_attack_is_refused(data, text):
     with pytest.raises(ScenarioError, match=text):
         fedsim.run({**SCENARIO, "data": {**DATA, **data}})
 

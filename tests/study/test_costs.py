@@ -132,7 +132,7 @@ def test_seeds_that_never_reached_the_target_count_as_infinite():
     assert "nan" not in text
 
 
-def test_an_interval_of_the_median_covers_it_as_often_as_it_says():
+def test_the_interval_of_the_median_has_its_nominal_coverage():
     """By the binomial distribution 93.75 % of five values, which is too few, and 97.85 % of ten."""
     assert median_interval([1, 2, 3, 4, 5])[1:] == (None, None)
     assert median_interval(range(10)) == (4.5, 1, 8)
@@ -142,7 +142,7 @@ def test_an_interval_of_the_median_covers_it_as_often_as_it_says():
     assert abs(covered - (1 - 2 * 11 / 1024)) < 5 * math.sqrt(0.0215 * 0.9785 / 4000)
 
 
-def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
+def test_equal_message_sizes_leave_a_table_of_targets_alone():
     same = [{**r, "bytes_up": 10 * r["round"]} for r in rounds()]
     rows = cost_rows(BYTES, summary(), same, "final")
     assert len(rows) == 4
@@ -155,7 +155,7 @@ def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
     )
 
 
-def test_a_run_that_diverged_is_the_worst_there_is():
+def test_a_diverged_run_counts_as_the_worst():
     runs = summary()
     for run in runs:
         if run["method"] == "dense":
@@ -204,11 +204,11 @@ def test_rows_of_seconds_hold_scores_in_equal_time():
     assert half["target_low"] == 3.0
 
 
-def test_where_all_take_as_long_there_is_no_table_of_seconds():
+def test_equal_durations_leave_no_table_of_seconds():
     assert cost_rows(TIME, aimed(), rounds(), "final") == []
 
 
-def test_a_run_that_diverged_stops_no_clock():
+def test_a_diverged_run_does_not_limit_the_time():
     runs = [{**r, "diverged": int(r["method"] == "top_k")} for r in aimed()]
     rows = cost_rows(TIME, runs, clocked(), "final")
     assert row(rows, "top_k")["in_time"] == 0.0
@@ -216,7 +216,7 @@ def test_a_run_that_diverged_stops_no_clock():
     assert row(rows, "dense")["in_time"] == 0.0  # a round takes 8 seconds, and `cast` ends after 6
 
 
-def test_seconds_are_in_sentences_where_machines_decide_them():
+def test_sentences_are_about_seconds_where_machines_decide_them():
     runs = aimed()
     tables_of = {
         "seconds": cost_rows(TIME, runs, clocked(), "final"),
@@ -269,7 +269,7 @@ def test_machines_or_a_schedule_decide_how_long_rounds_take():
     assert not is_about_cost(TIME, FLEET)
 
 
-def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
+def test_settings_of_a_round_are_compared_and_machines_are_not():
     rows = [
         {"method": "fedavg", "variant": f"fleet.deadline={t}, fleet.speed={kind}"}
         for t in (1, 2)
@@ -280,7 +280,7 @@ def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
     assert name_of(TIME, rows[0], rows[:1]) == "deadline 1 s"
 
 
-def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
+def test_curves_over_seconds_use_the_same_times_for_all_seeds():
     rows = cost_rows(TIME, aimed(), clocked(), "final")
     (figure,) = figures_of_costs(
         TIME, rows, pd.DataFrame(clocked()), context_of({"name": "seconds", **FLEET})
@@ -296,10 +296,10 @@ def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
         for line in below.lines
         if line.get_marker() not in ("None", ">")
     }
-    assert marks == {"dense": 24.0, "cast": 6.0}  # half of the seeds of `top_k` never arrive
+    assert marks == {"dense": 24.0, "cast": 6.0}  # half of the seeds of `top_k` never get there
 
 
-def test_lost_messages_are_paid_for_by_those_that_count():
+def test_lost_messages_add_to_the_bytes_of_those_that_arrive():
     lost = [{**r, "clients_late": 0, "clients_reported": 5 if r["round"] else 0} for r in rounds()]
     assert row(cost_rows(BYTES, summary(), lost, "final"), "dense")["up_per_client_round"] == 800
 
@@ -335,7 +335,7 @@ def test_the_first_sentence_says_what_can_be_saved():
 
 
 def test_the_same_score_is_claimed_where_the_interval_ends_above_the_margin():
-    """By SciPy, of every row that costs less, after Holm over them."""
+    """By SciPy, for every cheaper row, after Holm over them."""
     runs = close(summary())
     scores = {m: np.array([r["final"] for r in runs if r["method"] == m]) for m in SCORES}
     test = stats.ttest_1samp(scores["cast"] - scores["dense"], -0.01, alternative="greater")
@@ -355,7 +355,7 @@ def test_the_same_score_is_claimed_where_the_interval_ends_above_the_margin():
         assert any(one.kind == SAME_SCORE for one in made) is wanted, margin
 
 
-def test_what_does_not_differ_significantly_may_be_as_much_worse_as_its_interval_says():
+def test_without_significance_a_score_may_be_as_much_worse_as_its_interval_allows():
     """Numbers that were once reported as the same: 0.664 and 0.731, 95 % CI -0.135 to +0.002."""
     runs = summary()
     for row in runs:
@@ -386,8 +386,8 @@ def test_a_margin_is_a_number_of_at_least_0(margin):
     )
 
 
-def test_scores_that_are_the_same_under_few_seeds_are_not_sure():
-    """As of codecs that round nothing away: six seeds, of three that cost less, are too few."""
+def test_equal_scores_under_few_seeds_are_no_claim():
+    """As with codecs that lose nothing: six seeds are too few for three cheaper methods."""
     runs = close(summary())
     dense = {row["seed"]: row["final"] for row in runs if row["method"] == "dense"}
     runs = [
@@ -402,7 +402,7 @@ def test_scores_that_are_the_same_under_few_seeds_are_not_sure():
     assert not claims_of([first])
 
 
-def test_of_losses_the_margin_is_a_hundredth_of_the_baseline_s():
+def test_the_margin_of_a_loss_is_a_hundredth_of_the_baseline_s():
     runs = [
         {**row, "metric": "test_loss", "final": 10 * (1.9 - row["final"])}
         for row in close(summary())
@@ -414,7 +414,7 @@ def test_of_losses_the_margin_is_a_hundredth_of_the_baseline_s():
     assert SAME_SCORE not in {claim.kind for claim in claims_of(narrow)}
 
 
-def test_a_saving_that_costs_score_is_none():
+def test_a_saving_that_costs_score_does_not_count():
     lines = lines_of(summary(cast=0.8))
     assert lines[0].startswith(
         "None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.900 (p = "
@@ -423,7 +423,7 @@ def test_a_saving_that_costs_score_is_none():
 
 
 def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
-    """The same scores are one test, in both tables; more rows in a table are more tests."""
+    """Equal scores are one test in both tables; more rows in a table are more tests."""
     runs = close(aimed())
     tables_of = {axis.table: cost_rows(axis, runs, clocked(), "final") for axis in (BYTES, TIME)}
     scenario = {**FLEET, "compare": {"vary": {"wire": [[], ["cast"]]}}}
@@ -541,7 +541,7 @@ def test_ticks_are_bytes():
     assert ticks == ["0", "1 B", "999 B", "1 kB", "2.5 MB", "1 GB"]
 
 
-def test_axes_of_bytes_are_there_where_messages_differ():
+def test_curves_have_byte_axes_where_messages_differ():
     frame = pd.DataFrame(rounds())
     assert [axis for axis, _ in byte_axes(frame)] == ["bytes", "up", "down"]
     assert [axis for axis, _ in byte_axes(frame[frame["method"] == "cast"])] == ["bytes"]
@@ -556,7 +556,7 @@ def test_axes_of_bytes_are_there_where_messages_differ():
     }
 
 
-def test_bytes_behind_entropy_codes_are_one_picture():
+def test_entropy_coded_bytes_of_all_codecs_share_a_chart():
     frame = pd.DataFrame(rounds())
     frame["a/entropy_bytes"] = np.where(
         (frame["method"] == "cast") & (frame["round"] > 0), 7.0, np.nan
@@ -605,18 +605,18 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
         {"method": "fedavg", "set": {"wire": [TOP_K]}},
     ]
     compared = fedsim.compare(scenario, methods=methods, baseline="as sent", out=tmp_path / "out")
-    kept = tables.read_table(tmp_path / "out", "bytes")
-    assert kept is not None
+    table = tables.read_table(tmp_path / "out", "bytes")
+    assert table is not None
     assert (
-        kept["method"].tolist()
+        table["method"].tolist()
         == compared.bytes["method"].tolist()
         == [m.label for m in methods_of(methods)]
     )
     d = 64 * 10 + 10
-    assert kept["up_per_client_round"].tolist() == [4 * d, 9 * (32 + 10) // 8 + 1]
+    assert table["up_per_client_round"].tolist() == [4 * d, 9 * (32 + 10) // 8 + 1]
     last = compared.rounds.query("round == 6")
-    assert kept["bytes_up"].tolist() == [
-        last[last["method"] == m]["bytes_up"].mean() for m in kept["method"]
+    assert table["bytes_up"].tolist() == [
+        last[last["method"] == m]["bytes_up"].mean() for m in table["method"]
     ]
     assert any(
         "sends fewer bytes" in line or "times fewer bytes up" in line
@@ -651,21 +651,21 @@ def test_every_codec_is_timed_beside_a_round(root):
     assert sizes["top_k"] == sizes["error_feedback"] == math.ceil(6 * (32 + 10) / 8)
 
 
-@pytest.mark.skipif(not KEPT.is_dir(), reason="reports/compression is not kept yet")
-def test_the_comments_of_the_shipped_comparison_say_what_the_kept_one_says(root):
+@pytest.mark.skipif(not KEPT.is_dir(), reason="reports/compression is not stored yet")
+def test_comments_of_the_shipped_comparison_match_its_stored_run(root):
     lines = (root / "scenarios/compression/bytes.yaml").read_text().splitlines()
     cells = [re.split(r"\s{2,}", line[4:].strip()) for line in lines if line.startswith("#   ")]
-    head, *said = [line for line in cells if len(line) > 1]
-    kept, compared = (
+    head, *claims = [line for line in cells if len(line) > 1]
+    costs, compared = (
         pd.read_csv(KEPT / f"{name}.csv").set_index("method") for name in ("bytes", "compare")
     )
-    assert len(said) == len(kept) >= 10
-    assert (kept["seeds"] >= 10).all()
-    for line in said:
+    assert len(claims) == len(costs) >= 10
+    assert (costs["seeds"] >= 10).all()
+    for line in claims:
         claim = dict(zip(head, line, strict=False))
         method = claim["method"]
-        assert kept["mean"][method] == pytest.approx(float(claim["score"]), abs=0.01), method
-        assert kept["up_per_client_round"][method] == pytest.approx(
+        assert costs["mean"][method] == pytest.approx(float(claim["score"]), abs=0.01), method
+        assert costs["up_per_client_round"][method] == pytest.approx(
             float(claim["bytes_up"]), rel=0.05
         ), method
         if "difference" in claim:
@@ -674,8 +674,8 @@ def test_the_comments_of_the_shipped_comparison_say_what_the_kept_one_says(root)
             ), method
 
 
-def test_the_comments_of_a_fleet_s_comparison_say_what_the_kept_one_says(root):
-    """The kept one was made by the command in the comments, and its tables are consistent."""
+def test_comments_of_the_fleet_comparison_match_its_stored_run(root):
+    """The stored run was made by the command in the comments, and its tables are consistent."""
     path, out = root / "scenarios/fleet/sync_or_async.yaml", REPORTS / "fleet"
     record = json.loads((out / "run.json").read_text())
     command = [
@@ -691,12 +691,12 @@ def test_the_comments_of_a_fleet_s_comparison_say_what_the_kept_one_says(root):
         if line.startswith("#   ")
     ]
     head, *claims = [line for line in lines if len(line) > 1]
-    kept = pd.read_csv(out / "seconds.csv").set_index("method")
-    assert {claim[0] for claim in claims} == set(kept.index) == set(labels)
-    assert (kept["seeds"] >= 10).all()
+    costs = pd.read_csv(out / "seconds.csv").set_index("method")
+    assert {claim[0] for claim in claims} == set(costs.index) == set(labels)
+    assert (costs["seeds"] >= 10).all()
     for line in claims:
         claim = dict(zip(head, line, strict=True))
-        row = kept.loc[claim["method"]]
+        row = costs.loc[claim["method"]]
         median, low, high = map(float, re.findall(r"\d+", claim["seconds"]))
         for name, value in {
             "virtual_seconds_to_target": median,

@@ -1,4 +1,4 @@
-"""On pure noise, sentences rarely claim anything; a rule that claims too much would be found."""
+"""On pure noise, sentences rarely claim anything; a rule that claims too much is detected."""
 
 from collections import Counter
 
@@ -33,7 +33,7 @@ def test_few_comparisons_of_noise_claim_anything():
 
 
 @pytest.mark.long
-def test_differences_without_holm_are_found_to_be_claimed_too_often(monkeypatch):
+def test_leaving_out_holm_is_detected(monkeypatch):
     drawn = shapes.drawn
     monkeypatch.setattr(pairing, "holm", lambda p_values, tests=None: list(p_values))
     monkeypatch.setattr(shapes, "drawn", lambda rng: drawn(rng)._replace(seeds=10, methods=8))
@@ -43,8 +43,8 @@ def test_differences_without_holm_are_found_to_be_claimed_too_often(monkeypatch)
 
 
 @pytest.mark.long
-def test_non_significance_read_as_equality_is_found(monkeypatch):
-    """What was told before there was a margin: the same score wherever the interval holds 0."""
+def test_reading_non_significance_as_equality_is_detected(monkeypatch):
+    """The rule from before there was a margin: the same score wherever the interval contains 0."""
     level = lambda d, bound: 0.0 if len(d) > 1 and abs(d.mean()) <= half_width(d) else 1.0
     monkeypatch.setattr(cost_tests, "p_mean_above", level)
     monkeypatch.setattr(noise, "SHAPES", (shapes.costly,))

@@ -23,8 +23,8 @@ RNG = np.random.default_rng(11)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 8])
-def test_whole_numbers_with_many_ties(n):
-    """Their floats are exact, and so is every sum: nothing but the definition is looked at."""
+def test_whole_numbers_with_many_ties_have_the_exact_p(n):
+    """Their floats are exact, and so is every sum: only the definition is tested."""
     for _ in range(20):
         d = RNG.integers(-4, 5, n).astype(float)
         assert sign_flip(d) == exactly(d), d
@@ -32,8 +32,8 @@ def test_whole_numbers_with_many_ties(n):
 
 @pytest.mark.parametrize("samples", [360, 1000, 10_000])
 @pytest.mark.parametrize("n", [3, 4, 6])
-def test_accuracies_whose_differences_are_rounded(n, samples):
-    """Signs that give the same sum count as the same, whatever its last bits are."""
+def test_rounded_differences_of_accuracies_have_the_exact_p(n, samples):
+    """Signs that give the same sum count as equal, whatever its last bits."""
     for _ in range(40):
         hits = RNG.integers(samples * 9 // 10, samples * 9 // 10 + 6, (2, n))
         a, b = hits / samples
@@ -47,8 +47,8 @@ def test_accuracies_whose_differences_are_rounded(n, samples):
     (360, [321, 322, 324, 321, 323], [325, 325, 320, 320, 321]),
     (1000, [871, 68, 24, 407], [874, 71, 21, 404]),
 ])  # fmt: skip
-def test_differences_that_cancel_could_have_come_by_chance(samples, a, b):
-    """Their sum is 0, in floats almost: other signs have sums as near to it, which must count."""
+def test_differences_that_cancel_have_a_p_of_1(samples, a, b):
+    """Their sum is 0, or almost 0 in floats: other signs with sums as near to 0 must count."""
     d = np.array(a) / samples - np.array(b) / samples
     assert sum(a) == sum(b)
     assert abs(d.sum()) < 1e-15
@@ -56,8 +56,8 @@ def test_differences_that_cancel_could_have_come_by_chance(samples, a, b):
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e300])
-def test_p_is_never_nothing_and_never_below_the_smallest_there_is(scale):
-    """The observed signs are among all signs, also if their sum is rounded down."""
+def test_p_is_never_below_the_smallest_possible(scale):
+    """The observed signs are among all signs, even if their sum is rounded down."""
     for n in range(1, 11):
         for _ in range(30):
             d = RNG.uniform(0.01, 1.0, n) * scale
@@ -78,6 +78,6 @@ def test_order_and_sign_and_scale_change_nothing():
         )
 
 
-def test_beyond_all_signs_the_observed_ones_are_counted_in():
+def test_sampled_signs_include_the_observed_ones():
     d = RNG.uniform(0.01, 1.0, EXACT + 1)
     assert sign_flip(d) >= smallest_p(len(d)) > 0

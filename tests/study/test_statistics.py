@@ -26,25 +26,25 @@ RNG = np.random.default_rng(5)
 
 
 @pytest.mark.parametrize("n", [3, 6, 10])
-def test_paired_differences_are_those_of_scipy(n):
+def test_paired_differences_match_scipy(n):
     a, b = RNG.normal(0.5, 0.1, n), RNG.normal(0.45, 0.1, n)
-    found, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
-    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(test.confidence_interval(0.95)))
+    result, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
+    assert (result.ci_low, result.ci_high) == pytest.approx(tuple(test.confidence_interval(0.95)))
     d = a - b
-    assert found.difference == pytest.approx(d.mean())
-    assert found.effect_size == pytest.approx(d.mean() / d.std(ddof=1))
-    assert found.p_value == pytest.approx(
+    assert result.difference == pytest.approx(d.mean())
+    assert result.effect_size == pytest.approx(d.mean() / d.std(ddof=1))
+    assert result.p_value == pytest.approx(
         stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
     )
-    assert found.p_wilcoxon == (pytest.approx(stats.wilcoxon(d).pvalue) if n >= 6 else None)
-    assert found.probability_of_improvement == (d > 0).mean()
+    assert result.p_wilcoxon == (pytest.approx(stats.wilcoxon(d).pvalue) if n >= 6 else None)
+    assert result.probability_of_improvement == (d > 0).mean()
     less = paired(a, b, larger_is_better=False)
-    assert less.probability_of_improvement == pytest.approx(1 - found.probability_of_improvement)
-    assert less[:6] == found[:6]  # a difference is a difference
+    assert less.probability_of_improvement == pytest.approx(1 - result.probability_of_improvement)
+    assert less[:6] == result[:6]  # a difference is a difference
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_the_sign_flip_test_is_its_definition(n):
+def test_the_sign_flip_test_matches_its_definition(n):
     d = RNG.normal(0.3, 1, n)
     sums = [
         abs(sum(s * x for s, x in zip(signs, d, strict=True)))
@@ -61,16 +61,16 @@ def test_many_pairs_are_tested_on_a_fixed_sample_of_signs():
 
 
 @pytest.mark.long
-def test_the_interval_covers_the_truth_as_often_as_it_says():
+def test_the_interval_has_its_nominal_coverage():
     """4,000 paired samples of ten seeds each."""
     rng = np.random.default_rng(0)
     truth, hits = 0.02, 0
     for _ in range(4000):
-        shared = rng.normal(0.8, 0.05, 10)  # what both methods owe to the seed
-        found = paired(
+        shared = rng.normal(0.8, 0.05, 10)  # what the seed adds to both methods
+        result = paired(
             shared + truth + rng.normal(0, 0.02, 10), shared + rng.normal(0, 0.02, 10), True
         )
-        hits += found.ci_low <= truth <= found.ci_high
+        hits += result.ci_low <= truth <= result.ci_high
     assert 0.93 <= hits / 4000 <= 0.97
 
 
@@ -80,34 +80,36 @@ def test_the_exact_test_keeps_its_level():
     assert rejected <= 0.06
 
 
-def test_equal_scores_differ_by_nothing():
+def test_equal_scores_have_a_difference_of_0():
     same = RNG.normal(size=7)
-    found = paired(same, same, True)
-    assert found == (7, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.5)
+    result = paired(same, same, True)
+    assert result == (7, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.5)
 
 
 @pytest.mark.parametrize("one", [[0.1 + 0.2, 0.7], [0.85, 0.95], [1e6 + 0.1, 3e6 + 0.1]])
-def test_equal_differences_of_two_seeds_are_sure_of_nothing(one):
-    found = paired(np.array(one), np.array(one) - 0.1, True)
-    assert found.difference == pytest.approx(0.1)
-    assert (found.ci_low, found.ci_high, found.effect_size) == (None, None, None)
+def test_two_equal_differences_give_no_interval(one):
+    result = paired(np.array(one), np.array(one) - 0.1, True)
+    assert result.difference == pytest.approx(0.1)
+    assert (result.ci_low, result.ci_high, result.effect_size) == (None, None, None)
     tied = paired(np.array(one), np.array(one), True)
     assert (tied.difference, tied.ci_low, tied.effect_size, tied.p_value) == (0.0, None, None, 1.0)
 
 
-def test_differences_below_rounding_are_none():
+def test_differences_below_rounding_count_as_0():
     steps = np.array([3, -1, -2, 4, -4]) / 359
     base = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
-    found = paired(base + steps, base, True)
-    assert found.difference == 0.0
-    assert found.effect_size == 0.0
-    assert found.ci_low == -found.ci_high
+    result = paired(base + steps, base, True)
+    assert result.difference == 0.0
+    assert result.effect_size == 0.0
+    assert result.ci_low == -result.ci_high
     again = paired(base * (1 + 2e-16), base, True)
     assert again == paired(base, base, True)
     assert again.probability_of_improvement == 0.5
-    small = paired(1e-7 * (base + steps), 1e-7 * base, False)  # small numbers are no rounding
+    small = paired(
+        1e-7 * (base + steps), 1e-7 * base, False
+    )  # small numbers are not rounding errors
     assert small.effect_size == pytest.approx(0.0)
-    assert small.ci_high == pytest.approx(1e-7 * found.ci_high)
+    assert small.ci_high == pytest.approx(1e-7 * result.ci_high)
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
@@ -122,14 +124,14 @@ def test_a_mean_above_a_bound_is_tested_as_scipy_does(n):
     assert p_mean_above(np.array([0.5, np.inf]), 0.0) == 1.0
 
 
-def test_a_test_that_is_made_twice_counts_once():
+def test_a_repeated_test_counts_once_in_holm():
     assert holm([0.02, 0.02, None, 0.03], ["a", "a", "c", "b"]) == [0.04, 0.04, None, 0.04]
     assert holm([0.02, 0.02], ["a", "b"]) == [0.04, 0.04]
 
 
 def test_a_constant_difference_has_no_effect_size():
-    found = paired(np.array([0.5, 0.25, 0.75]), np.array([0.25, 0.0, 0.5]), True)
-    assert (found.difference, found.ci_low, found.ci_high, found.effect_size) == (
+    result = paired(np.array([0.5, 0.25, 0.75]), np.array([0.25, 0.0, 0.5]), True)
+    assert (result.difference, result.ci_low, result.ci_high, result.effect_size) == (
         0.25,
         None,
         None,
@@ -146,23 +148,23 @@ def test_runs_that_diverged_count_as_the_worst():
     ]
     losses = scored([1.0, 2.0, float("nan")], [False, True, True], math.inf)
     assert losses.tolist() == [1.0, np.inf, np.inf]
-    found = paired(losses, np.array([1.5, 1.5, np.inf]), False)
-    assert found.difference is None
-    assert found.ci_low is None
-    assert found.p_value == 1.0
-    assert found.probability_of_improvement == 0.5  # better once, worse once, alike once
+    result = paired(losses, np.array([1.5, 1.5, np.inf]), False)
+    assert result.difference is None
+    assert result.ci_low is None
+    assert result.p_value == 1.0
+    assert result.probability_of_improvement == 0.5  # better once, worse once, equal once
 
 
 def test_one_seed_has_a_difference_and_nothing_else():
-    found = paired(np.array([0.9]), np.array([0.8]), True)
-    assert found.difference == pytest.approx(0.1)
-    assert found[2:7] == (None, None, None, None, None)
+    result = paired(np.array([0.9]), np.array([0.8]), True)
+    assert result.difference == pytest.approx(0.1)
+    assert result[2:7] == (None, None, None, None, None)
 
 
 @pytest.mark.parametrize(
     "p_values", [[0.5], [0.01, 0.04, 0.03], [0.2, 0.2, 0.9, 0.001], [1.0, 1.0]]
 )
-def test_holm_is_its_definition(p_values):
+def test_holm_matches_its_definition(p_values):
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     wanted, highest = [0.0] * len(p_values), 0.0
     for rank, i in enumerate(order):
@@ -177,7 +179,7 @@ def test_wilcoxon_waits_for_six_pairs():
     assert wilcoxon(np.zeros(8)) == 1.0
 
 
-def test_interquartile_mean_profile_and_ranks():
+def test_interquartile_mean_profile_and_ranks_match_their_definitions():
     scores = RNG.normal(size=(4, 10))
     assert iqm(scores) == pytest.approx(stats.trim_mean(scores.ravel(), 0.25))
     low, high = stratified(scores)
@@ -195,13 +197,13 @@ def test_interquartile_mean_profile_and_ranks():
     ]
 
 
-def test_the_smallest_p_is_what_the_test_can_give():
+def test_the_test_reaches_its_smallest_p():
     for n in (2, 5, statistics.EXACT):
         assert smallest_p(n) == sign_flip(np.ones(n))
 
 
 @pytest.mark.parametrize("n", [6, 7, 10, 15])
-def test_a_median_stands_between_order_statistics_that_binomial_quantiles_name(n):
+def test_the_interval_of_a_median_has_binomial_order_statistics(n):
     values = np.random.default_rng(n).normal(size=n)
     median, low, high = statistics.median_interval(values.tolist())
     j = int(stats.binom.ppf(0.025, n, 0.5))  # P(Bin < j) ≤ 2.5 % < P(Bin ≤ j)

@@ -9,7 +9,7 @@ from fedsim.study.breakdown import breakdown_point
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 
-def test_an_interval_needs_two_values_that_are_finite():
+def test_an_interval_needs_two_finite_values():
     assert statistics.interval(np.array([1.0])) is None
     assert statistics.interval(np.array([1.0, np.inf])) is None
     low, high = statistics.interval(np.array([1.0, 2.0]))
@@ -20,13 +20,13 @@ def test_an_interval_needs_two_values_that_are_finite():
     assert two.effect_size == pytest.approx(1.25 / 0.3535533906)
 
 
-def test_every_seed_is_drawn_again():
+def test_the_bootstrap_resamples_every_seed():
     scores = np.array([[0.0, 1.0]])
     means = lambda stack: stack.mean((-2, -1))
     assert statistics.stratified(scores, means, draws=400) == (0.0, 1.0)
 
 
-def test_sign_flips_of_infinite_differences_go_by_who_was_better():
+def test_infinite_differences_are_tested_by_who_was_better():
     one, other = np.array([1.0, 2.0, np.inf, 4.0]), np.array([0.0, 0.0, 0.0, 5.0])
     assert statistics.p_different(one, other) == statistics.sign_flip(
         np.array([1.0, 1.0, 1.0, -1.0])
@@ -36,7 +36,7 @@ def test_sign_flips_of_infinite_differences_go_by_who_was_better():
     )
 
 
-def test_a_score_below_a_quarter_more_than_a_rare_guess_is_chance():
+def test_a_score_within_a_quarter_of_a_low_chance_level_is_chance():
     run = lambda method, value: {
         "method": method,
         "seed": 0,
@@ -71,11 +71,11 @@ LEVEL = [b + d for b, d in zip(BASE, [0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01
 
 
 def test_a_table_of_differences_by_hand():
-    found = pairing.against(
+    rows = pairing.against(
         rows_of({"base": BASE, "level": LEVEL, "better": BETTER}), "base", "final"
     )
-    base, level, better = found
-    assert [row["method"] for row in found] == ["base", "level", "better"]
+    base, level, better = rows
+    assert [row["method"] for row in rows] == ["base", "level", "better"]
     assert level["baseline"] == "base"
     assert (base["seeds"], base["diverged"], base["failed"], base["metric"]) == (
         7,
@@ -87,7 +87,7 @@ def test_a_table_of_differences_by_hand():
     assert base["sd"] == pytest.approx(np.std(BASE, ddof=1))
     tests = (*pairing.TESTS, "p_adjusted")
     assert [base[name] for name in tests] == [None] * len(tests)
-    assert pairing.without_baseline(found) == [
+    assert pairing.without_baseline(rows) == [
         level,
         better,
     ]
@@ -109,15 +109,13 @@ def test_only_seeds_that_both_ran_are_paired():
     rows[-1] |= {"status": "failed", "final": None}
     rows[0] |= {"status": "failed", "final": None}
     rows[8]["diverged"] = 1
-    base, found = sorted(
-        pairing.against(rows[::-1], "base", "final"), key=lambda row: row["method"]
-    )
+    base, some = sorted(pairing.against(rows[::-1], "base", "final"), key=lambda row: row["method"])
     assert (base["seeds"], base["failed"]) == (6, 1)
     assert base["mean"] == pytest.approx(np.mean(BASE[1:]))
-    assert (found["seeds"], found["failed"], found["diverged"]) == (5, 1, 1)
-    kept = [0.0, *BETTER[2:6]]
-    assert found["mean"] == pytest.approx(np.mean(kept))
-    assert found["difference"] == pytest.approx(np.mean(kept) - np.mean(BASE[1:6]))
+    assert (some["seeds"], some["failed"], some["diverged"]) == (5, 1, 1)
+    scores = [0.0, *BETTER[2:6]]
+    assert some["mean"] == pytest.approx(np.mean(scores))
+    assert some["difference"] == pytest.approx(np.mean(scores) - np.mean(BASE[1:6]))
     none = pairing.against([{**row, "status": "failed"} for row in rows], "base", "final")[1]
     assert none["seeds"] == 0
     assert none["mean"] is none["p_value"] is none["metric"] is None
@@ -136,8 +134,8 @@ def test_variations_are_compared_each_with_its_own_baseline():
     rows = rows_of({"base": BASE, "m": BETTER}, variant="a", lr=1) + rows_of(
         {"base": BETTER, "m": BASE}, variant="b", lr=2
     )
-    found = pairing.against(rows, "base", "final", ["lr"])
-    assert [(row["variant"], row["lr"]) for row in found] == [
+    table = pairing.against(rows, "base", "final", ["lr"])
+    assert [(row["variant"], row["lr"]) for row in table] == [
         ("a", 1),
         ("a", 1),
         ("b", 2),
@@ -145,14 +143,14 @@ def test_variations_are_compared_each_with_its_own_baseline():
     ]
     assert [
         (row["variant"], row["lr"], round(row["difference"], 6))
-        for row in pairing.without_baseline(found)
+        for row in pairing.without_baseline(table)
     ] == [
         ("a", 1, 0.112857),
         ("b", 2, -0.112857),
     ]
 
 
-def test_without_any_score_there_are_none_over_all_variations():
+def test_without_scores_there_is_nothing_over_all_variations():
     rows = rows_of({"a": [0.1]}, variant="x") + rows_of({"a": [0.1]}, variant="y")
     failed = [{**row, "status": "failed", "final": None} for row in rows]
     assert pairing.scores_of(failed, "final") is None
@@ -165,25 +163,25 @@ def test_scores_over_all_variations():
         *rows_of({"a": [0.2, 0.2, 0.2, 0.2], "b": [0.1, 0.1, 0.1, 0.9]}, variant="y"),
         *rows_of({"a": [0.9, 0.9, 0.9, 0.9]}, variant="z"),
     ]
-    found = pairing.scores_of(rows, "final")
-    assert (found.methods, found.metric, found.variations, found.left_out) == (
+    scores = pairing.scores_of(rows, "final")
+    assert (scores.methods, scores.metric, scores.variations, scores.left_out) == (
         ["a", "b"],
         "test_accuracy",
         2,
         1,
     )
-    assert found.table.tolist() == [
+    assert scores.table.tolist() == [
         [[0.1, 0.2, 0.3, 0.4], [0.2] * 4],
         [[0.5, 0.6, 0.7, 0.8], [0.1, 0.1, 0.1, 0.9]],
     ]
-    a, b = pairing.across(found, "final")
+    a, b = pairing.across(scores, "final")
     assert (a["method"], a["variations"], a["left_out"], a["score"]) == ("a", 2, 1, "final")
     assert a["iqm"] == pytest.approx(0.2)
     assert b["iqm"] == pytest.approx((0.1 + 0.5 + 0.6 + 0.7) / 4)
     assert a["mean_rank"] == 2.0
     assert b["mean_rank"] == 1.0
     assert a["ci_low"] <= a["iqm"] <= a["ci_high"]
-    profiles = pairing.profiles(found, "final")
+    profiles = pairing.profiles(scores, "final")
     assert len(profiles) == 2 * 51
     assert profiles[0]["threshold"] == pytest.approx(0.1)
     assert profiles[50]["threshold"] == pytest.approx(0.9)
@@ -196,7 +194,7 @@ def test_scores_over_all_variations():
     assert pairing.scores_of(rows, "final").table[0, 1].tolist() == [0.0, 0.2, 0.2, 0.2]
 
 
-def test_from_seventeen_pairs_on_signs_are_drawn():
+def test_signs_are_sampled_from_seventeen_pairs_on():
     assert statistics.smallest_p(16) == 2.0**-15
     assert statistics.smallest_p(17) == 1 / 65537
     assert statistics.sign_flip(np.ones(16)) == 2.0**-15
@@ -217,7 +215,7 @@ def rows_of_method(method: str, scores: dict[int, float], **more) -> list[dict]:
     ]
 
 
-def test_methods_are_told_apart_by_the_seeds_that_both_have():
+def test_methods_are_compared_on_their_common_seeds():
     base, other = dict.fromkeys(range(8), 0.5), dict.fromkeys(range(2, 10), 0.6)
     rows = [
         *rows_of_method("base", base),
@@ -229,14 +227,14 @@ def test_methods_are_told_apart_by_the_seeds_that_both_have():
     assert pairing.p_values_against(rows, "base", "final") == {"other": 2 / 2**5, "apart": None}
 
 
-def test_two_variations_are_enough_to_be_taken_together():
+def test_two_variations_are_enough_for_scores_over_all_variations():
     rows = [
         *rows_of_method("a", {0: 0.1, 1: 0.2}, variant="x"),
         *rows_of_method("a", {0: 0.3, 1: 0.4}, variant="y"),
     ]
-    found = pairing.scores_of(rows, "final")
-    assert found
-    assert (found.variations, found.left_out, found.table.shape) == (2, 0, (1, 2, 2))
+    scores = pairing.scores_of(rows, "final")
+    assert scores
+    assert (scores.variations, scores.left_out, scores.table.shape) == (2, 0, (1, 2, 2))
     assert pairing.scores_of(rows[:2], "final") is None
     assert pairing.scores_of([], "final") is None
 
@@ -298,7 +296,7 @@ def broken_at(means, values=(0, 1, 2, 3, 4), sds=None, seeds=None, start=0.1, la
     return breakdown_point(values[:n], means, sds or [0.0] * n, seeds or [5] * n, start, larger)
 
 
-def test_where_a_method_breaks_down_by_hand():
+def test_breakdown_points_by_hand():
     assert broken_at([0.9, 0.9, 0.4, 0.1, 0.1]) == 2
     assert broken_at([0.9, 0.4, 0.9, 0.1]) == 3
     assert broken_at([0.1, 0.1, 0.4, 0.8, 0.9]) == 2  # falls from its end to its start
@@ -315,7 +313,7 @@ def test_where_a_method_breaks_down_by_hand():
     assert broken_at([]) is None
 
 
-def test_a_gain_that_cannot_be_told_from_none_breaks_down_nowhere():
+def test_an_insignificant_gain_has_no_breakdown_point():
     half = statistics.half_width_of(0.2, 4)
     for gain, wanted in ((half * 1.01, 1), (half * 0.99, None)):
         assert broken_at([gain, 0.0], sds=[0.2, 0.0], seeds=[4, 9], start=0.0) == wanted

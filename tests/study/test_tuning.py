@@ -47,7 +47,7 @@ def test_a_method_has_settings_of_its_own():
     }
 
 
-def test_settings_of_all_methods_are_tried_with_each_of_them():
+def test_common_settings_are_tried_with_every_method():
     cells = tried("fedavg,fedprox(mu=0.1|1)", tune={"client.lr": [0.1, 0.2]})
     assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
         ("fedavg", 0.1),
@@ -76,9 +76,9 @@ def test_a_mapping_tunes_any_path_of_its_method():
     ]
     assert cells[2][3] == ("client.epochs=2", "client.lr=0.2")
     assert cells[2][2] == "fedprox(mu=0.1)"
-    assert methods_of([entry])[0].entry == entry  # what the resolved scenario keeps of it
-    kept = design_of(read({**SCENARIO, "compare": {"methods": ["fedavg", entry]}})).scenario
-    assert kept.resolved()["compare"]["methods"] == ["fedavg", entry]
+    assert methods_of([entry])[0].entry == entry  # as in the resolved scenario
+    scenario = design_of(read({**SCENARIO, "compare": {"methods": ["fedavg", entry]}})).scenario
+    assert scenario.resolved()["compare"]["methods"] == ["fedavg", entry]
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
         row([None, None, None], 0, mu=[0.01, 0.1, 1]),
     ],
 )
-def test_no_word_where_there_is_no_edge(rows):
+def test_a_choice_inside_its_grid_gets_no_remark(rows):
     assert edge_lines(rows, ["mu", "another"]) == []
 
 
 @pytest.mark.long
-def test_a_comparison_reports_what_was_chosen_and_says_so(tmp_path):
+def test_a_comparison_reports_the_chosen_settings_and_remarks_on_edges(tmp_path):
     methods = "mean,fedprox(mu=0.01|1),fedadam(lr=1e-4|1e-3|1e-2)"
-    found = fedsim.compare(
+    comparison = fedsim.compare(
         {**SCENARIO, "evaluate": {"metric": "test_loss"}}, methods, out=tmp_path / "out"
     )
     tuning = pd.read_csv(tmp_path / "out/tuning.csv")
@@ -177,16 +177,16 @@ def test_a_comparison_reports_what_was_chosen_and_says_so(tmp_path):
         tuning["method"].tolist() == ["fedprox(mu=0.01|1)"] * 2 + ["fedadam(lr=1e-4|1e-3|1e-2)"] * 3
     )
     chosen = tuning[tuning["chosen"] == 1].set_index("method")["tuned"]
-    table = found.table.set_index("method")["tuned"]
+    table = comparison.table.set_index("method")["tuned"]
     assert all(table[method] == chosen[method] for method in chosen.index)
     assert pd.isna(table["mean"])
-    assert len(found.summary) == 6
-    assert set(found.summary["method.lr"].dropna()) == {1e-2}
-    assert found.edges == [line for line in found.verdict if "add larger values" in line]
-    assert len(found.edges) == 1
+    assert len(comparison.summary) == 6
+    assert set(comparison.summary["method.lr"].dropna()) == {1e-2}
+    assert comparison.edges == [line for line in comparison.verdict if "add larger values" in line]
+    assert len(comparison.edges) == 1
     assert fedsim.verify(tmp_path / "out").equal
     again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
-    assert again.table.equals(found.table)
+    assert again.table.equals(comparison.table)
 
 
 def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():

@@ -1,4 +1,4 @@
-"""What a comparison says in sentences, and how paths of a scenario are called there."""
+"""What a comparison says in sentences, and the names that scenario paths have in them."""
 
 import json
 
@@ -39,15 +39,15 @@ def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dic
 
 def verdict_of(rows, baseline="base", chance=None, **more):
     tables = {"compare": against(rows, baseline, "final"), "summary": rows}
-    found = findings_of(tables, baseline, chance=chance)
-    return verdict(found._replace(**more))
+    findings = findings_of(tables, baseline, chance=chance)
+    return verdict(findings._replace(**more))
 
 
 def lines_of(rows, baseline="base", **more):
     return verdict_of(rows, baseline, **more).lines
 
 
-def test_one_headline_then_what_is_sure_and_what_is_level():
+def test_a_headline_then_significant_differences_then_the_rest():
     assert lines_of(rows_of({"base": BASE, "level": LEVEL, "better": BETTER})) == [
         "better leads with test accuracy 0.617, against 0.504 for base "
         "(0.113 better, 95 % CI 0.103 to 0.123; better in 7 of 7 seeds; p = 0.031 after Holm).",
@@ -58,7 +58,7 @@ def test_one_headline_then_what_is_sure_and_what_is_level():
     ]
 
 
-def test_of_a_single_method_where_it_does_best_and_worst():
+def test_a_single_method_is_described_by_its_best_and_worst_variation():
     rows = rows_of({"base": BETTER}, variant="data.partition=iid")
     rows += rows_of({"base": BASE}, variant="data.partition=shards")
     best_and_worst = "0.617 with partition IID and 0.504 with partition shards"
@@ -66,7 +66,7 @@ def test_of_a_single_method_where_it_does_best_and_worst():
     assert lines_of(rows_of({"base": BASE}))[0] == "base ends at test accuracy 0.504."
 
 
-def test_of_a_loss_less_is_better():
+def test_a_smaller_loss_is_better():
     lines = lines_of(rows_of({"base": BETTER, "less": BASE}, "test_loss"))
     assert lines[0].startswith(
         "less leads with test loss 0.504, against 0.617 for base "
@@ -78,7 +78,7 @@ def test_of_a_loss_less_is_better():
     )
 
 
-def test_a_baseline_that_leads_says_how_many_are_significantly_worse():
+def test_a_leading_baseline_is_told_how_many_are_significantly_worse():
     level = [score - 0.001 * (i % 2) for i, score in enumerate(BETTER)]
     lines = lines_of(rows_of({"base": BETTER, "level": level, "less": BASE}))
     assert lines[0] == (
@@ -89,7 +89,7 @@ def test_a_baseline_that_leads_says_how_many_are_significantly_worse():
     assert both[0].endswith("; both others are significantly worse.")
 
 
-def test_too_few_seeds_never_stand_beside_a_p_of_one():
+def test_too_few_seeds_are_named_instead_of_a_p_of_1():
     scores = {"base": [0.1, 0.1, 0.11]}
     for i in range(6):
         scores[f"m{i}"] = [0.84, 0.83, 0.85 + 0.01 * i]
@@ -111,15 +111,15 @@ def test_too_few_seeds_never_stand_beside_a_p_of_one():
     assert one[-1].endswith("is 1 after Holm over one comparison. At least 6 seeds are needed.")
 
 
-def test_of_very_many_comparisons_no_number_of_seeds_is_enough():
+def test_no_number_of_seeds_is_enough_for_very_many_comparisons():
     """Beyond 16 seeds the smallest p does not fall any more."""
     rows = rows_of({"base": BASE, "m": BETTER})
-    found = findings_of({"compare": against(rows, "base", "final"), "summary": rows}, "base")
-    (line,) = few_seeds_lines(found._replace(tests=10_000))
+    findings = findings_of({"compare": against(rows, "base", "final"), "summary": rows}, "base")
+    (line,) = few_seeds_lines(findings._replace(tests=10_000))
     assert line.endswith("is 1 after Holm over 10000 comparisons.")
 
 
-def test_under_attack_it_says_who_holds_up():
+def test_the_headline_under_attack_says_which_method_holds_up():
     chance = {"fleet.malicious=0": 0.1, "fleet.malicious=0.2": 0.1}
     rows = rows_of({"base": BETTER, "m": BASE}, variant="fleet.malicious=0")
     rows += rows_of(
@@ -140,7 +140,7 @@ def test_under_attack_it_says_who_holds_up():
     ]
 
 
-def test_where_both_are_at_chance_level_it_says_so():
+def test_methods_at_chance_level_are_not_compared():
     rows = rows_of({"base": [0.1] * 7, "m": [0.105] * 7, "wild": [0.1] * 7})
     for row in rows:
         row["diverged"] = int(row["method"] == "wild")
@@ -153,7 +153,7 @@ def test_where_both_are_at_chance_level_it_says_so():
     assert not any("better than base" in line for line in lines)
 
 
-def test_who_leads_under_an_attack_holds_up_only_where_half_of_the_gain_is_shown_to_be_left():
+def test_the_leader_holds_up_only_if_half_of_its_gain_is_significantly_left():
     variants = ("fleet.malicious=0", "fleet.malicious=0.2")
     spread = [0.02, -0.01, 0.0, 0.01, -0.02, 0.015, -0.015]
     for left, verb in ((0.60, "holds up"), (0.50, "leads"), (0.46, "leads"), (0.30, "leads")):
@@ -163,11 +163,11 @@ def test_who_leads_under_an_attack_holds_up_only_where_half_of_the_gain_is_shown
         )
         headline = lines_of(rows, start=dict.fromkeys(variants, 0.1))[0]
         assert f"with 20 % malicious, it {verb} with" in headline, left
-    assert "it leads with" in lines_of(rows)[0]  # nobody knows what training gains
+    assert "it leads with" in lines_of(rows)[0]  # the gain from training is unknown
 
 
-def test_where_seeds_suffice_a_difference_is_not_after_holm():
-    """Ten seeds, two of which lean the other way: the interval excludes 0; seven are too many."""
+def test_a_difference_can_be_insignificant_after_holm_with_enough_seeds():
+    """Two of ten seeds have the other sign: the interval excludes 0, Holm over seven does not."""
     lean = [0.03, 0.02, 0.025, 0.02, 0.03, 0.02, 0.025, 0.02, -0.006, -0.004]
     scores = {
         "base": [0.5] * 10,
@@ -184,7 +184,7 @@ def test_where_seeds_suffice_a_difference_is_not_after_holm():
     assert not claims_of(lines)
 
 
-def test_scores_that_are_the_same_are_one_test_and_told_once():
+def test_equal_scores_are_one_test_and_one_sentence():
     """Along an axis that no method reads."""
     values = [0.1, 0.2, 0.3]
     rows = [
@@ -213,7 +213,7 @@ def test_scores_that_are_the_same_are_one_test_and_told_once():
     assert sum("better (" in line for line in lines[1:]) == 1
 
 
-def test_methods_that_do_not_read_an_axis_are_told_once_beside_those_that_do():
+def test_methods_that_ignore_an_axis_are_reported_once():
     rows = rows_of({"base": BASE, "same": BETTER, "reads": LEVEL}, variant="client.mu=0.1")
     rows += rows_of({"base": BASE, "same": BETTER, "reads": BETTER[::-1]}, variant="client.mu=0.2")
     lines = lines_of(rows)
@@ -233,7 +233,7 @@ def test_no_interval_of_width_0_is_printed():
     assert "0.25 better; better in 2 of 2" in constant[0]
 
 
-def test_sentences_say_as_data_what_they_claim():
+def test_sentences_carry_their_claims_as_data():
     lines = lines_of(rows_of({"base": BASE, "level": LEVEL, "better": BETTER}))
     claims = claims_of(lines)
     assert {(claim.kind, claim.who, claim.whom) for claim in claims} == {
@@ -241,11 +241,11 @@ def test_sentences_say_as_data_what_they_claim():
     }
     assert all(claim.p == pytest.approx(2 * 2 / 2**7) for claim in claims)
     assert not claims_of(lines[2:])
-    assert json.loads(json.dumps(lines)) == lines  # to everything else they are texts
+    assert json.loads(json.dumps(lines)) == lines  # to all other code they are plain strings
 
 
-def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_priority_together():
-    """Of nine variations none is picked out; what is left out is in the column, and counted."""
+def test_a_verdict_is_a_headline_and_at_most_five_sentences():
+    """None of nine variations is singled out; what is left out is in the column, and counted."""
     values = [0.1 * i for i in range(1, 10)]
     rows = []
     for i, value in enumerate(values):
@@ -273,7 +273,7 @@ def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_priority_toge
     ]
 
 
-def test_the_column_says_of_every_method_what_came_of_it():
+def test_the_verdict_column_has_a_result_for_every_method():
     chance = {"": 0.12}
     scores = {
         "base": BETTER,
@@ -334,7 +334,7 @@ def test_chance_is_the_share_of_the_most_frequent_label():
     }
 
 
-def test_failures_and_losses_without_bound():
+def test_failures_and_infinite_losses_are_reported():
     rows = rows_of({"base": BASE, "gone": BETTER, "wild": BASE}, "test_loss")
     for row in rows:
         row |= {"status": "failed", "metric": None} if row["method"] == "gone" else {}
@@ -351,7 +351,7 @@ def test_failures_and_losses_without_bound():
     ]
 
 
-def test_methods_that_have_not_run_are_told_from_those_that_failed():
+def test_methods_that_have_not_run_are_distinguished_from_failed_ones():
     rows = rows_of({"base": BASE, "idle": BETTER, "gone": BETTER, "part": BASE})
     for row in rows:
         if row["method"] == "gone":
@@ -381,7 +381,7 @@ def test_methods_that_have_not_run_are_told_from_those_that_failed():
     ]
 
 
-def test_of_a_baseline_that_has_not_run_the_others_do_not_fail():
+def test_a_baseline_that_has_not_run_fails_no_other_method():
     rows = rows_of({"base": BASE, "good": BETTER})
     for row in rows[:7]:
         row |= {"status": "not_run", "final": None}
@@ -391,7 +391,7 @@ def test_of_a_baseline_that_has_not_run_the_others_do_not_fail():
     ]
 
 
-def test_few_runs_that_all_diverged_are_called_so():
+def test_few_runs_that_all_diverged_are_reported_as_such():
     rows = rows_of({"base": [0.5, 0.6, 0.4], "wild": [0.5, 0.6, 0.4]}, "test_loss")
     for row in rows:
         row["diverged"] = int(row["method"] == "wild")
@@ -447,7 +447,7 @@ def test_seeds_are_counted_with_their_ties():
         "x=<b>{[": "x <b>{[",
     }.items(),
 )  # fmt: skip
-def test_a_variation_in_words(label, text):
+def test_a_variation_is_put_into_words(label, text):
     scenario = {
         "data": {"partition": {"kind": "dirichlet"}},
         "wire": [{"kind": "sign_flip"}],

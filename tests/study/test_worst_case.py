@@ -55,7 +55,7 @@ def lines_of(rows):
     return worst_case_lines(findings_of({"compare": [], "summary": rows, "worst": worst}, "a"))
 
 
-def test_the_worst_attack_is_that_of_the_lowest_mean_and_no_attack_is_none():
+def test_the_worst_attack_has_the_lowest_mean_and_no_attack_does_not_count():
     rows = summary()
     table = pd.DataFrame(worst_cases(rows, "final"))
     assert (
@@ -88,7 +88,7 @@ def test_the_worst_attack_is_that_of_the_lowest_mean_and_no_attack_is_none():
     assert np.isnan(first["p_adjusted"])
 
 
-def test_a_run_that_diverged_is_the_worst_there_is():
+def test_a_diverged_run_counts_as_the_worst():
     rows = summary(seeds=2)
     rows[-1] |= {"diverged": 1}  # c under noise, one of two seeds
     (c,) = [
@@ -100,7 +100,7 @@ def test_a_run_that_diverged_is_the_worst_there_is():
     assert c["mean"] < 0.4
 
 
-def test_sentences():
+def test_sentences_name_the_best_method_under_its_worst_attack():
     lines = lines_of(summary())
     assert lines[0].startswith(
         "Under the worst of 2 attacks, with partition α 1: b keeps test accuracy 0.6 (gaussian"
@@ -110,7 +110,7 @@ def test_sentences():
     assert len(lines) == 2
 
 
-def test_an_exchange_takes_the_worst_attacks_anew():
+def test_the_exchange_test_finds_the_worst_attacks_again():
     """Against loops over the definition."""
     rng = np.random.default_rng(3)
     one, other = rng.normal(0.3, 1, (2, 5, 3))
@@ -125,7 +125,7 @@ def test_an_exchange_takes_the_worst_attacks_anew():
     assert exchanged(one, other) == exchanged(other, one) == hits / 2**5
 
 
-def test_under_one_attack_it_is_the_paired_test():
+def test_under_one_attack_the_exchange_test_is_the_paired_test():
     rng = np.random.default_rng(4)
     one, other = rng.normal(0.3, 1, (2, 7, 1))
     d = (one - other)[:, 0]
@@ -139,7 +139,7 @@ def test_under_one_attack_it_is_the_paired_test():
     assert beyond(one, other) == greater
 
 
-def test_infinite_losses_count_by_their_place():
+def test_infinite_losses_are_tested_by_their_rank():
     one = np.array([[1.0, 2.0], [1.0, 2.0]])
     lost = np.full((2, 2), -np.inf)
     assert worst_apart(one, lost) == worst_apart(lost, one) == 0.5
@@ -150,8 +150,8 @@ def test_infinite_losses_count_by_their_place():
 @pytest.mark.parametrize(
     "fares", [[0, 0, 0, 0, 0], [0, 0.4, 0.4, 0.4, 0.4]], ids=["alike", "unlike"]
 )
-def test_a_choice_of_attacks_makes_no_difference_sure(fares):
-    """The worst attacks of both are equally bad; all attacks on the second are as bad."""
+def test_choosing_the_worst_attack_keeps_the_level_of_the_test(fares):
+    """The worst attacks of both are equally bad, as are all attacks on the second."""
     rng = np.random.default_rng(5)
     p = [
         worst_apart(rng.normal(fares, 0.01, (8, 5)), rng.normal(0, 0.01, (8, 5)))
@@ -160,14 +160,14 @@ def test_a_choice_of_attacks_makes_no_difference_sure(fares):
     assert np.mean(np.array(p) < 0.05) <= 0.06
 
 
-def test_what_is_significantly_better_is_a_claim():
+def test_significantly_better_methods_are_claims():
     claims = claims_of(lines_of(summary()))
     assert {(claim.who, claim.whom) for claim in claims} == {("b", "a"), ("b", "c")}
     assert len(claims) == 4
     assert not claims_of(lines_of(summary(seeds=7)))  # 12 / 2**7 is too much
 
 
-def test_where_attacks_do_not_vary_there_is_nothing():
+def test_without_varied_attacks_there_is_no_table():
     rows = [row for row in summary() if row["wire"] != "[gaussian]"]
     assert by_attack(rows) == {}
     assert worst_cases(rows, "final") == []
@@ -177,7 +177,7 @@ def test_where_attacks_do_not_vary_there_is_nothing():
     assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
 
 
-def test_codecs_on_the_wire_are_no_attacks():
+def test_codecs_on_the_wire_are_not_attacks():
     swap = {"[gaussian]": "[{kind: top_k, k: 5}]", "[{kind: sign_flip, scale: 5}]": "[cast]"}
     rows = summary(seeds=2)
     for row in rows:
@@ -188,7 +188,7 @@ def test_codecs_on_the_wire_are_no_attacks():
     assert split_attack("wire[0].k=5") == ("wire[0].k=5", "")
 
 
-def test_figure_has_a_number_for_every_pair():
+def test_the_figure_has_a_number_for_every_pair():
     first, second = figures_of_attacks(
         summary(), context_of({"name": "grid"}, summary(), order=["c", "a", "b"])
     )
@@ -216,8 +216,8 @@ def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
     compared = fedsim.compare(
         scenario, methods=["mean", "median"], vary={"wire": wires}, out=tmp_path / "out"
     )
-    kept = pd.read_csv(tmp_path / "out" / "worst.csv")
-    assert kept["method"].tolist() == ["median", "mean"] == compared.worst["method"].tolist()
+    table = pd.read_csv(tmp_path / "out" / "worst.csv")
+    assert table["method"].tolist() == ["median", "mean"] == compared.worst["method"].tolist()
     assert compared.verdict[0].startswith(
         "Under the worst of 2 attacks: median keeps test accuracy"
     )
@@ -228,4 +228,4 @@ def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
     assert "Every method under every attack" in text
     assert text.count(' worst">') == 2
     assert files["figures/attacks.png"].startswith(b"\x89PNG")
-    assert rows_of(kept)[0]["attack"] == "wire=[{kind: sign_flip, scale: 5}]"
+    assert rows_of(table)[0]["attack"] == "wire=[{kind: sign_flip, scale: 5}]"

@@ -35,8 +35,12 @@ def killed(quick: bool) -> Figure:
         print(f"  {name}: {tally}", flush=True)
     struck = Counter()
     if not quick:
-        struck += at_every_operation("test_killed_at_every_operation", "disk")
-        struck += at_every_operation("test_killed_at_every_operation", "resident", every=3)
+        struck += at_every_operation(
+            "test_a_run_killed_at_any_operation_resumes_to_equal_bytes", "disk"
+        )
+        struck += at_every_operation(
+            "test_a_run_killed_at_any_operation_resumes_to_equal_bytes", "resident", every=3
+        )
     every = (
         "none in the small version"
         if quick
@@ -114,13 +118,24 @@ def at_every_operation(name: str, *kinds: str, every: int = 1, **more) -> Counte
 def failing(quick: bool) -> Figure:
     """Let every operation fail, once or for good, and let no descriptor be free."""
     if quick:
-        seen = at_every_operation("test_no_descriptor_is_free", "resident")
+        seen = at_every_operation(
+            "test_a_run_without_free_descriptors_resumes_to_equal_bytes", "resident"
+        )
         return Figure(
             f"{seen['struck']} times no descriptor was free: a line, resumed to equal bytes", True
         )
-    once = at_every_operation("test_every_operation_fails", "disk", lasting=False)
-    lasting = at_every_operation("test_every_operation_fails", "resident", every=3, lasting=True)
-    none = at_every_operation("test_no_descriptor_is_free", "resident", "disk")
+    once = at_every_operation(
+        "test_a_failed_operation_is_one_line_and_resumes_to_equal_bytes", "disk", lasting=False
+    )
+    lasting = at_every_operation(
+        "test_a_failed_operation_is_one_line_and_resumes_to_equal_bytes",
+        "resident",
+        every=3,
+        lasting=True,
+    )
+    none = at_every_operation(
+        "test_a_run_without_free_descriptors_resumes_to_equal_bytes", "resident", "disk"
+    )
     text = (
         f"{once['struck']} operations that fail once (every one) and {lasting['struck']} from "
         "which on all fail (disk full, I/O error, read-only, in turn), "

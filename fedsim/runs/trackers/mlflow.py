@@ -73,9 +73,9 @@ class MLflow:
     def log(self, step: int, values: dict[str, float]) -> None:
         self.step = step
         if step not in self.known_steps:
-            now = int(time.time() * 1000)  # ms
+            timestamp = int(time.time() * 1000)  # ms
             for name, value in values.items():
-                self.pending.append(self.metric(_plain(name), value, now, step))
+                self.pending.append(self.metric(_plain(name), value, timestamp, step))
         if len(self.pending) > MAX_METRICS or time.monotonic() - self.sent > SECONDS:
             self._send()
 
