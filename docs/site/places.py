@@ -1,0 +1,54 @@
+"""Where a file of the repository is on the site."""
+
+import posixpath
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = "source"  # files that are not documentation, as pages of their own
+
+
+def place_of(path: str) -> str:
+    """The source of the page, or the file, that shows a file or folder of the repository.
+
+    Args:
+      path: relative to the repository; of a folder without a slash at its end.
+    """
+    if path == "docs":
+        return "index.md"
+    if path.startswith("docs/"):
+        inside = path.removeprefix("docs/")
+        return f"{inside}/index.md" if (ROOT / path).is_dir() else inside
+    if path.startswith("reports/"):
+        return _place_of_report(path)
+    if path == "reports":
+        return "gallery.md"
+    if (ROOT / path).is_dir():
+        return f"{SOURCE}/{path}/index.md"
+    if path.endswith(".md"):
+        return f"{SOURCE}/{path}"
+    return f"{SOURCE}/{path}.md"
+
+
+def _place_of_report(path: str) -> str:
+    """Of a kept report: a page around its own page; other files are copied as they are."""
+    folder, _, name = path.removeprefix("reports/").partition("/")
+    if path == "reports/README.md":
+        return "gallery.md"
+    if not name or name == "report.html":
+        return f"reports/{folder}/index.md"
+    return path
+
+
+def link(place: str, page: str) -> str:
+    """The relative link from a page to a place."""
+    return posixpath.relpath(place, posixpath.dirname(page) or ".")
+
+
+def repository_path(target: str, page: str) -> str:
+    """The file that a relative link on a page of the repository leads to.
+
+    Args:
+      target: the link without its anchor.
+      page: the path of the page in the repository.
+    """
+    return posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
