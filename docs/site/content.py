@@ -63,7 +63,9 @@ class Content:
 
     def _folder(self, path: str, place: str) -> str:
         """The files and folders that a folder of the repository holds, each with its page."""
-        inside = {name.removeprefix(f"{path}/").partition("/")[0] for name in self._tracked_in(path)}
+        inside = {
+            name.removeprefix(f"{path}/").partition("/")[0] for name in self._tracked_in(path)
+        }
         lines = [f"{HIDDEN}# {path}\n"]
         for name in sorted(inside):
             inner = f"{path}/{name}"
