@@ -3,9 +3,11 @@
 import subprocess
 from pathlib import Path
 
+import kept
+from kind_pages import kind_page, linked, places
 from links import rewritten
 from places import ROOT, link, place_of
-from report_pages import record_of, report_page
+from report_pages import gallery_page, report_page
 
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 SHOWN = {*LANGUAGES, ".md"}  # what a page of a folder links to
@@ -43,10 +45,12 @@ class Content:
         file = ROOT / path
         if not place.endswith(".md"):
             self.files[place] = file
+        elif place == "gallery.md":
+            self._add_gallery(place)
+        elif path.startswith("reports/") and place.endswith("index.md"):
+            self._add_report(path.split("/")[1], place)
         elif path.endswith(".md"):
             self.pages[place] = self._page(path, place)
-        elif path.startswith("reports/"):
-            self._add_report(path.split("/")[1], place)
         elif file.is_dir():
             self.pages[place] = self._folder(path, place)
         else:
@@ -54,10 +58,18 @@ class Content:
 
     def _page(self, path: str, place: str) -> str:
         text = rewritten((ROOT / path).read_text(encoding="utf-8"), path, place, self.publish)
-        return text if path.startswith("docs/") else HIDDEN + text
+        if path == "docs/catalogue.md":
+            text = linked(text)
+        return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
+
+    def _add_gallery(self, place: str) -> None:
+        """The gallery, and every kept report, which it links to."""
+        self.pages[place] = gallery_page()
+        for folder in kept.records():
+            self.publish(f"reports/{folder}")
 
     def _add_report(self, folder: str, place: str) -> None:
-        self.pages[place] = report_page(folder, record_of(folder))
+        self.pages[place] = report_page(folder)
         page = f"reports/{folder}/report.html"
         self.files[page] = ROOT / page
 
@@ -85,6 +97,10 @@ def content() -> Content:
     shown = Content()
     for page in sorted((ROOT / "docs").rglob("*.md")):
         shown.publish(str(page.relative_to(ROOT)))
+    shown.publish("README.md")
+    shown.publish("reports")
+    for (family, kind), place in places().items():
+        shown.pages[place] = kind_page(family, kind, shown.publish)
     shown.publish_waiting()
     return shown
 

@@ -5,6 +5,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "source"  # files that are not documentation, as pages of their own
+# Pages whose places do not follow from their paths: the site begins with the README.
+PAGES = {
+    "README.md": "index.md",
+    "docs": "index.md",
+    "docs/index.md": "idea.md",
+    "reports": "gallery.md",
+    "reports/README.md": "gallery.md",
+}
 
 
 def place_of(path: str) -> str:
@@ -13,15 +21,13 @@ def place_of(path: str) -> str:
     Args:
       path: relative to the repository; of a folder without a slash at its end.
     """
-    if path == "docs":
-        return "index.md"
+    if path in PAGES:
+        return PAGES[path]
     if path.startswith("docs/"):
         inside = path.removeprefix("docs/")
         return f"{inside}/index.md" if (ROOT / path).is_dir() else inside
     if path.startswith("reports/"):
         return _place_of_report(path)
-    if path == "reports":
-        return "gallery.md"
     if (ROOT / path).is_dir():
         return f"{SOURCE}/{path}/index.md"
     if path.endswith(".md"):
@@ -32,8 +38,6 @@ def place_of(path: str) -> str:
 def _place_of_report(path: str) -> str:
     """Of a kept report: a page around its own page; other files are copied as they are."""
     folder, _, name = path.removeprefix("reports/").partition("/")
-    if path == "reports/README.md":
-        return "gallery.md"
     if not name or name == "report.html":
         return f"reports/{folder}/index.md"
     return path

@@ -1,30 +1,27 @@
 """The pages around the kept reports."""
 
-import json
-from typing import Any
-
-from places import ROOT
+import kept
 
 
-def record_of(folder: str) -> dict[str, Any]:
-    """The `run.json` of a kept run.
-
-    Args:
-      folder: in reports.
-    """
-    return json.loads((ROOT / "reports" / folder / "run.json").read_text(encoding="utf-8"))
-
-
-def report_page(folder: str, record: dict[str, Any]) -> str:
+def report_page(folder: str) -> str:
     """A page that embeds the page of a kept run.
 
     Args:
       folder: in reports.
-      record: its `run.json`.
     """
-    headline = (record.get("verdict") or [""])[0]
+    record = kept.records()[folder]
+    command = " ".join(record["surroundings"]["command"])
     return (
-        f"---\nhide: [toc]\n---\n\n# {record['scenario']['name']}\n\n{headline}\n\n"
-        f'<p><a href="report.html">The page alone</a></p>\n'
-        f'<iframe class="report" src="report.html" title="Report of {folder}"></iframe>\n'
+        f"---\nhide: [toc, navigation]\n---\n\n# {record['scenario']['name']}\n\n"
+        f"Made by `{command}`. [This page alone](report.html)\n\n"
+        f'<iframe class="report" src="report.html" title="Report {folder}"></iframe>\n'
+    )
+
+
+def gallery_page() -> str:
+    """A page that embeds the gallery of all kept runs."""
+    return (
+        "---\nhide: [toc, navigation]\n---\n\n# Kept runs\n\n"
+        "`fedsim report --index DIR` makes this page of the runs in a folder.\n\n"
+        '<iframe class="report" src="../reports/index.html" title="Kept runs"></iframe>\n'
     )
