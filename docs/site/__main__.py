@@ -5,6 +5,7 @@ import logging
 import sys
 from pathlib import Path
 
+from check import faults
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
@@ -24,8 +25,11 @@ def main(arguments: list[str]) -> int:
     except Abort as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{out}: built")
-    return 0
+    dead = faults(out)
+    for line in dead:
+        print(line, file=sys.stderr)
+    print(f"{out}: {len(list(out.rglob('*.html')))} pages, {len(dead)} faults")
+    return 1 if dead else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from links import rewritten
 from places import ROOT, link, place_of
 from report_pages import gallery_page, report_page
 
+from fedsim.runs.gallery import gallery_of
+
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 SHOWN = {*LANGUAGES, ".md"}  # what a page of a folder links to
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
@@ -20,11 +22,13 @@ class Content:
     Attributes:
       pages: place -> text in Markdown.
       files: place -> a file that is copied.
+      made: place -> the content of a file that is made here.
     """
 
     def __init__(self) -> None:
         self.pages: dict[str, str] = {}
         self.files: dict[str, Path] = {}
+        self.made: dict[str, bytes] = {}
         self._tracked = _tracked()
         self._waiting: list[str] = []
 
@@ -65,8 +69,12 @@ class Content:
     def _add_gallery(self, place: str) -> None:
         """The gallery, and every kept report, which it links to."""
         self.pages[place] = gallery_page()
-        for folder in kept.records():
+        folders = list(kept.records())
+        for folder in folders:
             self.publish(f"reports/{folder}")
+        content, skipped = gallery_of(ROOT / "reports", names=folders, page="index.html")
+        assert not skipped, skipped
+        self.made["reports/index.html"] = content
 
     def _add_report(self, folder: str, place: str) -> None:
         self.pages[place] = report_page(folder)

@@ -95,16 +95,18 @@ def _clauses(text: list[Token], begin: int, end: int) -> list[tuple[int, int]]:
         if token.kind in ("open", "close"):
             depth += 1 if token.kind == "open" else -1
         last = at + 1 == len(text)
-        if depth <= 0 and token.text in (",", ";", ":", ".") and (last or text[at + 1].kind == "space"):
+        if (
+            depth <= 0
+            and token.text in (",", ";", ":", ".")
+            and (last or text[at + 1].kind == "space")
+        ):
             cut.append((start, at))
             start = at + 1
     cut.append((start, end))
     return cut
 
 
-def _mark(
-    text: list[Token], begin: int, end: int, letters: bool, inside: list[bool]
-) -> None:
+def _mark(text: list[Token], begin: int, end: int, letters: bool, inside: list[bool]) -> None:
     """Mark the formula of a clause, if it has a token that only formulas have."""
     if not any(_is_strong(token, letters) for token in text[begin:end]):
         return

@@ -17,6 +17,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, place, content=text))
     for place, path in shown.files.items():
         files.append(File.generated(config, place, abs_src_path=str(path)))
+    for place, made in shown.made.items():
+        files.append(File.generated(config, place, content=made))
     config.nav = navigation(shown.pages)
     return files
 

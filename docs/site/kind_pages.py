@@ -1,5 +1,6 @@
 """A page for every kind: what `fedsim explain` says, with formulas set, and a kept figure."""
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ LABEL = re.compile(r"[A-Z]\w+: .*", re.S)
 WIDTH = 96  # of docstrings: a line that ends although the next word fits was ended on purpose
 
 
+@functools.cache
 def places() -> dict[tuple[str, str], str]:
     """Family and kind -> the place of its page."""
     catalogue(None)  # registers them
@@ -164,9 +166,7 @@ def _parameters(parameters: list[dict[str, Any]]) -> Iterator[str]:
     yield "<table>\n" + "\n".join(rows) + "\n</table>"
 
 
-def _figure(
-    family: str, kind: str, place: str, publish: Callable[[str], None]
-) -> Iterator[str]:
+def _figure(family: str, kind: str, place: str, publish: Callable[[str], None]) -> Iterator[str]:
     """A figure of a kept comparison in which the kind takes part."""
     folders = kept.shown_in().get((family, kind), [])
     drawn = [folder for folder in folders if kept.figure(folder)]
@@ -196,5 +196,3 @@ def _with_links(text: str) -> str:
     return re.sub(
         r"arXiv:(\d{4}\.\d{4,5})", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', text
     )
-
-

@@ -28,11 +28,11 @@ def place_of(path: str) -> str:
         return f"{inside}/index.md" if (ROOT / path).is_dir() else inside
     if path.startswith("reports/"):
         return _place_of_report(path)
+    # mkdocs leaves out what begins with a dot
+    shown = f"{SOURCE}/{path}".replace("/.", "/dot-")
     if (ROOT / path).is_dir():
-        return f"{SOURCE}/{path}/index.md"
-    if path.endswith(".md"):
-        return f"{SOURCE}/{path}"
-    return f"{SOURCE}/{path}.md"
+        return f"{shown}/index.md"
+    return shown if path.endswith(".md") else f"{shown}.md"
 
 
 def _place_of_report(path: str) -> str:
