@@ -4,10 +4,11 @@ A run has at least one token that only formulas have, such as a Greek letter, an
 with a script. Words in it are names of functions, or in the brackets of one: f(y; batch).
 """
 
-from tokens import FUNCTIONS, STRONG, WEAK, Token
+from tokens import CALLED, FUNCTIONS, STRONG, WEAK, Token
 
 ARTICLES = {"a", "A", "I"}  # words of one letter
 EDGE = ",;:.!'′…"  # punctuation around a formula, not of it
+BEFORE_NOUN = (["space", "letter"], ["space", "word"])  # what follows an article
 CALL = 3  # words in the brackets of a function, at most: f(y; batch)
 
 
@@ -67,8 +68,12 @@ def _brackets(text: list[Token]) -> dict[int, int]:
 def _may_be(text: list[Token], at: int) -> bool:
     """Whether a token may be in a formula."""
     token = text[at]
+    after = text[at + 1] if at + 1 < len(text) else Token("space", " ")
+    if at and text[at - 1].text == "√":
+        return token.kind != "code"
     if token.kind == "word":
-        return token.text in FUNCTIONS
+        is_called = token.text in CALLED and after.kind in ("open", "sub", "super")
+        return is_called or token.text in FUNCTIONS
     if token.kind == "sign":
         return token.text in STRONG or token.text in WEAK or token.text in ";."
     return token.kind not in ("plain", "code")
@@ -79,7 +84,8 @@ def _is_call(text: list[Token], begin: int, end: int) -> bool:
     if begin == 0 or text[begin].text == "[":
         return False
     before = text[begin - 1]
-    attached = before.kind in ("letter", "sub", "super", "accent") or before.text in FUNCTIONS
+    attached = before.kind in ("letter", "sub", "super", "accent")
+    attached = attached or before.text in {"√", *FUNCTIONS, *CALLED}
     words = [token for token in text[begin:end] if token.kind in ("word", "plain", "code")]
     has_code = any(token.kind == "code" for token in words)
     return attached and len(words) <= CALL and not has_code
@@ -119,7 +125,10 @@ def _mark(text: list[Token], begin: int, end: int, letters: bool, inside: list[b
             return at in matched
         return token.kind != "space" and token.text not in EDGE
 
-    while not belongs(begin):
+    def is_article(at: int) -> bool:
+        return text[at].text in ARTICLES and [t.kind for t in text[at + 1 : at + 3]] in BEFORE_NOUN
+
+    while not belongs(begin) or is_article(begin):
         begin += 1
     while not belongs(end - 1):
         end -= 1

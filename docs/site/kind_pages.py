@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import kept
+from borrowed import has_latex, html_of
 from making import make
 from mathematics import typeset
 from places import link, place_of
@@ -20,6 +21,7 @@ from fedsim.scenario.explain import as_mapping, as_value, explanations
 
 ROW = re.compile(r"\| \[`(\w+)`\]\([^)]*\)")
 LABEL = re.compile(r"[A-Z]\w+: .*", re.S)
+PROSE = re.compile(r"[a-z]{2,}[,.;]?")
 WIDTH = 96  # of docstrings: a line that ends although the next word fits was ended on purpose
 
 
@@ -73,7 +75,7 @@ def _sections(
     yield f'<p class="family">{heading}. In a scenario: {_code(where)}.{escape(also)}</p>'
     yield f'<p class="summary">{typeset(explained["summary"])}</p>'
     yield f"```yaml\n{_written(explained)}\n```"
-    yield _body(explained["body"])
+    yield _body_of(family, kind, explained["body"])
     yield from _links(explained, place)
     yield from _parameters(explained["parameters"])
     for title, text in explained["sections"].items():
@@ -92,6 +94,12 @@ def _written(explained: dict[str, Any]) -> str:
     for parameter in explained["parameters"]:
         values[parameter["name"]] = parameter.get("default", "...")
     return as_mapping(values)
+
+
+def _body_of(family: str, kind: str, body: str) -> str:
+    """The text of a kind, with its formulas set."""
+    factory = FAMILIES[family][kind]
+    return html_of(factory) if has_latex(factory) else _body(body)
 
 
 def _body(text: str) -> str:
@@ -126,16 +134,31 @@ def _lines(paragraph: str) -> list[str]:
     lines: list[str] = []
     before = ""
     for line in paragraph.splitlines():
-        word = line.split(" ")[0]
-        was_broken = bool(before) and len(before) + 1 + len(word) > WIDTH
-        if lines and (was_broken and not LABEL.match(line)) and not line.startswith(("- ", " ")):
-            lines[-1] += f" {line}"
-        elif lines and line.startswith("  ") and lines[-1].startswith("- "):
+        if lines and _continues(line, before, lines[-1]):
             lines[-1] += f" {line.strip()}"
         else:
             lines.append(line)
         before = line
     return lines
+
+
+def _continues(line: str, before: str, joined: str) -> bool:
+    """Whether a line was broken off the one before it.
+
+    Args:
+      line: of a docstring.
+      before: the line before it.
+      joined: that line with what it continues.
+    """
+    if LABEL.match(line) or line.startswith("- "):
+        return False
+    if joined.startswith("- ") and line.startswith("  "):
+        return True
+    if joined.count("`") % 2:  # code over two lines
+        return True
+    word = line.split(" ")[0]
+    was_full = len(before) + 1 + len(word) > WIDTH
+    return was_full or (before[-1:] not in ".;:," and bool(PROSE.fullmatch(word)))
 
 
 def _links(explained: dict[str, Any], place: str) -> Iterator[str]:
@@ -145,8 +168,7 @@ def _links(explained: dict[str, Any], place: str) -> Iterator[str]:
         name = f"[`{of_kind[1]}`]({link(places()[of_kind], place)})"
         yield f"## {part['section'].capitalize()}: {name}"
         yield f"```yaml\n{as_mapping(part['link'])}\n```"
-        is_of_optax = FAMILIES[of_kind[0]][of_kind[1]].__module__ == "fedsim.rules.optimizers"
-        yield _body(part["summary"] if is_of_optax or not part["body"] else part["body"])
+        yield _body_of(*of_kind, part["body"] or part["summary"])
 
 
 def _parameters(parameters: list[dict[str, Any]]) -> Iterator[str]:

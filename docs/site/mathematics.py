@@ -6,11 +6,13 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from formulas import parts
-from tokens import ACCENTS, FUNCTIONS, Token, tokens
-
+from tokens import ACCENTS, CALLED, FUNCTIONS, Token, tokens
 
 FENCES = set("‖|⌊⌋⌈⌉⟨⟩")
 LARGE = {"Σ": "∑", "∏": "∏"}  # letter -> sign, with what it runs over below it
+PUNCTUATION = {".", ",", ";", ":", ")"}
+JOINER = "\u2060"  # keeps it on the line of the formula before it
+SIGNS = {"~": "∼", "*": "∗", "'": "′"}  # as MathML has them, with their spaces
 ATOMS = ("letter", "number", "word")
 
 
@@ -28,8 +30,10 @@ def typeset(text: str, letters: bool = True) -> str:
     for is_formula, part in parts(tokens(text), letters):
         if is_formula:
             pieces.append(formula(part))
-        else:
-            pieces += [_plain(token) for token in part]
+            continue
+        if pieces and part[0].text in PUNCTUATION:
+            pieces.append(JOINER)
+        pieces += [_plain(token) for token in part]
     return "".join(pieces)
 
 
@@ -113,7 +117,7 @@ class _Reader:
             return _element("mi", token.text)
         if token.kind == "number":
             return _element("mn", token.text)
-        if token.kind == "word" and token.text in FUNCTIONS:
+        if token.kind == "word" and token.text in (FUNCTIONS | CALLED):
             return _element("mi", token.text)
         if token.kind in ("word", "plain", "code"):
             return _element("mtext", token.text)
@@ -121,7 +125,7 @@ class _Reader:
             return _element("mo", token.text, stretchy="false", lspace="0", rspace="0")
         if token.kind in ("sub", "super"):  # of a word
             return _with_scripts(Element("mrow"), {token.kind: _inner(token.text)}, False)
-        return _element("mo", token.text)
+        return _element("mo", SIGNS.get(token.text, token.text))
 
     def _scripted_without_brackets(self) -> Element:
         """What is under a root: an atom, or what is in brackets."""
@@ -173,7 +177,8 @@ def _with_scripts(base: Element, scripts: dict[str, Element], large: bool) -> El
 
 
 def _over(base: Element, accent: str) -> Element:
-    element = Element("mover", accent="true")
+    # A bar is further from its letter than other accents, which it would touch.
+    element = Element("mover") if accent == "\u0304" else Element("mover", accent="true")
     element.append(base)
     element.append(_element("mo", ACCENTS[accent], stretchy="false"))
     return element

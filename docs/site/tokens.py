@@ -4,16 +4,14 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ᵢⱼₖₙₘₜᵣₗₐₑₒₓₚₛ", "0123456789+−ijknmtrlaeoxps", strict=True))
-SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀᵈᵉⁿᵗᵏʳˢᵐ½", "0123456789+−Tdentkrsm½", strict=True))
-SUPERSCRIPTS.pop("½")  # Λ^½ has its hat
-ACCENTS = {"\u0304": "¯", "\u0302": "^", "\u0303": "~", "\u0306": "˘", "\u0307": "˙"}
+ACCENTS = {"\u0304": "‾", "\u0302": "^", "\u0303": "~", "\u0306": "˘", "\u0307": "˙"}
 
 FUNCTIONS = {
-    *("min", "max", "argmin", "argmax", "sign", "log", "ln", "exp", "mean", "median", "mod"),
-    *("diag", "KL", "Dir", "softmax", "tanh", "round", "floor", "agg", "Var", "var", "Cov", "cos"),
-    *("lognormal", "logit", "std", "sd", "tr", "rank", "softplus", "sigmoid", "ReLU", "clip"),
+    *("min", "max", "argmin", "argmax", "sign", "log", "ln", "exp", "mean", "mod", "agg", "med"),
+    *("diag", "KL", "Dir", "softmax", "tanh", "Var", "Cov", "cos", "lognormal", "ReLU", "GELU"),
 }
+# Words that are functions only where a bracket or a script follows.
+CALLED = {"round", "clip", "rank", "median", "std", "floor", "LN", "sin"}
 # Signs that only formulas have; the others may also stand between words.
 STRONG = set("←∈∉∪∩⊂⊆∖∅≤≥≠≈≡∝√‖∇∂∞∀∃⌊⌋⌈⌉⊙⊗⊕∘Σ∏∫ℓ≪≫∧∨⟨⟩")
 WEAK = set("+−=<>·×/±~*|,:!½¼⅓'′…")
@@ -23,9 +21,11 @@ PATTERN = re.compile(
     r"""
     (?P<code>`[^`]+`)
   | (?P<space>\s+)
-  | (?P<plain>[A-Za-z0-9]+(?:_[A-Za-z0-9]{2,})+(?=[^_\w{]|$)(?<![A-Za-z]_max)   # rounds_joined
-      | [A-Za-z]+(?:['’-][A-Za-z]+)+                                            # client's, k-means
-      | (?:e\.g|i\.e)\.|https?://\S+|arXiv:\S+)
+  | (?P<plain>(?!(?:max|min|mean|med|argmin|argmax|std)_)
+        [A-Za-z0-9]{2,}(?:_[A-Za-z0-9]+)+(?![_\w{])   # rounds_joined
+      | [A-Za-z]+(?:['’-][A-Za-z]+)+ | ['’]s\b         # client's, k-means
+      | [A-Za-z]{2,}[0-9]+ | [0-9]+[a-z]{2}\b          # CIFAR10, 2nd
+      | e\.g\.? | i\.e\.? | https?://\S+ | arXiv:\S+)
   | (?P<word>[A-Za-z]{2,})
   | (?P<number>\d+(?:[.,]\d+)*(?:e[-−]?\d+)?)
   | (?P<script>[_^](?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\([^()]*\)|[A-Za-z]+(?:-[a-z]+)?|\d+|\S))
@@ -68,10 +68,9 @@ def _token(kind: str, text: str) -> Token:
         return Token("sub" if text[0] == "_" else "super", inside)
     if kind != "sign":
         return Token(kind, text)
-    if text in SUBSCRIPTS:
-        return Token("sub", SUBSCRIPTS[text])
-    if text in SUPERSCRIPTS:
-        return Token("super", SUPERSCRIPTS[text])
+    position, _, code = unicodedata.decomposition(text).partition(" ")
+    if position in ("<sub>", "<super>"):
+        return Token(position.strip("<>"), chr(int(code, 16)))
     if text in ACCENTS:
         return Token("accent", text)
     if text in OPENING:
@@ -84,9 +83,11 @@ def _token(kind: str, text: str) -> Token:
 
 
 def _with_joined_scripts(found: list[Token]) -> list[Token]:
-    """With `⁻` and `¹` as one script."""
+    """With `⁻` and `¹` as one script, and the apostrophe behind a letter as a prime."""
     joined: list[Token] = []
     for token in found:
+        if token.text == "'" and joined and joined[-1].kind in ("letter", "sub"):
+            token = Token("super", "′")
         if joined and token.kind in ("sub", "super") and joined[-1].kind == token.kind:
             joined[-1] = Token(token.kind, joined[-1].text + token.text)
         else:
