@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", default=HERE.parents[1] / "site", type=Path, help="its folder")
     out = parser.parse_args(arguments).out.resolve()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    config = load_config(str(HERE / "mkdocs.yml"), site_dir=str(out), strict=True)
+    config = load_config(str(HERE / "mkdocs.yml"), site_dir=str(out))
     try:
         build(config)
     except Abort as error:

@@ -42,7 +42,8 @@ def gallery_of(
         try:
             entries.append(_entry(folder / name, base, page))
         except (Failure, OSError) as error:
-            skipped.append(" ".join(str(error).split()))
+            # by names alone: the page may be shown elsewhere
+            skipped.append(" ".join(str(error).replace(f"{folder}/", "").split()))
     if not entries:
         reasons = f" ({skipped[0]})" if skipped else ""
         raise DirectoryError(f"{folder}: holds no folder with a run{reasons}")
