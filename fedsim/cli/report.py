@@ -25,16 +25,27 @@ BINARY = ("parquet", "xlsx")
 @click.option(
     "--follow", is_flag=True, help="Rewrite the page every few seconds until the run ends."
 )
+@click.option(
+    "--index",
+    is_flag=True,
+    help="Write one page that lists all runs in a folder: DIRECTORIES is that folder.",
+)
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @options.as_json("the names of the files")
 @options.debug
 def report_command(
-    directories: tuple[Path, ...], out: Path | None, follow: bool, open_page: bool, as_json: bool
+    directories: tuple[Path, ...],
+    out: Path | None,
+    follow: bool,
+    index: bool,
+    open_page: bool,
+    as_json: bool,
 ) -> None:
     """Make page, pictures and paper tables of runs again, from their files alone.
 
     A run that was interrupted or killed is shown as far as it was committed, and marked as
     unfinished. A run in progress gets only the page, live.html, which --follow keeps up to date.
+    --index makes a page of many runs: headline, score, date and state, to filter and to sort.
 
     \b
     Examples:
@@ -42,12 +53,16 @@ def report_command(
       fedsim report reports/*
       fedsim report reports/overnight --follow --open
       fedsim report reports/mean reports/median --out both.html
+      fedsim report --index reports --open
     """
     from fedsim.report.derived import PAGE
 
     is_shown = False
     page = out or directories[-1] / PAGE
-    if follow and _follow(directories, out, open_page):
+    if index:
+        page = _write_index(directories, out, follow)
+        files_by_folder = {str(page.parent): [page.name]}
+    elif follow and _follow(directories, out, open_page):
         is_shown = True
         files_by_folder = {str(path): [PAGE] for path in directories}
         if out is not None:
@@ -71,6 +86,25 @@ def report_command(
     else:
         for folder, names in files_by_folder.items():
             click.echo(f"{folder}/  {'  '.join(names)}")
+
+
+def _write_index(directories: tuple[Path, ...], out: Path | None, follow: bool) -> Path:
+    """Write the page that lists the runs in a folder -> its path; name what is left out."""
+    import os
+
+    from fedsim.disk import files
+    from fedsim.runs.gallery import INDEX, gallery_of
+
+    if len(directories) > 1 or follow:
+        raise click.UsageError("--index takes one folder of runs, and goes without --follow")
+    folder = directories[0]
+    page = out or folder / INDEX
+    base = os.path.relpath(folder.resolve(), page.resolve().parent)
+    content, skipped = gallery_of(folder, base)
+    files.write_output(page, content)
+    for line in skipped:
+        click.echo(f"fedsim: left out: {line}", err=True)
+    return page
 
 
 def _rebuild(path: Path) -> tuple[list[str], Path]:

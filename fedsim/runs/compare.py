@@ -315,6 +315,7 @@ def _prepare(run_directory: RunDirectory, session: Session) -> None:
     """Check that the comparison in the directory can be resumed, or prepare it for a new one."""
     assert session.run_files is not None  # a run directory has one
     session.record["names"] = session.run_files.names
+    run_directory.stamp(session.record)
 
     path = run_directory.path
     before = run_directory.before

@@ -65,14 +65,18 @@ DERIVED = re.compile(r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(
 # --------------------------------------------------------------------------- reading the tables
 
 
-def tables_of(path: Path) -> dict[str, pd.DataFrame]:
+def tables_of(path: Path, names: Sequence[str] = TABLES) -> dict[str, pd.DataFrame]:
     """The tables of a run directory by name, as far as there are any.
+
+    Args:
+      path: the run directory.
+      names: of the tables.
 
     Raises:
       DirectoryError: for one that no run has written.
     """
     tables = {}
-    for name in TABLES:
+    for name in names:
         table = read_table(path, name)
         if table is not None:
             tables[name] = table
@@ -83,8 +87,14 @@ def tables_of(path: Path) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def contents(path: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+def contents(
+    path: Path, names: Sequence[str] = TABLES
+) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Record and tables of a run directory: its files, or what an unfinished run has committed.
+
+    Args:
+      path: the run directory.
+      names: of the tables that are read of a finished run.
 
     Raises:
       DirectoryError: when it holds no run.
@@ -92,7 +102,7 @@ def contents(path: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """
     record = directory.sound_record(path)
     if is_complete(record):
-        return record, tables_of(path)
+        return record, tables_of(path, names)
     runs = runs_of(path, record)
     with reporting_table_errors(path):
         return marked(record, runs), frames_of(record, records_so_far(record, runs))

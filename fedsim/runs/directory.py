@@ -64,6 +64,13 @@ class RunDirectory(NamedTuple):
         earlier_names = {} if self.before is None else names_in(self.before)
         return RunFiles(self.path, names_of(labels, earlier_names))
 
+    def stamp(self, record: dict[str, Any]) -> None:
+        """Write into a record when the run began, in UTC: of one that resumes, if that is known."""
+        if self.before is None:
+            record["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        elif "started" in self.before:
+            record["started"] = self.before["started"]
+
     def elapsed(self, started: float) -> float:
         """Wall seconds of the run: those that it had when it resumed, and those since `started`."""
         before = self.before or {}

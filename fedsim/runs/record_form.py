@@ -11,6 +11,8 @@ from fedsim.study.summary import SCORES
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)  # part of one, which leads nowhere
 
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
 
 class Every(NamedTuple):
     """A mapping of any names to values of one form."""
@@ -51,6 +53,11 @@ def method_entry(value: Any) -> bool:
 def file_name(value: Any) -> bool:
     """Whether a value is a part of a file name."""
     return isinstance(value, str) and FILE_NAME.fullmatch(value) is not None
+
+
+def moment(value: Any) -> bool:
+    """Whether a value is a moment in UTC."""
+    return isinstance(value, str) and MOMENT.fullmatch(value) is not None
 
 
 def score(value: Any) -> bool:
@@ -128,6 +135,7 @@ RECORD = {
         "git?": optional({"commit": str}),
     },
     "not_federated?": Every(str),
+    "started?": moment,
     "wall_seconds?": number,
     "unfinished?": {"mark": str, "runs": Every([count]), "files?": [str]},
     "reasons?": Every(str),

@@ -210,6 +210,7 @@ def _run_checked(
             if run_directory is not None:
                 run_files = run_directory.run_files([experiment.method])
                 record["names"] = run_files.names
+                run_directory.stamp(record)
                 _prepare(run_directory, record, experiment, options.force)
                 log = trackers.Log(options.trackers, run_files, options.resume)
                 stack.enter_context(contextlib.closing(log))

@@ -299,12 +299,12 @@ def _head(explained: dict[str, Any]) -> Iterator[Line]:
     link = {"kind": kind}
     for parameter in explained["parameters"]:
         link[parameter["name"]] = parameter.get("default", "...")
-    yield False, f"  {_mapping(link)}"
+    yield False, f"  {as_mapping(link)}"
 
 
 def _lines_of_link(link: dict[str, Any]) -> Iterator[Line]:
     """Yield the lines of a link of a method."""
-    yield True, f"  {link['section']}: {_mapping(link['link'])}"
+    yield True, f"  {link['section']}: {as_mapping(link['link'])}"
     factory = FAMILIES[link["family"]][link["link"]["kind"]]
     is_of_optax = factory.__module__ == "fedsim.rules.optimizers"  # whose texts are long
     if is_of_optax or not link["body"]:
@@ -316,7 +316,7 @@ def _lines_of_link(link: dict[str, Any]) -> Iterator[Line]:
 def _lines_of_parameter(parameter: dict[str, Any]) -> Iterator[Line]:
     default = " (required)"
     if "default" in parameter:
-        default = f" = {_plain(parameter['default'])}"
+        default = f" = {as_value(parameter['default'])}"
     expected = ""
     if parameter["type"] != "a value":
         expected = f"   [{parameter['type']}]"
@@ -342,22 +342,22 @@ def _prose(text: str, indent: str = "  ", hanging: str = "") -> Iterator[Line]:
                 yield False, wrapped
 
 
-def _mapping(values: dict[str, Any]) -> str:
+def as_mapping(values: dict[str, Any]) -> str:
     """Return a mapping as a scenario writes it, on one line."""
-    entries = ", ".join(f"{name}: {_plain(value)}" for name, value in values.items())
+    entries = ", ".join(f"{name}: {as_value(value)}" for name, value in values.items())
     return f"{{{entries}}}"
 
 
-def _plain(value: Any) -> str:
+def as_value(value: Any) -> str:
     """Return a value as a scenario writes it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return _mapping(value)
+        return as_mapping(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_plain(item) for item in value)}]"
+        return f"[{', '.join(as_value(item) for item in value)}]"
     if isinstance(value, float) and 1e-4 <= abs(value) < 1e6:
         return f"{value:g}"
     return str(value)

@@ -90,12 +90,12 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
       sources: runs and comparisons.
       refresh: seconds after which a browser loads the page again, while a run goes on; 0: never.
     """
-    result = _result(sources)
+    result = result_of(sources)
     context = result.context
     first = sources[0]
     clients = _tables(sources, "clients")
     title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
-    curves, data = _curves(sources, result)
+    curves, data = curves_of(sources, result)
     content = {
         "title": title,
         "marks": _marks(sources),
@@ -132,7 +132,8 @@ def columns(pictures: int) -> int:
     return 2 if pictures in (2, 4) else 3
 
 
-def _result(sources: Sequence[Source]) -> Result:
+def result_of(sources: Sequence[Source]) -> Result:
+    """The results of runs and comparisons, from their tables."""
     record = sources[0].record
     score = record.get("score", "final")
     summary = _tables(sources, "summary")
@@ -169,14 +170,8 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
     """The first screen: a headline, a picture or a few numbers, and further sentences."""
     context = result.context
     over = not unfinished_mark(sources[0].record)
-    rounds = []
-    if len(context.order) <= 1:
-        rounds = _rows(_tables(sources, "rounds"))
-
-    lines = _verdict(sources, result, over)
-    if not lines:
-        guessing = result.chance.get("")
-        lines = [headline(result.runs, rounds, context.order, context.score, guessing, over)]
+    rounds = _rounds_of_one(sources, result)
+    lines = lines_of(sources, result)
 
     variants = {row.get("variant") for row in result.runs}
     several = len(context.order) > 1 or len(variants) > 1
@@ -194,6 +189,23 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
         "numbers": shown,
         "dots": dots,
     }
+
+
+def lines_of(sources: Sequence[Source], result: Result) -> list[str]:
+    """The headline, and further sentences of a comparison."""
+    context = result.context
+    over = not unfinished_mark(sources[0].record)
+    lines = _verdict(sources, result, over)
+    if lines:
+        return lines
+    rounds = _rounds_of_one(sources, result)
+    guessing = result.chance.get("")
+    return [headline(result.runs, rounds, context.order, context.score, guessing, over)]
+
+
+def _rounds_of_one(sources: Sequence[Source], result: Result) -> list[Row]:
+    """The rows of `rounds.csv` where there is only one method."""
+    return _rows(_tables(sources, "rounds")) if len(result.context.order) <= 1 else []
 
 
 def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]:
@@ -219,7 +231,7 @@ def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]
     return lines
 
 
-def _curves(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], dict[str, list]]:
+def curves_of(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], dict[str, list]]:
     """The charts for the template, and their numbers for the script."""
     rounds = _tables(sources, "rounds")
     classes = curve_classes(result.context.order, result.baseline)

@@ -19,22 +19,25 @@ def _file(name: str) -> str:
     return resources.files("fedsim.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def rendered(content: dict[str, Any], data: dict[str, list]) -> bytes:
-    """The page.
+def rendered(content: dict[str, Any], data: dict[str, list], name: str = "page") -> bytes:
+    """A page.
 
     Args:
       content: what the template shows; text is escaped.
       data: the charts' numbers for the script.
+      name: of the template and the script; all pages share the styles of the report's.
     """
     style = _file("page.css")
-    script = _file("page.js")
+    if name != "page":
+        style += _file(f"{name}.css")
+    script = _file(f"{name}.js")
     # a name with </script> in it must not end the script
     numbers = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    template = environment.from_string(_file("page.html"))
+    template = environment.from_string(_file(f"{name}.html"))
     page = template.render(
         **content,
         style=Markup(style),

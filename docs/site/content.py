@@ -1,0 +1,128 @@
+"""Everything that the site shows: the pages of docs/, and all that they link to."""
+
+import subprocess
+from pathlib import Path
+
+import kept
+from kind_pages import kind_page, linked, places
+from links import rewritten
+from places import ROOT, link, place_of
+from report_pages import gallery_page, report_page
+
+from fedsim.runs.gallery import gallery_of
+
+LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
+SHOWN = {*LANGUAGES, ".md"}  # what a page of a folder links to
+HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
+
+
+class Content:
+    """What the site shows.
+
+    Attributes:
+      pages: place -> text in Markdown.
+      files: place -> a file that is copied.
+      made: place -> the content of a file that is made here.
+    """
+
+    def __init__(self) -> None:
+        self.pages: dict[str, str] = {}
+        self.files: dict[str, Path] = {}
+        self.made: dict[str, bytes] = {}
+        self._tracked = _tracked()
+        self._waiting: list[str] = []
+
+    def publish(self, path: str) -> None:
+        """Show a file or folder of the repository, and all that it links to."""
+        if place_of(path) not in self.pages:
+            self._waiting.append(path)
+
+    def publish_waiting(self) -> None:
+        """Show what was linked to, until nothing new is."""
+        while self._waiting:
+            path = self._waiting.pop()
+            place = place_of(path)
+            if place not in self.pages and place not in self.files:
+                self._add(path, place)
+
+    def _add(self, path: str, place: str) -> None:
+        file = ROOT / path
+        if not place.endswith(".md"):
+            self.files[place] = file
+        elif place == "gallery.md":
+            self._add_gallery(place)
+        elif path.startswith("reports/") and place.endswith("index.md"):
+            self._add_report(path.split("/")[1], place)
+        elif path.endswith(".md"):
+            self.pages[place] = self._page(path, place)
+        elif file.is_dir():
+            self.pages[place] = self._folder(path, place)
+        else:
+            self.pages[place] = _source(path)
+
+    def _page(self, path: str, place: str) -> str:
+        text = rewritten((ROOT / path).read_text(encoding="utf-8"), path, place, self.publish)
+        if path == "docs/catalogue.md":
+            text = linked(text)
+        return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
+
+    def _add_gallery(self, place: str) -> None:
+        """The gallery, and every kept report, which it links to."""
+        self.pages[place] = gallery_page()
+        folders = list(kept.records())
+        for folder in folders:
+            self.publish(f"reports/{folder}")
+        content, skipped = gallery_of(ROOT / "reports", names=folders, page="index.html")
+        assert not skipped, skipped
+        self.made["reports/index.html"] = content
+
+    def _add_report(self, folder: str, place: str) -> None:
+        self.pages[place] = report_page(folder)
+        page = f"reports/{folder}/report.html"
+        self.files[page] = ROOT / page
+
+    def _folder(self, path: str, place: str) -> str:
+        """The files and folders that a folder of the repository holds, each with its page."""
+        inside = {
+            name.removeprefix(f"{path}/").partition("/")[0] for name in self._tracked_in(path)
+        }
+        lines = [f"{HIDDEN}# {path}\n"]
+        for name in sorted(inside):
+            inner = f"{path}/{name}"
+            if Path(name).suffix in SHOWN:
+                self.publish(inner)
+                lines.append(f"- [`{name}`]({link(place_of(inner), place)})")
+            else:
+                lines.append(f"- `{name}`")
+        return "\n".join(lines) + "\n"
+
+    def _tracked_in(self, path: str) -> list[str]:
+        return [name for name in self._tracked if name.startswith(f"{path}/")]
+
+
+def content() -> Content:
+    """Everything that the site shows."""
+    shown = Content()
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        shown.publish(str(page.relative_to(ROOT)))
+    shown.publish("README.md")
+    shown.publish("reports")
+    for (family, kind), place in places().items():
+        shown.pages[place] = kind_page(family, kind, shown.publish)
+    shown.publish_waiting()
+    return shown
+
+
+def _source(path: str) -> str:
+    """A file of the repository as a page."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    language = LANGUAGES.get(Path(path).suffix, "text")
+    return f"{HIDDEN}# {path}\n\n``````{language}\n{text.rstrip()}\n``````\n"
+
+
+def _tracked() -> list[str]:
+    """The files under version control: what is lying around besides is not shown."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return listed.stdout.split("\0")

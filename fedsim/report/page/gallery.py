@@ -1,0 +1,157 @@
+"""The gallery: many runs on one page, each with its headline, its score and its first curves."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from fedsim.report.mark import unfinished_mark
+from fedsim.report.page.charts import METRICS
+from fedsim.report.page.content import (
+    ENDED,
+    Result,
+    Source,
+    curves_of,
+    lines_of,
+    result_of,
+)
+from fedsim.report.page.render import rendered
+from fedsim.report.results import grouped_by
+from fedsim.report.series import by_variant
+from fedsim.study.summary import in_words, is_federated, larger_is_better
+
+STATES = ("finished", "running", "unfinished", "failed")
+
+
+class Entry(NamedTuple):
+    """A run or a comparison of the gallery.
+
+    Attributes:
+      name: of its folder.
+      link: the relative address of its page; empty if it has none.
+      state: one of `STATES`.
+      source: its record and its tables.
+    """
+
+    name: str
+    link: str
+    state: str
+    source: Source
+
+
+class Score(NamedTuple):
+    """The best mean score of a run or a comparison.
+
+    Attributes:
+      value: the mean over the seeds.
+      metric: in words.
+      method: whose it is; empty if there is only one.
+    """
+
+    value: float
+    metric: str
+    method: str
+
+
+class Picture(NamedTuple):
+    """A picture, and what it shows."""
+
+    drawn: Markup
+    caption: str
+
+
+def gallery(title: str, entries: Sequence[Entry], skipped: Sequence[str]) -> bytes:
+    """The page of many runs.
+
+    Args:
+      title: of the page.
+      entries: the runs.
+      skipped: a line for every folder that holds none, or none that can be read.
+    """
+    cards = [_card(entry, number) for number, entry in enumerate(entries)]
+    states = [(state, sum(entry.state == state for entry in entries)) for state in STATES]
+    content = {
+        "title": title,
+        "cards": cards,
+        "states": [(state, count) for state, count in states if count],
+        "skipped": skipped,
+    }
+    return rendered(content, {}, "gallery")
+
+
+def _card(entry: Entry, number: int) -> dict[str, Any]:
+    """What the template shows of a run."""
+    record = entry.source.record
+    sources = [entry.source]
+    result = result_of(sources)
+    score = _best(result)
+    started = str(record.get("started", ""))
+    mark = unfinished_mark(record) or ENDED.get(record["status"], f"ended as {record['status']}")
+    return {
+        "name": entry.name,
+        "link": entry.link,
+        "state": entry.state,
+        "mark": "" if entry.state == "finished" else mark,
+        "headline": lines_of(sources, result)[0],
+        "score": score,
+        "started": started,
+        "day": started[:10],
+        "picture": _picture(entry.source, result, number),
+        "setting": _setting(entry, result),
+    }
+
+
+def _best(result: Result) -> Score | None:
+    """The best mean score; None if no run has one."""
+    context = result.context
+    runs = [row for row in result.runs if is_federated(row)] or result.runs
+    means: dict[str, float] = {}
+    for (method, _), rows in grouped_by(runs, "method", "variant").items():
+        values = [row[context.score] for row in rows if _is_number(row.get(context.score))]
+        if values:
+            mean = statistics.fmean(values)
+            best = max if larger_is_better(context.metric) else min
+            means[method] = best(means.get(method, mean), mean)
+    if not means:
+        return None
+    sign = 1 if larger_is_better(context.metric) else -1
+    method = max(means, key=lambda name: sign * means[name])
+    named = method if len(context.order) > 1 else ""
+    return Score(means[method], in_words(context.metric), named)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _picture(source: Source, result: Result, number: int) -> Picture:
+    """The curves of the score under the last variation, as a run's own page has them."""
+    rounds = source.table("rounds")
+    if rounds is None:
+        return Picture(Markup(""), "")
+    variant, shown = list(by_variant(rounds).items())[-1]
+    others = [name for name in METRICS if name != result.context.metric and name in shown]
+    if result.context.metric in shown:
+        shown = shown.drop(columns=others)
+    shown = source._replace(tables={"rounds": shown})
+    groups = curves_of([shown], result)[0]["groups"]
+    if not groups:
+        return Picture(Markup(""), "")
+    panel = groups[0]["panels"][0]
+    # Names of clips are those of a page of its own.
+    drawn = Markup(panel["picture"].replace(f"clip{panel['id']}", f"clip{number}"))
+    label = result.context.words(variant) if variant else ""
+    return Picture(drawn, f"{groups[0]['title']}, {label}" if label else groups[0]["title"])
+
+
+def _setting(entry: Entry, result: Result) -> str:
+    """How much was run: `7 methods, 10 seeds, 30 rounds`."""
+    scenario = entry.source.record["scenario"]
+    counts = [
+        (len(result.context.order), "method"),
+        (len(scenario["seeds"]), "seed"),
+        (scenario["rounds"], "round"),
+    ]
+    return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)

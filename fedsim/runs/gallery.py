@@ -1,0 +1,87 @@
+"""The gallery of a folder of runs: which of its folders hold runs, and how far they have come."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fedsim.disk import files
+from fedsim.disk.tables import reporting_table_errors
+from fedsim.errors import DirectoryError, Failure
+from fedsim.report.derived import PAGE
+from fedsim.report.page import Source
+from fedsim.report.page.gallery import Entry, gallery
+from fedsim.runs.derive import contents
+from fedsim.runs.directory import LIVE, RECORD
+from fedsim.runs.lock import in_use
+from fedsim.runs.unfinished import by_setting, is_complete
+
+TABLES = ("rounds", "summary", "compare", "partition")  # what a gallery shows
+INDEX = "index.html"  # the gallery, in the folder of the runs
+
+
+def gallery_of(
+    folder: Path, base: str = ".", names: Iterable[str] | None = None, page: str = PAGE
+) -> tuple[bytes, list[str]]:
+    """The gallery of a folder, and a line for every folder in it that is left out.
+
+    Args:
+      folder: of the runs' folders.
+      base: the relative way to it from where the gallery will be.
+      names: of the runs' folders; left out: all that are there.
+      page: the name of a run's page.
+
+    Raises:
+      DirectoryError: when the folder cannot be read, or is a run itself, or holds none.
+    """
+    if (folder / RECORD).exists():
+        raise DirectoryError(f"{folder}: is a run, not a folder of runs; try {folder.parent}")
+    entries: list[Entry] = []
+    skipped: list[str] = []
+    for name in _folders(folder) if names is None else names:
+        try:
+            entries.append(_entry(folder / name, base, page))
+        except (Failure, OSError) as error:
+            # by names alone: the page may be shown elsewhere
+            skipped.append(" ".join(str(error).replace(f"{folder}/", "").split()))
+    if not entries:
+        reasons = f" ({skipped[0]})" if skipped else ""
+        raise DirectoryError(f"{folder}: holds no folder with a run{reasons}")
+    with reporting_table_errors(folder):
+        return gallery(folder.resolve().name, entries, skipped), skipped
+
+
+def _folders(folder: Path) -> list[str]:
+    """The names of the folders in a folder, but for hidden ones."""
+    with files.reporting_os_errors(folder):
+        inside = sorted(folder.iterdir())
+    return [entry.name for entry in inside if entry.is_dir() and not entry.name.startswith(".")]
+
+
+def _entry(path: Path, base: str, page: str) -> Entry:
+    """A run of the gallery.
+
+    Raises:
+      DirectoryError: when the folder holds no run.
+      CheckpointError: for a log or a commit that is damaged.
+    """
+    running = in_use(path)
+    record, frames = contents(path, TABLES)
+    with reporting_table_errors(path):
+        source = Source(record, by_setting(record, frames))
+    link = ""
+    for name, file in ((page, PAGE), (LIVE, LIVE)):
+        if (path / file).is_file():
+            # A name with a colon in it would be an address of its own.
+            link = quote(f"{base}/{path.name}/{name}")
+            break
+    return Entry(path.name, link, _state(record, running), source)
+
+
+def _state(record: Mapping[str, Any], running: bool) -> str:
+    """How far a run has come."""
+    if running:
+        return "running"
+    if not is_complete(record):
+        return "unfinished"
+    return "finished" if record["status"] == "done" else "failed"

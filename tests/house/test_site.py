@@ -1,0 +1,88 @@
+"""The site: every page builds, every kind has one with its formulas, and no link is dead."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import pytest
+
+from fedsim.kinds import FAMILIES
+from fedsim.scenario.catalogue import catalogue
+from fedsim.scenario.expected import plural_of
+
+
+def printed(root, code: str, *arguments: str) -> str:
+    """What code prints that imports the site's modules."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=root / "docs/site",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def site(root, tmp_path_factory):
+    """The built site."""
+    for package in ("mkdocs", "material", "latex2mathml"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}: pip install -e '.[docs]'")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, root / "docs/site", "--out", out]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "pages, 0 faults" in done.stdout
+    return out
+
+
+def test_formulas_become_mathml_and_words_stay(root):
+    code = "import sys, mathematics; print(mathematics.typeset(sys.argv[1]))"
+    text = "v ← max(ν, ‖v − x_c‖₂) for a client of 20, at √(2·samples); `lr` stays"
+    html = printed(root, code, text)
+    bare = re.sub(r"<[^>]+>", "", html).replace("\u2060", "").strip()
+    assert bare == "v←max(ν,‖v−xc‖2) for a client of 20, at 2·samples; lr stays"
+    assert "<msqrt>" in html and "<msub><mi>x</mi><mi>c</mi></msub>" in html
+    assert " for a client of 20" in html and "<code>lr</code>" in html
+
+
+def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhere(root, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/index.html").write_text('<h1 id="there">There</h1>')
+    (tmp_path / "index.html").write_text(
+        '<a href="other/#there">a</a> <a href="other/#gone">b</a> <a href="none/">c</a>'
+        '<a href="https://a.example/">d</a> <script src="https://b.example/x.js"></script>'
+    )
+    (tmp_path / "site.css").write_text("@import url(https://c.example/font.css);")
+    code = "import sys, pathlib, check; print(*check.faults(pathlib.Path(sys.argv[1])), sep='\\n')"
+    assert printed(root, code, str(tmp_path)).splitlines() == [
+        "index.html: nothing is at none/",
+        "index.html: nothing has the anchor of other/#gone",
+        "index.html: loads https://b.example/x.js",
+        "site.css: loads something from elsewhere",
+    ]
+
+
+@pytest.mark.long
+def test_every_kind_has_a_page_with_its_parameters(site):
+    catalogue(None)
+    for family, kinds in FAMILIES.items():
+        for kind, factory in kinds.items():
+            if factory.__module__.startswith("fedsim."):
+                page = site / "catalogue" / plural_of(family) / kind / "index.html"
+                assert f'<h1 id="{kind}"' in page.read_text(), kind
+    krum = (site / "catalogue/rules/krum/index.html").read_text()
+    assert "<math" in krum and "Parameters" in krum and "arXiv:1703.02757" in krum
+    assert 'src="../../../reports/' in krum and 'href="../../../reports/rules/"' in krum
+
+
+@pytest.mark.long
+def test_kept_reports_and_their_gallery_are_on_the_site(site, root):
+    gallery = (site / "reports/index.html").read_text()
+    for page in root.glob("reports/*/report.html"):
+        if f'data-name="{page.parent.name}"' in gallery:
+            assert (site / "reports" / page.parent.name / "report.html").is_file()
+    assert 'data-name="rules"' in gallery and 'href="./rules/index.html"' in gallery
+    assert 'src="report.html"' in (site / "reports/rules/index.html").read_text()

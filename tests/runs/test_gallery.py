@@ -1,0 +1,146 @@
+"""The gallery: every run of a folder with its headline, its score and how far it has come."""
+
+import contextlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from test_page import HOSTILE, Visit, chromium  # noqa: F401 (a fixture)
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.errors import DirectoryError, Interrupted
+from fedsim.runs.directory import read_record, write_record
+from fedsim.runs.gallery import gallery_of
+from fedsim.runs.lock import lock
+
+TINY = {
+    "name": "tiny",
+    "rounds": 2,
+    "seeds": [0],
+    "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 4},
+    "model": "logistic",
+}
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A finished run, one that failed, one that was interrupted, and what holds no run."""
+    folder = tmp_path_factory.mktemp("runs")
+    fedsim.run(TINY, out=folder / "finished", pictures=False)
+    with contextlib.suppress(Interrupted):
+        fedsim.run(TINY, out=folder / "halfway", pictures=False, ask=lambda: True)
+
+    shutil.copytree(folder / "finished", folder / "failed")
+    record = read_record(folder / "failed")
+    write_record(folder / "failed", {**record, "status": "diverged", "reasons": {"0": "NaN"}})
+    (folder / "foreign").mkdir()
+    (folder / "damaged").mkdir()
+    (folder / "damaged/run.json").write_text("{}")
+    (folder / "notes.txt").write_text("a file")
+    return folder
+
+
+def states(page: bytes) -> dict[str, str]:
+    """Name -> state, of the runs on a page."""
+    return dict(re.findall(r'<article data-name="([^"]*)" data-state="([^"]*)"', page.decode()))
+
+
+def accuracy_of(run: Path) -> float:
+    """The score of a run with one seed."""
+    head, row = (run / "summary.csv").read_text().splitlines()
+    return float(dict(zip(head.split(","), row.split(","), strict=True))["final"])
+
+
+def test_a_gallery_shows_every_run_of_a_folder_and_names_what_it_leaves_out(runs):
+    page, skipped = gallery_of(runs)
+    assert states(page) == {"failed": "failed", "finished": "finished", "halfway": "unfinished"}
+    assert [line.partition(":")[0] for line in skipped] == ["damaged/run.json", "foreign"]
+    text = page.decode()
+    accuracy = accuracy_of(runs / "finished")
+    assert f"fedavg ends with test accuracy {accuracy:.4g} after 2 rounds" in text
+    assert f"<b>{accuracy:.4g}</b>" in text and text.count("<svg") >= 2
+
+
+@pytest.mark.long
+def test_a_run_that_is_being_written_is_running(runs):
+    with contextlib.ExitStack() as stack:
+        lock(runs / "halfway", stack)
+        assert states(gallery_of(runs)[0])["halfway"] == "running"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [("finished", "is a run, not a folder of runs"), ("foreign", "holds no folder with a run")],
+)
+def test_a_folder_without_runs_is_refused_in_one_line(runs, folder, reason):
+    with pytest.raises(DirectoryError, match=reason):
+        gallery_of(runs / folder)
+
+
+@pytest.mark.long
+def test_a_record_has_the_time_at_which_its_run_first_began(runs, tmp_path):
+    out = tmp_path / "again"
+    shutil.copytree(runs / "halfway", out)
+    record = read_record(out)
+    assert MOMENT.fullmatch(record["started"])
+    write_record(out, {**record, "started": "2020-02-02T02:02:02Z"})
+    fedsim.run(TINY, out=out, pictures=False, resume=True)
+    record = json.loads((out / "run.json").read_text())
+    assert record["status"] == "done" and record["started"] == "2020-02-02T02:02:02Z"
+
+
+@pytest.mark.long
+def test_the_command_writes_the_page_and_links_from_where_it_is(runs, tmp_path):
+    folder = tmp_path / "my runs"
+    shutil.copytree(runs / "finished", folder / "java:script")
+    (folder / "java:script/report.html").write_text("a page")
+    inside = CliRunner().invoke(cli, ["report", "--index", str(folder)])
+    assert inside.exit_code == 0 and "index.html" in inside.output
+    assert 'href="./java%3Ascript/report.html"' in (folder / "index.html").read_text()
+
+    outside = CliRunner().invoke(
+        cli, ["report", "--index", str(folder), "--out", str(tmp_path / "all.html")]
+    )
+    assert outside.exit_code == 0
+    assert 'href="my%20runs/java%3Ascript/report.html"' in (tmp_path / "all.html").read_text()
+
+    two = CliRunner().invoke(cli, ["report", "--index", str(folder), str(folder)])
+    assert two.exit_code == 2 and "one folder" in two.output
+
+
+@pytest.mark.long
+def test_cards_are_filtered_sorted_and_inert_in_a_browser(runs, chromium, tmp_path):  # noqa: F811
+    folder = tmp_path / "runs"
+    shutil.copytree(runs, folder)
+    fedsim.compare(
+        TINY,
+        [{"method": "mean", "label": HOSTILE}, "median"],
+        out=folder / "<img src=x onerror=window.hit=1>",
+        pictures=False,
+    )
+    page = folder / "index.html"
+    page.write_bytes(gallery_of(folder)[0])
+    assert HOSTILE not in page.read_text()
+    with Visit(chromium, page) as visit:
+        assert visit.page.evaluate("window.hit") is None
+        assert visit.asked == [f"file://{page}"] and visit.said == []
+        shown = (
+            "Array.from(document.querySelectorAll('article:not([hidden]) h2'), h => h.innerText)"
+        )
+        assert len(visit.page.evaluate(shown)) == 4
+        visit.page.fill("#filter", "diverged")
+        assert visit.page.evaluate(shown) == ["failed"]
+        visit.page.fill("#filter", "")
+        visit.page.click("button[data-state=finished]")
+        assert visit.page.evaluate(shown) == ["failed", "halfway"]
+        visit.page.click("button[data-sort=state]")
+        visit.page.click("button[data-sort=state]")
+        assert visit.page.evaluate(shown) == ["halfway", "failed"]
+    with Visit(chromium, page, viewport={"width": 390, "height": 800}) as visit:
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
