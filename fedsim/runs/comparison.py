@@ -129,9 +129,9 @@ class Comparison(Tables):
         """The comparison in a notebook: the headline, the table, small curves."""
         from fedsim.report.notebook import html_of_comparison
 
-        return html_of_comparison(self.frames(), self.shown_record(), self.standings)
+        return html_of_comparison(self.frames(), self._shown_record(), self.standings)
 
-    def shown_record(self) -> dict[str, Any]:
+    def _shown_record(self) -> dict[str, Any]:
         """What pictures and notebooks show, with the keys of `run.json`."""
         return {
             "scenario": self.scenario,

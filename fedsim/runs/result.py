@@ -78,9 +78,9 @@ class Tables:
         """
         from fedsim.report.derived import figure_of
 
-        return figure_of(self.frames(), self.shown_record(), picture)
+        return figure_of(self.frames(), self._shown_record(), picture)
 
-    def shown_record(self) -> dict[str, Any]:
+    def _shown_record(self) -> dict[str, Any]:
         """What pictures and notebooks show, with the keys of `run.json`."""
         raise NotImplementedError
 
@@ -173,9 +173,9 @@ class Result(Tables):
         """The result in a notebook: a sentence, the scores of every seed, small curves."""
         from fedsim.report.notebook import html_of_run
 
-        return html_of_run(self.frames(), self.shown_record())
+        return html_of_run(self.frames(), self._shown_record())
 
-    def shown_record(self) -> dict[str, Any]:
+    def _shown_record(self) -> dict[str, Any]:
         """What pictures and notebooks show, with the keys of `run.json`."""
         return {
             "scenario": self.scenario,
