@@ -79,7 +79,13 @@ def _table_of_seeds(
     """
     last = {seed: rows[-1] for (seed,), rows in grouped_by(rounds, "seed").items()}
     k = next((row["k"] for row in runs), "")
-    head = ["seed", "rounds", f"final {in_words(context.metric)}", "best", f"mean of last {k}"]
+    head = [
+        "seed",
+        "rounds",
+        f"final {in_words(context.metric or 'score')}",
+        "best",
+        f"mean of last {k}",
+    ]
     head += ["sent up", "sent down"]
     rows = []
     for run in runs:
@@ -129,11 +135,12 @@ def _table(
     aligned = []
     for column in range(len(head)):
         is_words = column < words or (numbers is not None and column >= numbers)
-        aligned.append(f"text-align: {'left' if is_words else 'right'}")
+        aligned.append("text-align: left" if is_words else "text-align: right; white-space: nowrap")
 
     titles = element("tr", *_cells("th", head, aligned))
     body = [element("tr", *_cells("td", row, aligned)) for row in rows[:MAX_ROWS]]
-    parts = [element("table", element("thead", titles), element("tbody", *body))]
+    table = element("table", element("thead", titles), element("tbody", *body))
+    parts = [element("div", table, style="overflow-x: auto")]  # on a narrow screen
     if len(rows) > MAX_ROWS:
         more = f"and {len(rows) - MAX_ROWS} more rows: .table and .summary have all"
         parts.append(element("div", more, style=SMALL))

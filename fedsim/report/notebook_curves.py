@@ -49,6 +49,8 @@ def curves_of(rounds: pd.DataFrame, context: Context) -> Markup:
             panels.append((metric, context.words(variant), _curves(table, metric, methods)))
     panels = [panel for panel in panels if panel[2]]
 
+    if not panels:
+        return Markup("")
     pictures = [_figure(*panel) for panel in panels[:MAX_PANELS]]
     parts = [element("div", *pictures, style="display: flex; flex-wrap: wrap; gap: .5em 1em")]
     if len(methods) > 1:
@@ -60,9 +62,9 @@ def curves_of(rounds: pd.DataFrame, context: Context) -> Markup:
 
 
 def _curves(rounds: pd.DataFrame, column: str, methods: Sequence[str]) -> list[Curve]:
-    """The curves of a column that have a point."""
+    """The curves of a column that are more than a point."""
     of_column = curves(tracks(rounds, (column, "test_loss")), [column], methods)
-    return [curve for curve in of_column if len(curve.rounds)]
+    return [curve for curve in of_column if len(curve.rounds) > 1]
 
 
 def _figure(column: str, label: str, drawn: Sequence[Curve]) -> Markup:
@@ -110,6 +112,8 @@ def _grid(x: Axis, y: Axis) -> list[Markup]:
         elements.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=height, y2=height, **line))
         elements.append(_text(short(tick), LEFT - 5, height + 4, "end"))
     for tick in x.ticks(TICKS):
+        if not tick.is_integer():  # of a run of a few rounds
+            continue
         elements.append(_text(short(tick), x.at(tick), HEIGHT - BOTTOM + 14, "middle"))
     elements.append(_text("round", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, "middle"))
     return elements
@@ -130,7 +134,7 @@ def _line(curve: Curve, x: Axis, y: Axis, methods: int) -> Markup:
         lower = zip(rounds[::-1], low[::-1], strict=True)
         band = path([*upper, *lower], x, y)
         colour = colour_of(curve.rank)
-        parts.append(element("path", d=f"{band}Z", fill=colour, fill_opacity="0.15"))
+        parts.append(element("path", d=f"{band}Z", fill=colour, fill_opacity="0.2"))
     line = path(list(zip(rounds, curve.mean.tolist(), strict=True)), x, y)
     parts.append(element("path", d=line, fill="none", **_stroke(curve.rank)))
     return Markup("").join(parts)
