@@ -85,8 +85,9 @@ def _table_of_seeds(
         f"final {in_words(context.metric or 'score')}",
         "best",
         f"mean of last {k}",
+        "sent up",
+        "sent down",
     ]
-    head += ["sent up", "sent down"]
     rows = []
     for run in runs:
         end = last.get(run["seed"], {})
@@ -142,7 +143,7 @@ def _table(
     table = element("table", element("thead", titles), element("tbody", *body))
     parts = [element("div", table, style="overflow-x: auto")]  # on a narrow screen
     if len(rows) > MAX_ROWS:
-        more = f"and {len(rows) - MAX_ROWS} more rows: .table and .summary have all"
+        more = f"and {len(rows) - MAX_ROWS} more rows: .summary has all"
         parts.append(element("div", more, style=SMALL))
     return Markup("").join(parts)
 

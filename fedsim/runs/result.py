@@ -22,7 +22,7 @@ from fedsim.runs.journal import Journal
 from fedsim.study.summary import growth
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from fedsim.report.figures.shown import ShownFigure
 
 TABLE_COLUMNS = {
     "rounds": tables.ROUNDS,
@@ -62,7 +62,7 @@ class Tables:
                 frames[name] = self._frame(name)
         return frames
 
-    def plot(self, picture: str = "curves") -> "Figure":
+    def plot(self, picture: str = "curves") -> "ShownFigure":
         """Draw a picture as it is in the folder `figures` of a run directory.
 
         Args:
