@@ -42,6 +42,10 @@ class Failure(Exception):
     exit_code = 1
     located = False
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython prints in place of a traceback: the text says what to do."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class Problem(NamedTuple):
     """One line: where it is, what is wrong, what to do."""

@@ -81,12 +81,14 @@ def compare_command(
         raise click.UsageError("--jobs is for this machine and --on for others; give one of them")
     scenario = options.read_scenario(arguments, all_stages=True, compares=True)
     from fedsim.cli import console
-    from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{scenario.spec.name}-compare"
-    with progress(scenario, quiet or as_json) as watch, interrupts.heeded():
-        comparison = compare(scenario, out=folder, watch=watch, ask=interrupts.asked, **arguments)
+    shown = not quiet and not as_json
+    with interrupts.heeded():
+        comparison = compare(
+            scenario, out=folder, progress=shown, ask=interrupts.asked, **arguments
+        )
 
     if as_json:
         click.echo(json.dumps(_plain(comparison, folder)))
@@ -95,9 +97,8 @@ def compare_command(
     if open_page:
         options.show_page(folder / "report.html")
 
-    is_verdict_shown = not quiet and not as_json
     for edge in comparison.edges:
-        if not is_verdict_shown or edge not in comparison.verdict:
+        if not shown or edge not in comparison.verdict:
             click.echo(f"fedsim: {edge}", err=True)
     for run, reason in comparison.reasons.items():
         click.echo(f"fedsim: {run}: {reason}", err=True)

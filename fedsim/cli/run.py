@@ -59,15 +59,15 @@ def run_command(
     _join_processes(arguments, interrupts)
     scenario = options.read_scenario(arguments, all_stages=True)
     from fedsim.cli import console
-    from fedsim.cli.progress import progress
     from fedsim.engine.processes import is_first_process
     from fedsim.runs.run import run
 
     folder = out or Path("reports") / scenario.spec.name
     is_first = is_first_process()
     quiet = quiet or not is_first
-    with progress(scenario, quiet or as_json) as watch, interrupts.heeded():
-        result = run(scenario, out=folder, watch=watch, ask=interrupts.asked, **arguments)
+    shown = not quiet and not as_json
+    with interrupts.heeded():
+        result = run(scenario, out=folder, progress=shown, ask=interrupts.asked, **arguments)
 
     summary = result.records["summary"]
     if as_json and is_first:

@@ -1,7 +1,7 @@
 """The files that follow from the tables of a run: `report.html`, figures, and tables for papers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -20,7 +20,11 @@ from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_sco
 from fedsim.study.cost_axes import AXES
 from fedsim.study.label_skew import counts_of_rows
 
+if TYPE_CHECKING:
+    from fedsim.report.figures.shown import ShownFigure
+
 PAGE = "report.html"
+SHOWN_RESOLUTION = 160  # dots per inch of a figure in a notebook
 
 
 def derived_files(
@@ -36,16 +40,9 @@ def derived_files(
       drawn: the formats of figures, which take longest; none: without figures.
     """
     summary = frames.get("summary")
-    score = record.get("score", "final")
     baseline = record.get("baseline")
     mark = unfinished_mark(record)
-    runs = []
-    order = []
-    if summary is not None and score in summary:
-        runs = rows_of(summary)
-    if runs:
-        order = order_of(runs, baseline, score)
-    context = context_of(record["scenario"], runs, score, order)
+    runs, context = runs_and_context(frames, record)
 
     files = {PAGE: page.page_of([page.Source(record, frames)])}
     if drawn:
@@ -60,6 +57,51 @@ def derived_files(
             pictures = cost_pictures(axis, rows_of(spent), baseline or "", context)
             files |= _cost_tables(pictures, mark)
     return files
+
+
+def runs_and_context(
+    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]
+) -> tuple[list[Row], Context]:
+    """The rows of `summary.csv`, and what all pictures of them know.
+
+    Args:
+      frames: the tables of a run or a comparison, by name.
+      record: the content of its `run.json`, of which the scenario, score and baseline are read.
+    """
+    summary = frames.get("summary")
+    score = record.get("score", "final")
+    runs: list[Row] = []
+    order: list[str] = []
+    if summary is not None and score in summary:
+        runs = rows_of(summary)
+    if runs:
+        order = order_of(runs, record.get("baseline"), score)
+    return runs, context_of(record["scenario"], runs, score, order)
+
+
+def figure_of(
+    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], picture: str
+) -> "ShownFigure":
+    """A figure as `derived_files` writes it, for a notebook or a script.
+
+    Args:
+      frames: the tables of a run or a comparison, by name.
+      record: the content of its `run.json`, of which the scenario, score and baseline are read.
+      picture: the name of its file without an ending: `curves`, `curves-2`.
+
+    Raises:
+      ValueError: where there is no such picture, with the names of those that there are.
+    """
+    runs, context = runs_and_context(frames, record)
+    names: list[str] = []
+    for name, pages in _figures(frames, runs, context):
+        for number, figure in enumerate(pages, 1):
+            names.append(_numbered(name, number))
+            if names[-1] == picture:
+                figure.set_dpi(SHOWN_RESOLUTION)
+                return figure
+    listed = ", ".join(names) or "none"
+    raise ValueError(f"there is no picture {picture!r}; there are: {listed}")
 
 
 def _present(frames: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame | None:

@@ -17,8 +17,9 @@ from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.directory import RunDirectory, open_run_directory
+from fedsim.runs.displays import progress_of
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Configuration, EndedRun, Listener, ProgressWatch, Watch, listener
+from fedsim.runs.execute import Configuration, EndedRun, Listener, Progress, Watch, listener
 from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfinished_and_ended
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
@@ -44,6 +45,7 @@ class Options(NamedTuple):
       device: the devices to compute on.
       resume: whether to continue the comparison in the directory.
       watch: called with every row.
+      progress: what shows how far the runs are; None: nothing is shown.
       ask: returns True when the comparison is to stop.
       trackers: names of trackers.
       pictures: whether to write page, figures and tables for papers.
@@ -55,6 +57,7 @@ class Options(NamedTuple):
     device: str | None
     resume: bool
     watch: Watch | None
+    progress: Progress | None
     ask: Callable[[], bool]
     trackers: list[str]
     pictures: bool
@@ -102,6 +105,7 @@ def compare(
     resume: bool = False,
     device: str | None = None,
     watch: Watch | None = None,
+    progress: bool | None = None,
     ask: Callable[[], bool] = lambda: False,
     log_to: str | Sequence[str] = (),
     pictures: bool = True,
@@ -144,6 +148,8 @@ def compare(
         and seeds may be added.
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
+      progress: whether a bar with the time left is shown: True (in a log a line every half minute),
+        False, or None: only at a terminal (on stderr) and in a notebook.
       ask: called after every round; where it returns True, the comparison commits and stops.
       log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several as a
         sequence or separated by commas; they need `out`, where their files are written
@@ -173,6 +179,7 @@ def compare(
         device=device,
         resume=resume,
         watch=watch,
+        progress=None,
         ask=ask,
         trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
@@ -180,8 +187,11 @@ def compare(
     overrides = CompareOverrides(methods, vary, tune, baseline, score, baselines)
     all_edits = _all_edits(edits, seeds, metric)
     design = _read_design(scenario, all_edits, data_roots, device, overrides)
-    with open_run_directory(out, force, resume) as run_directory:
-        return _run_design(design, run_directory, options)
+    with (
+        open_run_directory(out, force, resume) as run_directory,
+        progress_of(design.scenario, progress) as count,
+    ):
+        return _run_design(design, run_directory, options._replace(progress=count))
 
 
 def _all_edits(
@@ -239,7 +249,7 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
                 threads=threads,
                 partition=partition,
             )
-            local = _local_executor(session, listener(options.watch, log))
+            local = _local_executor(session, listener(options.watch, options.progress, log))
             remote = _remote_executor(session, stack)
 
             # Only now: a cluster that cannot be reached leaves the directory untouched.
@@ -437,13 +447,13 @@ def _execute(session: Session, local: Sweep, remote: Executor | None) -> None:
       LostError: when workers were lost.
     """
     options = session.options
-    if isinstance(options.watch, ProgressWatch):
+    if options.progress is not None:
         processes = (remote or local).slots()
-        options.watch.comparison_started(_configurations(session.design.cells), processes)
+        options.progress.comparison_started(_configurations(session.design.cells), processes)
 
     runs = all_runs(session.design.cells)
     if remote is not None and session.run_files is not None:
-        report = _reporter(options.watch, session.run_files)
+        report = _reporter(options.progress, session.run_files)
         unfinished, ended = unfinished_and_ended(runs, session.run_files)
         report(ended)
         execute_all(remote, unfinished, options.ask, report)
@@ -452,7 +462,7 @@ def _execute(session: Session, local: Sweep, remote: Executor | None) -> None:
     execute_all(local, runs, options.ask)
 
 
-# ---------------------------------------------------------- reports to a `watch` about other runs
+# ------------------------------------------------------------------- the progress of other runs
 
 
 def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
@@ -469,12 +479,12 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     return configurations
 
 
-def _reporter(watch: Watch | None, run_files: RunFiles) -> Callable[[Sequence[RunKey]], None]:
-    """A function that tells a `watch` of runs that were executed elsewhere and have ended."""
+def _reporter(progress: Progress | None, run_files: RunFiles) -> Callable[[Sequence[RunKey]], None]:
+    """A function that reports runs that were executed elsewhere and have ended."""
 
     def report(runs: Sequence[RunKey]) -> None:
-        if isinstance(watch, ProgressWatch):
-            watch.runs_ended([_ended_run(run_files, label, seed) for label, seed in runs])
+        if progress is not None:
+            progress.runs_ended([_ended_run(run_files, label, seed) for label, seed in runs])
 
     return report
 

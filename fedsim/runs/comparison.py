@@ -125,6 +125,23 @@ class Comparison(Tables):
         name = self.scenario["name"]
         return f"<{count} configurations of {name} against {self.baseline}: {self.status}>"
 
+    def _repr_html_(self) -> str:
+        """The comparison in a notebook: the headline, the table, small curves."""
+        from fedsim.report.notebook import html_of_comparison
+
+        return html_of_comparison(self.frames(), self._shown_record(), self.standings)
+
+    def _shown_record(self) -> dict[str, Any]:
+        """What pictures and notebooks show, with the keys of `run.json`."""
+        return {
+            "scenario": self.scenario,
+            "baseline": self.baseline,
+            "score": self.score,
+            "verdict": self.verdict,
+            "status": self.status,
+            "reasons": self.reasons,
+        }
+
     def order(self, name: str) -> list[str]:
         """The columns of a table in order."""
         return columns_of(name, self.varied, self.tuned)

@@ -1,7 +1,7 @@
 """The runs of experiments, each recorded in a journal from which it can resume."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 from fedsim import tree
 from fedsim.assemble import Experiment
@@ -93,9 +93,8 @@ class EndedRun(NamedTuple):
     compile_seconds: float = 0.0
 
 
-@runtime_checkable
-class ProgressWatch(Protocol):
-    """A `watch` that is also told when runs start and end, such as a progress bar."""
+class Progress(Protocol):
+    """What shows the progress of runs: it is told when they start and end, and their rows."""
 
     def comparison_started(
         self, configurations: Mapping[str, Configuration], processes: int
@@ -115,23 +114,28 @@ class ProgressWatch(Protocol):
         """A run has a new row."""
 
 
-def listener(watch: Watch | None, log: Listener | None) -> Listener:
-    """Combine a user's `watch` and the trackers into one listener."""
-    progress = watch if isinstance(watch, ProgressWatch) else None
+def listener(watch: Watch | None, progress: Progress | None, log: Listener | None) -> Listener:
+    """Combine a user's `watch`, what shows the progress, and the trackers into one listener."""
 
     def listen(journaled: JournaledRun, row: Row | None) -> None:
-        seed = journaled.who["seed"]
         if progress is not None:
-            progress.set_configuration(journaled.who)
-        if row is None:
-            if progress is not None:
-                progress.run_started(journaled.experiment, seed, journaled.run)
-        elif watch is not None:
-            watch(journaled.experiment, seed, row)
+            _report(progress, journaled, row)
+        if row is not None and watch is not None:
+            watch(journaled.experiment, journaled.who["seed"], row)
         if log is not None:
             log(journaled, row)
 
     return listen
+
+
+def _report(progress: Progress, journaled: JournaledRun, row: Row | None) -> None:
+    """Report a run that starts, or its new row."""
+    seed = journaled.who["seed"]
+    progress.set_configuration(journaled.who)
+    if row is None:
+        progress.run_started(journaled.experiment, seed, journaled.run)
+    else:
+        progress(journaled.experiment, seed, row)
 
 
 def execute(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,6 +20,9 @@ from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
 from fedsim.study.summary import growth
+
+if TYPE_CHECKING:
+    from fedsim.report.figures.shown import ShownFigure
 
 TABLE_COLUMNS = {
     "rounds": tables.ROUNDS,
@@ -58,6 +61,28 @@ class Tables:
             if rows or name not in OPTIONAL_TABLES:
                 frames[name] = self._frame(name)
         return frames
+
+    def plot(self, picture: str = "curves") -> "ShownFigure":
+        """Draw a picture as it is in the folder `figures` of a run directory.
+
+        Args:
+          picture: the name of its file without an ending: `curves`, `partition`; of a comparison
+            also `differences`, and more where there is something to see.
+
+        Returns:
+          A matplotlib figure, which a notebook shows; its axes are `.axes`, and `.savefig(path)`
+          writes it.
+
+        Raises:
+          ValueError: where there is no such picture, with the names of those that there are.
+        """
+        from fedsim.report.derived import figure_of
+
+        return figure_of(self.frames(), self._shown_record(), picture)
+
+    def _shown_record(self) -> dict[str, Any]:
+        """What pictures and notebooks show, with the keys of `run.json`."""
+        raise NotImplementedError
 
     def _frame(self, name: str) -> pd.DataFrame:
         """One frame."""
@@ -143,6 +168,21 @@ class Result(Tables):
         seeds = ", ".join(map(str, self.scenario["seeds"]))
         run = f"{self.method} on {self.scenario['name']}, seeds {seeds}"
         return f"<{run}: {self.status}; see .rounds, .summary, .model()>"
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook: a sentence, the scores of every seed, small curves."""
+        from fedsim.report.notebook import html_of_run
+
+        return html_of_run(self.frames(), self._shown_record())
+
+    def _shown_record(self) -> dict[str, Any]:
+        """What pictures and notebooks show, with the keys of `run.json`."""
+        return {
+            "scenario": self.scenario,
+            "status": self.status,
+            "reasons": self.reasons,
+            "notes": self.notes,
+        }
 
     def model(self, method: str | None = None, seed: int | None = None) -> Any:
         """Final parameters as a PyTree of NumPy arrays, structured as the model's `init` gives it.

@@ -19,8 +19,9 @@ from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
+from fedsim.runs.displays import progress_of
 from fedsim.runs.environment import memory
-from fedsim.runs.execute import PlannedExperiment, Watch, execute, listener
+from fedsim.runs.execute import PlannedExperiment, Progress, Watch, execute, listener
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
@@ -44,6 +45,7 @@ class Options(NamedTuple):
       resume: whether the run in the directory is continued.
       device: the devices to compute on.
       watch: called with every row.
+      progress: what shows how far the run is; None: nothing is shown.
       ask: whether to stop.
       trackers: names of trackers.
       pictures: whether page, figures and tables for papers are written.
@@ -57,6 +59,7 @@ class Options(NamedTuple):
     resume: bool
     device: str | None
     watch: Watch | None
+    progress: Progress | None
     ask: Callable[[], bool]
     trackers: list[str]
     pictures: bool
@@ -78,6 +81,7 @@ def run(
     resume: bool = False,
     device: str | None = None,
     watch: Watch | None = None,
+    progress: bool | None = None,
     ask: Callable[[], bool] = lambda: False,
     log_to: str | Sequence[str] = (),
     pictures: bool = True,
@@ -104,6 +108,8 @@ def run(
       resume: continue the run there from its last commit; a finished one is only read.
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
+      progress: whether a bar with the time left is shown: True (in a log a line every half minute),
+        False, or None: only at a terminal (on stderr) and in a notebook.
       ask: called after every round; where it returns True, the run commits and stops.
       log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several as a
         sequence or separated by commas; they need `out`, where their files are written
@@ -142,6 +148,7 @@ def run(
         resume=resume,
         device=device,
         watch=watch,
+        progress=None,
         ask=ask,
         trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
@@ -155,8 +162,12 @@ def run(
     )
 
     # Of several processes the first one writes.
-    with open_run_directory(out if is_first_process() else None, force, resume) as run_directory:
-        return _run_checked(checked, run_directory, options)
+    directory_path = out if is_first_process() else None
+    with (
+        open_run_directory(directory_path, force, resume) as run_directory,
+        progress_of(checked, progress) as count,
+    ):
+        return _run_checked(checked, run_directory, options._replace(progress=count))
 
 
 def _require_build_options(names: Iterable[str]) -> None:
@@ -222,7 +233,7 @@ def _run_checked(
                 numerics=within,
                 seeds=list(experiment.plans),
             )
-            listen = listener(options.watch, log)
+            listen = listener(options.watch, options.progress, log)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
                 (result,) = execute([planned], run_files, options.calls, listen, options.ask)
 

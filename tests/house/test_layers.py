@@ -36,7 +36,7 @@ ONLY = {
     "matplotlib": {"report"},
     "click": {"cli"},
     "pydantic": {"scenario", "assemble"},
-    "rich": {"report", "cli"},
+    "rich": {"report", "runs", "cli"},
     "yaml": {"scenario", "runs"},
     **{tracker: {"runs"} for tracker in ("tensorboardX", "mlflow", "wandb")},
     **{package: {"runs"} for package in ("dask", "distributed")},

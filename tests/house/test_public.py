@@ -25,6 +25,7 @@ CENTRAL = [
 ]  # whose example is short enough for a doctest
 METHODS = [
     fedsim.Result.model,
+    fedsim.Result.plot,
     fedsim.Result.state,
     fedsim.Scenario.error,
     fedsim.Scenario.hash,

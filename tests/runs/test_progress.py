@@ -14,9 +14,11 @@ import pytest
 from directories import tiny, written
 from rich.console import Console
 
-from fedsim.cli.progress import Count, Lines, bar
-from fedsim.cli.time_left import Point, TimeLeft
+from fedsim.runs.bar import bar
+from fedsim.runs.displays import Lines
 from fedsim.runs.execute import Configuration, EndedRun
+from fedsim.runs.progress import Count
+from fedsim.runs.time_left import Point, TimeLeft
 
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SPEC = SimpleNamespace(spec=SimpleNamespace(name="study", rounds=200, seeds=[0, 1]))

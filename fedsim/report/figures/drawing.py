@@ -173,7 +173,7 @@ def sheet(
       gap: inches between two rows.
       across: axes in a row.
     """
-    from matplotlib.figure import Figure
+    from fedsim.report.figures.shown import ShownFigure
 
     titles = textwrap.wrap(literal(title, 132), 44) or [""]
     notes = textwrap.wrap(literal(note, 312), 78)
@@ -181,7 +181,7 @@ def sheet(
     head = EDGE + TITLE_LINE * len(titles) + NOTE_LINE * len(notes) + above
     high = head + sum(heights) + gap * (len(heights) - 1) + foot
 
-    figure = Figure(figsize=(WIDE, high))
+    figure = ShownFigure(figsize=(WIDE, high))
     indent = INDENT / WIDE
     y = 1 - EDGE / high
     figure.text(indent, y, "\n".join(titles), va="top", fontsize=LARGE, fontweight="bold")

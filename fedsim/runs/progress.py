@@ -1,21 +1,14 @@
-"""The progress of a run or a comparison, on stderr: a bar on a terminal, elsewhere a few lines."""
+"""How far a run or a comparison is, in rounds and in words; `fedsim.runs.displays` shows it."""
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
-from rich.table import Column
-from rich.text import Text
-
 from fedsim.assemble import Experiment
-from fedsim.cli.time_left import Point, TimeLeft, in_words, on_a_clock
 from fedsim.engine.run import Row, Run
 from fedsim.runs.execute import Configuration, EndedRun
 from fedsim.runs.filenames import label_of
+from fedsim.runs.time_left import Point, TimeLeft
 from fedsim.scenario import Scenario
 
 # Columns of rounds.csv that are shown -> their names in words.
@@ -25,19 +18,12 @@ SHOWN = {
     "test_loss": "test loss",
     "train_loss": "train loss",
 }
-SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal
-
-# Characters of the bar, on a terminal of at most WIDTH columns and on a wider one.
-WIDTH = 100
-NARROW_BAR = 12
-WIDE_BAR = 40
-
 # Takes the rounds that are done, all rounds, words, and the seconds left if they are known.
 Show = Callable[[int, int, str, float | None], None]
 
 
 class Count:
-    """The `watch` of `fedsim.run` and `fedsim.compare`: how far their runs are.
+    """What `fedsim.run` and `fedsim.compare` report to: how far their runs are.
 
     It counts the rounds of all runs, estimates how long they will still take, and describes in
     words where they are. It only reads rows that are written anyway, and the device never waits.
@@ -174,96 +160,3 @@ def _numbered(numbers: list[int], total: int) -> str:
     if len(numbers) < 4:
         return f"[{'+'.join(map(str, numbers))}/{total}]"
     return f"[{numbers[0]}..{numbers[-1]}/{total}]"
-
-
-@contextlib.contextmanager
-def progress(scenario: Scenario, quiet: bool) -> Iterator[Count | None]:
-    """Show the progress of a run or a comparison on stderr.
-
-    Yields:
-      What the run reports to; None if nothing is shown.
-    """
-    name = scenario.spec.name
-    console = Console(stderr=True)
-    if quiet:
-        yield None
-    elif console.is_terminal:
-        with bar(console, name, scenario.spec.rounds * len(scenario.spec.seeds)) as show:
-            yield Count(scenario, show)
-    else:
-        lines = Lines(name, lambda line: click.echo(line, err=True))
-        yield Count(scenario, lines)
-        lines.close()
-
-
-class TimeLeftColumn(ProgressColumn):
-    """The time left as it was last estimated, less the time since."""
-
-    def render(self, task: Task) -> Text:
-        """Render the field `estimate` of a task: the seconds left, and when that was known."""
-        left, estimated_at = task.fields["estimate"]
-        if left is not None:
-            left = max(left - (time.monotonic() - estimated_at), 0.0)
-        return Text(on_a_clock(left), style="progress.remaining")
-
-
-@contextlib.contextmanager
-def bar(console: Console, name: str, total: int) -> Iterator[Show]:
-    """Show a bar, a count and the time left, uncut at any width, and words that may be cut."""
-    words_column = TextColumn(
-        "{task.description}",
-        table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
-        markup=False,
-    )
-    columns = (
-        BarColumn(WIDE_BAR if console.width > WIDTH else NARROW_BAR),
-        MofNCompleteColumn(),
-        TimeLeftColumn(),
-        words_column,
-    )
-    with Progress(*columns, console=console, transient=True, expand=True) as view:
-        task = view.add_task(f"{name}: compiling", total=total, estimate=(None, 0.0))
-
-        def show(done: int, total: int, words: str, left: float | None) -> None:
-            estimate = (left, time.monotonic())
-            view.update(task, completed=done, total=total, description=words, estimate=estimate)
-
-        yield show
-
-
-class Lines:
-    """Progress as lines, not too many; a run that ends soon prints none.
-
-    Args:
-      name: the scenario's name.
-      print_line: prints a line.
-      clock: returns seconds.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        print_line: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self.name = name
-        self.print_line = print_line
-        self.clock = clock
-        self.started = clock()
-        self.last_printed = self.started
-        self.any_printed = False
-        self.newest = ""
-
-    def __call__(self, done: int, total: int, words: str, left: float | None) -> None:
-        about = f", about {in_words(left)} left" if left and done < total else ""
-        self.newest = f"fedsim: {self.name}: {done}/{total} rounds{about}  {words}"
-        moment = self.clock()
-        if moment - self.last_printed >= SECONDS_BETWEEN_LINES:
-            self.last_printed = moment
-            self.any_printed = True
-            self.print_line(self.newest)
-
-    def close(self) -> None:
-        """Print the last line, if there were others."""
-        if self.any_printed:
-            self.print_line(f"{self.newest}; {in_words(self.clock() - self.started)} in all")

@@ -1,0 +1,103 @@
+"""Results in a notebook: they say what the page says, are inert, and plot what is kept."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from directories import tiny
+
+import fedsim
+from fedsim.report import figures
+from fedsim.runs.comparison import Comparison, Outcome
+
+HOSTILE = "<script>alert(1)</script>"
+INERT = {"div", "strong", "span", "wbr", "table", "thead", "tbody", "tr", "th", "td"}
+DRAWN = {"svg", "line", "path", "text"}
+
+
+class Elements(HTMLParser):
+    """The elements of a piece of HTML: their names, their attributes, and what stands in them."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.names, self.attributes, self.words, self.open = set(), [], [], []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
+        self.attributes += attrs
+        if tag != "wbr":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.names.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def inert(html):
+    """The words of a piece of HTML that loads nothing, runs nothing, and is closed."""
+    elements = Elements(html)
+    assert elements.names <= INERT | DRAWN and elements.open == []
+    for name, value in elements.attributes:
+        assert not re.match(r"on|href|src|xlink|id$", name) and "url(" not in value
+    return " ".join(elements.words)
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    hostile = {"method": "scaffold", "label": HOSTILE, "set": {"client.lr": 0.2}}
+    vary = {"evaluate.last": [1, 2]}
+    return fedsim.compare(tiny(), ["scaffold", hostile], vary=vary)
+
+
+def test_a_comparison_shows_headline_table_and_curves_and_is_inert(comparison):
+    html = comparison._repr_html_()
+    words = inert(html)
+    assert comparison.verdict[0] in words and HOSTILE in words
+    assert html.count("<tr>") == 1 + len(comparison.table)
+    assert html.count("<svg xmlns") == 2  # a picture for each variation
+    for method, mean in zip(comparison.table["method"], comparison.table["mean"], strict=True):
+        assert f"{mean:.4f}" in words and method in words
+
+
+def test_a_run_shows_its_seeds():
+    result = fedsim.run(tiny())
+    words = inert(result._repr_html_())
+    for score in result.summary["final"]:
+        assert f"{score:.4f}" in words
+    assert words.startswith("scaffold ends with test accuracy")
+
+
+def test_what_went_wrong_is_said(comparison):
+    diverged = fedsim.run(tiny(client={"lr": 1e30}))
+    assert len(diverged.reasons) == 2
+    words = inert(diverged._repr_html_())
+    assert all(reason in words for reason in diverged.reasons.values())
+
+    failed = [Outcome(outcome.cell, None, f"no {HOSTILE}") for outcome in comparison.outcomes]
+    nothing = Comparison(failed, comparison.scenario, comparison.baseline, comparison.score)
+    words = inert(nothing._repr_html_())
+    assert f"no {HOSTILE}" in words and "and 1 more: .reasons" in words
+
+
+@pytest.mark.long
+def test_a_plot_is_the_kept_picture(tmp_path, pictures):
+    result = fedsim.run(tiny(), out=tmp_path / "run")
+    for name in ("curves", "partition"):
+        drawn = figures.rendered(result.plot(name), name)
+        kept = tmp_path / "run" / "figures"
+        assert drawn[f"{name}.svg"] == (kept / f"{name}.svg").read_bytes()
+
+
+def test_a_picture_that_is_not_there_is_answered_with_those_that_are(comparison):
+    figure = comparison.plot("differences")
+    assert figure.axes and figure._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match=r"no picture 'curve'; there are: curves, .*differences"):
+        comparison.plot("curve")
