@@ -13,7 +13,7 @@ from fedsim.report.latex import plain
 from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import CostPicture, cost_pictures
-from fedsim.report.ranking import order_of
+from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_scores
@@ -40,11 +40,10 @@ def derived_files(
     baseline = record.get("baseline")
     mark = unfinished_mark(record)
     runs = []
-    order = []
     if summary is not None and score in summary:
         runs = rows_of(summary)
-    if runs:
-        order = order_of(runs, baseline, score)
+    others = [_present(frames, "rounds"), _present(frames, "clients")]
+    order = all_methods(runs, others, baseline, score)
     context = context_of(record["scenario"], runs, score, order)
 
     files = {PAGE: page.page_of([page.Source(record, frames)])}

@@ -56,7 +56,7 @@ def pages_of_curves(rounds: pd.DataFrame, context: Context) -> list["Figure"]:
       context: what is shown.
     """
     tables = list(by_variant(rounds).values())
-    context = context._replace(order=_methods(rounds, context))
+    context = context.including(_methods(rounds, context))
     figures = []
     for first in range(0, len(tables), MAX_PANELS):
         page = pd.concat(tables[first : first + MAX_PANELS])
@@ -80,19 +80,20 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
       context: what is shown; its scenario has the small print and the target.
     """
     methods = _methods(rounds, context)
+    context = context.including(methods)
     by_variation = {}
     for variant, table in by_variant(rounds).items():
         by_variation[variant] = tracks(table, (*COLUMNS, "diverged"))
     varied = "" not in by_variation
-    panels = _panels(by_variation, context.scenario, methods)
+    panels = _panels(by_variation, context.scenario, context.order)
     all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
     last = max((int(track.rounds.max()) for track in all_tracks), default=0)
     limits = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
 
     with drawing.style():
-        note = _note(context.scenario, all_tracks, len(panels), len(methods))
-        labels = context.labels(methods)
-        figure, all_axes, across = _sheet(context.title, note, len(panels), labels, varied)
+        keys = marks.keys_of(methods, context)
+        note = _note(context.scenario, all_tracks, len(panels), keys)
+        figure, all_axes, across = _sheet(context.title, note, len(panels), keys, varied)
         log = varied and _wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
             axes.set_xlim(*limits)
@@ -106,7 +107,7 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
         for axes, panel in zip(all_axes, panels, strict=True):
             marks.numbered(axes, _pale_ends(panel))
         if len(methods) > 1:
-            marks.legend(figure, labels)
+            marks.legend(figure, keys)
         return figure
 
 
@@ -116,17 +117,19 @@ def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
     return context.ordered(list(dict.fromkeys(names.tolist())))
 
 
-def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, methods: int) -> str:
+def _note(
+    scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, keys: Sequence[marks.Key]
+) -> str:
     """The small print.
 
     Args:
       scenario: of the run.
       tracks: all that are drawn.
       panels: how many there are.
-      methods: how many there are.
+      keys: the legend.
     """
     notes = [_setting(scenario), _key(tracks)]
-    if methods > marks.STRONG:
+    if any(key.rank >= marks.STRONG for key in keys):
         notes.append(f"pale, by number: rank {marks.STRONG + 1} and after")
     target = scenario.get("evaluate", {}).get("target")
     if target is not None and panels > ONE_COLUMN:  # where there is no space beside the line
@@ -135,7 +138,7 @@ def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, met
 
 
 def _sheet(
-    title: str, note: str, panels: int, methods: Sequence[str], varied: bool
+    title: str, note: str, panels: int, keys: Sequence[marks.Key], varied: bool
 ) -> tuple["Figure", list["Axes"], int]:
     """A figure with axes for all panels.
 
@@ -143,7 +146,7 @@ def _sheet(
       title: of the figure.
       note: small print.
       panels: how many there are.
-      methods: names in the legend.
+      keys: the legend.
       varied: whether every panel is a variation, with a title above it.
 
     Returns:
@@ -157,9 +160,9 @@ def _sheet(
         high = STACKED if panels > 1 else ALONE
         gap = drawing.GAP
     rows = -(-panels // across)
-    foot = drawing.FOOT + marks.legend_inches(methods)
+    foot = drawing.FOOT + marks.legend_inches(keys)
     high = max(min(high, (drawing.HIGH - foot - 0.6) / rows - gap), LOW)
-    right = drawing.RIGHT + marks.numbers_inches(methods)
+    right = drawing.RIGHT + marks.numbers_inches(keys)
     figure, axes = drawing.sheet(
         title, note, [high] * rows, foot, gap=gap, across=across, right=right
     )

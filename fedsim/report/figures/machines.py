@@ -29,7 +29,7 @@ MIN_PANEL = 0.3  # inches of a panel
 MAX_PANEL = 2.4
 ABOVE = 0.32  # inches between panels, for their titles
 FRAME = 1.6  # inches of title, small print, axis and legend, about
-PHASES = {"down": COLOURS[6], "train": COLOURS[0], "up": COLOURS[2]}
+PHASES = {"down": "#CFCFCF", "train": "#8F8F8F", "up": "#3A3A3A"}  # colours are for methods
 MARKS = {  # of clients whose messages do not count: colour and marker
     "late": (COLOURS[1], "|"),
     "over-selected": (COLOURS[3], "|"),

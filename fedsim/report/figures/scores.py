@@ -95,19 +95,21 @@ def figure_of_scores(
         # A baseline without a shared model has no score to draw.
         drawn = [row["method"] for row in rows if row["mean"] is not None]
         methods = [name for name in methods if name in drawn or name not in context.outside]
-    labels = context.labels(methods)
+    context = context.including(methods)
+    keys = marks.keys_of(methods, context)
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = metric_of(rows)
 
     variation = context.words(rest) if rest else ""
     note = _note(rows, metric, variation, bool(crosses))
-    right = drawing.RIGHT + marks.numbers_inches(methods)
+    right = drawing.RIGHT + marks.numbers_inches(keys)
     with drawing.style():
-        foot = drawing.FOOT + marks.legend_inches(labels)
+        foot = drawing.FOOT + marks.legend_inches(keys)
         figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = []
-        for rank, method in enumerate(methods):
+        for method in methods:
+            rank = context.rank_of(method)
             ends += _curve(axes, by_method[method], path, rank, crosses.get(method))
         axes.set_ylabel(axis_label(metric))
         if is_share(metric):
@@ -118,7 +120,7 @@ def figure_of_scores(
             drawing.line_text(axes, 0.01, start, "untrained", va="bottom")
         marks.numbered(axes, ends)
         if len(methods) > 1:
-            marks.legend(figure, labels)
+            marks.legend(figure, keys)
         return figure
 
 

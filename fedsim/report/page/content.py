@@ -18,10 +18,10 @@ from fedsim.report.page import (
     staleness,
 )
 from fedsim.report.page.outcome import headline, numbers
-from fedsim.report.page.plot import STRONG, curve_classes
 from fedsim.report.page.render import rendered
 from fedsim.report.page.table import table_of, times_of
-from fedsim.report.ranking import order_of
+from fedsim.report.pictures.looks import STRONG, curve_classes
+from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, metric_of, rows_of
 from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.findings import findings_of
@@ -143,9 +143,11 @@ def _result(sources: Sequence[Source]) -> Result:
     if not unfinished_mark(record):
         compared = _rows(_only_table(sources, "compare"))
     baseline = record.get("baseline") if len(sources) == 1 else None
+    others = [_tables(sources, "rounds"), _tables(sources, "clients")]
+    order = all_methods(runs, others, baseline, score)
     chance = chance_levels(_only_table(sources, "partition"), metric_of(runs))
     return Result(
-        context=context_of(record["scenario"], runs, score, _methods(sources, runs, score)),
+        context=context_of(record["scenario"], runs, score, order),
         runs=runs,
         compared=compared,
         baseline=baseline,
@@ -153,16 +155,6 @@ def _result(sources: Sequence[Source]) -> Result:
         chance=chance,
         standings=standings(compared, runs, baseline or "", score, chance),
     )
-
-
-def _methods(sources: Sequence[Source], runs: Sequence[Row], score: str) -> list[str]:
-    """All methods in the order of the result; those without a score follow."""
-    methods = order_of(runs, None, score)
-    for name in ("rounds", "clients"):
-        table = _tables(sources, name)
-        if table is not None:
-            methods += [str(method) for method in table["method"].unique()]
-    return list(dict.fromkeys(methods))
 
 
 def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
@@ -222,7 +214,7 @@ def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]
 def _curves(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], dict[str, list]]:
     """The charts for the template, and their numbers for the script."""
     rounds = _tables(sources, "rounds")
-    classes = curve_classes(result.context.order, result.baseline)
+    classes = curve_classes(result.context.order)
     groups, data = charts.charts(rounds, classes, result.context)
     one_panel_each = all(len(group["panels"]) == 1 for group in groups)
     content = {

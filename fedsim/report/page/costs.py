@@ -14,6 +14,7 @@ from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.strips import Strips, breakable
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
+from fedsim.report.pictures.looks import colour_class
 from fedsim.report.results import Cell, Row
 from fedsim.study.cost_axes import CostAxis
 from fedsim.study.summary import in_words, is_share
@@ -82,7 +83,8 @@ def _targets(picture: CostPicture, context: Context) -> Strips:
     for point in picture.points:
         all_reached = point.row["reached"] == point.row["seeds"]
         note = "" if all_reached else point.arrived
-        rows.append((point.name, note, [_target_mark(picture.axis, point, x, all_reached)]))
+        mark = _target_mark(picture.axis, point, x, all_reached)
+        rows.append(strips.Line(point.name, note, colour_class(point.rank), [mark]))
     target = context.target_of(picture.metric)
     noun = picture.axis.noun
     label = f"{noun} to {target}: median and 95 % interval; open: not all seeds reached it"
@@ -176,5 +178,5 @@ def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
         elements.append(element("line", x1=cost, x2=cost, y1=low, y2=high))
     elements.append(element("circle", cx=cost, cy=mean, r="4"))
     elements.append(element("text", str(point.number), x=cost + 6, y=mean - 5))
-    colour = "s0" if point.front else "pale"
-    return element("g", *elements, class_=f"point {colour}")
+    fill = "filled" if point.front else "open"
+    return element("g", *elements, class_=f"point {fill} {colour_class(point.rank)}")

@@ -5,7 +5,8 @@ import pandas as pd
 
 from fedsim.report.context import Context
 from fedsim.report.page import strips
-from fedsim.report.page.strips import Mark, Strips
+from fedsim.report.page.strips import Line, Mark, Strips
+from fedsim.report.pictures.looks import colour_class
 from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
 
@@ -47,7 +48,7 @@ def _picture(table: pd.DataFrame, context: Context) -> Strips | None:
         if not len(of_method):
             continue
         marks = _marks(of_method)
-        rows.append((method, "", marks))
+        rows.append(Line(method, "", colour_class(context.rank_of(method)), marks))
         for mark in marks:
             ends += [end for end in (mark.at, mark.low, mark.high) if end is not None]
     if not ends:

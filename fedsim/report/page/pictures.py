@@ -14,8 +14,9 @@ from fedsim.report.context import Context
 from fedsim.report.page import strips
 from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.heat_map import HeatMap, heat_map
-from fedsim.report.page.strips import Mark, Strips
+from fedsim.report.page.strips import Line, Mark, Strips
 from fedsim.report.pictures.differences import Difference, Forest, forests
+from fedsim.report.pictures.looks import colour_class
 from fedsim.report.results import Row, grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
@@ -38,7 +39,8 @@ def scores(
 ) -> Strips | None:
     """The dot plot of final scores: a row per method, a mark per variation.
 
-    The baseline is a line through all rows, and so is guessing where scores come near to it.
+    The baseline is a line through all rows, and so is guessing where scores come near to it. Shapes
+    tell variations apart, colours methods.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -66,10 +68,10 @@ def scores(
             seeds = by_seed.get((method, variant), [])
             marks.append(_score_mark(standing, seeds, baseline, context.words(variant)))
         note = "baseline" if method == baseline else context.note_of(method)
-        rows.append((method, note, marks))
+        rows.append(Line(method, note, _colour(method, context), marks))
 
     lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
-    lines += _baseline_lines(standings, baseline)
+    lines += _baseline_lines(standings, baseline, context)
     evaluations = next((row["k"] for row in summary if row.get("k")), "")
     label = SCORES[context.score].format(column_in_words(context.metric), k=evaluations)
     keys = _score_keys(list(standings), baseline, levels, context)
@@ -84,14 +86,21 @@ def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str],
     return scores
 
 
-def _baseline_lines(standings: Standings, baseline: str | None) -> list[tuple[float, str]]:
-    """The mean of the baseline under every variation, with the class of its line."""
+def _colour(method: str, context: Context) -> str:
+    return colour_class(context.rank_of(method))
+
+
+def _baseline_lines(
+    standings: Standings, baseline: str | None, context: Context
+) -> list[tuple[float, str]]:
+    """The mean of the baseline under every variation, with the classes of its line."""
     lines = []
     for index, of_variant in enumerate(standings.values()):
         for standing in of_variant:
             mean = standing.mean
             if standing.method == baseline and mean is not None and math.isfinite(mean):
-                lines.append((mean, f"base v{index % strips.COLOURS}"))
+                dash = f"b{index % strips.BASE_LINES}"
+                lines.append((mean, f"base {dash} {_colour(standing.method, context)}"))
     return lines
 
 
@@ -106,7 +115,8 @@ def _score_keys(
     if baseline is not None:
         open_mark = strips.symbol(0, filled=False)
         keys.append((open_mark, f"open: not surely different from {baseline}"))
-        keys.append((strips.line_symbol("base v0"), f"{baseline}, the baseline"))
+        line = strips.line_symbol(f"base b0 {_colour(baseline, context)}")
+        keys.append((line, f"{baseline}, the baseline"))
     if levels:
         keys.append((strips.line_symbol("chance"), f"guessing, {max(levels):.2g}"))
     return keys
@@ -184,7 +194,8 @@ def _forest(forest: Forest, context: Context) -> Strips:
     label = f"difference to {forest.baseline} in {column_in_words(forest.metric)}; {side} is better"
     rows = []
     for row in forest.rows:
-        rows.append((row.method, context.note_of(row.method), [_difference_mark(row)]))
+        note = context.note_of(row.method)
+        rows.append(Line(row.method, note, _colour(row.method, context), [_difference_mark(row)]))
     x = strips.percent_axis([0.0, *forest.numbers])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
@@ -228,7 +239,10 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, S
     label = "accuracy of the final model on the client's own samples"
     pictures = []
     for variant, by_method in accuracies.items():
-        rows = [(method, by_method[method]) for method in context.order if method in by_method]
+        rows = [
+            (method, _colour(method, context), by_method[method])
+            for method in context.ordered([*by_method])
+        ]
         pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
     return pictures
 

@@ -19,27 +19,6 @@ LEFT = 54
 RIGHT = 14
 TOP = 14
 BOTTOM = 42
-STRONG = 8  # methods that have a colour; the others are pale
-DASHES = 4
-
-
-def curve_classes(names: Sequence[str], baseline: str | None = None) -> dict[str, str]:
-    """The classes of every method's curve: the first ones and the baseline have a colour.
-
-    >>> curve_classes(["a", "b"])
-    {'a': 's0 d0', 'b': 's1 d1'}
-    >>> classes = curve_classes([*"abcdefghijk"], "k")
-    >>> classes["h"], classes["k"]
-    ('pale d3', 's7 d3')
-    """
-    strong = list(names[:STRONG])
-    if baseline in names and baseline not in strong:
-        strong[-1] = str(baseline)
-
-    classes = {name: f"pale d{index % DASHES}" for index, name in enumerate(names)}
-    for index, name in enumerate(strong):
-        classes[name] = f"s{index} d{index % DASHES}"
-    return classes
 
 
 def height_axis(panels: Sequence[Sequence[Curve]], share: bool) -> Axis:

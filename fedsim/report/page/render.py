@@ -13,6 +13,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from fedsim.report.pictures.looks import COLOURS, ON_DARK
+
 
 @functools.cache
 def _file(name: str) -> str:
@@ -26,7 +28,7 @@ def rendered(content: dict[str, Any], data: dict[str, list]) -> bytes:
       content: what the template shows; text is escaped.
       data: the charts' numbers for the script.
     """
-    style = _file("page.css")
+    style = _colours() + _file("page.css")
     script = _file("page.js")
     # a name with </script> in it must not end the script
     numbers = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -43,6 +45,14 @@ def rendered(content: dict[str, Any], data: dict[str, list]) -> bytes:
         policy=_policy(style, script),
     )
     return page.encode()
+
+
+def _colours() -> str:
+    """The colours of methods as variables, for light screens and paper, and for dark screens."""
+    light = "".join(f"--s{rank}:{colour};" for rank, colour in enumerate(COLOURS))
+    dark = "".join(f"--s{rank}:{colour};" for rank, colour in enumerate(ON_DARK))
+    on_dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    return f":root{{{light}}}\n{on_dark}\n"
 
 
 def _policy(style: str, script: str) -> str:

@@ -16,7 +16,7 @@ from fedsim.report.page.svg import element
 # of an axis, in percent of the strip
 BEGIN = 1.5
 END = 98.5
-COLOURS = 6  # classes of marks, v0 to v5
+BASE_LINES = 4  # dashes of the baseline's lines, b0 to b3
 SHAPES = (
     element("circle", r="5"),
     element("rect", x="-4.5", y="-4.5", width="9", height="9"),
@@ -49,11 +49,28 @@ class Mark(NamedTuple):
     title: str
 
 
+class Line(NamedTuple):
+    """What a row of a picture shows.
+
+    Attributes:
+      name: of the method.
+      note: behind the name.
+      colour: class of the method's colour.
+      marks: of the row; the position of a mark decides its shape.
+    """
+
+    name: str
+    note: str
+    colour: str
+    marks: Sequence[Mark]
+
+
 class Row(NamedTuple):
     """A row of a picture, as the template takes it."""
 
     name: Markup
     note: str  # behind the name
+    colour: str
     picture: Markup
     texts: list[str]  # a number per mark
 
@@ -74,7 +91,7 @@ def empty_mark(title: str, text: str = "") -> Mark:
 
 
 def marks_picture(
-    rows: Sequence[tuple[str, str, Sequence[Mark]]],
+    rows: Sequence[Line],
     x: Axis,
     label: str,
     lines: Sequence[tuple[float, str]] = (),
@@ -83,7 +100,7 @@ def marks_picture(
     """A picture with a row per name; the marks of a row lie below each other.
 
     Args:
-      rows: name, note, and marks; the position of a mark decides its shape and colour.
+      rows: of the methods.
       x: the axis, in percent.
       label: of the axis.
       lines: through all rows: number, and class.
@@ -92,7 +109,7 @@ def marks_picture(
     if x.log:
         label += ", logarithmic"
     return Strips(
-        rows=[_row(name, note, marks, x) for name, note, marks in rows],
+        rows=[_row(line, x) for line in rows],
         back=_lines(x, lines),
         foot=_foot(x),
         label=label,
@@ -100,23 +117,29 @@ def marks_picture(
     )
 
 
-def _row(name: str, note: str, marks: Sequence[Mark], x: Axis) -> Row:
+def _row(line: Line, x: Axis) -> Row:
     drawn = []
-    for kind, mark in enumerate(marks):
-        height = 100 * (kind + 0.5) / len(marks)
+    for kind, mark in enumerate(line.marks):
+        height = 100 * (kind + 0.5) / len(line.marks)
         drawn.append(_mark(mark, kind, x, height))
-    titles = "; ".join(mark.title for mark in marks)
-    picture = _strip(drawn, f"{name}: {titles}")
-    return Row(breakable(name), note, picture, [mark.text for mark in marks])
+    titles = "; ".join(mark.title for mark in line.marks)
+    picture = _strip(drawn, f"{line.name}: {titles}")
+    texts = [mark.text for mark in line.marks]
+    return Row(breakable(line.name), line.note, line.colour, picture, texts)
 
 
-def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: str) -> Strips:
+def spread_picture(rows: Sequence[tuple[str, str, Sequence[float]]], x: Axis, label: str) -> Strips:
     """A picture of how values spread, with a row per name.
 
     A bar from the 10th to the 90th percentile, the middle half darker, the median as a line.
+
+    Args:
+      rows: name, class of the colour, and values.
+      x: the axis, in percent.
+      label: of the axis.
     """
     return Strips(
-        rows=[_spread_row(name, values, x) for name, values in rows],
+        rows=[_spread_row(name, colour, values, x) for name, colour, values in rows],
         back=_lines(x, ()),
         foot=_foot(x),
         label=label,
@@ -124,7 +147,7 @@ def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: 
     )
 
 
-def _spread_row(name: str, values: Sequence[float], x: Axis) -> Row:
+def _spread_row(name: str, colour: str, values: Sequence[float], x: Axis) -> Row:
     bars = []
     text = ""
     if len(values):
@@ -139,7 +162,8 @@ def _spread_row(name: str, values: Sequence[float], x: Axis) -> Row:
         ]
         text = f"{percentiles[2]:.3f}"
     inside = element("svg", *bars, y="50%", width="100%", overflow="visible")
-    return Row(breakable(name), "", _strip([inside], f"{name}: median {text}"), [text])
+    picture = _strip([inside], f"{name}: median {text}")
+    return Row(breakable(name), "", colour, picture, [text])
 
 
 def _bar(low: float, high: float) -> Markup:
@@ -157,7 +181,7 @@ def percent_axis(values: Sequence[float], share: bool = False) -> Axis:
 def symbol(kind: int, filled: bool = True) -> Markup:
     """The mark of a kind, for a legend."""
     mark = element(
-        "g", SHAPES[kind % len(SHAPES)], class_=_classes(kind, filled), transform="translate(8 7)"
+        "g", SHAPES[kind % len(SHAPES)], class_=_classes(filled), transform="translate(8 7)"
     )
     return element("svg", mark, width="16", height="14", aria_hidden="true")
 
@@ -198,12 +222,11 @@ def _mark(mark: Mark, kind: int, x: Axis, y: float) -> Markup:
         shape = SHAPES[kind % len(SHAPES)]
         middle = _percent(x.at(mark.at))
         elements.append(element("svg", shape, x=middle, y=height, overflow="visible"))
-    return element("g", *elements, class_=_classes(kind, mark.filled))
+    return element("g", *elements, class_=_classes(mark.filled))
 
 
-def _classes(kind: int, filled: bool) -> str:
-    fill = "filled" if filled else "open"
-    return f"mark v{kind % COLOURS} {fill}"
+def _classes(filled: bool) -> str:
+    return "mark filled" if filled else "mark open"
 
 
 def _lines(x: Axis, lines: Sequence[tuple[float, str]]) -> Markup:
