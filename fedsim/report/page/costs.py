@@ -56,6 +56,11 @@ def cost_parts(
     ]
 
 
+def differ(part: CostPart) -> bool:
+    """Whether the methods of a variation differ in what they cost."""
+    return bool(part.picture) or part.targets is not None
+
+
 def _part(picture: CostPicture, context: Context) -> CostPart:
     head, rows = cost_table(picture)
     words = 2 if picture.way else 1  # the number in the picture, and the method

@@ -9,7 +9,7 @@
   const LEFT = 54, RIGHT = 14, TOP = 14, BOTTOM = 42;  // margins, as the still pictures have them
   const NEAR = 8;  // methods that the hint lists, at most
   const state = {
-    axis: "round",  // of all charts
+    axis: document.querySelector('[data-axis][aria-pressed="true"]')?.dataset.axis,  // of all charts
     off: new Set(),  // methods that are switched off
     zoom: new Map(),  // group of charts -> the part of the axis that it shows
     paper: false,  // whether the page is being printed
@@ -273,13 +273,15 @@
     return ends;
   };
 
+  const axisTitle = () => document.querySelector(`[data-axis="${state.axis}"]`).textContent;
+
   const drawNames = ({ figure, svg, x, width, height }) => {
-    const name = document.querySelector(`[data-axis="${state.axis}"]`).textContent;
+    const name = axisTitle();
     const label = svg.querySelector(".name");
     label.textContent = x.log ? `${name}, logarithmic` : name;
     set(label, { x: (LEFT + width - RIGHT) / 2, y: height - 8 });
     const caption = figure.querySelector("figcaption").textContent;
-    svg.setAttribute("aria-label", `${caption} by ${state.axis}`);
+    svg.setAttribute("aria-label", `${caption} by ${name}`);
   };
 
   // Below a group, which part of the axis is shown, and which methods have no point in it.
@@ -302,8 +304,21 @@
     }
   };
 
+  // Which axis is shown, and which methods have no points along it.
+  const describeAxis = () => {
+    const title = document.querySelector(".over");
+    if (!title) return;
+    title.textContent = axisTitle();
+    const lacking = charts.flatMap(shown).filter((curve) => !curve.x[state.axis].length);
+    const line = document.querySelector(".lacking");
+    line.hidden = !lacking.length;
+    const names = new Set(lacking.map((curve) => curve.name));
+    line.textContent = lacking.length ? `Not on this axis: ${[...names].join(", ")}.` : "";
+  };
+
   const redraw = () => {
     charts.forEach(draw);
+    describeAxis();
     groups().forEach(describeZoom);
   };
 
