@@ -5,11 +5,12 @@ import re
 
 import pandas as pd
 import pytest
-from test_page_content import SCENARIO, rounds_of, summary_of, tables_of
+from test_page_content import SCENARIO, record, rounds_of, summary_of, tables_of
 
 from fedsim.report import derived, figures, page
 from fedsim.report.context import context_of
 from fedsim.report.figures import marks
+from fedsim.report.pictures.cut import outlier, without_outlier
 from fedsim.report.pictures.looks import COLOURS, STRONG
 from fedsim.report.ranking import all_methods
 from fedsim.study.cost_axes import BYTES
@@ -41,22 +42,15 @@ def drawn():
     scored = [row for row in rows if row["final"] is not None]
     of_bytes = cost_rows(BYTES, scored, rounds.to_dict("records"), "final", [])
     frames["bytes"] = pd.DataFrame(of_bytes)
-    record = {
-        "status": "done",
-        "kind": "compare",
-        "baseline": "base",
-        "score": "final",
-        "scenario": {**SCENARIO, "compare": {"methods": list(SCORES)}},
-        "hashes": {"scenario": "abc"},
-        "environment": {"jax": "1"},
-        "surroundings": {
-            "command": ["fedsim"],
-            "devices": ["cpu"],
-            "cores": 2,
-            "platform": "here",
-        },
-    }
-    return page.page_of([page.Source(record, frames)]).decode(), frames, record
+    written = comparison_of(SCORES)
+    return page.page_of([page.Source(written, frames)]).decode(), frames, written
+
+
+def comparison_of(scores):
+    """The record of a comparison."""
+    written = record(kind="compare", baseline="base", score="final", cells=[])
+    scenario = {**SCENARIO, "compare": {"methods": list(scores)}}
+    return {**written, "scenario": scenario}
 
 
 def clients_of(rows):
@@ -93,13 +87,13 @@ def test_the_page_has_one_order_and_one_colour_per_method(drawn):
 
 
 def test_files_have_the_order_and_the_colours_of_the_page(drawn):
-    text, frames, record = drawn
+    text, frames, written = drawn
     for rank, colour in enumerate(COLOURS):
         assert f"--s{rank}:{colour};" in text
     runs = derived.rows_of(frames["summary"])
     order = all_methods(runs, [frames["rounds"]], "base", "final")
     assert order == ORDER
-    context = context_of(record["scenario"], runs, "final", order)
+    context = context_of(written["scenario"], runs, "final", order)
     pages = dict(derived._figures(frames, runs, context))
     assert {"curves", "differences", "bytes"} <= set(pages)
 
@@ -135,3 +129,57 @@ def test_a_method_that_a_picture_lacks_leaves_the_colours_of_the_others():
 def test_pale_marks_are_grey():
     assert marks.colour_of(STRONG - 1) == COLOURS[-1]
     assert marks.colour_of(STRONG) == marks.GREY
+
+
+FAR = {
+    "base": [0.930, 0.932],
+    "good": [0.945, 0.946],
+    "fair": [0.935, 0.936],
+    "weak": [0.925, 0.926],
+    "broken": [0.10, 0.11],
+}
+
+
+def far_away():
+    """The page and the figures of a comparison in which one method is far from the others."""
+    rows = summary_of(FAR)
+    frames = tables_of(rows)
+    rounds = frames["rounds"]
+    rounds["test_loss"] = 2.0 - 0.5 * rounds["round"]
+    rounds.loc[rounds["method"] == "broken", "test_loss"] = 50.0
+    written = comparison_of(FAR)
+    runs = derived.rows_of(frames["summary"])
+    context = context_of(written["scenario"], runs, "final", list(FAR))
+    pages = dict(derived._figures(frames, runs, context))
+    return page.page_of([page.Source(written, frames)]).decode(), pages
+
+
+def test_an_axis_that_one_outlier_would_squeeze_is_cut_and_says_so():
+    text, pages = far_away()
+    for anchor in ("result", "differences"):
+        section = sections(text)[anchor]
+        legend = re.search(r'<ul class="legend">.*?</ul>', section, re.S)
+        assert legend and "axis cut: broken beyond it" in legend[0]
+        (row,) = re.findall(r'<div class="row s4">.*?</div>', section, re.S)
+        assert row.count('<path class="beyond"') == 1 and 'x="1.50%"' in row
+    curves = sections(text)["curves"]
+    assert re.findall(r'<text class="beyond"[^>]*>(.*?)</text>', curves) == [
+        "\N{BLACK UP-POINTING TRIANGLE} broken beyond, axis cut"
+    ]
+
+    (figure,) = pages["curves"]
+    accuracy, loss = figure.axes[:2]
+    assert loss.get_ylim()[1] < 3
+    assert [text.get_text() for text in loss.texts] == ["▴ broken beyond, axis cut"]
+    assert not [text for text in accuracy.texts if "cut" in text.get_text()]
+    (figure,) = pages["differences"]
+    assert figure.axes[0].get_xlim()[0] > -0.1
+    assert [text.get_text() for text in figure.axes[0].texts] == ["◂ -0.826, axis cut"]
+
+
+def test_nothing_is_cut_where_two_are_far_or_the_others_are_few():
+    rows = [[0.1], [0.12], [0.9], [0.91], [0.92]]
+    assert outlier(rows) is None
+    assert outlier(rows[1:]) == 0
+    assert outlier(rows[2:]) is None
+    assert without_outlier([[0.1], [0.9], [], [0.91], [0.92]]) == [0.9, 0.91, 0.92]

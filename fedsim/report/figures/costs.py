@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures.cost_panels import band, course
+from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures, logarithmic
@@ -167,6 +168,8 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
     axis = picture.axis
     starts = []
     ends = []
+    scores = []  # of every curve
+    names = []
     for point in picture.points:
         x, y = course(axis, point.row, rounds, picture.way)
         if not len(x):
@@ -178,9 +181,12 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
         axes.plot(x, mean, label=literal(point.name), **line)
         if look.strong and look.filled and y.shape[1] > 2:
             axes.fill_between(x, *band(axis, y), color=look.colour, alpha=0.13, lw=0)
+        scores.append(y.ravel().tolist())
+        names.append(point.name)
         starts.append(float(x[0]))
         ends.append((point, float(x[-1]), float(mean[-1])))
 
+    cut_up([axes], scores, names)
     _scale(axis, axes, most=[spent for _, spent, _ in ends], least=starts)
     label = f"{WAYS[picture.way].words}{axis.so_far}"
     if axes.get_xscale() == "log":
@@ -246,6 +252,7 @@ def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
         above = 3 if look.filled else 2
         mark = {**look.mark, "ms": 4, "mew": 0.5, "ls": "", "zorder": above}
         axes.plot([point.cost], [point.mean], label=literal(point.name), **mark)
+    cut_up([axes], picture.score_ends(), [point.name for point in picture.finite])
     _numbers(axes, looks, [(point, point.cost, point.mean) for point in picture.finite])
     axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)
 
@@ -284,11 +291,11 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
       looks: of the points.
       ends: points, and x and y of each; those that coincide share a text.
     """
+    ends = within(axes, ends)
     at_same: dict[tuple[float, float], list[Point]] = {}
     for point, x, y in ends:
         at_same.setdefault((x, y), []).append(point)
 
-    axes.autoscale_view()  # the scales that the axes will have
     taken: list[tuple[float, float, int]] = []  # where a text begins, and its letters
     for position, points in sorted(at_same.items()):
         text = ", ".join(str(point.number) for point in points)

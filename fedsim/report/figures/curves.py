@@ -8,7 +8,9 @@ import pandas as pd
 
 from fedsim.report.context import Context
 from fedsim.report.figures import drawing, marks
+from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.pictures.curves import Curve, curves, drawn_each
+from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
 
 if TYPE_CHECKING:
@@ -103,9 +105,13 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
             axes.set_title(title, loc="left", fontsize=drawing.SMALL, pad=2)
         if varied:
             _share_limits(all_axes)
+            cut_up(all_axes, *_by_method(panels))
+        else:
+            for axes, panel in zip(all_axes, panels, strict=True):
+                cut_up([axes], *_by_method([panel]))
         _label_outer(all_axes, across, common=varied and len(panels) > 1)
         for axes, panel in zip(all_axes, panels, strict=True):
-            marks.numbered(axes, _pale_ends(panel))
+            marks.numbered(axes, within(axes, _pale_ends(panel)))
         if len(methods) > 1:
             marks.legend(figure, keys)
         return figure
@@ -351,6 +357,16 @@ def _curve(axes: "Axes", curve: Curve, look: dict[str, Any], several: bool) -> N
             axes.plot(x[-1:], y[-1:], label=f"{curve.column}, diverged", **cross)
 
 
+def _by_method(panels: Sequence[Panel]) -> tuple[list[list[float]], list[str]]:
+    """All finite numbers of every method in panels that share their scale, and the names."""
+    numbers: dict[str, list[float]] = {}
+    for panel in panels:
+        for curve in panel.curves:
+            values = curve.series.values
+            numbers.setdefault(curve.name, []).extend(values[np.isfinite(values)].tolist())
+    return [*numbers.values()], [*numbers]
+
+
 def _power(value: float, _: Any) -> str:
     """A tick of a logarithmic axis."""
     return f"{value:g}" if 0.01 <= value < 1e4 else f"1e{round(np.log10(value))}"
@@ -358,8 +374,8 @@ def _power(value: float, _: Any) -> str:
 
 def _wide(panels: Sequence[Panel]) -> bool:
     """Whether the losses of some panels need a logarithmic scale."""
-    values = [curve.series.values.ravel() for panel in panels for curve in panel.curves]
-    losses = np.concatenate([np.zeros(0), *values])
+    rows, _ = _by_method(panels)
+    losses = np.array(without_outlier(rows), float)
     positive = losses[losses > 0]
     if not len(positive) or (losses < 0).any():
         return False

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedsim.report.context import Context
+from fedsim.report.figures.cut import cut_across
 from fedsim.report.figures.drawing import GREY, HIGH, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import colour_of
 from fedsim.report.pictures.differences import Difference, Forest, forests
@@ -83,11 +84,16 @@ def _draw(axes: "Axes", rows: Sequence[Difference], context: Context) -> None:
     for line, row in enumerate(rows):
         if row.mean is not None:
             _mark(axes, line, row, colour_of(context.rank_of(row.method)))
+    cut_across(axes, [_numbers(row) for row in rows], fixed=[0.0])
     axes.set_yticks(range(len(rows)), _names(rows, context))
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _numbers(row: Difference) -> list[float]:
+    return [end for end in (row.mean, row.low, row.high) if end is not None]
 
 
 def _mark(axes: Any, line: int, row: Difference, colour: str) -> None:

@@ -14,6 +14,7 @@ from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.strips import Strips, breakable
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
+from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.pictures.looks import colour_class
 from fedsim.report.results import Cell, Row
 from fedsim.study.cost_axes import CostAxis
@@ -79,10 +80,10 @@ def _part(picture: CostPicture, context: Context) -> CostPart:
 
 def _targets(picture: CostPicture, context: Context) -> Strips:
     """What was spent to the target: a row per method, the median with its interval."""
-    ends = [0.0]
-    for point in picture.points:
-        ends += _finite([point.median, point.target_low, point.target_high])
-    x = strips.percent_axis(ends)
+    ends = [
+        _finite([point.median, point.target_low, point.target_high]) for point in picture.points
+    ]
+    x = strips.cut_axis(ends, [0.0])
 
     rows = []
     for point in picture.points:
@@ -124,7 +125,10 @@ def _front(picture: CostPicture) -> Markup:
     label = f"{picture.label}, logarithmic" if x.log else picture.label
 
     elements = [_grid(picture.axis, x, y, label)]
-    corners = [f"{x.at(spent):.1f} {y.at(score):.1f}" for spent, score in picture.corners()]
+    corners = [
+        f"{x.at(spent):.1f} {y.at(min(max(score, y.low), y.high)):.1f}"
+        for spent, score in picture.corners()
+    ]
     if corners:
         elements.append(element("path", class_="front", d=f"M{'L'.join(corners)}"))
     elements += [_point(picture, point, x, y) for point in reversed(picture.finite)]
@@ -150,12 +154,8 @@ def _cost_axis(picture: CostPicture) -> Axis:
 
 
 def _score_axis(picture: CostPicture) -> Axis:
-    ends = []
-    for point in picture.finite:
-        for end in (point.mean, point.row["ci_low"], point.row["ci_high"]):
-            if end is not None:
-                ends.append(end)
-    return axis(ends, HEIGHT - BOTTOM, TOP, is_share(picture.metric))
+    spanned = without_outlier(picture.score_ends())
+    return axis(spanned, HEIGHT - BOTTOM, TOP, is_share(picture.metric))
 
 
 def _grid(cost_axis: CostAxis, x: Axis, y: Axis, label: str) -> Markup:
@@ -170,6 +170,20 @@ def _grid(cost_axis: CostAxis, x: Axis, y: Axis, label: str) -> Markup:
     return element("g", *elements, class_="axes")
 
 
+def _cut_mark(point: Point, x: float, y: Axis) -> Markup:
+    """A point beyond an axis that is cut: an arrow with its number and its score."""
+    above = point.mean > y.high
+    arrow = "\N{BLACK UP-POINTING TRIANGLE}" if above else "\N{BLACK DOWN-POINTING TRIANGLE}"
+    return element(
+        "text",
+        f"{arrow} {point.number}: {point.mean:.3g}, axis cut",
+        class_="beyond",
+        x=x,
+        y=TOP + 12 if above else HEIGHT - BOTTOM - 6,
+        text_anchor="middle" if x < WIDTH - 100 else "end",
+    )
+
+
 def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
     """A method: its point, the interval of its mean, and its number."""
     cost = x.at(point.cost)
@@ -177,6 +191,8 @@ def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
     spent = picture.axis.tick(point.cost)
 
     elements = [element("title", f"{point.name}: {point.mean:.4g} at {spent}")]
+    if not y.low <= point.mean <= y.high:
+        return element("g", *elements, _cut_mark(point, cost, y), class_="point")
     if point.low is not None and point.high is not None:
         low = y.at(point.low)
         high = y.at(point.high)

@@ -42,19 +42,17 @@ def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, 
 def _picture(table: pd.DataFrame, context: Context) -> Strips | None:
     """The picture of one variation; None where no client was scored."""
     rows = []
-    ends = []
     for method in context.order:
         of_method = pd.DataFrame(table[table["method"] == method])
         if not len(of_method):
             continue
         marks = _marks(of_method)
         rows.append(Line(method, "", colour_class(context.rank_of(method)), marks))
-        for mark in marks:
-            ends += [end for end in (mark.at, mark.low, mark.high) if end is not None]
-    if not ends:
+    numbers = [strips.numbers_of(line.marks) for line in rows]
+    if not any(numbers):
         return None
 
-    x = strips.percent_axis([min(max(end, 0.0), 1.0) for end in ends], share=True)
+    x = strips.cut_axis(numbers, share=True)
     score = "accuracy of the final model on the clients' own samples"
     label = f"{score}, mean over the seeds and 95 % interval"
     keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]

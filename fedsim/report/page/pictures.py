@@ -15,6 +15,7 @@ from fedsim.report.page import strips
 from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.heat_map import HeatMap, heat_map
 from fedsim.report.page.strips import Line, Mark, Strips
+from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.pictures.differences import Difference, Forest, forests
 from fedsim.report.pictures.looks import colour_class
 from fedsim.report.results import Row, grouped_by
@@ -51,15 +52,10 @@ def scores(
     """
     by_seed = _scores_by_seed(summary, context.score)
     finite: list[float] = []
-    ends: list[float] = []
     for seed_values in by_seed.values():
         finite += filter(math.isfinite, seed_values)
-        ends += interval(np.array(seed_values)) or ()
     if not finite:
         return None
-    levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
-    x = strips.percent_axis([*finite, *ends, *levels], share=is_share(context.metric))
-
     rows = []
     for method in context.order:
         marks = []
@@ -69,6 +65,11 @@ def scores(
             marks.append(_score_mark(standing, seeds, baseline, context.words(variant)))
         note = "baseline" if method == baseline else context.note_of(method)
         rows.append(Line(method, note, _colour(method, context), marks))
+
+    numbers = [strips.numbers_of(row.marks) for row in rows]
+    spanned = without_outlier(numbers)
+    levels = {level for level in chance.values() if min(spanned) - 0.02 <= level}
+    x = strips.percent_axis([*spanned, *levels], share=is_share(context.metric))
 
     lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
     lines += _baseline_lines(standings, baseline, context)
@@ -196,7 +197,7 @@ def _forest(forest: Forest, context: Context) -> Strips:
     for row in forest.rows:
         note = context.note_of(row.method)
         rows.append(Line(row.method, note, _colour(row.method, context), [_difference_mark(row)]))
-    x = strips.percent_axis([0.0, *forest.numbers])
+    x = strips.cut_axis([strips.numbers_of(row.marks) for row in rows], [0.0])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
 
@@ -229,12 +230,12 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, S
         return []
     accuracies = {variant: _accuracies(table) for variant, table in by_variant(clients).items()}
 
-    ends = []
+    ends: dict[str, list[float]] = {}  # by method
     for by_method in accuracies.values():
-        for values in by_method.values():
+        for method, values in by_method.items():
             if values:
-                ends += np.percentile(values, (10, 90)).tolist()
-    x = strips.percent_axis(ends, share=True)
+                ends.setdefault(method, []).extend(np.percentile(values, (10, 90)).tolist())
+    x = strips.cut_axis([*ends.values()], share=True)
 
     label = "accuracy of the final model on the client's own samples"
     pictures = []

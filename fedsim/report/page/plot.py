@@ -13,6 +13,7 @@ from markupsafe import Markup
 from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.curves import Curve
+from fedsim.report.pictures.cut import beyond, without_outlier
 
 WIDTH = 560
 HEIGHT = 300
@@ -38,13 +39,14 @@ class Across(NamedTuple):
 
 
 def height_axis(panels: Sequence[Sequence[Curve]], share: bool) -> Axis:
-    """The common axis of all panels of one metric."""
-    ends: list[float] = []
+    """The common axis of all panels of one metric, cut where one method squeezes the others."""
+    ends: dict[str, list[float]] = {}  # by method
     for curves in panels:
         for curve in curves:
-            ends += curve.low.tolist()
-            ends += curve.high.tolist()
-    return axis(ends, HEIGHT - BOTTOM, TOP, share)
+            of_method = ends.setdefault(curve.name, [])
+            of_method += curve.low.tolist()
+            of_method += curve.high.tolist()
+    return axis(without_outlier([*ends.values()]), HEIGHT - BOTTOM, TOP, share)
 
 
 def curves_picture(
@@ -77,6 +79,9 @@ def curves_picture(
         line = _target_line(y.at(target))
         drawn = [line, *drawn, _target_label(target, y.at(target), label_above)]
 
+    for curve, _ in courses:
+        for side in beyond(curve, y.low, y.high):
+            drawn.append(_cut_mark(curve.name, side))
     frame = element("rect", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=HEIGHT - TOP - BOTTOM)
     clip = f"clip{chart}"
     return element(
@@ -105,6 +110,14 @@ def _series(course: Course, classes: str, x: Axis, y: Axis) -> Markup:
         elements.append(element("path", class_="band", d=f"{outline}Z" if outline else ""))
     elements.append(element("path", class_="line", d=path(points(curve.mean), x, y)))
     return element("g", *elements, class_=f"series {classes}", data_name=curve.name)
+
+
+def _cut_mark(name: str, side: int) -> Markup:
+    """The name of a method whose curve leaves an axis that is cut: above it (1) or below (-1)."""
+    arrow = "\N{BLACK UP-POINTING TRIANGLE}" if side > 0 else "\N{BLACK DOWN-POINTING TRIANGLE}"
+    y = TOP + 12 if side > 0 else HEIGHT - BOTTOM - 6
+    text = f"{arrow} {name} beyond, axis cut"
+    return element("text", text, class_="beyond", x=LEFT + 6, y=y)
 
 
 def _target_line(height: float) -> Markup:

@@ -110,6 +110,14 @@ class CostPicture(NamedTuple):
         """The points whose mean score is finite."""
         return [point for point in self.points if math.isfinite(point.mean)]
 
+    def score_ends(self) -> list[list[float]]:
+        """The mean score of every finite point, and the ends of its interval."""
+        ends = []
+        for point in self.finite:
+            numbers = (point.mean, point.low, point.high)
+            ends.append([number for number in numbers if number is not None])
+        return ends
+
     def corners(self) -> list[tuple[float, float]]:
         """Cost and score at the corners of the front, drawn as steps."""
         corners = self.front[:1]
