@@ -18,6 +18,7 @@ from fedsim.report.page import (
     setting,
     staleness,
 )
+from fedsim.report.page import clients as clients_page
 from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.render import rendered
@@ -91,8 +92,9 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     first = sources[0]
     clients = _tables(sources, "clients")
     title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
-    table = table_of(result.runs, result.compared, result.standings, context)
-    has_table = table is not None and len(table["rows"]) > 1
+    rounds = _rows(_tables(sources, "rounds"))
+    table = table_of(result.runs, result.compared, result.standings, context, rounds)
+    has_table = table is not None and table["count"] > 1
     records = [(source.label, source.record) for source in sources]
     curves, data = _curves(sources, result)
     content = {
@@ -111,6 +113,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "forests": pictures.differences(result.compared, context),
         "table": table if has_table else None,
         "spreads": pictures.spreads(clients, context),
+        "client_tables": clients_page.tables(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(first.table("partition")),
         "time": times_of(_tables(sources, "timing"), context.order),

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from fedsim.report.context import Context
 from fedsim.report.cost_table import cost_table
 from fedsim.report.page import strips
+from fedsim.report.page.folding import Group, by_method
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.strips import Strips, breakable
@@ -16,7 +17,7 @@ from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
 from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.pictures.looks import colour_class
-from fedsim.report.results import Cell, Row
+from fedsim.report.results import Row
 from fedsim.study.cost_axes import CostAxis
 from fedsim.study.summary import in_words, is_share
 
@@ -27,7 +28,7 @@ class CostPart(NamedTuple):
     Attributes:
       title: the variation in words.
       head: titles of the table's columns.
-      rows: its cells.
+      groups: its rows; those of a long table by method.
       words: how many of the first columns are words.
       picture: the front; empty where there is none.
       targets: what was spent to the target; None where that is not drawn.
@@ -35,7 +36,7 @@ class CostPart(NamedTuple):
 
     title: str
     head: list[str]
-    rows: list[list[Cell]]
+    groups: list[Group]
     words: int
     picture: Markup
     targets: Strips | None
@@ -75,7 +76,9 @@ def _part(picture: CostPicture, context: Context) -> CostPart:
         targets = _targets(picture, context)
     elif picture.drawn:
         front = _front(picture)
-    return CostPart(picture.title, head, rows, words, front, targets)
+    methods = [str(point.row["method"]) for point in picture.points]
+    groups = by_method(rows, methods, lambda method, rows: f"{method}: {len(rows)} rows")
+    return CostPart(picture.title, head, groups, words, front, targets)
 
 
 def _targets(picture: CostPicture, context: Context) -> Strips:

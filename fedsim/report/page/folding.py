@@ -1,12 +1,43 @@
 """What of many pictures or rows is shown at once, and what is folded away."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 Picture = TypeVar("Picture")
+Row = TypeVar("Row")
 
+MOST_ROWS = 60  # of a table; a longer one is folded by method
 MANY = 9  # pictures that are all shown
 SHOWN = 6  # pictures that are shown of more
+
+
+class Group(NamedTuple):
+    """Rows of a table that are folded together; a title is that of the fold."""
+
+    title: str
+    rows: list
+
+
+def by_method(rows: Sequence[Row], methods: Sequence[str], title: Callable) -> list[Group]:
+    """One group of all rows without a title; of many rows a group per method.
+
+    Args:
+      rows: of a table.
+      methods: of the rows.
+      title: makes a title from a method and its rows.
+
+    >>> by_method(["a1", "b1"], ["a", "b"], lambda method, rows: method)
+    [Group(title='', rows=['a1', 'b1'])]
+    >>> groups = by_method([*range(70)], ["a", "b"] * 35, lambda method, rows: method)
+    >>> [(title, rows[:2]) for title, rows in groups]
+    [('a', [0, 2]), ('b', [1, 3])]
+    """
+    if len(rows) <= MOST_ROWS:
+        return [Group("", list(rows))]
+    groups: dict[str, list] = {}
+    for row, method in zip(rows, methods, strict=True):
+        groups.setdefault(method, []).append(row)
+    return [Group(title(method, of_method), of_method) for method, of_method in groups.items()]
 
 
 class Split(NamedTuple):

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from fedsim.report.context import Context
 from fedsim.report.page import strips
 from fedsim.report.page.charts import column_in_words
+from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
 from fedsim.report.page.heat_map import HeatMap, heat_map
 from fedsim.report.page.strips import Line, Mark, Strips
 from fedsim.report.pictures.cut import without_outlier
@@ -115,7 +116,7 @@ def _score_keys(
             keys.append((strips.symbol(index), context.words(name)))
     if baseline is not None:
         open_mark = strips.symbol(0, filled=False)
-        keys.append((open_mark, f"open: not surely different from {baseline}"))
+        keys.append((open_mark, f"open: no significant difference from {baseline}"))
         line = strips.line_symbol(f"base b0 {_colour(baseline, context)}")
         keys.append((line, f"{baseline}, the baseline"))
     if levels:
@@ -220,26 +221,27 @@ def _difference_mark(row: Difference) -> Mark:
 
 
 def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Strips]]:
-    """How the accuracies of clients spread, by variation.
+    """How the scores of clients spread, by variation.
 
     Args:
       clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    if clients is None or "global_accuracy" not in clients:
+    score = score_of(clients)
+    if clients is None or score is None:
         return []
-    accuracies = {variant: _accuracies(table) for variant, table in by_variant(clients).items()}
+    scores = {variant: _by_method(table, score) for variant, table in by_variant(clients).items()}
 
     ends: dict[str, list[float]] = {}  # by method
-    for by_method in accuracies.values():
+    for by_method in scores.values():
         for method, values in by_method.items():
             if values:
                 ends.setdefault(method, []).extend(np.percentile(values, (10, 90)).tolist())
-    x = strips.cut_axis([*ends.values()], share=True)
+    x = strips.cut_axis([*ends.values()], share=score.share)
 
-    label = "accuracy of the final model on the client's own samples"
+    label = f"{score.words} of the final model on the client's own samples"
     pictures = []
-    for variant, by_method in accuracies.items():
+    for variant, by_method in scores.items():
         rows = [
             (method, _colour(method, context), by_method[method])
             for method in context.ordered([*by_method])
@@ -248,18 +250,13 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, S
     return pictures
 
 
-def _accuracies(clients: pd.DataFrame) -> dict[str, list[float]]:
-    """The accuracies of all clients and seeds by method, without clients that have none.
-
-    Without a shared model, they are those of the clients' own models.
-    """
-    accuracies = {}
+def _by_method(clients: pd.DataFrame, score: ClientScore) -> dict[str, list[float]]:
+    """The scores of all clients and seeds by method, without clients that have none."""
+    scores = {}
     for method, rows in clients.groupby("method", sort=False):
-        values = rows["global_accuracy"].dropna()
-        if values.empty and "personal_accuracy" in rows:
-            values = rows["personal_accuracy"].dropna()
-        accuracies[str(method)] = values.tolist()
-    return accuracies
+        values = scores_of_method(rows, score)
+        scores[str(method)] = values[np.isfinite(values)].tolist()
+    return scores
 
 
 def partition(table: pd.DataFrame | None) -> HeatMap | None:
