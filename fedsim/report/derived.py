@@ -129,7 +129,7 @@ def _figures(
 
     machines = _present(frames, "machines")
     if machines is not None:
-        yield "machines", figures.figures_of_machines(machines, context)
+        yield "machines", figures.figures_of_machines(machines, context, rounds)
 
     if runs:
         yield "attacks", figures.figures_of_attacks(runs, context)

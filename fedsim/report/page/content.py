@@ -106,7 +106,9 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         **_first_screen(sources, result),
         **curves,
         "costs": _costs(result, has_table),
-        "machines": machines.machines(_only_table(sources, "machines"), context.order),
+        "machines": machines.machines(
+            _only_table(sources, "machines"), context.order, _only_table(sources, "rounds")
+        ),
         "ages": staleness.histograms(_tables(sources, "staleness"), context),
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
@@ -262,8 +264,8 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("machines", "Machines", content["machines"]),
         ("staleness", "Staleness", content["ages"]),
         ("table", "All numbers", content["table"]),
-        ("differences", "Differences", content["forests"]),
-        ("clients", "Clients", content["spreads"] or content["left_out"]),
+        ("differences", "Differences", content["forests"].shown),
+        ("clients", "Clients", content["spreads"].shown or content["left_out"]),
         ("setting", "What was run", True),
         ("time", "Time", content["time"]),
         ("again", "Run it again", True),

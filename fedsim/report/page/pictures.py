@@ -14,6 +14,7 @@ from fedsim.report.context import Context
 from fedsim.report.page import strips
 from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
+from fedsim.report.page.folding import Split, those_that_differ
 from fedsim.report.page.heat_map import HeatMap, heat_map
 from fedsim.report.page.strips import Line, Mark, Strips
 from fedsim.report.pictures.cut import without_outlier
@@ -177,18 +178,19 @@ def _brief(value: float, sign: str = "") -> str:
     return f"{value:{sign}{form}}"
 
 
-def differences(compared: Sequence[Row], context: Context) -> list[tuple[str, Strips]]:
-    """A picture for every variation in which there are differences to the baseline.
+def differences(compared: Sequence[Row], context: Context) -> Split:
+    """A picture for every variation in which there are differences to the baseline, with its title.
+
+    Of many those with the largest difference are shown.
 
     Args:
       compared: rows of `compare.csv`.
       context: what is shown.
     """
-    drawn = []
-    for forest in forests(compared, context):
-        if forest.numbers:
-            drawn.append((forest.title, _forest(forest, context)))
-    return drawn
+    drawn = [forest for forest in forests(compared, context) if forest.numbers]
+    largest = [max(abs(row.mean or 0.0) for row in forest.rows) for forest in drawn]
+    pictures = [(forest.title, _forest(forest, context)) for forest in drawn]
+    return those_that_differ(pictures, largest)
 
 
 def _forest(forest: Forest, context: Context) -> Strips:
@@ -220,8 +222,10 @@ def _difference_mark(row: Difference) -> Mark:
     )
 
 
-def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Strips]]:
-    """How the scores of clients spread, by variation.
+def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
+    """How the scores of clients spread: a picture for every variation, with its title.
+
+    Of many those whose medians differ most are shown.
 
     Args:
       clients: the columns of `clients.csv`.
@@ -229,7 +233,7 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, S
     """
     score = score_of(clients)
     if clients is None or score is None:
-        return []
+        return Split([], [])
     scores = {variant: _by_method(table, score) for variant, table in by_variant(clients).items()}
 
     ends: dict[str, list[float]] = {}  # by method
@@ -241,13 +245,16 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, S
 
     label = f"{score.words} of the final model on the client's own samples"
     pictures = []
+    apart = []  # how far the medians are
     for variant, by_method in scores.items():
         rows = [
             (method, _colour(method, context), by_method[method])
             for method in context.ordered([*by_method])
         ]
         pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
-    return pictures
+        medians = [float(np.median(values)) for values in by_method.values() if values]
+        apart.append(max(medians) - min(medians) if medians else 0.0)
+    return those_that_differ(pictures, apart)
 
 
 def _by_method(clients: pd.DataFrame, score: ClientScore) -> dict[str, list[float]]:

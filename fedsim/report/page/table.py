@@ -60,12 +60,14 @@ def table_of(
     head = [titles.get(column, column) for column in columns]
     place = columns.index("score")
 
+    counted = "variations" if "variant" in columns else "rows"
+
     def title(method: str, of_method: Sequence[Sequence[Cell]]) -> str:
         scores = [row[place][1] for row in of_method if row[place][1] != ""]
         if not scores:
-            return f"{method}: {len(of_method)} rows without a score"
+            return f"{method}: no score in {len(of_method)} {counted}"
         ends = f"{min(scores):.4g} to {max(scores):.4g}"
-        return f"{method}: {head[place]} {ends} in {len(of_method)} rows"
+        return f"{method}: {head[place]} {ends} in {len(of_method)} {counted}"
 
     ordered = sorted(zip(methods, rows, strict=True), key=lambda pair: context.rank_of(pair[0]))
     if len(rows) <= MOST_ROWS:
