@@ -16,7 +16,7 @@ class Context(NamedTuple):
       title: the scenario's name.
       metric: of the scores; empty where no run has a score.
       score: `final`, `best` or `mean_last_k`.
-      order: methods, the most important first.
+      order: all methods, the most important first; their colours follow from it.
       words: turns a variation into words; each is read once.
       outside: methods that are not federated.
     """
@@ -52,6 +52,14 @@ class Context(NamedTuple):
         """Methods in the order of the result; those that it does not have follow."""
         first = [name for name in self.order if name in methods]
         return list(dict.fromkeys([*first, *methods]))
+
+    def including(self, methods: Sequence[str]) -> "Context":
+        """The same with methods that the order does not have behind the others."""
+        return self._replace(order=list(dict.fromkeys([*self.order, *methods])))
+
+    def rank_of(self, method: str) -> int:
+        """The rank of a method in the order, from 0, which decides its colour everywhere."""
+        return list(self.order).index(method)
 
 
 def axis_label(metric: str) -> str:

@@ -13,7 +13,7 @@ from fedsim.report.latex import plain
 from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import CostPicture, cost_pictures
-from fedsim.report.ranking import order_of
+from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_scores
@@ -71,11 +71,10 @@ def runs_and_context(
     summary = frames.get("summary")
     score = record.get("score", "final")
     runs: list[Row] = []
-    order: list[str] = []
     if summary is not None and score in summary:
         runs = rows_of(summary)
-    if runs:
-        order = order_of(runs, record.get("baseline"), score)
+    others = [_present(frames, "rounds"), _present(frames, "clients")]
+    order = all_methods(runs, others, record.get("baseline"), score)
     return runs, context_of(record["scenario"], runs, score, order)
 
 
@@ -172,7 +171,7 @@ def _figures(
 
     machines = _present(frames, "machines")
     if machines is not None:
-        yield "machines", figures.figures_of_machines(machines, context)
+        yield "machines", figures.figures_of_machines(machines, context, rounds)
 
     if runs:
         yield "attacks", figures.figures_of_attacks(runs, context)

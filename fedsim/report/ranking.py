@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from fedsim.report.results import grouped_by, metric_of
 from fedsim.study.summary import as_loss, is_federated, larger_is_better
 
@@ -41,6 +43,25 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
         return method != baseline, method in outside, statistics.fmean(ranks[method])
 
     return sorted(methods, key=position)
+
+
+def all_methods(
+    summary: Sequence[Row], tables: Sequence[pd.DataFrame | None], baseline: str | None, score: str
+) -> list[str]:
+    """All methods in the one order of every picture; those without a score are last.
+
+    Args:
+      summary: the rows of `summary.csv`.
+      tables: others with a column `method`, which may name more methods; None: there is no such
+        table.
+      baseline: of a comparison; None for runs.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    methods = order_of(summary, baseline, score)
+    for table in tables:
+        if table is not None:
+            methods += [str(method) for method in table["method"].unique()]
+    return list(dict.fromkeys(methods))
 
 
 def _losses(runs: Sequence[Row], score: str, rising: bool) -> dict[str, float]:

@@ -7,7 +7,7 @@ from fedsim.study.claims import HOLDS, Claim, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.holding import holds
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.standings import Standing, too_few
+from fedsim.study.standings import LEVEL, Standing, too_few
 from fedsim.study.words import is_attack, others_of
 
 Group = Sequence[Standing]
@@ -23,6 +23,9 @@ ALL_DIVERGED = "; {methods} diverged under all seeds"
 
 NONE_ABOVE_CHANCE = "no method is above chance level: {best}, the best, has {metric} {score}"
 NONE_ABOVE_CHANCE_IN_SHORT = "no method is above chance level"
+
+NO_CLEAR_DIFFERENCE = "No clear difference: "
+ONE_SEED = "One seed tells nothing apart: "
 
 LEADS = "{leader} {verb} with {metric} {score}"
 LEADS_IN_SHORT = "{leader} leads with {score}"
@@ -58,8 +61,22 @@ def headline(findings: Findings) -> Sentence:
         return Sentence(_of_one_method(by_variation, findings))
     if len(by_variation) == 1:
         ((variation, group),) = by_variation.items()
-        return _of_one_variation(variation, group, findings)
-    return _of_several_variations(by_variation, findings)
+        sentence = _of_one_variation(variation, group, findings)
+    else:
+        sentence = _of_several_variations(by_variation, findings)
+    return sentence.after(_no_difference(by_variation))
+
+
+def _no_difference(by_variation: Mapping[str, Group]) -> str:
+    """How a headline begins where no method can be told apart from the baseline; else nothing."""
+    all_standings = [standing for group in by_variation.values() for standing in group]
+    compared = [standing for standing in all_standings if standing.compared]
+    if not compared or any(standing.outcome != LEVEL for standing in compared):
+        return ""
+    if any(standing.mean is None for standing in all_standings):
+        return ""
+    seeds = max(standing.shared_seeds for standing in compared)
+    return ONE_SEED if seeds == 1 else NO_CLEAR_DIFFERENCE
 
 
 def _of_one_method(by_variation: Mapping[str, Group], findings: Findings) -> str:
@@ -94,7 +111,7 @@ def _of_one_variation(variation: str, group: Group, findings: Findings) -> Sente
     diverged = [standing.method for standing in group if standing.diverged]
     if diverged:
         text += ALL_DIVERGED.format(methods=", ".join(diverged))
-    return Sentence(f"{text}.", claims=clause.claims)
+    return Sentence(f"{text}.", claims=clause.claims, begins_with_name=not group[0].chance)
 
 
 def _of_several_variations(by_variation: Mapping[str, Group], findings: Findings) -> Sentence:
@@ -132,7 +149,7 @@ def _of_several_variations(by_variation: Mapping[str, Group], findings: Findings
             other_clause=other.text,
         )
     text = prefix + text if prefix else _capitalised(text)
-    return Sentence(f"{text}.", claims=claims)
+    return Sentence(f"{text}.", claims=claims, begins_with_name=bool(prefix))
 
 
 def _capitalised(text: str) -> str:

@@ -22,6 +22,24 @@ def errors_of(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], st
     >>> errors_of(rows, "test_loss")
     {('', 'fedavg'): 'R² 0.81, MAE 0.4'}
     """
+    errors = {}
+    for configuration, means in mean_errors(rounds, metric).items():
+        texts = [f"{name} {mean:.3g}" for name, mean in means.items()]
+        errors[configuration] = ", ".join(texts)
+    return errors
+
+
+def mean_errors(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], dict[str, float]]:
+    """Return R² and MAE by name, by variation and method: means over the seeds, at the end.
+
+    Args:
+      rounds: rows of `rounds.csv`.
+      metric: the metric that is reported anyway, and so left out.
+
+    >>> rows = [{"method": "fedavg", "seed": 0, "test_r2": 0.5}]
+    >>> mean_errors(rows, "test_loss"), mean_errors(rows, "test_r2")
+    ({('', 'fedavg'): {'R²': 0.5}}, {})
+    """
     last_rows: dict[tuple[str, str, int], Record] = {}
     for row in rounds:
         last_rows[variation_of(row), row["method"], row["seed"]] = row
@@ -29,18 +47,18 @@ def errors_of(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], st
     by_method = grouped(last_rows.values(), key=lambda row: (variation_of(row), row["method"]))
     errors = {}
     for configuration, rows in by_method.items():
-        text = _in_words(rows, metric)
-        if text:
-            errors[configuration] = text
+        means = _means(rows, metric)
+        if means:
+            errors[configuration] = means
     return errors
 
 
-def _in_words(rows: Sequence[Mapping[str, object]], metric: str) -> str:
-    """The mean errors other than the metric: `R² 0.81, MAE 0.4`."""
-    texts = []
+def _means(rows: Sequence[Mapping[str, object]], metric: str) -> dict[str, float]:
+    """The mean errors other than the metric, by name."""
+    means = {}
     for column, name in ERRORS.items():
         values = [row.get(column) for row in rows]
         finite = [value for value in values if isinstance(value, float) and math.isfinite(value)]
         if column != metric and finite:
-            texts.append(f"{name} {statistics.fmean(finite):.3g}")
-    return ", ".join(texts)
+            means[name] = statistics.fmean(finite)
+    return means

@@ -209,8 +209,8 @@ def test_the_table_is_that_of_the_csv_files(out, text):
 def strips(text, begins, ends):
     """All marks between two anchors: whether each is filled, and its position in percent."""
     section = text[text.index(begins) : text.index(ends)]
-    row = r'<div class="row"><span class="who">.*?</svg></span><span class="value">'
-    mark = r'<g class="mark v\d (filled|open)">.*?<svg x="([\d.]+)%"'
+    row = r'<div class="row s\d"><span class="who">.*?</svg></span><span class="value">'
+    mark = r'<g class="mark (filled|open)">.*?<svg x="([\d.]+)%"'
     marks = []
     for drawn in re.findall(row, section, re.S):
         for fill, position in re.findall(mark, drawn, re.S):
@@ -233,7 +233,7 @@ def test_marks_of_the_forest_are_the_differences(out, text):
 
 
 def test_the_first_picture_is_of_the_final_scores(out, text):
-    """A row per method, a mark per variation, the seeds as dots, the baseline as lines."""
+    """A row per method, the baseline first, a mark per variation, the seeds as dots."""
     summary = read_table(out, "summary")
     labels = sorted(set(summary["variant"]))
     section = text[text.index('<figure class="scores">') : text.index('id="curves"')]
@@ -242,14 +242,15 @@ def test_the_first_picture_is_of_the_final_scores(out, text):
     ranks = scores.groupby("variant").rank(ascending=False)
     order = ranks.groupby("method").mean().sort_values(kind="stable")
     plain = [html.unescape(re.sub(r"<wbr>| <i>.*?</i>", "", name)) for name in names]
-    assert [order[name] for name in plain] == sorted(order)
-    assert "<i>baseline</i>" in names[plain.index("mean")] and section.count("<i>baseline</i>") == 1
+    assert plain[0] == "mean"
+    assert [order[name] for name in plain[1:]] == sorted(order.drop("mean"))
+    assert "<i>baseline</i>" in names[0] and section.count("<i>baseline</i>") == 1
     positions = [at for _, at in strips(text, '<figure class="scores">', 'id="curves"')]
     means = [scores[variant, name] for name, variant in product(plain, labels)]
     line = np.polyfit(means, positions, 1)
     np.testing.assert_allclose(np.polyval(line, means), positions, atol=0.02)
-    assert section.count('class="base v0"') == 2  # one in the legend
-    assert section.count('class="base v1"') == 1
+    assert section.count('class="base b0 s0"') == 2  # one in the legend
+    assert section.count('class="base b1 s0"') == 1
     assert section.count('<svg class="dots"') == len(METHODS) * 2
 
 

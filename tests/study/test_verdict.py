@@ -105,10 +105,21 @@ def test_too_few_seeds_are_named_instead_of_a_p_of_1():
     ]
     one = lines_of(rows_of({"base": [0.5], "a": [0.75], "b": [0.25]}))
     assert one[0] == (
-        "a leads with test accuracy 0.750, against 0.500 for base, but not significantly "
-        "(0.25 better; better in 1 of 1 seed)."
+        "One seed tells nothing apart: a leads with test accuracy 0.750, against 0.500 for base, "
+        "but not significantly (0.25 better; better in 1 of 1 seed)."
     )
     assert one[-1].endswith("is 1 after Holm over one comparison. At least 6 seeds are needed.")
+
+
+def test_the_headline_says_where_nothing_can_be_told_apart():
+    level = {"base": [0.50, 0.52, 0.51], "a": [0.53, 0.50, 0.52]}
+    headline, *_ = lines_of(rows_of(level))
+    assert headline.startswith("No clear difference: a leads with test accuracy 0.517, against")
+    assert "but not significantly" in headline
+    other = {"base": [0.53, 0.50, 0.52], "a": [0.50, 0.52, 0.51]}
+    assert lines_of(rows_of(other))[0].startswith("No clear difference: base, the baseline, leads")
+    told_apart = {**level, "far": [0.1, 0.12, 0.11]}
+    assert "No clear difference" not in lines_of(rows_of(told_apart))[0]
 
 
 def test_no_number_of_seeds_is_enough_for_very_many_comparisons():

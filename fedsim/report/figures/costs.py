@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures.cost_panels import band, course
+from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures, logarithmic
@@ -42,21 +43,24 @@ class Look(NamedTuple):
       colour: of line and mark.
       marker: of its points.
       dash: of its line.
-      strong: whether it is drawn above the others; pale ones are beaten by another method.
+      strong: whether it has a colour of its own.
+      filled: whether its mark is filled, and its line wide; not so for those that are beaten.
     """
 
     colour: str
     marker: str
     dash: Any
     strong: bool
+    filled: bool
 
     @property
     def mark(self) -> dict[str, Any]:
         """Colour and marker, as matplotlib takes them."""
-        return {"color": self.colour, "marker": self.marker}
+        look: dict[str, Any] = {"color": self.colour, "marker": self.marker}
+        if not self.filled:
+            look["markerfacecolor"] = "white"
+        return look
 
-
-PALE_LOOK = Look(PALE, "o", "-", strong=False)
 
 Looks = Mapping[int, Look]
 """looks by the number of a point"""
@@ -129,7 +133,7 @@ def _note(picture: CostPicture, curves: bool, context: Context) -> str:
         below = f"below: {below}"
     notes.append(below)
     if not picture.shows_target:
-        beaten = "below or right of it" if axis.equal_time else "pale"
+        beaten = "below or right of it" if axis.equal_time else "hollow"
         reason = f"another one has at least that score for no more {axis.noun}"
         notes.append(f"line: the front; {beaten}: {reason}")
     if picture.title:
@@ -138,20 +142,25 @@ def _note(picture: CostPicture, curves: bool, context: Context) -> str:
 
 
 def _looks(picture: CostPicture) -> dict[int, Look]:
-    """How every point is drawn, by its number.
+    """How every point is drawn, by its number: in the colour that its method has everywhere.
 
-    Along an axis of time all are strong, else those of the front; both as far as colours go.
+    Along an axis of time all are filled, else those of the front.
     """
-    points = picture.points
-    strong = len(points)
-    if not picture.axis.equal_time:
-        strong = sum(point.front for point in points)
-    strong = min(strong, STRONG)
-    looks = {point.number: PALE_LOOK for point in points}
-    for index in range(strong):
-        dash = DASHES[index % len(DASHES)]
-        looks[index + 1] = Look(COLOURS[index], MARKERS[index], dash, strong=True)
-    return looks
+    return {point.number: _look(point, picture) for point in picture.points}
+
+
+def _look(point: Point, picture: CostPicture) -> Look:
+    filled = point.front or picture.axis.equal_time
+    if point.rank >= STRONG:
+        colour = GREY if filled else PALE
+        return Look(colour, "o", "-", strong=False, filled=filled)
+    return Look(
+        colour=COLOURS[point.rank],
+        marker=MARKERS[point.rank],
+        dash=DASHES[point.rank % len(DASHES)],
+        strong=True,
+        filled=filled,
+    )
 
 
 def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFrame) -> None:
@@ -159,20 +168,25 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
     axis = picture.axis
     starts = []
     ends = []
+    scores = []  # of every curve
+    names = []
     for point in picture.points:
         x, y = course(axis, point.row, rounds, picture.way)
         if not len(x):
             continue
         look = looks[point.number]
-        width = {"lw": 1.2, "zorder": 3} if look.strong else {"lw": 0.7, "zorder": 2}
+        width = {"lw": 1.2, "zorder": 3} if look.filled else {"lw": 0.7, "zorder": 2}
         mean = y.mean(1)
         line = {"color": look.colour, "linestyle": look.dash, **width}
         axes.plot(x, mean, label=literal(point.name), **line)
-        if look.strong and y.shape[1] > 2:
+        if look.strong and look.filled and y.shape[1] > 2:
             axes.fill_between(x, *band(axis, y), color=look.colour, alpha=0.13, lw=0)
+        scores.append(y.ravel().tolist())
+        names.append(point.name)
         starts.append(float(x[0]))
         ends.append((point, float(x[-1]), float(mean[-1])))
 
+    cut_up([axes], scores, names)
     _scale(axis, axes, most=[spent for _, spent, _ in ends], least=starts)
     label = f"{WAYS[picture.way].words}{axis.so_far}"
     if axes.get_xscale() == "log":
@@ -235,9 +249,10 @@ def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
         if point.low is not None and point.high is not None and point.high > point.low:
             interval = {"color": look.colour, "lw": 0.8, "zorder": 2}
             axes.plot([point.cost] * 2, [point.low, point.high], **interval)
-        above = 3 if look.strong else 2
+        above = 3 if look.filled else 2
         mark = {**look.mark, "ms": 4, "mew": 0.5, "ls": "", "zorder": above}
         axes.plot([point.cost], [point.mean], label=literal(point.name), **mark)
+    cut_up([axes], picture.score_ends(), [point.name for point in picture.finite])
     _numbers(axes, looks, [(point, point.cost, point.mean) for point in picture.finite])
     axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)
 
@@ -276,11 +291,11 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
       looks: of the points.
       ends: points, and x and y of each; those that coincide share a text.
     """
+    ends = within(axes, ends)
     at_same: dict[tuple[float, float], list[Point]] = {}
     for point, x, y in ends:
         at_same.setdefault((x, y), []).append(point)
 
-    axes.autoscale_view()  # the scales that the axes will have
     taken: list[tuple[float, float, int]] = []  # where a text begins, and its letters
     for position, points in sorted(at_same.items()):
         text = ", ".join(str(point.number) for point in points)

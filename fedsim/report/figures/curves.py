@@ -8,7 +8,9 @@ import pandas as pd
 
 from fedsim.report.context import Context
 from fedsim.report.figures import drawing, marks
+from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.pictures.curves import Curve, curves, drawn_each
+from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def pages_of_curves(rounds: pd.DataFrame, context: Context) -> list["Figure"]:
       context: what is shown.
     """
     tables = list(by_variant(rounds).values())
-    context = context._replace(order=_methods(rounds, context))
+    context = context.including(_methods(rounds, context))
     figures = []
     for first in range(0, len(tables), MAX_PANELS):
         page = pd.concat(tables[first : first + MAX_PANELS])
@@ -80,19 +82,20 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
       context: what is shown; its scenario has the small print and the target.
     """
     methods = _methods(rounds, context)
+    context = context.including(methods)
     by_variation = {}
     for variant, table in by_variant(rounds).items():
         by_variation[variant] = tracks(table, (*COLUMNS, "diverged"))
     varied = "" not in by_variation
-    panels = _panels(by_variation, context.scenario, methods)
+    panels = _panels(by_variation, context.scenario, context.order)
     all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
     last = max((int(track.rounds.max()) for track in all_tracks), default=0)
     limits = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
 
     with drawing.style():
-        note = _note(context.scenario, all_tracks, len(panels), len(methods))
-        labels = context.labels(methods)
-        figure, all_axes, across = _sheet(context.title, note, len(panels), labels, varied)
+        keys = marks.keys_of(methods, context)
+        note = _note(context.scenario, all_tracks, len(panels), keys)
+        figure, all_axes, across = _sheet(context.title, note, len(panels), keys, varied)
         log = varied and _wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
             axes.set_xlim(*limits)
@@ -102,11 +105,15 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
             axes.set_title(title, loc="left", fontsize=drawing.SMALL, pad=2)
         if varied:
             _share_limits(all_axes)
+            cut_up(all_axes, *_by_method(panels))
+        else:
+            for axes, panel in zip(all_axes, panels, strict=True):
+                cut_up([axes], *_by_method([panel]))
         _label_outer(all_axes, across, common=varied and len(panels) > 1)
         for axes, panel in zip(all_axes, panels, strict=True):
-            marks.numbered(axes, _pale_ends(panel))
+            marks.numbered(axes, within(axes, _pale_ends(panel)))
         if len(methods) > 1:
-            marks.legend(figure, labels)
+            marks.legend(figure, keys)
         return figure
 
 
@@ -116,17 +123,19 @@ def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
     return context.ordered(list(dict.fromkeys(names.tolist())))
 
 
-def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, methods: int) -> str:
+def _note(
+    scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, keys: Sequence[marks.Key]
+) -> str:
     """The small print.
 
     Args:
       scenario: of the run.
       tracks: all that are drawn.
       panels: how many there are.
-      methods: how many there are.
+      keys: the legend.
     """
     notes = [_setting(scenario), _key(tracks)]
-    if methods > marks.STRONG:
+    if any(key.rank >= marks.STRONG for key in keys):
         notes.append(f"pale, by number: rank {marks.STRONG + 1} and after")
     target = scenario.get("evaluate", {}).get("target")
     if target is not None and panels > ONE_COLUMN:  # where there is no space beside the line
@@ -135,7 +144,7 @@ def _note(scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, met
 
 
 def _sheet(
-    title: str, note: str, panels: int, methods: Sequence[str], varied: bool
+    title: str, note: str, panels: int, keys: Sequence[marks.Key], varied: bool
 ) -> tuple["Figure", list["Axes"], int]:
     """A figure with axes for all panels.
 
@@ -143,7 +152,7 @@ def _sheet(
       title: of the figure.
       note: small print.
       panels: how many there are.
-      methods: names in the legend.
+      keys: the legend.
       varied: whether every panel is a variation, with a title above it.
 
     Returns:
@@ -157,9 +166,9 @@ def _sheet(
         high = STACKED if panels > 1 else ALONE
         gap = drawing.GAP
     rows = -(-panels // across)
-    foot = drawing.FOOT + marks.legend_inches(methods)
+    foot = drawing.FOOT + marks.legend_inches(keys)
     high = max(min(high, (drawing.HIGH - foot - 0.6) / rows - gap), LOW)
-    right = drawing.RIGHT + marks.numbers_inches(methods)
+    right = drawing.RIGHT + marks.numbers_inches(keys)
     figure, axes = drawing.sheet(
         title, note, [high] * rows, foot, gap=gap, across=across, right=right
     )
@@ -348,6 +357,16 @@ def _curve(axes: "Axes", curve: Curve, look: dict[str, Any], several: bool) -> N
             axes.plot(x[-1:], y[-1:], label=f"{curve.column}, diverged", **cross)
 
 
+def _by_method(panels: Sequence[Panel]) -> tuple[list[list[float]], list[str]]:
+    """All finite numbers of every method in panels that share their scale, and the names."""
+    numbers: dict[str, list[float]] = {}
+    for panel in panels:
+        for curve in panel.curves:
+            values = curve.series.values
+            numbers.setdefault(curve.name, []).extend(values[np.isfinite(values)].tolist())
+    return [*numbers.values()], [*numbers]
+
+
 def _power(value: float, _: Any) -> str:
     """A tick of a logarithmic axis."""
     return f"{value:g}" if 0.01 <= value < 1e4 else f"1e{round(np.log10(value))}"
@@ -355,8 +374,8 @@ def _power(value: float, _: Any) -> str:
 
 def _wide(panels: Sequence[Panel]) -> bool:
     """Whether the losses of some panels need a logarithmic scale."""
-    values = [curve.series.values.ravel() for panel in panels for curve in panel.curves]
-    losses = np.concatenate([np.zeros(0), *values])
+    rows, _ = _by_method(panels)
+    losses = np.array(without_outlier(rows), float)
     positive = losses[losses > 0]
     if not len(positive) or (losses < 0).any():
         return False

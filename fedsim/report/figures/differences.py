@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedsim.report.context import Context
-from fedsim.report.figures.drawing import COLOURS, GREY, HIGH, SMALL, literal, sheet, style
+from fedsim.report.figures.cut import cut_across
+from fedsim.report.figures.drawing import GREY, HIGH, SMALL, literal, sheet, style
+from fedsim.report.figures.marks import colour_of
 from fedsim.report.pictures.differences import Difference, Forest, forests
 from fedsim.report.results import Row
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
@@ -55,12 +57,13 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
     note = f"{difference}, mean and 95 % interval over seeds; {filled}"
 
     heights = [LINE * max(len(forest.rows), 2) for forest in drawn]
+    context = context.including([row.method for forest in drawn for row in forest.rows])
     methods = [name for forest in drawn for name in _names(forest.rows, context)]
     left = min(0.3 + 0.052 * max(map(len, methods)), 1.9)
     with style():
         figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
         for axes, forest in zip(panels, drawn, strict=True):
-            _draw(axes, forest.rows, _names(forest.rows, context))
+            _draw(axes, forest.rows, context)
             axes.set_title(literal(forest.variant, 60), loc="left", fontsize=SMALL, pad=2)
         better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
@@ -73,24 +76,28 @@ def _names(rows: Sequence[Difference], context: Context) -> list[str]:
     return [literal(label, LONGEST) for label in labels]
 
 
-def _draw(axes: "Axes", rows: Sequence[Difference], names: Sequence[str]) -> None:
+def _draw(axes: "Axes", rows: Sequence[Difference], context: Context) -> None:
     """Draw the differences of one variation, a line per method."""
     from matplotlib.ticker import MaxNLocator
 
     axes.axvline(0, lw=0.8, color=GREY, zorder=1)
     for line, row in enumerate(rows):
         if row.mean is not None:
-            _mark(axes, line, row)
-    axes.set_yticks(range(len(rows)), names)
+            _mark(axes, line, row, colour_of(context.rank_of(row.method)))
+    cut_across(axes, [_numbers(row) for row in rows], fixed=[0.0])
+    axes.set_yticks(range(len(rows)), _names(rows, context))
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _mark(axes: Any, line: int, row: Difference) -> None:
-    """Draw a mean difference with its interval."""
-    colour = COLOURS[0]
+def _numbers(row: Difference) -> list[float]:
+    return [end for end in (row.mean, row.low, row.high) if end is not None]
+
+
+def _mark(axes: Any, line: int, row: Difference, colour: str) -> None:
+    """Draw a mean difference with its interval in the method's colour."""
     if row.low is not None:
         axes.plot([row.low, row.high], [line, line], lw=1.1, color=colour, label="interval")
     look = {"mec": colour, "mfc": colour if row.significant else "white", "ms": 3.6, "mew": 1.0}

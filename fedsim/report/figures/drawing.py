@@ -15,14 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import printable
+from fedsim.report.pictures.looks import COLOURS as COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which the colour-blind can tell apart.
-# In place of its yellow, which is pale on paper, Tol's olive.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999933")
 GREY = "#555555"
 PALE = "#B8B8B8"
 

@@ -29,7 +29,7 @@ MIN_PANEL = 0.3  # inches of a panel
 MAX_PANEL = 2.4
 ABOVE = 0.32  # inches between panels, for their titles
 FRAME = 1.6  # inches of title, small print, axis and legend, about
-PHASES = {"down": COLOURS[6], "train": COLOURS[0], "up": COLOURS[2]}
+PHASES = {"down": "#CFCFCF", "train": "#8F8F8F", "up": "#3A3A3A"}  # colours are for methods
 MARKS = {  # of clients whose messages do not count: colour and marker
     "late": (COLOURS[1], "|"),
     "over-selected": (COLOURS[3], "|"),
@@ -37,16 +37,19 @@ MARKS = {  # of clients whose messages do not count: colour and marker
 }
 
 
-def figures_of_machines(table: pd.DataFrame, context: Context) -> list["Figure"]:
+def figures_of_machines(
+    table: pd.DataFrame, context: Context, rounds: pd.DataFrame | None = None
+) -> list["Figure"]:
     """Figures of the first round of every method, as many panels on each as fit a page.
 
     Args:
       table: the columns of `machines.csv`.
       context: what is shown.
+      rounds: the columns of `rounds.csv`.
     """
     if not len(table):
         return []
-    drawn = panels(table, list(context.order))
+    drawn = panels(table, list(context.order), rounds)
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0
     return [_figure(page, longest, context.title) for page in _pages(drawn)]
@@ -70,9 +73,12 @@ def _height(panel: Panel) -> float:
 
 def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
     note = (
-        "first round of the first seed, or first flights; "
+        "first round of the first seed, or first flights, to show who waits for whom; "
         "a bar is a client, a line a step of the server"
     )
+    left_out = {panel.left_out for panel in page} - {""}
+    if left_out:
+        note += f"; {', '.join(sorted(left_out))}"
     heights = [_height(panel) for panel in page]
     foot = FOOT + 2 * LEGEND_LINE + 0.06
     with style():

@@ -6,21 +6,49 @@ strongly; the others are pale, thin, and numbered.
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, GREY, PALE, SMALL, WIDE, literal
+from fedsim.report.pictures.looks import STRONG
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STRONG = 8  # methods that are drawn strongly
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.1)), (0, (5, 1.2, 1, 1.2)))
 MARKERS = "os^DvP<*"
 MARKED = 5  # markers of a curve, about
 LISTED = 60  # names in a legend, at most; the others are counted
 LEGEND_LINE = 0.117  # inches
 BETWEEN = 0.07  # inches between two numbers beside pale curves, at least
+
+
+class Key(NamedTuple):
+    """A method in the legend.
+
+    Attributes:
+      rank: of the method in the order of the result, from 0.
+      label: its name, and what is noted with it.
+    """
+
+    rank: int
+    label: str
+
+
+def keys_of(methods: Sequence[str], context: Context) -> list[Key]:
+    """The legend of methods."""
+    labels = context.labels(methods)
+    return [Key(context.rank_of(name), label) for name, label in zip(methods, labels, strict=True)]
+
+
+def colour_of(rank: int) -> str:
+    """The colour of a method's marks; grey for pale ones, which have a name beside them.
+
+    Args:
+      rank: of the method in the order of the result, from 0.
+    """
+    return COLOURS[rank] if rank < STRONG else GREY
 
 
 def line_of(rank: int) -> dict[str, Any]:
@@ -99,9 +127,9 @@ def numbered(axes: "Axes", ends: Sequence[tuple[int, float, float]]) -> None:
         axes.text(x + 0.008, y - above, f"{rank + 1}", **look)
 
 
-def numbers_inches(names: Sequence[str]) -> float:
+def numbers_inches(keys: Sequence[Key]) -> float:
     """The space that the numbers of pale curves take right of the axes."""
-    return 0.1 if len(names) > STRONG else 0.0
+    return 0.1 if any(key.rank >= STRONG for key in keys) else 0.0
 
 
 def _share(axes: "Axes", y: float) -> float:
@@ -112,44 +140,44 @@ def _share(axes: "Axes", y: float) -> float:
     return (y - low) / (high - low)
 
 
-def labels_of(names: Sequence[str]) -> list[str]:
+def labels_of(keys: Sequence[Key]) -> list[str]:
     """The names of a legend; those of pale curves with their number."""
     shown = []
-    for rank, name in enumerate(names):
-        label = literal(name)
-        shown.append(label if rank < STRONG else f"{rank + 1} {label}")
+    for key in keys:
+        label = literal(key.label)
+        shown.append(label if key.rank < STRONG else f"{key.rank + 1} {label}")
     if len(shown) > LISTED:
         return [*shown[:LISTED], f"... {len(shown) - LISTED} more"]
     return shown
 
 
-def abreast(names: Sequence[str]) -> int:
+def abreast(keys: Sequence[Key]) -> int:
     """How many names are side by side in the legend."""
-    labels = labels_of(names)
+    labels = labels_of(keys)
     longest = max(map(len, labels), default=1)
     fitting = int((WIDE - 0.1) / (0.42 + 0.052 * longest))
     return max(min(fitting, len(labels), 4), 1)
 
 
-def legend_inches(names: Sequence[str]) -> float:
+def legend_inches(keys: Sequence[Key]) -> float:
     """The height of the legend."""
-    if len(names) <= 1:
+    if len(keys) <= 1:
         return 0.0
-    lines = -(-len(labels_of(names)) // abreast(names))
+    lines = -(-len(labels_of(keys)) // abreast(keys))
     return LEGEND_LINE * lines + 0.08
 
 
-def legend(figure: "Figure", names: Sequence[str]) -> None:
-    """Draw the legend at the foot of a figure, line by line in the order of the names."""
+def legend(figure: "Figure", keys: Sequence[Key]) -> None:
+    """Draw the legend at the foot of a figure, line by line in the order of the methods."""
     from matplotlib.lines import Line2D
 
-    labels = labels_of(names)
-    columns = abreast(names)
+    labels = labels_of(keys)
+    columns = abreast(keys)
     lines = -(-len(labels) // columns)
     empty = lines * columns - len(labels)
     handles: list[Any] = []
-    for rank in range(len(labels)):
-        handles.append(Line2D([], [], **line_of(rank), **marker_of(rank)))
+    for key in keys[: len(labels)]:
+        handles.append(Line2D([], [], **line_of(key.rank), **marker_of(key.rank)))
     handles += [Line2D([], [], lw=0)] * empty
     labels += [""] * empty
 
@@ -163,7 +191,7 @@ def legend(figure: "Figure", names: Sequence[str]) -> None:
         "columnspacing": 1.2,
         "handlelength": 2.6,
     }
-    keys = figure.legend([handles[index] for index in order], ["-"] * len(order), **look)
+    drawn = figure.legend([handles[index] for index in order], ["-"] * len(order), **look)
     # given to `legend`, a name that begins with _ would be left out
-    for key, index in zip(keys.get_texts(), order, strict=True):
-        key.set_text(labels[index])
+    for text, index in zip(drawn.get_texts(), order, strict=True):
+        text.set_text(labels[index])

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import drawing, marks
+from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import MIN_VALUES, without_path
@@ -95,31 +96,43 @@ def figure_of_scores(
         # A baseline without a shared model has no score to draw.
         drawn = [row["method"] for row in rows if row["mean"] is not None]
         methods = [name for name in methods if name in drawn or name not in context.outside]
-    labels = context.labels(methods)
+    context = context.including(methods)
+    keys = marks.keys_of(methods, context)
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = metric_of(rows)
 
     variation = context.words(rest) if rest else ""
     note = _note(rows, metric, variation, bool(crosses))
-    right = drawing.RIGHT + marks.numbers_inches(methods)
+    right = drawing.RIGHT + marks.numbers_inches(keys)
     with drawing.style():
-        foot = drawing.FOOT + marks.legend_inches(labels)
+        foot = drawing.FOOT + marks.legend_inches(keys)
         figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = []
-        for rank, method in enumerate(methods):
+        for method in methods:
+            rank = context.rank_of(method)
             ends += _curve(axes, by_method[method], path, rank, crosses.get(method))
         axes.set_ylabel(axis_label(metric))
+        cut_up([axes], _numbers(by_method, methods), methods)
         if is_share(metric):
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))
         if start is not None:
             drawing.level_line(axes, start, label="untrained")
             drawing.line_text(axes, 0.01, start, "untrained", va="bottom")
-        marks.numbered(axes, ends)
+        marks.numbered(axes, within(axes, ends))
         if len(methods) > 1:
-            marks.legend(figure, labels)
+            marks.legend(figure, keys)
         return figure
+
+
+def _numbers(by_method: Mapping[str, Sequence[Row]], methods: Sequence[str]) -> list[list[float]]:
+    """The means of every method that are drawn."""
+    numbers = []
+    for method in methods:
+        means = [row["mean"] for row in by_method[method]]
+        numbers.append([mean for mean in means if mean is not None and abs(mean) <= FARTHEST])
+    return numbers
 
 
 def _note(rows: Sequence[Row], metric: str, variation: str, crosses: bool) -> str:

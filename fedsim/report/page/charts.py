@@ -12,6 +12,8 @@ import pandas as pd
 
 from fedsim.report.context import Context
 from fedsim.report.page import plot
+from fedsim.report.page.folding import those_that_differ
+from fedsim.report.page.opening import ROUNDS, SECONDS, TITLES
 from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.curves import Curve, curves
 from fedsim.report.series import by_variant, tracks
@@ -29,6 +31,7 @@ METRICS = {
     "cosine": "cosine between two clients' updates",
     "entropy_bytes": "bytes of a message behind an entropy code",
 }
+MANY_TIMES = 10.0  # an axis of bytes is logarithmic above that ratio of the methods' totals
 DIGITS = 5  # significant digits of the numbers that the script draws
 
 Positions = dict[str, list[float]]
@@ -57,7 +60,10 @@ def column_in_words(metric: str) -> str:
 
 
 def charts(
-    rounds: pd.DataFrame | None, classes: Mapping[str, str], context: Context
+    rounds: pd.DataFrame | None,
+    classes: Mapping[str, str],
+    context: Context,
+    opens: str = ROUNDS,
 ) -> tuple[list[dict[str, Any]], dict[str, list]]:
     """The groups of charts for the template, and the numbers for the script.
 
@@ -65,6 +71,7 @@ def charts(
       rounds: the columns of `rounds.csv`.
       classes: the classes of every method's curve, in the order of the result.
       context: what is shown; the group of its metric comes first.
+      opens: the lower axis of the still pictures, with which the page opens.
     """
     groups: list[dict[str, Any]] = []
     data: dict[str, list] = {"axes": [], "charts": []}
@@ -81,7 +88,7 @@ def charts(
 
         first = len(data["charts"])
         number = len(groups)
-        groups.append(_group(panels, number, first, classes, context))
+        groups.append(_group(panels, number, first, classes, context, opens))
         data["charts"] += _numbers(panels, number, directions, data["axes"])
     return groups, data
 
@@ -107,7 +114,12 @@ def _panels(
 
 
 def _group(
-    panels: Panels, number: int, first: int, classes: Mapping[str, str], context: Context
+    panels: Panels,
+    number: int,
+    first: int,
+    classes: Mapping[str, str],
+    context: Context,
+    opens: str,
 ) -> dict[str, Any]:
     """The charts of a metric for the template.
 
@@ -117,16 +129,56 @@ def _group(
       first: number of its first chart on the page.
       classes: the classes of every method's curve.
       context: what is shown.
+      opens: the lower axis.
     """
     words = column_in_words(panels.metric)
+    courses = {
+        variant: [plot.Course(curve, _positions(curve, opens)) for curve in of_variant]
+        for variant, of_variant in panels.curves.items()
+    }
+    across = plot.Across(TITLES[opens], _bytes_differ(courses, opens))
     drawn = []
-    for chart, (variant, of_variant) in enumerate(panels.curves.items(), first):
+    for chart, (variant, of_variant) in enumerate(courses.items(), first):
         label = context.words(variant)
         full = f"{words}, {label}" if label else words
-        picture = plot.curves_picture(of_variant, classes, full, panels.y, chart, panels.target)
+        picture = plot.curves_picture(
+            of_variant, classes, full, across, panels.y, chart, panels.target
+        )
         drawn.append({"id": chart, "label": label, "picture": picture})
+    ends = [_spread_at_the_end(of_variant) for of_variant in panels.curves.values()]
     title = f"{words}, logarithmic" if panels.y.log else words
-    return {"number": number, "words": words, "title": title, "panels": drawn}
+    return {
+        "number": number,
+        "words": words,
+        "title": title,
+        "panels": those_that_differ(drawn, ends),
+    }
+
+
+def _spread_at_the_end(curves: Sequence[Curve]) -> float:
+    """How far apart the last means of methods are."""
+    ends = [float(curve.mean[-1]) for curve in curves]
+    return max(ends) - min(ends)
+
+
+def _positions(curve: Curve, axis: str) -> np.ndarray:
+    """Where the points of a curve lie along a lower axis, `[r]`; `[0]` where that is unknown."""
+    if axis == ROUNDS:
+        return np.asarray(curve.rounds, float)
+    if axis == SECONDS:
+        return _costs_of(curve, "virtual_seconds")
+    up = _costs_of(curve, "bytes_up")
+    down = _costs_of(curve, "bytes_down")
+    return {"up": up, "down": down, "bytes": up + down}[axis]
+
+
+def _bytes_differ(courses: Mapping[str, Sequence[plot.Course]], axis: str) -> bool:
+    """Whether some curves send many times the bytes of others; their axis is logarithmic then."""
+    if axis in (ROUNDS, SECONDS):
+        return False
+    ends = [course.x[-1] for part in courses.values() for course in part if len(course.x)]
+    sent = [float(end) for end in ends if end > 0]
+    return bool(sent) and max(sent) > MANY_TIMES * min(sent)
 
 
 def _numbers(
@@ -152,14 +204,9 @@ def _curve_numbers(
 
     Positions that several curves share are in `axes` once.
     """
-    up = _costs_of(curve, "bytes_up")
-    down = _costs_of(curve, "bytes_down")
-    sent = {"up": up, "down": down, "bytes": up + down}
-
-    positions = {"round": _rounded(curve.rounds)}
-    for direction in directions:
-        positions[direction] = _rounded(sent[direction])
-    positions["seconds"] = _rounded(_costs_of(curve, "virtual_seconds"))
+    positions = {}
+    for name in (ROUNDS, *directions, SECONDS):
+        positions[name] = _rounded(_positions(curve, name))
     if positions not in axes:
         axes.append(positions)
 
@@ -182,19 +229,39 @@ def _rounded(values: np.ndarray) -> list[float]:
     return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
+def lower_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
+    """All lower axes, each with its title."""
+    return [(ROUNDS, TITLES[ROUNDS]), *byte_axes(rounds), (SECONDS, TITLES[SECONDS])]
+
+
+def lacking(data: Mapping[str, list], axis: str) -> list[str]:
+    """The methods that have no points along a lower axis, such as pooled training, without bytes.
+
+    Args:
+      data: the numbers for the script.
+      axis: the lower axis.
+    """
+    names = []
+    for chart in data["charts"]:
+        for curve in chart["curves"]:
+            if not data["axes"][curve["x"]][axis]:
+                names.append(curve["name"])
+    return list(dict.fromkeys(names))
+
+
 def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
     """The axes of bytes, each with its title.
 
     Both directions together; and each by itself where the messages of some methods are larger than
     those of others.
     """
-    axes = [("bytes", "bytes sent, both ways")]
+    axes = ["bytes"]
     if rounds is None or not {"bytes_up", "bytes_down"} <= {*rounds}:
-        return axes
+        return [(name, TITLES[name]) for name in axes]
     last = rounds[rounds["round"] == rounds["round"].max()]
     if any(pd.Series(last[name]).nunique() > 1 for name in ("bytes_up", "bytes_down")):
-        axes += [("up", "bytes up"), ("down", "bytes down")]
-    return axes
+        axes += ["up", "down"]
+    return [(name, TITLES[name]) for name in axes]
 
 
 def _with_entropy(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -11,31 +11,28 @@ from fedsim.report.page import (
     attacks,
     charts,
     costs,
+    endings,
     left_out,
     machines,
     pictures,
     setting,
     staleness,
 )
+from fedsim.report.page import clients as clients_page
+from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import headline, numbers
-from fedsim.report.page.plot import STRONG, curve_classes
 from fedsim.report.page.render import rendered
 from fedsim.report.page.table import table_of, times_of
-from fedsim.report.ranking import order_of
+from fedsim.report.pictures.looks import STRONG, curve_classes
+from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, metric_of, rows_of
-from fedsim.study.cost_axes import AXES, is_about_cost
+from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
 from fedsim.study.findings import findings_of
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
 from fedsim.study.worst_case import by_attack
 
 FEW = 4  # further pictures that are shown at once; more are folded away
-ENDED = {
-    "done": "",
-    "incomplete": "not all of these runs ended as planned",
-    "stopped": "stopped before its last round",
-    "not_run": "not run: no round was aggregated",
-}
 
 
 class Source(NamedTuple):
@@ -95,22 +92,30 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     first = sources[0]
     clients = _tables(sources, "clients")
     title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
+    rounds = _rows(_tables(sources, "rounds"))
+    table = table_of(result.runs, result.compared, result.standings, context, rounds)
+    has_table = table is not None and table["count"] > 1
+    records = [(source.label, source.record) for source in sources]
     curves, data = curves_of(sources, result)
     content = {
         "title": title,
-        "marks": _marks(sources),
+        "marks": endings.marks(records),
+        "reasons": endings.reasons(records),
         "refresh": refresh,
         "columns": columns,
         **_first_screen(sources, result),
         **curves,
-        "costs": _costs(result),
-        "machines": machines.machines(_only_table(sources, "machines"), context.order),
+        "costs": _costs(result, has_table),
+        "machines": machines.machines(
+            _only_table(sources, "machines"), context.order, _only_table(sources, "rounds")
+        ),
         "ages": staleness.histograms(_tables(sources, "staleness"), context),
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
         "forests": pictures.differences(result.compared, context),
-        "table": table_of(result.runs, result.compared, result.standings, context),
+        "table": table if has_table else None,
         "spreads": pictures.spreads(clients, context),
+        "client_tables": clients_page.tables(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(first.table("partition")),
         "time": times_of(_tables(sources, "timing"), context.order),
@@ -144,9 +149,11 @@ def result_of(sources: Sequence[Source]) -> Result:
     if not unfinished_mark(record):
         compared = _rows(_only_table(sources, "compare"))
     baseline = record.get("baseline") if len(sources) == 1 else None
+    others = [_tables(sources, "rounds"), _tables(sources, "clients")]
+    order = all_methods(runs, others, baseline, score)
     chance = chance_levels(_only_table(sources, "partition"), metric_of(runs))
     return Result(
-        context=context_of(record["scenario"], runs, score, _methods(sources, runs, score)),
+        context=context_of(record["scenario"], runs, score, order),
         runs=runs,
         compared=compared,
         baseline=baseline,
@@ -154,16 +161,6 @@ def result_of(sources: Sequence[Source]) -> Result:
         chance=chance,
         standings=standings(compared, runs, baseline or "", score, chance),
     )
-
-
-def _methods(sources: Sequence[Source], runs: Sequence[Row], score: str) -> list[str]:
-    """All methods in the order of the result; those without a score follow."""
-    methods = order_of(runs, None, score)
-    for name in ("rounds", "clients"):
-        table = _tables(sources, name)
-        if table is not None:
-            methods += [str(method) for method in table["method"].unique()]
-    return list(dict.fromkeys(methods))
 
 
 def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
@@ -185,7 +182,7 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
         shown = numbers(result.runs, rounds, over)
     return {
         "headline": lines[0],
-        "lines": [*lines[1:], *_remarks(sources)],
+        "lines": [*lines[1:], *endings.notes([(s.label, s.record) for s in sources])],
         "numbers": shown,
         "dots": dots,
     }
@@ -234,12 +231,16 @@ def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]
 def curves_of(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], dict[str, list]]:
     """The charts for the template, and their numbers for the script."""
     rounds = _tables(sources, "rounds")
-    classes = curve_classes(result.context.order, result.baseline)
-    groups, data = charts.charts(rounds, classes, result.context)
-    one_panel_each = all(len(group["panels"]) == 1 for group in groups)
+    classes = curve_classes(result.context.order)
+    opens = opening_axis(result.context.scenario, rounds, result.spent[BYTES.table])
+    groups, data = charts.charts(rounds, classes, result.context, opens)
+    one_panel_each = all(len(group["panels"].shown) == 1 for group in groups)
     content = {
         "groups": groups,
-        "axes": charts.byte_axes(rounds),
+        "opens": opens,
+        "over": TITLES[opens],
+        "axes": charts.lower_axes(rounds),
+        "lacking": charts.lacking(data, opens),
         "rest_open": len(groups) - 1 <= FEW and one_panel_each,
         "names": list(classes.items()),
         "strong": STRONG,
@@ -247,21 +248,26 @@ def curves_of(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any]
     return content, data
 
 
-def _costs(result: Result) -> list[dict[str, Any]]:
-    """Scores against costs; what the comparison is about comes first."""
+def _costs(result: Result, has_table: bool) -> list[dict[str, Any]]:
+    """Scores against costs; what the comparison is about comes first.
+
+    Args:
+      result: the results of all sources together.
+      has_table: whether there is a table of all results, behind which equal costs are folded.
+    """
     context = result.context
     shown = []
     for axis in sorted(AXES, key=lambda axis: not is_about_cost(axis, context.scenario)):
         parts = costs.cost_parts(axis, result.spent[axis.table], result.baseline or "", context)
         if parts:
-            shown.append({"axis": axis, "parts": parts})
+            folded = has_table and not any(map(costs.differ, parts))
+            shown.append({"axis": axis, "parts": parts, "folded": folded})
     return shown
 
 
 def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The sections of the page: anchor and title of each."""
-    table = content["table"]
-    of_costs = [shown["axis"].table for shown in content["costs"]]
+    of_costs = [shown["axis"].table for shown in content["costs"] if not shown["folded"]]
     sections = (
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),
@@ -269,9 +275,9 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         *((name, name.capitalize(), True) for name in of_costs),
         ("machines", "Machines", content["machines"]),
         ("staleness", "Staleness", content["ages"]),
-        ("table", "All numbers", table and len(table["rows"]) > 1),
-        ("differences", "Differences", content["forests"]),
-        ("clients", "Clients", content["spreads"] or content["left_out"]),
+        ("table", "All numbers", content["table"]),
+        ("differences", "Differences", content["forests"].shown),
+        ("clients", "Clients", content["spreads"].shown or content["left_out"]),
         ("setting", "What was run", True),
         ("time", "Time", content["time"]),
         ("again", "Run it again", True),
@@ -293,30 +299,6 @@ def _only_table(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
 
 def _rows(table: pd.DataFrame | None) -> list[Row]:
     return [] if table is None else rows_of(table)
-
-
-def _marks(sources: Sequence[Source]) -> list[str]:
-    """A line for every run that has not ended, or did not end as planned."""
-    lines = []
-    for source in sources:
-        status = source.record["status"]
-        text = unfinished_mark(source.record) or ENDED.get(status, f"ended as {status}")
-        if text:
-            prefix = f"{source.label}: " if source.label else ""
-            lines.append(prefix + text)
-    return lines
-
-
-def _remarks(sources: Sequence[Source]) -> list[str]:
-    """Why seeds did not end as planned, and notes on those that did."""
-    lines = []
-    for source in sources:
-        start = f"{source.label}, " if source.label else ""
-        seed = "" if source.record.get("kind") == "compare" else "seed "
-        for kind in ("reasons", "notes"):
-            for run, text in source.record.get(kind, {}).items():
-                lines.append(f"{start}{seed}{run}: {text}")
-    return lines
 
 
 def _command(record: Mapping[str, Any]) -> str:

@@ -9,12 +9,15 @@ from markupsafe import Markup
 from fedsim.report.context import Context
 from fedsim.report.cost_table import cost_table
 from fedsim.report.page import strips
+from fedsim.report.page.folding import Group, by_method
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.strips import Strips, breakable
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
-from fedsim.report.results import Cell, Row
+from fedsim.report.pictures.cut import without_outlier
+from fedsim.report.pictures.looks import colour_class
+from fedsim.report.results import Row
 from fedsim.study.cost_axes import CostAxis
 from fedsim.study.summary import in_words, is_share
 
@@ -25,7 +28,7 @@ class CostPart(NamedTuple):
     Attributes:
       title: the variation in words.
       head: titles of the table's columns.
-      rows: its cells.
+      groups: its rows; those of a long table by method.
       words: how many of the first columns are words.
       picture: the front; empty where there is none.
       targets: what was spent to the target; None where that is not drawn.
@@ -33,7 +36,7 @@ class CostPart(NamedTuple):
 
     title: str
     head: list[str]
-    rows: list[list[Cell]]
+    groups: list[Group]
     words: int
     picture: Markup
     targets: Strips | None
@@ -55,6 +58,11 @@ def cost_parts(
     ]
 
 
+def differ(part: CostPart) -> bool:
+    """Whether the methods of a variation differ in what they cost."""
+    return bool(part.picture) or part.targets is not None
+
+
 def _part(picture: CostPicture, context: Context) -> CostPart:
     head, rows = cost_table(picture)
     words = 2 if picture.way else 1  # the number in the picture, and the method
@@ -68,21 +76,24 @@ def _part(picture: CostPicture, context: Context) -> CostPart:
         targets = _targets(picture, context)
     elif picture.drawn:
         front = _front(picture)
-    return CostPart(picture.title, head, rows, words, front, targets)
+    methods = [str(point.row["method"]) for point in picture.points]
+    groups = by_method(rows, methods, lambda method, rows: f"{method}: {len(rows)} rows")
+    return CostPart(picture.title, head, groups, words, front, targets)
 
 
 def _targets(picture: CostPicture, context: Context) -> Strips:
     """What was spent to the target: a row per method, the median with its interval."""
-    ends = [0.0]
-    for point in picture.points:
-        ends += _finite([point.median, point.target_low, point.target_high])
-    x = strips.percent_axis(ends)
+    ends = [
+        _finite([point.median, point.target_low, point.target_high]) for point in picture.points
+    ]
+    x = strips.cut_axis(ends, [0.0])
 
     rows = []
     for point in picture.points:
         all_reached = point.row["reached"] == point.row["seeds"]
         note = "" if all_reached else point.arrived
-        rows.append((point.name, note, [_target_mark(picture.axis, point, x, all_reached)]))
+        mark = _target_mark(picture.axis, point, x, all_reached)
+        rows.append(strips.Line(point.name, note, colour_class(point.rank), [mark]))
     target = context.target_of(picture.metric)
     noun = picture.axis.noun
     label = f"{noun} to {target}: median and 95 % interval; open: not all seeds reached it"
@@ -117,7 +128,10 @@ def _front(picture: CostPicture) -> Markup:
     label = f"{picture.label}, logarithmic" if x.log else picture.label
 
     elements = [_grid(picture.axis, x, y, label)]
-    corners = [f"{x.at(spent):.1f} {y.at(score):.1f}" for spent, score in picture.corners()]
+    corners = [
+        f"{x.at(spent):.1f} {y.at(min(max(score, y.low), y.high)):.1f}"
+        for spent, score in picture.corners()
+    ]
     if corners:
         elements.append(element("path", class_="front", d=f"M{'L'.join(corners)}"))
     elements += [_point(picture, point, x, y) for point in reversed(picture.finite)]
@@ -143,12 +157,8 @@ def _cost_axis(picture: CostPicture) -> Axis:
 
 
 def _score_axis(picture: CostPicture) -> Axis:
-    ends = []
-    for point in picture.finite:
-        for end in (point.mean, point.row["ci_low"], point.row["ci_high"]):
-            if end is not None:
-                ends.append(end)
-    return axis(ends, HEIGHT - BOTTOM, TOP, is_share(picture.metric))
+    spanned = without_outlier(picture.score_ends())
+    return axis(spanned, HEIGHT - BOTTOM, TOP, is_share(picture.metric))
 
 
 def _grid(cost_axis: CostAxis, x: Axis, y: Axis, label: str) -> Markup:
@@ -163,6 +173,20 @@ def _grid(cost_axis: CostAxis, x: Axis, y: Axis, label: str) -> Markup:
     return element("g", *elements, class_="axes")
 
 
+def _cut_mark(point: Point, x: float, y: Axis) -> Markup:
+    """A point beyond an axis that is cut: an arrow with its number and its score."""
+    above = point.mean > y.high
+    arrow = "\N{BLACK UP-POINTING TRIANGLE}" if above else "\N{BLACK DOWN-POINTING TRIANGLE}"
+    return element(
+        "text",
+        f"{arrow} {point.number}: {point.mean:.3g}, axis cut",
+        class_="beyond",
+        x=x,
+        y=TOP + 12 if above else HEIGHT - BOTTOM - 6,
+        text_anchor="middle" if x < WIDTH - 100 else "end",
+    )
+
+
 def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
     """A method: its point, the interval of its mean, and its number."""
     cost = x.at(point.cost)
@@ -170,11 +194,13 @@ def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
     spent = picture.axis.tick(point.cost)
 
     elements = [element("title", f"{point.name}: {point.mean:.4g} at {spent}")]
+    if not y.low <= point.mean <= y.high:
+        return element("g", *elements, _cut_mark(point, cost, y), class_="point")
     if point.low is not None and point.high is not None:
         low = y.at(point.low)
         high = y.at(point.high)
         elements.append(element("line", x1=cost, x2=cost, y1=low, y2=high))
     elements.append(element("circle", cx=cost, cy=mean, r="4"))
     elements.append(element("text", str(point.number), x=cost + 6, y=mean - 5))
-    colour = "s0" if point.front else "pale"
-    return element("g", *elements, class_=f"point {colour}")
+    fill = "filled" if point.front else "open"
+    return element("g", *elements, class_=f"point {fill} {colour_class(point.rank)}")

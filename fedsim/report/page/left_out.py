@@ -5,7 +5,9 @@ import pandas as pd
 
 from fedsim.report.context import Context
 from fedsim.report.page import strips
-from fedsim.report.page.strips import Mark, Strips
+from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
+from fedsim.report.page.strips import Line, Mark, Strips
+from fedsim.report.pictures.looks import colour_class
 from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
 
@@ -27,35 +29,34 @@ def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, 
       clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    if clients is None or not {"rounds_late", "global_accuracy"} <= {*clients}:
+    score = score_of(clients)
+    if clients is None or score is None or "rounds_late" not in clients:
         return []
     pictures = []
     for variant, table in by_variant(clients).items():
         has_fleet = not np.isnan(np.asarray(table["rounds_late"], float)).all()
-        picture = _picture(table, context) if has_fleet else None
+        picture = _picture(table, score, context) if has_fleet else None
         if picture is not None:
             pictures.append((context.words(variant), picture))
     return pictures
 
 
-def _picture(table: pd.DataFrame, context: Context) -> Strips | None:
+def _picture(table: pd.DataFrame, score: ClientScore, context: Context) -> Strips | None:
     """The picture of one variation; None where no client was scored."""
     rows = []
-    ends = []
     for method in context.order:
         of_method = pd.DataFrame(table[table["method"] == method])
         if not len(of_method):
             continue
-        marks = _marks(of_method)
-        rows.append((method, "", marks))
-        for mark in marks:
-            ends += [end for end in (mark.at, mark.low, mark.high) if end is not None]
-    if not ends:
+        marks = _marks(of_method, score)
+        rows.append(Line(method, "", colour_class(context.rank_of(method)), marks))
+    numbers = [strips.numbers_of(line.marks) for line in rows]
+    if not any(numbers):
         return None
 
-    x = strips.percent_axis([min(max(end, 0.0), 1.0) for end in ends], share=True)
-    score = "accuracy of the final model on the clients' own samples"
-    label = f"{score}, mean over the seeds and 95 % interval"
+    x = strips.cut_axis(numbers, share=score.share)
+    what = f"{score.words} of the final model on the clients' own samples"
+    label = f"{what}, mean over the seeds and 95 % interval"
     keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]
     return strips.marks_picture(rows, x, label, keys=keys)
 
@@ -74,31 +75,34 @@ def classes_of(joined: np.ndarray) -> np.ndarray:
     return np.where(joined == 0, 0, how_often)
 
 
-def _marks(table: pd.DataFrame) -> list[Mark]:
+def _marks(table: pd.DataFrame, score: ClientScore) -> list[Mark]:
     """A mark per class of a method's clients: the mean over seeds of the mean over clients."""
     scores: list[list[np.ndarray]] = [[] for _ in WORDS]  # by class and seed, `[clients]`
     for _, of_seed in table.groupby("seed"):
-        accuracies = np.asarray(of_seed["global_accuracy"], float)
+        of_clients = np.asarray(scores_of_method(of_seed, score), float)
         kinds = classes_of(np.asarray(of_seed["rounds_joined"], float))
         for kind, of_class in enumerate(scores):
-            values = accuracies[kinds == kind]
+            values = of_clients[kinds == kind]
             of_class.append(values[~np.isnan(values)])
-    return [_mark(words, of_class) for words, of_class in zip(WORDS, scores, strict=True)]
+    return [
+        _mark(words, of_class, score.share) for words, of_class in zip(WORDS, scores, strict=True)
+    ]
 
 
-def _mark(words: str, scores: list[np.ndarray]) -> Mark:
+def _mark(words: str, scores: list[np.ndarray], share: bool) -> Mark:
     """The mark of a class.
 
     Args:
       words: the class in words.
       scores: of its clients, by seed.
+      share: whether scores are shares.
     """
     means = np.array([float(values.mean()) for values in scores if len(values)])
     if not len(means):
         return strips.empty_mark(f"{words}: nobody")
 
     low, high = interval(means) or (None, None)
-    if low is not None and high is not None:
+    if share and low is not None and high is not None:
         low = max(low, 0.0)
         high = min(high, 1.0)
     mean = float(means.mean())

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.svg import element
-from fedsim.report.pictures.machines import LOST, WORDS, Bar, Panel, panels
+from fedsim.report.pictures.machines import LOST, WHY, WORDS, Bar, Panel, omissions, panels
 
 WIDTH = 560
 LEFT = 8
@@ -19,16 +19,19 @@ ROW = 9  # units of a row, at most
 HIGH = 360  # units of all rows together, at most
 
 
-def machines(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
+def machines(
+    table: pd.DataFrame | None, names: Sequence[str], rounds: pd.DataFrame | None = None
+) -> dict[str, Any] | None:
     """A picture per method, one for methods that share it; None where times do not differ.
 
     Args:
       table: the columns of `machines.csv`.
       names: methods in the order of the result.
+      rounds: the columns of `rounds.csv`.
     """
     if table is None:
         return None
-    drawn = panels(table, list(names))
+    drawn = panels(table, list(names), rounds)
     longest = max((panel.seconds for panel in drawn), default=0.0)
     if not longest > 0:
         return None
@@ -36,10 +39,12 @@ def machines(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any]
     shown = []
     for panel in drawn:
         title = ", ".join(panel.names)
-        shown.append({"title": title, "about": panel.about, "picture": _picture(panel, longest)})
+        about = f"{panel.about}; {panel.left_out}" if panel.left_out else panel.about
+        shown.append({"title": title, "about": about, "picture": _picture(panel, longest)})
     outcomes = {bar.outcome for panel in drawn for bar in panel.bars}
     return {
         "panels": shown,
+        "omissions": [WHY, *omissions(table, list(names))],
         "keys": [*WORDS.items()],
         "marks": [(name, LOST[name], _symbol(name)) for name in LOST if name in outcomes],
     }

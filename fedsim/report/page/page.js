@@ -7,9 +7,10 @@
     for (const curve of chart.curves) curve.x = axes[curve.x];
   }
   const LEFT = 54, RIGHT = 14, TOP = 14, BOTTOM = 42;  // margins, as the still pictures have them
+  const SQUEEZED = 5, OTHERS = 3;  // where an axis is cut, as in pictures/cut.py
   const NEAR = 8;  // methods that the hint lists, at most
   const state = {
-    axis: "round",  // of all charts
+    axis: document.querySelector('[data-axis][aria-pressed="true"]')?.dataset.axis,  // of all charts
     off: new Set(),  // methods that are switched off
     zoom: new Map(),  // group of charts -> the part of the axis that it shows
     paper: false,  // whether the page is being printed
@@ -137,17 +138,32 @@
     return (value) => !span || (value >= span[0] && value <= span[1]);
   };
 
-  // The ends of all bands of a group, which its upright axis spans.
+  // The ends of all bands of a group, which its upright axis spans; without a method that would
+  // squeeze all others.
   const heights = (group) => {
     const inside = within(group);
-    const ends = [];
+    const ends = new Map();  // by method
     for (const curve of chartsOf(group).flatMap(shown)) {
+      if (!ends.has(curve.name)) ends.set(curve.name, []);
       curve.x[state.axis].forEach((value, index) => {
         if (!inside(value)) return;
-        ends.push((curve.low || curve.mean)[index], (curve.high || curve.mean)[index]);
+        ends.get(curve.name).push((curve.low || curve.mean)[index], (curve.high || curve.mean)[index]);
       });
     }
-    return ends;
+    return withoutOutlier([...ends.values()]);
+  };
+
+  // As in pictures/cut.py: all numbers but those of the only row that squeezes all others.
+  const withoutOutlier = (rows) => {
+    const spanned = (left) => rows.filter((_, index) => index !== left).flat();
+    const present = [...rows.keys()].filter((index) => rows[index].length);
+    if (present.length <= OTHERS) return rows.flat();
+    const lengthWithout = (left) => Math.max(...spanned(left)) - Math.min(...spanned(left));
+    const lengths = new Map(present.map((index) => [index, lengthWithout(index)]));
+    const farthest = present.reduce((a, b) => lengths.get(b) < lengths.get(a) ? b : a);
+    const rest = lengths.get(farthest);
+    const squeezes = rest > 0 && rest * SQUEEZED <= lengthWithout(null);
+    return squeezes ? spanned(farthest) : rows.flat();
   };
 
   // Whether some curves of a group send many times the bytes of others: its lower axis is
@@ -194,6 +210,7 @@
     if (span) drawSpan(chart, span, across);
     for (const series of all(".series", svg)) drawSeries(chart, series);
     drawTarget(chart);
+    drawCut(chart);
     drawNames(chart);
     chart.cursor.setAttribute("y2", height - BOTTOM);
     chart.selection.setAttribute("height", height - TOP - BOTTOM);
@@ -261,6 +278,22 @@
     set(svg.querySelector("text.target"), { x: width - RIGHT - 4, y: baseline });
   };
 
+  // The names of methods whose curves leave an axis that is cut.
+  const drawCut = (chart) => {
+    const { svg, y, height } = chart;
+    for (const old of all("text.beyond", svg)) old.remove();
+    const inside = within(chart.group);
+    for (const curve of shown(chart)) {
+      const means = curve.mean.filter((_, index) => inside(curve.x[state.axis][index]));
+      const add = (arrow, at) => {
+        const text = `${arrow} ${curve.name} beyond, axis cut`;
+        svg.append(create("text", { class: "beyond", x: LEFT + 6, y: at }, text));
+      };
+      if (Math.max(...means) > y.high) add("\u25b2", TOP + 12);
+      if (Math.min(...means) < y.low) add("\u25bc", height - BOTTOM - 6);
+    }
+  };
+
   // The heights of the curves that reach the right end of a chart.
   const endHeights = ({ x, y, width, group, ...chart }) => {
     const right = LEFT + 0.8 * (width - LEFT - RIGHT);
@@ -273,13 +306,15 @@
     return ends;
   };
 
+  const axisTitle = () => document.querySelector(`[data-axis="${state.axis}"]`).textContent;
+
   const drawNames = ({ figure, svg, x, width, height }) => {
-    const name = document.querySelector(`[data-axis="${state.axis}"]`).textContent;
+    const name = axisTitle();
     const label = svg.querySelector(".name");
     label.textContent = x.log ? `${name}, logarithmic` : name;
     set(label, { x: (LEFT + width - RIGHT) / 2, y: height - 8 });
     const caption = figure.querySelector("figcaption").textContent;
-    svg.setAttribute("aria-label", `${caption} by ${state.axis}`);
+    svg.setAttribute("aria-label", `${caption} by ${name}`);
   };
 
   // Below a group, which part of the axis is shown, and which methods have no point in it.
@@ -302,8 +337,21 @@
     }
   };
 
+  // Which axis is shown, and which methods have no points along it.
+  const describeAxis = () => {
+    const title = document.querySelector(".over");
+    if (!title) return;
+    title.textContent = axisTitle();
+    const lacking = charts.flatMap(shown).filter((curve) => !curve.x[state.axis].length);
+    const line = document.querySelector(".lacking");
+    line.hidden = !lacking.length;
+    const names = new Set(lacking.map((curve) => curve.name));
+    line.textContent = lacking.length ? `Not on this axis: ${[...names].join(", ")}.` : "";
+  };
+
   const redraw = () => {
     charts.forEach(draw);
+    describeAxis();
     groups().forEach(describeZoom);
   };
 

@@ -13,9 +13,13 @@ from markupsafe import Markup
 from fedsim.report.context import Context
 from fedsim.report.page import strips
 from fedsim.report.page.charts import column_in_words
+from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
+from fedsim.report.page.folding import Split, those_that_differ
 from fedsim.report.page.heat_map import HeatMap, heat_map
-from fedsim.report.page.strips import Mark, Strips
+from fedsim.report.page.strips import Line, Mark, Strips
+from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.pictures.differences import Difference, Forest, forests
+from fedsim.report.pictures.looks import colour_class
 from fedsim.report.results import Row, grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
@@ -38,7 +42,8 @@ def scores(
 ) -> Strips | None:
     """The dot plot of final scores: a row per method, a mark per variation.
 
-    The baseline is a line through all rows, and so is guessing where scores come near to it.
+    The baseline is a line through all rows, and so is guessing where scores come near to it. Shapes
+    tell variations apart, colours methods.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -49,15 +54,10 @@ def scores(
     """
     by_seed = _scores_by_seed(summary, context.score)
     finite: list[float] = []
-    ends: list[float] = []
     for seed_values in by_seed.values():
         finite += filter(math.isfinite, seed_values)
-        ends += interval(np.array(seed_values)) or ()
     if not finite:
         return None
-    levels = {level for level in chance.values() if min(finite) - 0.02 <= level}
-    x = strips.percent_axis([*finite, *ends, *levels], share=is_share(context.metric))
-
     rows = []
     for method in context.order:
         marks = []
@@ -66,10 +66,15 @@ def scores(
             seeds = by_seed.get((method, variant), [])
             marks.append(_score_mark(standing, seeds, baseline, context.words(variant)))
         note = "baseline" if method == baseline else context.note_of(method)
-        rows.append((method, note, marks))
+        rows.append(Line(method, note, _colour(method, context), marks))
+
+    numbers = [strips.numbers_of(row.marks) for row in rows]
+    spanned = without_outlier(numbers)
+    levels = {level for level in chance.values() if min(spanned) - 0.02 <= level}
+    x = strips.percent_axis([*spanned, *levels], share=is_share(context.metric))
 
     lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
-    lines += _baseline_lines(standings, baseline)
+    lines += _baseline_lines(standings, baseline, context)
     evaluations = next((row["k"] for row in summary if row.get("k")), "")
     label = SCORES[context.score].format(column_in_words(context.metric), k=evaluations)
     keys = _score_keys(list(standings), baseline, levels, context)
@@ -84,14 +89,21 @@ def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str],
     return scores
 
 
-def _baseline_lines(standings: Standings, baseline: str | None) -> list[tuple[float, str]]:
-    """The mean of the baseline under every variation, with the class of its line."""
+def _colour(method: str, context: Context) -> str:
+    return colour_class(context.rank_of(method))
+
+
+def _baseline_lines(
+    standings: Standings, baseline: str | None, context: Context
+) -> list[tuple[float, str]]:
+    """The mean of the baseline under every variation, with the classes of its line."""
     lines = []
     for index, of_variant in enumerate(standings.values()):
         for standing in of_variant:
             mean = standing.mean
             if standing.method == baseline and mean is not None and math.isfinite(mean):
-                lines.append((mean, f"base v{index % strips.COLOURS}"))
+                dash = f"b{index % strips.BASE_LINES}"
+                lines.append((mean, f"base {dash} {_colour(standing.method, context)}"))
     return lines
 
 
@@ -105,8 +117,9 @@ def _score_keys(
             keys.append((strips.symbol(index), context.words(name)))
     if baseline is not None:
         open_mark = strips.symbol(0, filled=False)
-        keys.append((open_mark, f"open: not surely different from {baseline}"))
-        keys.append((strips.line_symbol("base v0"), f"{baseline}, the baseline"))
+        keys.append((open_mark, f"open: no significant difference from {baseline}"))
+        line = strips.line_symbol(f"base b0 {_colour(baseline, context)}")
+        keys.append((line, f"{baseline}, the baseline"))
     if levels:
         keys.append((strips.line_symbol("chance"), f"guessing, {max(levels):.2g}"))
     return keys
@@ -165,18 +178,19 @@ def _brief(value: float, sign: str = "") -> str:
     return f"{value:{sign}{form}}"
 
 
-def differences(compared: Sequence[Row], context: Context) -> list[tuple[str, Strips]]:
-    """A picture for every variation in which there are differences to the baseline.
+def differences(compared: Sequence[Row], context: Context) -> Split:
+    """A picture for every variation in which there are differences to the baseline, with its title.
+
+    Of many those with the largest difference are shown.
 
     Args:
       compared: rows of `compare.csv`.
       context: what is shown.
     """
-    drawn = []
-    for forest in forests(compared, context):
-        if forest.numbers:
-            drawn.append((forest.title, _forest(forest, context)))
-    return drawn
+    drawn = [forest for forest in forests(compared, context) if forest.numbers]
+    largest = [max(abs(row.mean or 0.0) for row in forest.rows) for forest in drawn]
+    pictures = [(forest.title, _forest(forest, context)) for forest in drawn]
+    return those_that_differ(pictures, largest)
 
 
 def _forest(forest: Forest, context: Context) -> Strips:
@@ -184,8 +198,9 @@ def _forest(forest: Forest, context: Context) -> Strips:
     label = f"difference to {forest.baseline} in {column_in_words(forest.metric)}; {side} is better"
     rows = []
     for row in forest.rows:
-        rows.append((row.method, context.note_of(row.method), [_difference_mark(row)]))
-    x = strips.percent_axis([0.0, *forest.numbers])
+        note = context.note_of(row.method)
+        rows.append(Line(row.method, note, _colour(row.method, context), [_difference_mark(row)]))
+    x = strips.cut_axis([strips.numbers_of(row.marks) for row in rows], [0.0])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
 
@@ -207,44 +222,48 @@ def _difference_mark(row: Difference) -> Mark:
     )
 
 
-def spreads(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Strips]]:
-    """How the accuracies of clients spread, by variation.
+def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
+    """How the scores of clients spread: a picture for every variation, with its title.
+
+    Of many those whose medians differ most are shown.
 
     Args:
       clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    if clients is None or "global_accuracy" not in clients:
-        return []
-    accuracies = {variant: _accuracies(table) for variant, table in by_variant(clients).items()}
+    score = score_of(clients)
+    if clients is None or score is None:
+        return Split([], [])
+    scores = {variant: _by_method(table, score) for variant, table in by_variant(clients).items()}
 
-    ends = []
-    for by_method in accuracies.values():
-        for values in by_method.values():
+    ends: dict[str, list[float]] = {}  # by method
+    for by_method in scores.values():
+        for method, values in by_method.items():
             if values:
-                ends += np.percentile(values, (10, 90)).tolist()
-    x = strips.percent_axis(ends, share=True)
+                ends.setdefault(method, []).extend(np.percentile(values, (10, 90)).tolist())
+    x = strips.cut_axis([*ends.values()], share=score.share)
 
-    label = "accuracy of the final model on the client's own samples"
+    label = f"{score.words} of the final model on the client's own samples"
     pictures = []
-    for variant, by_method in accuracies.items():
-        rows = [(method, by_method[method]) for method in context.order if method in by_method]
+    apart = []  # how far the medians are
+    for variant, by_method in scores.items():
+        rows = [
+            (method, _colour(method, context), by_method[method])
+            for method in context.ordered([*by_method])
+        ]
         pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
-    return pictures
+        medians = [float(np.median(values)) for values in by_method.values() if values]
+        apart.append(max(medians) - min(medians) if medians else 0.0)
+    return those_that_differ(pictures, apart)
 
 
-def _accuracies(clients: pd.DataFrame) -> dict[str, list[float]]:
-    """The accuracies of all clients and seeds by method, without clients that have none.
-
-    Without a shared model, they are those of the clients' own models.
-    """
-    accuracies = {}
+def _by_method(clients: pd.DataFrame, score: ClientScore) -> dict[str, list[float]]:
+    """The scores of all clients and seeds by method, without clients that have none."""
+    scores = {}
     for method, rows in clients.groupby("method", sort=False):
-        values = rows["global_accuracy"].dropna()
-        if values.empty and "personal_accuracy" in rows:
-            values = rows["personal_accuracy"].dropna()
-        accuracies[str(method)] = values.tolist()
-    return accuracies
+        values = scores_of_method(rows, score)
+        scores[str(method)] = values[np.isfinite(values)].tolist()
+    return scores
 
 
 def partition(table: pd.DataFrame | None) -> HeatMap | None:

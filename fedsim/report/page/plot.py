@@ -5,12 +5,15 @@ same pictures again at the size of the screen.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
 from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.curves import Curve
+from fedsim.report.pictures.cut import beyond, without_outlier
 
 WIDTH = 560
 HEIGHT = 300
@@ -19,95 +22,102 @@ LEFT = 54
 RIGHT = 14
 TOP = 14
 BOTTOM = 42
-STRONG = 8  # methods that have a colour; the others are pale
-DASHES = 4
 
 
-def curve_classes(names: Sequence[str], baseline: str | None = None) -> dict[str, str]:
-    """The classes of every method's curve: the first ones and the baseline have a colour.
+class Course(NamedTuple):
+    """A curve, and where its points lie along the lower axis, `[r]`; none where that is unknown."""
 
-    >>> curve_classes(["a", "b"])
-    {'a': 's0 d0', 'b': 's1 d1'}
-    >>> classes = curve_classes([*"abcdefghijk"], "k")
-    >>> classes["h"], classes["k"]
-    ('pale d3', 's7 d3')
-    """
-    strong = list(names[:STRONG])
-    if baseline in names and baseline not in strong:
-        strong[-1] = str(baseline)
+    curve: Curve
+    x: np.ndarray
 
-    classes = {name: f"pale d{index % DASHES}" for index, name in enumerate(names)}
-    for index, name in enumerate(strong):
-        classes[name] = f"s{index} d{index % DASHES}"
-    return classes
+
+class Across(NamedTuple):
+    """The lower axis of a chart: its name, and whether it is logarithmic."""
+
+    name: str
+    log: bool = False
 
 
 def height_axis(panels: Sequence[Sequence[Curve]], share: bool) -> Axis:
-    """The common axis of all panels of one metric."""
-    ends: list[float] = []
+    """The common axis of all panels of one metric, cut where one method squeezes the others."""
+    ends: dict[str, list[float]] = {}  # by method
     for curves in panels:
         for curve in curves:
-            ends += curve.low.tolist()
-            ends += curve.high.tolist()
-    return axis(ends, HEIGHT - BOTTOM, TOP, share)
+            of_method = ends.setdefault(curve.name, [])
+            of_method += curve.low.tolist()
+            of_method += curve.high.tolist()
+    return axis(without_outlier([*ends.values()]), HEIGHT - BOTTOM, TOP, share)
 
 
 def curves_picture(
-    curves: Sequence[Curve],
+    courses: Sequence[Course],
     classes: Mapping[str, str],
     label: str,
+    across: Across,
     y: Axis,
     chart: int,
     target: float | None = None,
 ) -> Markup:
-    """Curves over the rounds, with bands.
+    """Curves over the rounds, or what was spent by then, with bands.
 
     Args:
-      curves: in the order of the result; the first is drawn last, above the others.
+      courses: in the order of the result; the first is drawn last, above the others.
       classes: the classes of every method's curve.
       label: for readers who cannot see the picture.
+      across: the lower axis.
       y: the axis that all pictures of the metric share.
       chart: the number of the picture on the page.
       target: the score to reach, a line across the picture.
     """
-    rounds = [float(number) for curve in curves for number in curve.rounds]
-    x = axis(rounds, LEFT, WIDTH - RIGHT, exact=True)
+    positions = [float(at) for course in courses for at in course.x if at > 0 or not across.log]
+    x = axis(positions, LEFT, WIDTH - RIGHT, exact=True)._replace(log=across.log)
 
-    last_first = sorted(curves, key=lambda curve: curve.rank, reverse=True)
-    drawn = [_series(curve, classes[curve.name], x, y) for curve in last_first]
+    last_first = sorted(courses, key=lambda course: course.curve.rank, reverse=True)
+    drawn = [_series(course, classes[course.curve.name], x, y) for course in last_first]
     if target is not None:
-        label_above = _space_above(y.at(target), _end_heights(curves, x, y))
+        label_above = _space_above(y.at(target), _end_heights(courses, x, y))
         line = _target_line(y.at(target))
         drawn = [line, *drawn, _target_label(target, y.at(target), label_above)]
 
+    for curve, _ in courses:
+        for side in beyond(curve, y.low, y.high):
+            drawn.append(_cut_mark(curve.name, side))
     frame = element("rect", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=HEIGHT - TOP - BOTTOM)
     clip = f"clip{chart}"
     return element(
         "svg",
         element("clipPath", frame, id=clip),
-        *_grid(x, y),
+        *_grid(x, y, f"{across.name}, logarithmic" if across.log else across.name),
         element("g", *drawn, class_="plot", clip_path=f"url(#{clip})"),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
-        aria_label=f"{label} by round",
+        aria_label=f"{label} by {across.name}",
     )
 
 
-def _series(curve: Curve, classes: str, x: Axis, y: Axis) -> Markup:
+def _series(course: Course, classes: str, x: Axis, y: Axis) -> Markup:
     """The line of a method, above the band between the lowest and the highest seed."""
-    rounds = curve.rounds.tolist()
-    mean = curve.mean.tolist()
-    low = curve.low.tolist()
-    high = curve.high.tolist()
+    curve = course.curve
+    drawn = course.x > 0 if x.log else np.full(len(course.x), True)
+    positions = course.x[drawn].tolist()
+
+    def points(values: np.ndarray) -> list[tuple[float, float]]:
+        return list(zip(positions, values[: len(drawn)][drawn].tolist(), strict=True))
 
     elements = []
-    if low != high and rounds:
-        upper = zip(rounds, high, strict=True)
-        lower = zip(rounds[::-1], low[::-1], strict=True)
-        elements.append(element("path", class_="band", d=f"{path([*upper, *lower], x, y)}Z"))
-    line = path(list(zip(rounds, mean, strict=True)), x, y)
-    elements.append(element("path", class_="line", d=line))
+    if not np.array_equal(curve.low, curve.high):
+        outline = path([*points(curve.high), *points(curve.low)[::-1]], x, y)
+        elements.append(element("path", class_="band", d=f"{outline}Z" if outline else ""))
+    elements.append(element("path", class_="line", d=path(points(curve.mean), x, y)))
     return element("g", *elements, class_=f"series {classes}", data_name=curve.name)
+
+
+def _cut_mark(name: str, side: int) -> Markup:
+    """The name of a method whose curve leaves an axis that is cut: above it (1) or below (-1)."""
+    arrow = "\N{BLACK UP-POINTING TRIANGLE}" if side > 0 else "\N{BLACK DOWN-POINTING TRIANGLE}"
+    y = TOP + 12 if side > 0 else HEIGHT - BOTTOM - 6
+    text = f"{arrow} {name} beyond, axis cut"
+    return element("text", text, class_="beyond", x=LEFT + 6, y=y)
 
 
 def _target_line(height: float) -> Markup:
@@ -126,10 +136,14 @@ def _target_label(target: float, height: float, above: bool) -> Markup:
     )
 
 
-def _end_heights(curves: Sequence[Curve], x: Axis, y: Axis) -> list[float]:
+def _end_heights(courses: Sequence[Course], x: Axis, y: Axis) -> list[float]:
     """The heights of the curves that reach the right end of the picture."""
     right = LEFT + 0.8 * (WIDTH - LEFT - RIGHT)
-    return [y.at(curve.mean[-1]) for curve in curves if x.at(curve.rounds[-1]) >= right]
+    heights = []
+    for curve, positions in courses:
+        if len(positions) and x.at(float(positions[-1])) >= right:
+            heights.append(y.at(curve.mean[-1]))
+    return heights
 
 
 def _space_above(height: float, ends: Sequence[float]) -> bool:
@@ -155,7 +169,7 @@ def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     return "M" + "L".join(f"{_tenth(x.at(a))} {_tenth(y.at(b))}" for a, b in points)
 
 
-def _grid(x: Axis, y: Axis) -> list[Markup]:
+def _grid(x: Axis, y: Axis, title: str) -> list[Markup]:
     """Both axes with their ticks, and the name of the lower one, which the script changes."""
     labels = []
     for tick in y.ticks():
@@ -168,9 +182,7 @@ def _grid(x: Axis, y: Axis) -> list[Markup]:
         labels.append(element("text", short(tick), x=x.at(tick), y=below, text_anchor="middle"))
 
     middle = (LEFT + WIDTH - RIGHT) / 2
-    name = element(
-        "text", "rounds", class_="small name", x=middle, y=HEIGHT - 8, text_anchor="middle"
-    )
+    name = element("text", title, class_="small name", x=middle, y=HEIGHT - 8, text_anchor="middle")
     return [element("g", *labels, class_="axes"), name]
 
 

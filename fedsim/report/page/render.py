@@ -13,6 +13,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from fedsim.report.pictures.looks import COLOURS, ON_DARK
+
 
 @functools.cache
 def _file(name: str) -> str:
@@ -27,7 +29,7 @@ def rendered(content: dict[str, Any], data: dict[str, list], name: str = "page")
       data: the charts' numbers for the script.
       name: of the template and the script; all pages share the styles of the report's.
     """
-    style = _file("page.css")
+    style = _colours() + _file("page.css")
     if name != "page":
         style += _file(f"{name}.css")
     script = _file(f"{name}.js")
@@ -46,6 +48,14 @@ def rendered(content: dict[str, Any], data: dict[str, list], name: str = "page")
         policy=_policy(style, script),
     )
     return page.encode()
+
+
+def _colours() -> str:
+    """The colours of methods as variables, for light screens and paper, and for dark screens."""
+    light = "".join(f"--s{rank}:{colour};" for rank, colour in enumerate(COLOURS))
+    dark = "".join(f"--s{rank}:{colour};" for rank, colour in enumerate(ON_DARK))
+    on_dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    return f":root{{{light}}}\n{on_dark}\n"
 
 
 def _policy(style: str, script: str) -> str:

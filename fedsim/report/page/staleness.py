@@ -9,6 +9,7 @@ from markupsafe import Markup
 from fedsim.report.context import Context
 from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.svg import element, level_grid
+from fedsim.report.pictures.looks import colour_class
 from fedsim.report.series import by_variant
 
 WIDTH = 560
@@ -26,12 +27,14 @@ class Histogram(NamedTuple):
 
     Attributes:
       title: method and variation.
+      colour: class of the method's colour.
       shares: of the messages, by bar.
       mean: age.
       wide: how many ages a bar stands for.
     """
 
     title: str
+    colour: str
     shares: np.ndarray
     mean: float
     wide: int
@@ -46,16 +49,18 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
     """
     if table is None:
         return []
-    counts = []  # title, and messages by age
+    counts = []  # title, class of the colour, and messages by age
     for variant, rows in by_variant(table).items():
         for method in [name for name in context.order if name in set(rows["method"])]:
             title = ", ".join(filter(None, (method, context.words(variant))))
             messages = rows[rows["method"] == method].groupby("age")["messages"].sum()
-            counts.append((title, messages))
+            counts.append((title, colour_class(context.rank_of(method)), messages))
 
-    oldest = max((int(max(messages.index)) for _, messages in counts), default=0)
+    oldest = max((int(max(messages.index)) for _, _, messages in counts), default=0)
     wide = -(-(oldest + 1) // BARS)
-    drawn = [_histogram(title, messages, wide, oldest) for title, messages in counts]
+    drawn = [
+        _histogram(title, colour, messages, wide, oldest) for title, colour, messages in counts
+    ]
     largest = max((float(histogram.shares.max()) for histogram in drawn), default=0.0)
     shown = []
     for histogram in drawn:
@@ -64,11 +69,12 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
     return shown
 
 
-def _histogram(title: str, messages: pd.Series, wide: int, oldest: int) -> Histogram:
+def _histogram(title: str, colour: str, messages: pd.Series, wide: int, oldest: int) -> Histogram:
     """Bars of one method.
 
     Args:
       title: method and variation.
+      colour: class of the method's colour.
       messages: how many there are of every age.
       wide: how many ages a bar stands for.
       oldest: the largest age of all methods.
@@ -79,7 +85,7 @@ def _histogram(title: str, messages: pd.Series, wide: int, oldest: int) -> Histo
     bars = np.zeros(oldest // wide + 1)
     np.add.at(bars, ages // wide, counts)
     mean = float(ages.astype(float) @ counts / total)
-    return Histogram(title, bars / total, mean, wide)
+    return Histogram(title, colour, bars / total, mean, wide)
 
 
 def _picture(histogram: Histogram, largest: float) -> Markup:
@@ -89,7 +95,7 @@ def _picture(histogram: Histogram, largest: float) -> Markup:
     y = Axis(0.0, 1.05 * largest or 1.0, FOOT, TOP)
     elements = [_axes(x, y, wide)]
     for index, share in enumerate(histogram.shares.tolist()):
-        elements.append(_bar(index * wide, share, wide, x, y))
+        elements.append(_bar(index * wide, share, histogram, x, y))
     return element(
         "svg",
         *elements,
@@ -112,19 +118,20 @@ def _axes(x: Axis, y: Axis, wide: int) -> Markup:
     return element("g", *elements, class_="axes")
 
 
-def _bar(age: int, share: float, wide: int, x: Axis, y: Axis) -> Markup:
-    """The messages of an age, or of `wide` ages from that one on."""
+def _bar(age: int, share: float, histogram: Histogram, x: Axis, y: Axis) -> Markup:
+    """The messages of an age, or of several ages from that one on."""
+    wide = histogram.wide
     ages = f"{age}" if wide == 1 else f"{age} to {age + wide - 1}"
     begin = x.at(age)
     end = x.at(age + wide)
     top = y.at(share)
     bar = element(
         "rect",
-        class_="train",
+        class_="share",
         x=begin + 0.5,
         y=top,
         width=max(end - begin - 1, 0.5),
         height=FOOT - top,
     )
     title = element("title", f"{ages}: {share:.2%} of the messages")
-    return element("g", title, bar, class_="work")
+    return element("g", title, bar, class_=histogram.colour)

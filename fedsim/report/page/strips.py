@@ -5,18 +5,19 @@ Positions are percentages of the strip's width, so that the text keeps its size 
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
 
 from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element
+from fedsim.report.pictures.cut import without_outlier
 
 # of an axis, in percent of the strip
 BEGIN = 1.5
 END = 98.5
-COLOURS = 6  # classes of marks, v0 to v5
+BASE_LINES = 4  # dashes of the baseline's lines, b0 to b3
 SHAPES = (
     element("circle", r="5"),
     element("rect", x="-4.5", y="-4.5", width="9", height="9"),
@@ -49,11 +50,28 @@ class Mark(NamedTuple):
     title: str
 
 
+class Line(NamedTuple):
+    """What a row of a picture shows.
+
+    Attributes:
+      name: of the method.
+      note: behind the name.
+      colour: class of the method's colour.
+      marks: of the row; the position of a mark decides its shape.
+    """
+
+    name: str
+    note: str
+    colour: str
+    marks: Sequence[Mark]
+
+
 class Row(NamedTuple):
     """A row of a picture, as the template takes it."""
 
     name: Markup
     note: str  # behind the name
+    colour: str
     picture: Markup
     texts: list[str]  # a number per mark
 
@@ -74,7 +92,7 @@ def empty_mark(title: str, text: str = "") -> Mark:
 
 
 def marks_picture(
-    rows: Sequence[tuple[str, str, Sequence[Mark]]],
+    rows: Sequence[Line],
     x: Axis,
     label: str,
     lines: Sequence[tuple[float, str]] = (),
@@ -83,7 +101,7 @@ def marks_picture(
     """A picture with a row per name; the marks of a row lie below each other.
 
     Args:
-      rows: name, note, and marks; the position of a mark decides its shape and colour.
+      rows: of the methods.
       x: the axis, in percent.
       label: of the axis.
       lines: through all rows: number, and class.
@@ -91,55 +109,104 @@ def marks_picture(
     """
     if x.log:
         label += ", logarithmic"
+    beyond = []
+    for line in rows:
+        beyond += [(line.name, mark.at) for mark in line.marks if _is_beyond(mark.at, x)]
     return Strips(
-        rows=[_row(name, note, marks, x) for name, note, marks in rows],
+        rows=[_row(line, x) for line in rows],
         back=_lines(x, lines),
         foot=_foot(x),
         label=label,
-        keys=list(keys),
+        keys=[*keys, *_cut_keys(beyond, x)],
     )
 
 
-def _row(name: str, note: str, marks: Sequence[Mark], x: Axis) -> Row:
+def _is_beyond(number: float | None, x: Axis) -> bool:
+    """Whether a number lies beyond an axis that is cut."""
+    return number is not None and not x.low <= number <= x.high
+
+
+def _cut_keys(beyond: Sequence[tuple[str, Any]], x: Axis) -> list[tuple[Markup, str]]:
+    """What the legend says of an axis that is cut: that it is, and what lies beyond.
+
+    Args:
+      beyond: names, and numbers beyond the axis.
+      x: the axis.
+    """
+    names: dict[int, list[str]] = {}  # by side
+    for name, number in beyond:
+        names.setdefault(_side(number, x), []).append(name)
+    keys = []
+    for side, there in names.items():
+        arrow = element("g", _arrow(side), class_="mark filled", transform="translate(8 7)")
+        sign = element("svg", arrow, width="16", height="14", aria_hidden="true")
+        keys.append((sign, f"axis cut: {', '.join(dict.fromkeys(there))} beyond it"))
+    return keys
+
+
+def _side(number: float, x: Axis) -> int:
+    """On which side of an axis a number lies that is beyond it: -1 left, 1 right."""
+    return 1 if number > x.high else -1
+
+
+def _arrow(side: int) -> Markup:
+    """The mark of a number beyond the axis, to the left of it (-1) or to the right (1)."""
+    return element("path", class_="beyond", d=f"M{-5 * side}-5L{5 * side} 0L{-5 * side} 5Z")
+
+
+def _row(line: Line, x: Axis) -> Row:
     drawn = []
-    for kind, mark in enumerate(marks):
-        height = 100 * (kind + 0.5) / len(marks)
+    for kind, mark in enumerate(line.marks):
+        height = 100 * (kind + 0.5) / len(line.marks)
         drawn.append(_mark(mark, kind, x, height))
-    titles = "; ".join(mark.title for mark in marks)
-    picture = _strip(drawn, f"{name}: {titles}")
-    return Row(breakable(name), note, picture, [mark.text for mark in marks])
+    titles = "; ".join(mark.title for mark in line.marks)
+    picture = _strip(drawn, f"{line.name}: {titles}")
+    texts = [mark.text for mark in line.marks]
+    return Row(breakable(line.name), line.note, line.colour, picture, texts)
 
 
-def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: str) -> Strips:
+def spread_picture(rows: Sequence[tuple[str, str, Sequence[float]]], x: Axis, label: str) -> Strips:
     """A picture of how values spread, with a row per name.
 
     A bar from the 10th to the 90th percentile, the middle half darker, the median as a line.
+
+    Args:
+      rows: name, class of the colour, and values.
+      x: the axis, in percent.
+      label: of the axis.
     """
+    medians = [(name, _median(values)) for name, _, values in rows if len(values)]
+    beyond = [(name, median) for name, median in medians if _is_beyond(median, x)]
     return Strips(
-        rows=[_spread_row(name, values, x) for name, values in rows],
+        rows=[_spread_row(name, colour, values, x) for name, colour, values in rows],
         back=_lines(x, ()),
         foot=_foot(x),
         label=label,
-        keys=[],
+        keys=_cut_keys(beyond, x),
     )
 
 
-def _spread_row(name: str, values: Sequence[float], x: Axis) -> Row:
+def _median(values: Sequence[float]) -> float:
+    return float(np.median(values))
+
+
+def _spread_row(name: str, colour: str, values: Sequence[float], x: Axis) -> Row:
     bars = []
     text = ""
     if len(values):
         percentiles = [float(value) for value in np.percentile(values, (10, 25, 50, 75, 90))]
-        lowest, low, median, high, highest = [x.at(value) for value in percentiles]
-        bars = [
-            _bar(lowest, highest),
-            _bar(low, high),
-            element(
-                "line", class_="middle", x1=_percent(median), x2=_percent(median), y1="-9", y2="9"
-            ),
-        ]
+        lowest, low, median, high, highest = [_at(value, x) for value in percentiles]
+        at = _percent(median)
+        bars = [_bar(lowest, highest), _bar(low, high)]
+        if _is_beyond(percentiles[2], x):
+            arrow = element("g", _arrow(_side(percentiles[2], x)), class_="mark filled")
+            bars.append(element("svg", arrow, x=at, overflow="visible"))
+        else:
+            bars.append(element("line", class_="middle", x1=at, x2=at, y1="-9", y2="9"))
         text = f"{percentiles[2]:.3f}"
     inside = element("svg", *bars, y="50%", width="100%", overflow="visible")
-    return Row(breakable(name), "", _strip([inside], f"{name}: median {text}"), [text])
+    picture = _strip([inside], f"{name}: median {text}")
+    return Row(breakable(name), "", colour, picture, [text])
 
 
 def _bar(low: float, high: float) -> Markup:
@@ -154,10 +221,38 @@ def percent_axis(values: Sequence[float], share: bool = False) -> Axis:
     return axis(values, BEGIN, END, share)
 
 
+def cut_axis(
+    rows: Sequence[Sequence[float]], fixed: Sequence[float] = (), share: bool = False
+) -> Axis:
+    """An axis on a strip, cut where one row would squeeze all others.
+
+    Args:
+      rows: the finite values of every row.
+      fixed: values that it shows in any case.
+      share: whether values are shares.
+    """
+    return percent_axis(without_outlier(rows, fixed), share)
+
+
+def numbers_of(marks: Sequence[Mark]) -> list[float]:
+    """All finite numbers of marks: themselves, the ends of intervals, and dots."""
+    numbers = []
+    for mark in marks:
+        for number in (mark.at, mark.low, mark.high, *mark.dots):
+            if number is not None and math.isfinite(number):
+                numbers.append(number)
+    return numbers
+
+
+def _at(number: float, x: Axis) -> float:
+    """The position of a number, at an end of the axis where it lies beyond."""
+    return x.at(min(max(number, x.low), x.high))
+
+
 def symbol(kind: int, filled: bool = True) -> Markup:
     """The mark of a kind, for a legend."""
     mark = element(
-        "g", SHAPES[kind % len(SHAPES)], class_=_classes(kind, filled), transform="translate(8 7)"
+        "g", SHAPES[kind % len(SHAPES)], class_=_classes(filled), transform="translate(8 7)"
     )
     return element("svg", mark, width="16", height="14", aria_hidden="true")
 
@@ -182,34 +277,36 @@ def _mark(mark: Mark, kind: int, x: Axis, y: float) -> Markup:
     height = f"{y:.4g}%"
     elements = [element("title", mark.title)]
     if mark.at is not None and mark.low is not None and mark.high is not None:
-        low = _percent(x.at(mark.low))
-        high = _percent(x.at(mark.high))
+        low = _percent(_at(mark.low, x))
+        high = _percent(_at(mark.high, x))
         elements.append(element("line", class_="interval", x1=low, x2=high, y1=height, y2=height))
 
     dots = [
         element("circle", cx=f"{x.at(value):.1f}%", cy="5", r="2")
         for value in mark.dots
-        if math.isfinite(value)
+        if math.isfinite(value) and not _is_beyond(value, x)
     ]
     if dots:
         elements.append(element("svg", *dots, class_="dots", y=height, overflow="visible"))
 
     if mark.at is not None:
         shape = SHAPES[kind % len(SHAPES)]
-        middle = _percent(x.at(mark.at))
+        if _is_beyond(mark.at, x):
+            shape = _arrow(_side(mark.at, x))
+        middle = _percent(_at(mark.at, x))
         elements.append(element("svg", shape, x=middle, y=height, overflow="visible"))
-    return element("g", *elements, class_=_classes(kind, mark.filled))
+    return element("g", *elements, class_=_classes(mark.filled))
 
 
-def _classes(kind: int, filled: bool) -> str:
-    fill = "filled" if filled else "open"
-    return f"mark v{kind % COLOURS} {fill}"
+def _classes(filled: bool) -> str:
+    return "mark filled" if filled else "mark open"
 
 
 def _lines(x: Axis, lines: Sequence[tuple[float, str]]) -> Markup:
     """Lines through all rows: the ticks, then others by number and class."""
     drawn = []
-    for value, classes in [*((tick, "tick") for tick in x.ticks()), *lines]:
+    inside = [(value, classes) for value, classes in lines if not _is_beyond(value, x)]
+    for value, classes in [*((tick, "tick") for tick in x.ticks()), *inside]:
         position = _percent(x.at(value))
         drawn.append(element("line", class_=classes, x1=position, x2=position, y2="100%"))
     return element("svg", *drawn, aria_hidden="true")

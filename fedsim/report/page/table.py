@@ -6,8 +6,10 @@ from typing import Any
 import pandas as pd
 
 from fedsim.report.context import Context
+from fedsim.report.page.folding import MOST_ROWS, by_method
 from fedsim.report.page.strips import breakable
-from fedsim.report.results import Cell, Row, results, times
+from fedsim.report.results import EMPTY, Cell, Row, results, times
+from fedsim.study.regression import ERRORS, mean_errors
 from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
 from fedsim.study.words import axis_name
@@ -18,20 +20,26 @@ def table_of(
     compared: Sequence[Row],
     standings: Mapping[str, Sequence[Standing]],
     context: Context,
+    rounds: Sequence[Row] = (),
 ) -> dict[str, Any] | None:
     """The results of all methods: head, rows, and which columns are words and numbers.
 
     The first `words` columns are words, those up to `numbers` are numbers, then come verdicts.
+    A long table is folded by method.
 
     Args:
       runs: the rows of `summary.csv`.
       compared: the rows of `compare.csv`, none where nothing is compared.
       standings: of methods by variation; their verdicts are the last column.
       context: what is shown.
+      rounds: the rows of `rounds.csv`, which have R² and the mean absolute error.
     """
     if not runs:
         return None
     rows = results(runs, compared or None, context.score, by_variation=standings)
+    rows = _with_errors(rows, mean_errors(rounds, context.metric))
+    rows = [_score_first(row) for row in rows]
+    methods = [str(row["method"][1]) for row in rows]
     columns = list(rows[0])
     titles = {"score": _score_title(runs, context), "variant": "variation", "tuned": "chosen"}
     if "variant" in columns:
@@ -49,12 +57,53 @@ def table_of(
     numbers = len(columns)
     if "verdict" in columns:
         numbers -= 1
+    head = [titles.get(column, column) for column in columns]
+    place = columns.index("score")
+
+    counted = "variations" if "variant" in columns else "rows"
+
+    def title(method: str, of_method: Sequence[Sequence[Cell]]) -> str:
+        scores = [row[place][1] for row in of_method if row[place][1] != ""]
+        if not scores:
+            return f"{method}: no score in {len(of_method)} {counted}"
+        ends = f"{min(scores):.4g} to {max(scores):.4g}"
+        return f"{method}: {head[place]} {ends} in {len(of_method)} {counted}"
+
+    ordered = sorted(zip(methods, rows, strict=True), key=lambda pair: context.rank_of(pair[0]))
+    if len(rows) <= MOST_ROWS:
+        ordered = list(zip(methods, rows, strict=True))
+    cells = [list(row.values()) for _, row in ordered]
     return {
-        "head": [titles.get(column, column) for column in columns],
-        "rows": [list(row.values()) for row in rows],
+        "head": head,
+        "groups": by_method(cells, [method for method, _ in ordered], title),
+        "count": len(rows),
         "words": len(labels),
         "numbers": numbers,
+        "varied": "variant" in columns,
     }
+
+
+def _with_errors(
+    rows: Sequence[dict[str, Cell]], errors: Mapping[tuple[str, str], Mapping[str, float]]
+) -> list[dict[str, Cell]]:
+    """The rows with R² and the mean absolute error, where models predict numbers."""
+    names = list(dict.fromkeys(name for of_method in errors.values() for name in of_method))
+    wider = []
+    for row in rows:
+        variant = str(row["variant"][1]) if "variant" in row else ""
+        means = errors.get((variant, str(row["method"][1])), {})
+        cells = {}
+        for name in names:
+            cells[name] = (f"{means[name]:.4g}", means[name]) if name in means else EMPTY
+        wider.append({**row, **cells})
+    return wider
+
+
+def _score_first(row: dict[str, Cell]) -> dict[str, Cell]:
+    """The cells in the order of the page: whose row it is, its score, and everything else."""
+    first = ("method", "variant", "tuned", "score", "sd", *ERRORS.values(), "best")
+    ordered = {name: row[name] for name in first if name in row}
+    return {**ordered, **{name: cell for name, cell in row.items() if name != "verdict"}, **row}
 
 
 def _score_title(runs: Sequence[Row], context: Context) -> str:

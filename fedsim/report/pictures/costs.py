@@ -31,7 +31,9 @@ class Point(NamedTuple):
     """A method, or what it chose to send.
 
     Attributes:
-      number: beside its point and in the legend; the points of the front come first.
+      number: beside its point and in the legend.
+      rank: of its method in the order of the result, which decides its colour; of the point itself,
+        where all are of the same method.
       name: in the legend.
       row: of the table.
       cost: in the way in which rows differ.
@@ -44,6 +46,7 @@ class Point(NamedTuple):
     """
 
     number: int
+    rank: int
     name: str
     row: Row
     cost: float
@@ -72,7 +75,7 @@ class CostPicture(NamedTuple):
       axis: what is counted.
       title: the variation in words; what is compared is not part of it.
       way: in which rows differ; empty where they do not.
-      points: those of the front first.
+      points: in the order of their methods.
       reference: the row that the others are measured by.
       front: cost and score along the front, from the smallest cost on.
       label: of the axis of costs.
@@ -107,6 +110,14 @@ class CostPicture(NamedTuple):
         """The points whose mean score is finite."""
         return [point for point in self.points if math.isfinite(point.mean)]
 
+    def score_ends(self) -> list[list[float]]:
+        """The mean score of every finite point, and the ends of its interval."""
+        ends = []
+        for point in self.finite:
+            numbers = (point.mean, point.low, point.high)
+            ends.append([number for number in numbers if number is not None])
+        return ends
+
     def corners(self) -> list[tuple[float, float]]:
         """Cost and score at the corners of the front, drawn as steps."""
         corners = self.front[:1]
@@ -139,10 +150,14 @@ def _picture(
     axis: CostAxis, variant: str, group: Sequence[Row], baseline: str, context: Context
 ) -> CostPicture:
     way = differing_way(axis, group)
+    context = context.including([row["method"] for row in group])
+    by_method = sorted(front_first(group, way), key=lambda row: context.rank_of(row["method"]))
+    alone = len({row["method"] for row in group}) == 1
     points = []
-    for number, row in enumerate(front_first(group, way), 1):
+    for index, row in enumerate(by_method):
         name = name_of(axis, row, group, context.words)
-        points.append(_point(axis, number, name, row, way))
+        rank = index if alone else context.rank_of(row["method"])
+        points.append(_point(axis, index + 1, rank, name, row, way))
 
     finite = [point.row for point in points if math.isfinite(point.mean)]
     spent: list[float] = []
@@ -171,7 +186,7 @@ def logarithmic(spent: Sequence[float]) -> bool:
     return len(spent) > 0 and min(spent) > 0 and max(spent) > LOGARITHMIC * min(spent)
 
 
-def _point(axis: CostAxis, number: int, name: str, row: Row, way: str) -> Point:
+def _point(axis: CostAxis, number: int, rank: int, name: str, row: Row, way: str) -> Point:
     low = row["ci_low"]
     high = row["ci_high"]
     if low is not None and is_share(str(row["metric"])):
@@ -179,6 +194,7 @@ def _point(axis: CostAxis, number: int, name: str, row: Row, way: str) -> Point:
         high = min(max(high, 0.0), 1.0)
     return Point(
         number=number,
+        rank=rank,
         name=name,
         row=row,
         cost=cost(row, way) if way else 0.0,

@@ -10,6 +10,8 @@ WORDS = {"down": "model down", "train": "training", "up": "message up"}
 # outcomes of clients whose messages do not count
 LOST = {"late": "late", "over-selected": "not needed any more", "left": "left"}
 SHOWN = 8  # panels
+MOST_CLIENTS = 60  # of a round that `machines.csv` has
+WHY = "One round shows who waits for whom; rounds.csv counts what became of the clients in all."
 
 
 class Bar(NamedTuple):
@@ -36,6 +38,7 @@ class Panel(NamedTuple):
     Attributes:
       names: of the methods.
       about: how many messages count, in words.
+      left_out: the rounds, or steps of the server, that the panel leaves out; empty if none.
       bars: of all clients.
       rows: how many there are.
       steps: seconds at which the server steps.
@@ -45,6 +48,7 @@ class Panel(NamedTuple):
 
     names: list[str]
     about: str
+    left_out: str
     bars: list[Bar]
     rows: int
     steps: list[float]
@@ -52,21 +56,60 @@ class Panel(NamedTuple):
     seconds: float
 
 
-def panels(table: pd.DataFrame, names: list[str]) -> list[Panel]:
+def panels(
+    table: pd.DataFrame, names: list[str], rounds: pd.DataFrame | None = None
+) -> list[Panel]:
     """A panel per method, of the first seed and variation; one for methods that are alike.
+
+    Args:
+      table: the columns of `machines.csv`.
+      names: methods in the order of the result.
+      rounds: the columns of `rounds.csv`, which say how many rounds there are.
+    """
+    by_method = _first_rounds(table)
+    rank = lambda method: names.index(method) if method in names else len(names)
+
+    shown = _alike(by_method, sorted(by_method, key=rank))[:SHOWN]
+    last = {}
+    if rounds is not None:
+        last = rounds.groupby("method")["round"].max().to_dict()
+    return [_panel(methods, by_method[methods[0]], last) for methods in shown]
+
+
+def _alike(by_method: dict[str, pd.DataFrame], names: list[str]) -> list[list[str]]:
+    """Methods with equal rows together."""
+    alike: dict[str, list[str]] = {}  # by their rows
+    for method in names:
+        alike.setdefault(by_method[method].to_csv(index=False), []).append(method)
+    return [*alike.values()]
+
+
+def omissions(table: pd.DataFrame, names: list[str]) -> list[str]:
+    """What all panels leave out, a sentence each: seeds, variations, methods and clients.
 
     Args:
       table: the columns of `machines.csv`.
       names: methods in the order of the result.
     """
     by_method = _first_rounds(table)
-    rank = lambda method: names.index(method) if method in names else len(names)
-
-    alike: dict[str, list[str]] = {}  # methods by their rows
-    for method in sorted(by_method, key=rank):
-        alike.setdefault(by_method[method].to_csv(index=False), []).append(method)
-    shown = [*alike.values()][:SHOWN]
-    return [_panel(methods, by_method[methods[0]]) for methods in shown]
+    sentences = []
+    seeds = table["seed"].nunique()
+    if seeds > 1:
+        first = table["seed"].iloc[0]
+        sentences.append(f"Seed {first} is drawn, {seeds - 1} of {seeds} seeds are left out.")
+    variants = table["variant"].nunique() if "variant" in table else 1
+    if variants > 1:
+        sentences.append(f"The first of {variants} variations is drawn, the others are left out.")
+    ordered = [name for name in names if name in by_method]
+    beyond = _alike(by_method, ordered)[SHOWN:]
+    if beyond:
+        methods = ", ".join(name for together in beyond for name in together)
+        sentences.append(f"For want of space, {methods} are left out.")
+    if any(len(rows) == MOST_CLIENTS for rows in by_method.values()):
+        sentences.append(
+            f"Of more than {MOST_CLIENTS} clients, that many are drawn, evenly chosen."
+        )
+    return sentences
 
 
 def _first_rounds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -79,13 +122,14 @@ def _first_rounds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {str(method): rows.drop(columns="method") for method, rows in methods}
 
 
-def _panel(methods: list[str], rows: pd.DataFrame) -> Panel:
+def _panel(methods: list[str], rows: pd.DataFrame, last: dict[Any, int]) -> Panel:
     bars = [_bar(row) for row in rows.to_dict("records")]
     steps = sorted({float(seconds) for seconds in rows["closes"].dropna()})
     flights = len(steps) > 1 or "in flight" in set(rows["outcome"])
     return Panel(
         names=methods,
         about=_about(bars, steps, flights),
+        left_out=_left_out(max(last.get(method, 0) for method in methods), steps, flights),
         bars=bars,
         rows=1 + max(bar.row for bar in bars),
         steps=steps,
@@ -100,6 +144,24 @@ def _bar(row: dict[Any, Any]) -> Bar:
         if row[end] > row[begin]:
             phases.append((name, row[begin], row[end]))
     return Bar(int(row["place"]), str(row["client"]), phases, row["ends"], str(row["outcome"]))
+
+
+def _left_out(last: int, steps: list[float], flights: bool) -> str:
+    """Which rounds are left out, in words.
+
+    >>> _left_out(24, [3.0], False), _left_out(2, [3.0], False), _left_out(1, [3.0], False)
+    ('rounds 2 to 24 left out', 'round 2 left out', '')
+    >>> _left_out(147, [1.0, 2.0], True)
+    'steps 3 to 147 of the server left out'
+    """
+    shown = len(steps) if flights else 1
+    if last <= shown:
+        return ""
+    plural = last > shown + 1
+    numbers = f"{shown + 1} to {last}" if plural else f"{last}"
+    noun = "step" if flights else "round"
+    whose = " of the server" if flights else ""
+    return f"{noun}{'s' if plural else ''} {numbers}{whose} left out"
 
 
 def _about(bars: list[Bar], steps: list[float], flights: bool) -> str:

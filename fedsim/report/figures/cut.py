@@ -1,0 +1,83 @@
+"""Axes of figures that are cut where one method would squeeze all others, with a mark that says so.
+
+Importing this imports no matplotlib.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fedsim.report.figures.drawing import COLOURS, SMALL, literal
+from fedsim.report.pictures.cut import outlier, without_outlier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARGIN = 0.06  # of the axis, beyond what it spans
+LONGEST = 24  # letters of a name
+LOOK: dict[str, Any] = {"fontsize": SMALL - 0.5, "color": COLOURS[1], "clip_on": False, "zorder": 5}
+ARROWS = {"left": "◂", "right": "▸", "up": "▴", "down": "▾"}
+
+
+def cut_across(axes: "Axes", rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> None:
+    """Cut the lower axis where one row squeezes the others; an arrow and its number stand for it.
+
+    Args:
+      axes: a line per row, from 0.
+      rows: the finite numbers of every row, the one that is drawn first.
+      fixed: numbers that the axis shows in any case.
+    """
+    row = outlier(rows, fixed)
+    if row is None:
+        return
+    low, high = _limits(without_outlier(rows, fixed))
+    axes.set_xlim(low, high)
+    number = rows[row][0]
+    if number > high:
+        text = f"axis cut: {number:+.3g} {ARROWS['right']}"
+        axes.text(
+            0.995, row, text, transform=axes.get_yaxis_transform(), ha="right", va="center", **LOOK
+        )
+    elif number < low:
+        text = f"{ARROWS['left']} {number:+.3g}, axis cut"
+        axes.text(
+            0.005, row, text, transform=axes.get_yaxis_transform(), ha="left", va="center", **LOOK
+        )
+
+
+def cut_up(panels: Sequence["Axes"], rows: Sequence[Sequence[float]], names: Sequence[str]) -> None:
+    """Cut the upright axis where one method squeezes the others; an arrow has the method's name.
+
+    Args:
+      panels: axes that share their limits.
+      rows: the finite numbers of every method.
+      names: of the methods.
+    """
+    row = outlier(rows)
+    if row is None:
+        return
+    low, high = _limits(without_outlier(rows), log=panels[0].get_yscale() == "log")
+    name = literal(names[row], LONGEST)
+    for axes in panels:
+        axes.set_ylim(low, high)
+        if max(rows[row]) > high:
+            text = f"{ARROWS['up']} {name} beyond, axis cut"
+            axes.text(0.01, 0.99, text, transform=axes.transAxes, va="top", **LOOK)
+        if min(rows[row]) < low:
+            text = f"{ARROWS['down']} {name} beyond, axis cut"
+            axes.text(0.01, 0.01, text, transform=axes.transAxes, va="bottom", **LOOK)
+
+
+def within(axes: "Axes", ends: Sequence[tuple[int, float, float]]) -> list:
+    """The ends of curves, each with rank, x and y, that do not lie beyond an axis that is cut."""
+    axes.autoscale_view()  # the scales that the axes will have
+    low, high = axes.get_ylim()
+    return [end for end in ends if low <= end[2] <= high]
+
+
+def _limits(numbers: Sequence[float], log: bool = False) -> tuple[float, float]:
+    low = min(numbers)
+    high = max(numbers)
+    if log and low > 0:
+        return low / 1.2, high * 1.2
+    margin = MARGIN * (high - low)
+    return low - margin, high + margin

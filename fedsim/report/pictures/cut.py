@@ -1,0 +1,59 @@
+"""Axes that are cut: where one method is far from all others, which its distance would squeeze."""
+
+from collections.abc import Sequence
+
+from fedsim.report.pictures.curves import Curve
+
+SQUEEZED = 5.0  # an axis is cut where one method makes it that many times as long as the others do
+OTHERS = 3  # methods that are squeezed, at least
+
+
+def outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> int | None:
+    """The position of the only row that squeezes all others; None where there is none.
+
+    Args:
+      rows: the finite numbers of every method, none for a method that has none.
+      fixed: numbers that the axis shows in any case.
+
+    >>> outlier([[0.1], [0.90, 0.91], [0.92], [0.95]])
+    0
+    >>> outlier([[0.1], [0.15], [0.92], [0.95]])
+    >>> outlier([[0.1], [0.9], [0.91]])
+    """
+    present = [index for index, row in enumerate(rows) if len(row)]
+    if len(present) <= OTHERS:
+        return None
+    whole = _length([number for row in rows for number in row], fixed)
+    lengths = {index: _length(_others(rows, index), fixed) for index in present}
+    farthest = min(present, key=lambda index: lengths[index])
+    is_squeezing = 0 < lengths[farthest] * SQUEEZED <= whole
+    return farthest if is_squeezing else None
+
+
+def without_outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> list[float]:
+    """All numbers that an axis spans: those of all methods but the one that would squeeze them.
+
+    Args:
+      rows: the finite numbers of every method.
+      fixed: numbers that the axis shows in any case.
+    """
+    return [*_others(rows, outlier(rows, fixed)), *fixed]
+
+
+def beyond(curve: Curve, low: float, high: float) -> list[int]:
+    """On which sides a mean curve leaves an axis: 1 above it, -1 below it."""
+    sides = []
+    if len(curve.mean) and curve.mean.max() > high:
+        sides.append(1)
+    if len(curve.mean) and curve.mean.min() < low:
+        sides.append(-1)
+    return sides
+
+
+def _others(rows: Sequence[Sequence[float]], left_out: int | None) -> list[float]:
+    return [number for index, row in enumerate(rows) if index != left_out for number in row]
+
+
+def _length(numbers: Sequence[float], fixed: Sequence[float]) -> float:
+    spanned = [*numbers, *fixed]
+    return max(spanned) - min(spanned)

@@ -1,0 +1,139 @@
+"""What the page shows at once and what it folds away; nothing that failed is ever folded."""
+
+import re
+
+import pandas as pd
+import pytest
+from test_page_content import SCENARIO, SCORES, plain, record, summary_of, tables_of
+
+from fedsim.report import page
+from fedsim.report.page import machines
+from fedsim.report.page.folding import SHOWN
+from fedsim.report.page.opening import opening_axis
+from fedsim.report.pictures.machines import WHY
+from fedsim.study.cost_axes import BYTES
+from fedsim.study.costs import cost_rows
+
+REASON = "the loss of seed 2 is not finite in round 7"
+
+
+def comparison(**more):
+    """The record of a comparison."""
+    return record(kind="compare", baseline="base", score="final", cells=[], **more)
+
+
+def page_text(written, tables):
+    """A page of one source."""
+    return page.page_of([page.Source(written, tables)]).decode()
+
+
+def folds(text):
+    """The content of all folds that are closed when the page opens."""
+    return re.findall(r"<details(?![^>]* open).*?</details>", text, re.S)
+
+
+def varied(rows_by_variant):
+    """The rows of several variations, each of which scales the scores by a factor."""
+    rows = []
+    for variant, factor in rows_by_variant.items():
+        scores = {"base": [0.9, 0.9], "good": [0.9 * factor, 0.9 * factor]}
+        rows += summary_of(scores, variant=variant)
+    return rows
+
+
+@pytest.mark.parametrize("kind", ["run", "compare"])
+def test_a_reason_that_a_run_failed_is_never_folded(kind):
+    rows = summary_of(SCORES)
+    reasons = {f"good, seed {seed}": REASON for seed in range(5)}
+    written = comparison(status="incomplete", reasons=reasons)
+    if kind == "run":
+        rows = summary_of({"base": SCORES["base"]})
+        written = record(status="incomplete", reasons={"2": REASON})
+    text = page_text(written, tables_of(rows, compared=kind == "compare"))
+    assert REASON in text
+    assert not any(REASON in fold for fold in folds(text))
+    assert text.index(REASON) < text.index('aria-label="The result"')  # in the first screen
+    if kind == "compare":
+        assert "good, seed 2 and 2 more runs: " in plain(text)
+
+
+def test_of_many_small_plots_the_six_that_differ_are_open():
+    """The differences grow from the first variation to the last."""
+    variants = {f"client.lr={number}": 1 - number / 20 for number in range(1, 19)}
+    text = page_text(comparison(), tables_of(varied(variants)))
+    section = text[text.index('id="curves"') : text.index('id="table"')]
+    shown = re.sub(r"<details.*?</details>", "", section, flags=re.S)
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", shown)
+    assert captions == [f"client learning rate {number}" for number in range(13, 19)]
+    assert f"{18 - SHOWN} more, in which methods differ less" in section
+
+
+def test_bytes_that_are_equal_for_all_are_folded_behind_the_table():
+    rows = summary_of(SCORES)
+    tables = tables_of(rows)
+    tables["rounds"]["clients_sampled"] = 3
+    tables["summary"]["bytes_to_target"] = 100.0
+    runs = [{**row, "bytes_to_target": 100.0} for row in rows]
+    costs = cost_rows(BYTES, runs, tables["rounds"].to_dict("records"), "final", [])
+    tables["bytes"] = pd.DataFrame(costs)
+    text = page_text(comparison(), tables)
+    (fold,) = [fold for fold in folds(text) if "What it costs in bytes" in fold]
+    assert "<summary>What it costs in bytes: the same for all methods</summary>" in fold
+    assert text.index('id="table"') < text.index(fold) < text.index('id="differences"')
+    assert 'href="#bytes"' not in text
+
+
+def test_curves_open_on_the_axis_of_the_headline():
+    rounds = tables_of(summary_of(SCORES))["rounds"]
+    top_k = {"wire": [{"kind": "top_k", "k": 5}]}
+    codecs = {**SCENARIO, "compare": {"methods": ["fedavg", {"method": "fedavg", "set": top_k}]}}
+    fleet = {**SCENARIO, "fleet": {"speed": {"kind": "pareto"}}}
+    assert opening_axis(SCENARIO, rounds, []) == "round"
+    assert opening_axis(fleet, rounds, []) == "seconds"
+    assert opening_axis(codecs, rounds, []) == "bytes"
+    assert opening_axis(fleet, rounds.assign(virtual_seconds=float("nan")), []) == "round"
+
+    written = {**comparison(), "scenario": fleet}
+    text = page_text(written, tables_of(summary_of(SCORES)))
+    assert re.findall(r'data-axis="(\w+)" aria-pressed="true"', text) == ["seconds"]
+    assert "Test accuracy over virtual seconds" in plain(text)
+    names = re.findall(r'<text class="small name"[^>]*>(.*?)</text>', text)
+    assert set(names) == {"virtual seconds"}  # without a script, too
+
+
+def test_a_method_without_seconds_is_named_where_curves_are_over_seconds():
+    tables = tables_of(summary_of(SCORES))
+    rounds = tables["rounds"]
+    rounds.loc[rounds["method"] == "good", "virtual_seconds"] = float("nan")
+    written = {**comparison(), "scenario": {**SCENARIO, "fleet": {"deadline": 3.0}}}
+    assert "Not on this axis: good." in plain(page_text(written, tables))
+
+
+def test_a_long_table_is_folded_by_method():
+    variants = {f"client.lr={number}": 1 - number / 100 for number in range(1, 41)}
+    text = page_text(comparison(), tables_of(varied(variants)))
+    section = text[text.index('id="table"') : text.index('id="differences"')]
+    titles = re.findall(r"<summary>(.*?)</summary>", section)
+    assert titles == [
+        "base: final test accuracy 0.9 to 0.9 in 40 variations",
+        "good: final test accuracy 0.54 to 0.891 in 40 variations",
+    ]
+    assert section.count("<tbody>") == 2
+    few = page_text(comparison(), tables_of(varied({"client.lr=1": 0.9, "client.lr=2": 0.8})))
+    assert "<details" not in few[few.index('id="table"') : few.index('id="differences"')]
+
+
+def test_who_does_what_names_the_rounds_that_it_leaves_out_and_why():
+    rows = []
+    for method, steps in (("sync", [3.0]), ("async", [1.0, 2.0])):
+        for place, closes in enumerate(steps * 2):
+            bar = {"place": place, "client": place, "begins": 0.0, "trains": 0.1, "sends": 0.5}
+            bar |= {"ends": 0.9, "closes": closes, "outcome": "joined"}
+            rows += [{"method": method, "seed": seed, **bar} for seed in (0, 1)]
+    rounds = pd.DataFrame({"method": ["sync", "async"], "round": [24, 147]})
+    shown = machines.machines(pd.DataFrame(rows), ["sync", "async"], rounds)
+    about = [panel["about"] for panel in shown["panels"]]
+    assert about[0] == "2 of 2 count; rounds 2 to 24 left out"
+    assert about[1].endswith("; steps 3 to 147 of the server left out")
+    assert shown["omissions"] == [WHY, "Seed 0 is drawn, 1 of 2 seeds are left out."]
+    assert "who waits for whom" in WHY
