@@ -6,6 +6,7 @@ from pathlib import Path
 import kept
 from kind_pages import kind_page, linked, places
 from links import rewritten
+from making import make
 from places import ROOT, link, place_of
 from report_pages import gallery_page, report_page
 
@@ -61,7 +62,9 @@ class Content:
             self.pages[place] = _source(path)
 
     def _page(self, path: str, place: str) -> str:
-        text = rewritten((ROOT / path).read_text(encoding="utf-8"), path, place, self.publish)
+        # A page's title is the heading that it begins with.
+        text = (ROOT / path).read_text(encoding="utf-8").removeprefix(make.MADE)
+        text = rewritten(text, path, place, self.publish)
         if path == "docs/catalogue.md":
             text = linked(text)
         return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text

@@ -39,6 +39,9 @@ def places() -> dict[tuple[str, str], str]:
 
 def linked(markdown: str) -> str:
     """The catalogue, whose kinds link to their pages in place of the files that define them."""
+    markdown = re.sub(
+        r"links\s+to\s+the\s+file\s+that\s+defines\s+it", "links to its page", markdown, count=1
+    )
     families = {heading: family for family, (heading, _) in make.TITLES.items()}
     lines: list[str] = []
     family = ""
@@ -120,7 +123,7 @@ def _paragraph(paragraph: str) -> Iterator[str]:
             rows = [_labelled(part) for part in group]
             yield "<dl>\n" + "\n".join(rows) + "\n</dl>"
         else:
-            yield f"<p>{'<br>'.join(typeset(part) for part in group)}</p>"
+            yield f"<p>{'<br>\n'.join(typeset(part) for part in group)}</p>"
 
 
 def _labelled(part: str) -> str:

@@ -13,6 +13,8 @@ LARGE = {"Σ": "∑", "∏": "∏"}  # letter -> sign, with what it runs over be
 PUNCTUATION = {".", ",", ";", ":", ")"}
 JOINER = "\u2060"  # keeps it on the line of the formula before it
 SIGNS = {"~": "∼", "*": "∗", "'": "′"}  # as MathML has them, with their spaces
+LONG = 24  # tokens: a shorter formula stays on one line
+BREAKS = set("=≤≥<←+−·")
 ATOMS = ("letter", "number", "word")
 
 
@@ -38,10 +40,30 @@ def typeset(text: str, letters: bool = True) -> str:
 
 
 def formula(part: list[Token]) -> str:
-    """A formula as MathML."""
-    root = Element("math")
-    root.extend(_Reader(part).row())
-    return ElementTree.tostring(root, encoding="unicode")
+    """A formula as MathML: an element for each part between which a line may break."""
+    pieces: list[str] = []
+    for piece in _breakable(part):
+        root = Element("math")
+        root.extend(_Reader(piece).row())
+        if pieces and root[0].tag == "mo":
+            root[0].set("form", "infix")  # for the space before it
+        pieces.append(ElementTree.tostring(root, encoding="unicode"))
+    return "".join(pieces)
+
+
+def _breakable(part: list[Token]) -> list[list[Token]]:
+    """The parts of a formula: cut before relations and sums, outside of brackets, if it is long."""
+    if len(part) < LONG:
+        return [part]
+    pieces: list[list[Token]] = [[]]
+    depth = 0
+    for at, token in enumerate(part):
+        depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        is_between = 0 < at < len(part) - 1 and part[at - 1].kind == part[at + 1].kind == "space"
+        if depth == 0 and is_between and token.text in BREAKS:
+            pieces.append([])
+        pieces[-1].append(token)
+    return pieces
 
 
 def _plain(token: Token) -> str:

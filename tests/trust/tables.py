@@ -39,7 +39,8 @@ RECORDED = {
     "environment.machine", "environment.instructions", "environment.threads",
     "environment.xla_flags", "surroundings.python", "surroundings.pandas", "surroundings.platform",
     "surroundings.cores", "surroundings.flags", "surroundings.command", "scenario.seeds",
-    "scenario.numerics.dtype", "scenario.numerics.lanes", "wall_seconds", "files", "sha256",
+    "scenario.numerics.dtype", "scenario.numerics.lanes", "started", "wall_seconds", "files",
+    "sha256",
 }  # fmt: skip
 CLOCK = re.compile(r"\b(19|20)\d\d-\d\d-\d\d|\b\d\d:\d\d:\d\d\b|\b1[6-9]\d{8}(\.\d+)?\b")
 
