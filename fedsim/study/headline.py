@@ -75,8 +75,11 @@ def _no_difference(by_variation: Mapping[str, Group]) -> str:
         return ""
     if any(standing.mean is None for standing in all_standings):
         return ""
-    seeds = max(standing.shared_seeds for standing in compared)
-    return ONE_SEED if seeds == 1 else NO_CLEAR_DIFFERENCE
+    if max(standing.shared_seeds for standing in compared) == 1:
+        return ONE_SEED
+    # The same difference under all seeds has no interval that could include 0.
+    constant = any(standing.benefit_ends is None and standing.benefit for standing in compared)
+    return "" if constant else NO_CLEAR_DIFFERENCE
 
 
 def _of_one_method(by_variation: Mapping[str, Group], findings: Findings) -> str:

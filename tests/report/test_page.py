@@ -22,6 +22,7 @@ from fedsim.disk.tables import read_table
 from fedsim.report import page
 from fedsim.report.page.plot import BOTTOM, HEIGHT, TOP
 from fedsim.report.page.scales import Axis, axis
+from fedsim.report.pictures.cut import without_outlier
 from fedsim.runs import derive, directory
 from fedsim.study.words import variation_in_words
 
@@ -170,13 +171,14 @@ def test_still_pictures_are_the_same_curves(text):
     assert figures == [str(number) for number in range(len(charts))]
     pictures = re.findall(r'<figure class="chart".*?</figure>', text, re.S)
     for chart, drawn in zip(charts, pictures, strict=True):
-        values = []
+        values = {}  # by method
         for other in charts:
             if other["group"] == chart["group"]:
                 for curve in other["curves"]:
-                    values += curve.get("low", curve["mean"])
-                    values += curve.get("high", curve["mean"])
-        y = axis(values, HEIGHT - BOTTOM, TOP, chart["share"])
+                    of_method = values.setdefault(curve["name"], [])
+                    of_method += curve.get("low", curve["mean"])
+                    of_method += curve.get("high", curve["mean"])
+        y = axis(without_outlier([*values.values()]), HEIGHT - BOTTOM, TOP, chart["share"])
         series = re.findall(r'data-name="([^"]*)">.*?<path class="line" d="M([^"]*)"', drawn)
         assert len(series) == len(chart["curves"])
         by_name = {html.unescape(name): path for name, path in series}
@@ -389,7 +391,7 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         assert line() == before and here.locator(".trace").first.is_hidden()
         head = here.locator("table").first.get_by_role("button", name="final test accuracy")
         rows = "Array.from(document.querySelector('table').tBodies[0].rows)"
-        column = f"{rows}.map(row => parseFloat(row.cells[3].textContent))"
+        column = f"{rows}.map(row => parseFloat(row.cells[2].textContent))"
         head.click()
         rising = here.evaluate(column)
         head.click()
@@ -457,6 +459,12 @@ def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
             else:
                 cell = visit.page.locator(".results td").first
                 assert cell.evaluate("e => getComputedStyle(e).position") == "sticky"
+                score = visit.page.locator(".results thead th.number").first
+                right = "e => e.getBoundingClientRect().right"
+                assert score.text_content() == "final test accuracy"
+                assert score.evaluate(right) <= width
+                for link in visit.page.locator("nav a").all():
+                    assert link.evaluate(right) <= width  # no entry of the menu is cut
 
 
 def test_charts_of_a_metric_are_looked_at_together(chromium, out):
