@@ -123,7 +123,7 @@ def _paragraph(paragraph: str) -> Iterator[str]:
             rows = [_labelled(part) for part in group]
             yield "<dl>\n" + "\n".join(rows) + "\n</dl>"
         else:
-            yield f"<p>{'<br>\n'.join(typeset(part) for part in group)}</p>"
+            yield "<p>" + "<br>\n".join(typeset(part) for part in group) + "</p>"
 
 
 def _labelled(part: str) -> str:

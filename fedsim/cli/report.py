@@ -97,7 +97,7 @@ def _write_index(directories: tuple[Path, ...], out: Path | None, follow: bool) 
 
     if len(directories) > 1 or follow:
         raise click.UsageError("--index takes one folder of runs, and goes without --follow")
-    folder = directories[0]
+    (folder,) = directories
     page = out or folder / INDEX
     base = os.path.relpath(folder.resolve(), page.resolve().parent)
     content, skipped = gallery_of(folder, base)
