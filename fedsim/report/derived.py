@@ -50,7 +50,7 @@ def derived_files(
             images = figures.files_of(pages, name, mark, drawn)
             files |= {f"figures/{file}": content for file, content in images.items()}
     if summary is not None and runs:
-        files |= _summary_tables(summary, frames.get("compare"), runs, record)
+        files |= _summary_tables(frames, summary, runs, record)
     for axis in AXES:
         spent = _present(frames, axis.table)
         if spent is not None:
@@ -110,23 +110,25 @@ def _present(frames: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame | No
 
 
 def _summary_tables(
+    frames: Mapping[str, pd.DataFrame],
     summary: pd.DataFrame,
-    compare: pd.DataFrame | None,
     runs: Sequence[Row],
     record: Mapping[str, Any],
 ) -> dict[str, bytes]:
     """`tables/summary.tex` and `tables/summary.md`.
 
     Args:
+      frames: tables by name.
       summary: the columns of `summary.csv`.
-      compare: the columns of `compare.csv`, where there is one.
       runs: the rows of `summary.csv`.
       record: the content of a `run.json`.
     """
     score = record.get("score", "final")
     mark = unfinished_mark(record)
+    compare = frames.get("compare")
     compared = None if compare is None else rows_of(compare)
-    markdown = tables.markdown(tables.for_paper(summary, compare, score))
+    rounds = _present(frames, "rounds")
+    markdown = tables.markdown(tables.for_paper(summary, compare, score, rounds=rounds))
     latex = paper_table(runs, compared, score, record["scenario"])
     return {
         "tables/summary.tex": in_latex(latex, mark).encode(),

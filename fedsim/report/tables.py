@@ -9,9 +9,10 @@ import pandas as pd
 
 from fedsim.report.latex import escaped
 from fedsim.report.ranking import order_of
-from fedsim.report.results import reached, rows_of
+from fedsim.report.results import metric_of, reached, rows_of
+from fedsim.study.regression import mean_errors
 from fedsim.study.statistics import half_width
-from fedsim.study.summary import in_words
+from fedsim.study.summary import in_words, variation_of
 
 
 def for_paper(
@@ -19,6 +20,7 @@ def for_paper(
     compare: pd.DataFrame | None = None,
     score: str = "final",
     spread: str = "sd",
+    rounds: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """A row per method and variation: mean ± spread over seeds, costs, and the paired difference.
 
@@ -29,7 +31,12 @@ def for_paper(
       compare: the columns of `compare.csv`, where there is one.
       score: `final`, `best` or `mean_last_k`.
       spread: `sd`, or `interval`: half of Student's 95 % interval of the mean.
+      rounds: the columns of `rounds.csv`; of models that predict numbers it has R² and the mean
+        absolute error.
     """
+    errors = {}
+    if rounds is not None:
+        errors = mean_errors(rows_of(rounds), metric_of(rows_of(summary)))
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
     compared = {}
     baseline = None
@@ -43,6 +50,8 @@ def for_paper(
         values = values if isinstance(values, tuple) else (values,)
         names = dict(zip(keys, values, strict=True))
         row = {**names, **_scores(runs, score, spread)}
+        means = errors.get((variation_of(names), names["method"]), {})
+        row |= {name: f"{mean:.4g}" for name, mean in means.items()}
         if baseline is not None:
             is_baseline = names["method"] == baseline
             row |= _difference(compared.get(_key(names, keys)), is_baseline)

@@ -141,7 +141,9 @@ def _rows_for_paper(source: Source, spread: str) -> pd.DataFrame:
     """A row per method and variation."""
     score = source.record.get("score", "final")
     with reporting_table_errors(source.path):
-        return tables.for_paper(_summary(source), source.read("compare"), score, spread)
+        compare = source.read("compare")
+        rounds = source.read("rounds")
+        return tables.for_paper(_summary(source), compare, score, spread, rounds)
 
 
 def _paper_table(source: Source, spread: str) -> str:

@@ -478,3 +478,13 @@ def test_charts_of_a_metric_are_looked_at_together(chromium, out):
         assert before[0] == before[1] and after[0] == after[1]
         for chart in visit.page.locator(".chart").all()[:2]:
             assert chart.locator(".part.now").count() == 1
+
+
+def test_the_script_cuts_axes_as_the_still_pictures_are_cut(chromium, out):
+    """Under attack the losses of the mean squeeze those of the others."""
+    said = []
+    for script in (True, False):
+        with Visit(chromium, out / "report.html", java_script_enabled=script) as visit:
+            said.append(visit.page.locator("text.beyond").all_text_contents())
+    assert said[0] == said[1]
+    assert any(" mean beyond, axis cut" in text for text in said[0])

@@ -10,6 +10,7 @@ from test_page_content import SCENARIO, plain, record, summary_of, tables_of
 from fedsim.report import page
 from fedsim.report.context import context_of
 from fedsim.report.page.clients import MOST, OPEN, tables
+from fedsim.report.tables import for_paper as tables_for_paper
 
 HOSPITALS = ["Oslo", "Klinikum <b>", "Bergen"]
 ERRORS = {"base": [2.0, 9.5, 1.0], "good": [1.0, 8.0, 3.0]}
@@ -96,6 +97,10 @@ def test_the_page_of_a_regression_has_clients_r2_and_mae():
     head = re.findall(r"<th [^>]*>(.*?)</th>", section)
     assert head[:6] == ["method", "final test loss", "sd", "R²", "MAE", "best"]
     assert plain(section).count(" 0.5 3 ") == 2
+    rounds_to_target = frames["summary"].assign(rounds_to_target=np.nan)
+    for_paper = tables_for_paper(rounds_to_target, frames["compare"], rounds=frames["rounds"])
+    assert for_paper[["R²", "MAE"]].values.tolist() == [["0.5", "3"]] * 2
+
     of_clients = plain(text[text.index('id="clients"') :])
     assert of_clients.index("Klinikum <b>") < of_clients.index("Oslo")
     assert "mean absolute error of the final model" in of_clients  # the spread
