@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.study.pairing import without_baseline
+from fedsim.study.regression import ERRORS, mean_errors
 from fedsim.study.standings import Standing, count_wins
 from fedsim.study.summary import (
     WITHOUT_SCORE,
@@ -41,6 +42,18 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
             row[str(name)] = None if is_nan else cell
         rows.append(row)
     return rows
+
+
+def errors_in(rounds: pd.DataFrame | None, metric: str) -> dict[tuple[str, str], dict[str, float]]:
+    """R² and the mean absolute error by name, by variation and method; empty for classes.
+
+    Args:
+      rounds: the columns of `rounds.csv`.
+      metric: of the scores, which is left out.
+    """
+    if rounds is None or not any(column in rounds for column in ERRORS):
+        return {}
+    return mean_errors(rows_of(rounds), metric)
 
 
 def grouped_by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:

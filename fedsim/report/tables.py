@@ -9,8 +9,7 @@ import pandas as pd
 
 from fedsim.report.latex import escaped
 from fedsim.report.ranking import order_of
-from fedsim.report.results import metric_of, reached, rows_of
-from fedsim.study.regression import mean_errors
+from fedsim.report.results import errors_in, metric_of, reached, rows_of
 from fedsim.study.statistics import half_width
 from fedsim.study.summary import in_words, variation_of
 
@@ -34,9 +33,7 @@ def for_paper(
       rounds: the columns of `rounds.csv`; of models that predict numbers it has R² and the mean
         absolute error.
     """
-    errors = {}
-    if rounds is not None:
-        errors = mean_errors(rows_of(rounds), metric_of(rows_of(summary)))
+    errors = errors_in(rounds, metric_of(rows_of(summary)))
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
     compared = {}
     baseline = None

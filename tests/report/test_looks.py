@@ -10,6 +10,7 @@ from test_page_content import SCENARIO, record, rounds_of, summary_of, tables_of
 from fedsim.report import derived, figures, page
 from fedsim.report.context import context_of
 from fedsim.report.figures import marks
+from fedsim.report.page import strips
 from fedsim.report.pictures.cut import outlier, without_outlier
 from fedsim.report.pictures.looks import COLOURS, STRONG
 from fedsim.report.ranking import all_methods
@@ -183,3 +184,17 @@ def test_nothing_is_cut_where_two_are_far_or_the_others_are_few():
     assert outlier(rows[1:]) == 0
     assert outlier(rows[2:]) is None
     assert without_outlier([[0.1], [0.9], [], [0.91], [0.92]]) == [0.9, 0.91, 0.92]
+
+
+def test_an_interval_that_leaves_a_cut_axis_has_an_arrow_at_its_end():
+    mark = strips.Mark(0.5, 0.4, 0.6, [], True, "0.500", "")
+    wide = mark._replace(low=-9.0)
+    lines = [strips.Line(name, "", "s0", [mark]) for name in "abc"]
+    lines.append(strips.Line("wide", "", "s3", [wide]))
+    x = strips.cut_axis([strips.numbers_of(line.marks) for line in lines])
+    assert x.low > 0.3
+    picture = strips.marks_picture(lines, x, "score")
+    arrows = [row.picture.count('class="beyond"') for row in picture.rows]
+    assert arrows == [0, 0, 0, 1]
+    ((_, text),) = picture.keys
+    assert text == "axis cut: wide beyond it"

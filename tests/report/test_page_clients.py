@@ -84,6 +84,11 @@ def test_clients_that_train_alone_have_the_scores_of_their_own_models():
     assert {row[0]: row[2] for row in shown(table["rows"])}["Oslo"] == "7"
 
 
+def test_a_method_may_have_the_name_of_another_column():
+    (table,) = tables(clients_of(HOSPITALS, {"samples": [1.0, 2.0, 3.0]}), context_of(SCENARIO))
+    assert [str(name) for name in table["head"]] == ["client", *["samples"] * 2, "rounds joined"]
+
+
 def test_the_page_of_a_regression_has_clients_r2_and_mae():
     rows = summary_of({"base": [2.0, 2.1], "good": [1.0, 1.1]}, "test_loss")
     frames = tables_of(rows)

@@ -4,13 +4,15 @@ Importing this imports no matplotlib.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedsim.report.figures.drawing import COLOURS, SMALL, literal
 from fedsim.report.pictures.cut import outlier, without_outlier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Of = TypeVar("Of")
 
 MARGIN = 0.06  # of the axis, beyond what it spans
 LONGEST = 24  # letters of a name
@@ -31,17 +33,23 @@ def cut_across(axes: "Axes", rows: Sequence[Sequence[float]], fixed: Sequence[fl
         return
     low, high = _limits(without_outlier(rows, fixed))
     axes.set_xlim(low, high)
+    look = {"transform": axes.get_yaxis_transform(), "va": "center", **LOOK}
     number = rows[row][0]
-    if number > high:
-        text = f"axis cut: {number:+.3g} {ARROWS['right']}"
-        axes.text(
-            0.995, row, text, transform=axes.get_yaxis_transform(), ha="right", va="center", **LOOK
+    is_beyond = not low <= number <= high
+    if max(rows[row]) > high:
+        text = (
+            f"axis cut: {number:+.3g} {ARROWS['right']}"
+            if is_beyond
+            else f"axis cut {ARROWS['right']}"
         )
-    elif number < low:
-        text = f"{ARROWS['left']} {number:+.3g}, axis cut"
-        axes.text(
-            0.005, row, text, transform=axes.get_yaxis_transform(), ha="left", va="center", **LOOK
+        axes.text(0.995, row, text, ha="right", **look)
+    if min(rows[row]) < low:
+        text = (
+            f"{ARROWS['left']} {number:+.3g}, axis cut"
+            if is_beyond
+            else f"{ARROWS['left']} axis cut"
         )
+        axes.text(0.005, row, text, ha="left", **look)
 
 
 def cut_up(panels: Sequence["Axes"], rows: Sequence[Sequence[float]], names: Sequence[str]) -> None:
@@ -67,8 +75,13 @@ def cut_up(panels: Sequence["Axes"], rows: Sequence[Sequence[float]], names: Seq
             axes.text(0.01, 0.01, text, transform=axes.transAxes, va="bottom", **LOOK)
 
 
-def within(axes: "Axes", ends: Sequence[tuple[int, float, float]]) -> list:
-    """The ends of curves, each with rank, x and y, that do not lie beyond an axis that is cut."""
+def within(axes: "Axes", ends: Sequence[tuple[Of, float, float]]) -> list[tuple[Of, float, float]]:
+    """The ends of curves that do not lie beyond an axis that is cut.
+
+    Args:
+      axes: that may be cut.
+      ends: what each is of, and its x and y.
+    """
     axes.autoscale_view()  # the scales that the axes will have
     low, high = axes.get_ylim()
     return [end for end in ends if low <= end[2] <= high]

@@ -15,7 +15,16 @@ from fedsim.study.summary import is_share, larger_is_better
 
 OPEN = 60  # rows of a table that is not folded, at most
 MOST = 200  # rows of a table; of more clients the worst are shown
+COUNTED = ".6g"  # the form of counts, and of their means over seeds
 WORDS = {"accuracy": "accuracy", "mae": "mean absolute error", "loss": "loss"}
+
+
+class Column(NamedTuple):
+    """A column of the table: its title, the form of its numbers, and the numbers by client."""
+
+    title: str
+    form: str
+    numbers: pd.Series
 
 
 class ClientScore(NamedTuple):
@@ -111,46 +120,44 @@ def _table(
       seeds: how many there are.
     """
     columns = _columns(table, score, context)
-    names = list(columns)
-    first = names[0]
-    frame = pd.DataFrame(columns)
-    frame = frame.sort_values(first, ascending=score.rising, kind="stable")
+    first = columns[0]
+    worst_first = first.numbers.sort_values(ascending=score.rising, kind="stable").index
     rows = []
-    for client, cells in zip(frame.index, frame.itertuples(index=False), strict=True):
-        texts = [_cell(name, value, score) for name, value in zip(names, cells, strict=True)]
-        rows.append([(breakable(str(client)), str(client)), *texts])
-    shown = rows[:MOST]
+    for client in worst_first[:MOST]:
+        cells = [_cell(column, client) for column in columns]
+        rows.append([(breakable(str(client)), str(client)), *cells])
     return {
         "title": title,
-        "head": ["client", *(breakable(name) for name in names)],
-        "rows": shown,
-        "caption": _caption(score, first, context, named, seeds),
-        "summary": _summary(len(shown), len(rows)),
-        "open": named and len(shown) <= OPEN,
+        "head": ["client", *(breakable(column.title) for column in columns)],
+        "rows": rows,
+        "caption": _caption(score, first.title, context, named, seeds),
+        "summary": _summary(len(rows), len(worst_first)),
+        "open": named and len(rows) <= OPEN,
     }
 
 
-def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> dict[str, pd.Series]:
-    """The columns by title, indexed by client: scores of methods, samples, rounds joined."""
+def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> list[Column]:
+    """Scores of methods, samples, and rounds joined."""
     methods = context.ordered([str(name) for name in table["method"].unique()])[:STRONG]
     by_method = {name: pd.DataFrame(table[table["method"] == name]) for name in methods}
-    columns = {}
+    form = ".3f" if score.share else ".4g"
+    columns = []
     for method, rows in by_method.items():
-        columns[method] = _mean(rows, scores_of_method(rows, score))
+        columns.append(Column(method, form, _mean(rows, scores_of_method(rows, score))))
         has_both = _has_any(rows, score.shared) and _has_any(rows, score.own)
         if has_both:
-            columns[f"{method}, own models"] = _mean(rows, rows[score.own])
+            columns.append(Column(f"{method}, own models", form, _mean(rows, rows[score.own])))
 
     any_rows = by_method[methods[0]]
-    columns["samples"] = _mean(any_rows, any_rows["samples"])
+    columns.append(Column("samples", COUNTED, _mean(any_rows, any_rows["samples"])))
     joined = {name: _mean(rows, rows["rounds_joined"]) for name, rows in by_method.items()}
     counted = {name: rounds for name, rounds in joined.items() if rounds.notna().any()}
     different = {tuple(rounds.fillna(-1)) for rounds in counted.values()}
     if len(different) == 1:
-        columns["rounds joined"] = next(iter(counted.values()))
+        columns.append(Column("rounds joined", COUNTED, next(iter(counted.values()))))
     elif different:
         for name, rounds in counted.items():
-            columns[f"rounds joined, {name}"] = rounds
+            columns.append(Column(f"rounds joined, {name}", COUNTED, rounds))
     return columns
 
 
@@ -159,12 +166,10 @@ def _mean(rows: pd.DataFrame, values: pd.Series) -> pd.Series:
     return values.astype(float).groupby(rows["client"], sort=False).mean()
 
 
-def _cell(name: str, value: float, score: ClientScore) -> Cell:
-    """The cell of a column: a share with three decimals, any other number with four digits."""
-    if np.isnan(value):
-        return EMPTY
-    counted = name == "samples" or name.startswith("rounds joined")
-    return f"{value:.3f}" if score.share and not counted else f"{value:.4g}", value
+def _cell(column: Column, client: Any) -> Cell:
+    """The cell of a client; empty where it has no number."""
+    value = float(column.numbers.get(client, np.nan))
+    return EMPTY if np.isnan(value) else (f"{value:{column.form}}", value)
 
 
 def _caption(score: ClientScore, first: str, context: Context, named: bool, seeds: int) -> str:

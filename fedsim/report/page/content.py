@@ -92,7 +92,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     first = sources[0]
     clients = _tables(sources, "clients")
     title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
-    rounds = _rows(_tables(sources, "rounds"))
+    rounds = _tables(sources, "rounds")
     table = table_of(result.runs, result.compared, result.standings, context, rounds)
     has_table = table is not None and table["count"] > 1
     records = [(source.label, source.record) for source in sources]
@@ -232,14 +232,17 @@ def curves_of(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any]
     """The charts for the template, and their numbers for the script."""
     rounds = _tables(sources, "rounds")
     classes = curve_classes(result.context.order)
+    axes = charts.lower_axes(rounds)
     opens = opening_axis(result.context.scenario, rounds, result.spent[BYTES.table])
+    if opens not in dict(axes):  # in the last round methods send the same
+        opens = "bytes"
     groups, data = charts.charts(rounds, classes, result.context, opens)
     one_panel_each = all(len(group["panels"].shown) == 1 for group in groups)
     content = {
         "groups": groups,
         "opens": opens,
         "over": TITLES[opens],
-        "axes": charts.lower_axes(rounds),
+        "axes": axes,
         "lacking": charts.lacking(data, opens),
         "rest_open": len(groups) - 1 <= FEW and one_panel_each,
         "names": list(classes.items()),

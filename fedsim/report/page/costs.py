@@ -173,9 +173,16 @@ def _grid(cost_axis: CostAxis, x: Axis, y: Axis, label: str) -> Markup:
     return element("g", *elements, class_="axes")
 
 
-def _cut_mark(point: Point, x: float, y: Axis) -> Markup:
-    """A point beyond an axis that is cut: an arrow with its number and its score."""
-    above = point.mean > y.high
+def _cut_mark(point: Point, x: float, y: Axis, number: float) -> Markup:
+    """An arrow at the end of an axis that is cut, with the point's number and its score.
+
+    Args:
+      point: whose score, or the end of whose interval, lies beyond.
+      x: of the point.
+      y: the axis.
+      number: that lies beyond.
+    """
+    above = number > y.high
     arrow = "\N{BLACK UP-POINTING TRIANGLE}" if above else "\N{BLACK DOWN-POINTING TRIANGLE}"
     return element(
         "text",
@@ -194,11 +201,14 @@ def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
     spent = picture.axis.tick(point.cost)
 
     elements = [element("title", f"{point.name}: {point.mean:.4g} at {spent}")]
-    if not y.low <= point.mean <= y.high:
-        return element("g", *elements, _cut_mark(point, cost, y), class_="point")
+    ends = [point.mean, point.low, point.high]
+    cut = [end for end in ends if end is not None and not y.low <= end <= y.high]
+    elements += [_cut_mark(point, cost, y, end) for end in cut[:1]]
+    if point.mean in cut:
+        return element("g", *elements, class_="point")
     if point.low is not None and point.high is not None:
-        low = y.at(point.low)
-        high = y.at(point.high)
+        low = y.at(max(point.low, y.low))
+        high = y.at(min(point.high, y.high))
         elements.append(element("line", x1=cost, x2=cost, y1=low, y2=high))
     elements.append(element("circle", cx=cost, cy=mean, r="4"))
     elements.append(element("text", str(point.number), x=cost + 6, y=mean - 5))

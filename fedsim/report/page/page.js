@@ -284,13 +284,15 @@
     for (const old of all("text.beyond", svg)) old.remove();
     const inside = within(chart.group);
     for (const curve of shown(chart)) {
-      const means = curve.mean.filter((_, index) => inside(curve.x[state.axis][index]));
+      const shownOf = (values) => values.filter((_, index) => inside(curve.x[state.axis][index]));
+      const highs = shownOf(curve.high || curve.mean);
+      const lows = shownOf(curve.low || curve.mean);
       const add = (arrow, at) => {
         const text = `${arrow} ${curve.name} beyond, axis cut`;
         svg.append(create("text", { class: "beyond", x: LEFT + 6, y: at }, text));
       };
-      if (Math.max(...means) > y.high) add("\u25b2", TOP + 12);
-      if (Math.min(...means) < y.low) add("\u25bc", height - BOTTOM - 6);
+      if (Math.max(...highs) > y.high) add("\u25b2", TOP + 12);
+      if (Math.min(...lows) < y.low) add("\u25bc", height - BOTTOM - 6);
     }
   };
 

@@ -64,7 +64,8 @@ def scores(
         for variant, of_variant in standings.items():
             standing = next((s for s in of_variant if s.method == method), None)
             seeds = by_seed.get((method, variant), [])
-            marks.append(_score_mark(standing, seeds, baseline, context.words(variant)))
+            words = context.words(variant)
+            marks.append(_score_mark(standing, seeds, baseline, words, context.metric))
         note = "baseline" if method == baseline else context.note_of(method)
         rows.append(Line(method, note, _colour(method, context), marks))
 
@@ -126,7 +127,11 @@ def _score_keys(
 
 
 def _score_mark(
-    standing: Standing | None, seeds: Sequence[float], baseline: str | None, variation: str
+    standing: Standing | None,
+    seeds: Sequence[float],
+    baseline: str | None,
+    variation: str,
+    metric: str,
 ) -> Mark:
     """The mean of a method under a variation.
 
@@ -135,6 +140,7 @@ def _score_mark(
       seeds: its scores.
       baseline: the method that the others are compared with, if any.
       variation: in words.
+      metric: of the scores.
     """
     if standing is None or standing.mean is None:
         return strips.empty_mark(f"{variation} no score".strip(), text=_ending(standing))
@@ -149,6 +155,9 @@ def _score_mark(
     if low is not None:
         title += f", 95 % {low:.4g} to {high:.4g}"
     title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
+    if low is not None and is_share(metric):
+        low = max(low, 0.0)
+        high = min(high, 1.0)
     difference = standing.row["difference"] if standing.row else None
     if difference is not None:
         title += f"; {difference:+.3g} against {baseline}, {standing.seeds_in_words}"

@@ -111,7 +111,8 @@ def marks_picture(
         label += ", logarithmic"
     beyond = []
     for line in rows:
-        beyond += [(line.name, mark.at) for mark in line.marks if _is_beyond(mark.at, x)]
+        beyond += [(line.name, number) for number in numbers_of(line.marks)]
+    beyond = [(name, number) for name, number in beyond if _is_beyond(number, x)]
     return Strips(
         rows=[_row(line, x) for line in rows],
         back=_lines(x, lines),
@@ -175,8 +176,10 @@ def spread_picture(rows: Sequence[tuple[str, str, Sequence[float]]], x: Axis, la
       x: the axis, in percent.
       label: of the axis.
     """
-    medians = [(name, _median(values)) for name, _, values in rows if len(values)]
-    beyond = [(name, median) for name, median in medians if _is_beyond(median, x)]
+    beyond = []
+    for name, _, values in rows:
+        ends = np.percentile(values, (10, 90)).tolist() if len(values) else []
+        beyond += [(name, end) for end in ends if _is_beyond(end, x)]
     return Strips(
         rows=[_spread_row(name, colour, values, x) for name, colour, values in rows],
         back=_lines(x, ()),
@@ -184,10 +187,6 @@ def spread_picture(rows: Sequence[tuple[str, str, Sequence[float]]], x: Axis, la
         label=label,
         keys=_cut_keys(beyond, x),
     )
-
-
-def _median(values: Sequence[float]) -> float:
-    return float(np.median(values))
 
 
 def _spread_row(name: str, colour: str, values: Sequence[float], x: Axis) -> Row:
@@ -280,6 +279,11 @@ def _mark(mark: Mark, kind: int, x: Axis, y: float) -> Markup:
         low = _percent(_at(mark.low, x))
         high = _percent(_at(mark.high, x))
         elements.append(element("line", class_="interval", x1=low, x2=high, y1=height, y2=height))
+        for end in (mark.low, mark.high):
+            if _is_beyond(end, x) and not _is_beyond(mark.at, x):
+                arrow = _arrow(_side(end, x))
+                at = _percent(_at(end, x))
+                elements.append(element("svg", arrow, x=at, y=height, overflow="visible"))
 
     dots = [
         element("circle", cx=f"{x.at(value):.1f}%", cy="5", r="2")

@@ -8,8 +8,8 @@ import pandas as pd
 from fedsim.report.context import Context
 from fedsim.report.page.folding import MOST_ROWS, by_method
 from fedsim.report.page.strips import breakable
-from fedsim.report.results import EMPTY, Cell, Row, results, times
-from fedsim.study.regression import ERRORS, mean_errors
+from fedsim.report.results import EMPTY, Cell, Row, errors_in, results, times
+from fedsim.study.regression import ERRORS
 from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
 from fedsim.study.words import axis_name
@@ -20,7 +20,7 @@ def table_of(
     compared: Sequence[Row],
     standings: Mapping[str, Sequence[Standing]],
     context: Context,
-    rounds: Sequence[Row] = (),
+    rounds: pd.DataFrame | None = None,
 ) -> dict[str, Any] | None:
     """The results of all methods: head, rows, and which columns are words and numbers.
 
@@ -32,12 +32,12 @@ def table_of(
       compared: the rows of `compare.csv`, none where nothing is compared.
       standings: of methods by variation; their verdicts are the last column.
       context: what is shown.
-      rounds: the rows of `rounds.csv`, which have R² and the mean absolute error.
+      rounds: the columns of `rounds.csv`, which has R² and the mean absolute error.
     """
     if not runs:
         return None
     rows = results(runs, compared or None, context.score, by_variation=standings)
-    rows = _with_errors(rows, mean_errors(rounds, context.metric))
+    rows = _with_errors(rows, errors_in(rounds, context.metric))
     rows = [_score_first(row) for row in rows]
     methods = [str(row["method"][1]) for row in rows]
     columns = list(rows[0])

@@ -41,11 +41,11 @@ def without_outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()
 
 
 def beyond(curve: Curve, low: float, high: float) -> list[int]:
-    """On which sides a mean curve leaves an axis: 1 above it, -1 below it."""
+    """On which sides a curve or its band leaves an axis: 1 above it, -1 below it."""
     sides = []
-    if len(curve.mean) and curve.mean.max() > high:
+    if len(curve.high) and curve.high.max() > high:
         sides.append(1)
-    if len(curve.mean) and curve.mean.min() < low:
+    if len(curve.low) and curve.low.min() < low:
         sides.append(-1)
     return sides
 
