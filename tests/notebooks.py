@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
-SECONDS = 120  # that a cell may take
+SECONDS = 300  # that a cell may take, and the start of a kernel
 # Which Python executed a notebook is no part of what it shows.
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -46,7 +46,9 @@ def executed(name: str) -> Any:
     from nbconvert.preprocessors import ExecutePreprocessor
 
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-    player = ExecutePreprocessor(timeout=SECONDS, kernel_name="python3", record_timing=False)
+    player = ExecutePreprocessor(
+        timeout=SECONDS, startup_timeout=SECONDS, kernel_name="python3", record_timing=False
+    )
     player.preprocess(notebook, {"metadata": {"path": str(FOLDER)}})
     for cell in code_cells(notebook):
         cell["outputs"] = [output for output in cell["outputs"] if not _is_empty(output)]
