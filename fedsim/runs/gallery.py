@@ -10,7 +10,7 @@ from fedsim.disk.tables import reporting_table_errors
 from fedsim.errors import DirectoryError, Failure
 from fedsim.report.derived import PAGE
 from fedsim.report.page import Source
-from fedsim.report.page.gallery import Entry, gallery
+from fedsim.report.page.gallery import Entry, card_of, gallery
 from fedsim.runs.derive import contents
 from fedsim.runs.directory import LIVE, RECORD
 from fedsim.runs.lock import in_use
@@ -36,19 +36,19 @@ def gallery_of(
     """
     if (folder / RECORD).exists():
         raise DirectoryError(f"{folder}: is a run, not a folder of runs; try {folder.parent}")
-    entries: list[Entry] = []
+    cards: list[dict[str, Any]] = []
     skipped: list[str] = []
     for name in _folders(folder) if names is None else names:
         try:
-            entries.append(_entry(folder / name, base, page))
+            with reporting_table_errors(folder / name):
+                cards.append(card_of(_entry(folder / name, base, page), len(cards)))
         except (Failure, OSError) as error:
             # by names alone: the page may be shown elsewhere
             skipped.append(" ".join(str(error).replace(f"{folder}/", "").split()))
-    if not entries:
+    if not cards:
         reasons = f" ({skipped[0]})" if skipped else ""
         raise DirectoryError(f"{folder}: holds no folder with a run{reasons}")
-    with reporting_table_errors(folder):
-        return gallery(folder.resolve().name, entries, skipped), skipped
+    return gallery(folder.resolve().name, cards, skipped), skipped
 
 
 def _folders(folder: Path) -> list[str]:
@@ -67,8 +67,7 @@ def _entry(path: Path, base: str, page: str) -> Entry:
     """
     running = in_use(path)
     record, frames = contents(path, TABLES)
-    with reporting_table_errors(path):
-        source = Source(record, by_setting(record, frames))
+    source = Source(record, by_setting(record, frames))
     link = ""
     for name, file in ((page, PAGE), (LIVE, LIVE)):
         if (path / file).is_file():

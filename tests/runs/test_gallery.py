@@ -38,6 +38,8 @@ def runs(tmp_path_factory):
     shutil.copytree(folder / "finished", folder / "failed")
     record = read_record(folder / "failed")
     write_record(folder / "failed", {**record, "status": "diverged", "reasons": {"0": "NaN"}})
+    shutil.copytree(folder / "finished", folder / "broken")
+    (folder / "broken/rounds.csv").write_text("method,round,test_accuracy\nfedavg,x,y\n")
     (folder / "foreign").mkdir()
     (folder / "damaged").mkdir()
     (folder / "damaged/run.json").write_text("{}")
@@ -59,7 +61,11 @@ def accuracy_of(run: Path) -> float:
 def test_a_gallery_shows_every_run_of_a_folder_and_names_what_it_leaves_out(runs):
     page, skipped = gallery_of(runs)
     assert states(page) == {"failed": "failed", "finished": "finished", "halfway": "unfinished"}
-    assert [line.partition(":")[0] for line in skipped] == ["damaged/run.json", "foreign"]
+    assert [line.partition(":")[0] for line in skipped] == [
+        "broken",
+        "damaged/run.json",
+        "foreign",
+    ]
     text = page.decode()
     accuracy = accuracy_of(runs / "finished")
     assert f"fedavg ends with test accuracy {accuracy:.4g} after 2 rounds" in text

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -62,16 +62,15 @@ class Picture(NamedTuple):
     caption: str
 
 
-def gallery(title: str, entries: Sequence[Entry], skipped: Sequence[str]) -> bytes:
+def gallery(title: str, cards: Sequence[Mapping[str, Any]], skipped: Sequence[str]) -> bytes:
     """The page of many runs.
 
     Args:
       title: of the page.
-      entries: the runs.
+      cards: what is shown of each run.
       skipped: a line for every folder that holds none, or none that can be read.
     """
-    cards = [_card(entry, number) for number, entry in enumerate(entries)]
-    states = [(state, sum(entry.state == state for entry in entries)) for state in STATES]
+    states = [(state, sum(card["state"] == state for card in cards)) for state in STATES]
     content = {
         "title": title,
         "cards": cards,
@@ -81,8 +80,13 @@ def gallery(title: str, entries: Sequence[Entry], skipped: Sequence[str]) -> byt
     return rendered(content, {}, "gallery")
 
 
-def _card(entry: Entry, number: int) -> dict[str, Any]:
-    """What the template shows of a run."""
+def card_of(entry: Entry, number: int) -> dict[str, Any]:
+    """What the gallery shows of a run.
+
+    Args:
+      entry: the run.
+      number: of the card on the page.
+    """
     record = entry.source.record
     sources = [entry.source]
     result = result_of(sources)
