@@ -153,12 +153,26 @@ def checked_links(section: str, links: Any) -> list[BaseModel]:
     Raises:
       ScenarioError: with every problem.
     """
-    annotation = LISTS_OF_LINKS[section]
     listed = [links] if isinstance(links, str | dict) else list(links)
-    mappings = expand_calls(listed, annotation)
+    return checked(section, section, listed, LISTS_OF_LINKS[section])
+
+
+def checked(command: str, section: str, value: Any, annotation: Any) -> Any:
+    """Return a value of a scenario as the schema reads it.
+
+    Args:
+      command: the function that it was passed to, which errors name in place of a file.
+      section: its name.
+      value: as a user writes it.
+      annotation: its annotation.
+
+    Raises:
+      ScenarioError: with every problem.
+    """
+    expanded = expand_calls(value, annotation)
     try:
-        return TypeAdapter(annotation).validate_python(mappings)
+        return TypeAdapter(annotation).validate_python(expanded)
     except ValidationError as error:
-        document = Document({section: mappings}, {}, section)
-        problems = problems_of(document, annotation, mappings, error.errors(), (section,))
-        raise ScenarioError(problems, section) from None
+        document = Document({section: expanded}, {}, command)
+        problems = problems_of(document, annotation, expanded, error.errors(), (section,))
+        raise ScenarioError(problems, command) from None

@@ -11,6 +11,7 @@ LAYERS = (
     "synonyms",
     "limits",
     "machine",
+    "privacy",
     "kinds",
     "tree",
     "types",

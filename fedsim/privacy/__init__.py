@@ -1,0 +1,14 @@
+"""Differential privacy: ε of what clients release, and the noise that an ε asks for.
+
+It knows the section `privacy` of a scenario and how a cohort draws, and nothing of how a round
+runs. The accountants are those of dp-accounting, `pip install 'fedsim-jax[privacy]'`.
+"""
+
+from fedsim.privacy.accountant import epsilon_after as epsilon_after
+from fedsim.privacy.accountant import solve_noise_multiplier as solve_noise_multiplier
+from fedsim.privacy.gaussian import local_gaussian_std as local_gaussian_std
+from fedsim.privacy.gaussian import local_laplace_scale as local_laplace_scale
+from fedsim.privacy.records import AdaptiveClip as AdaptiveClip
+from fedsim.privacy.records import Mechanism as Mechanism
+from fedsim.privacy.records import Sampling as Sampling
+from fedsim.privacy.records import Settings as Settings
