@@ -13,6 +13,8 @@ from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
 from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort, Fleet, Plan
+from fedsim.privacy import epsilon_after, solve_noise_multiplier
+from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PRIVATE_MEAN, AdaptiveClip
 from fedsim.types import Aim, Client, Codec, RowStage, Stage
@@ -159,15 +161,19 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Any:
         _require_room_for_count(scenario, section, cohort, eligible)
         spent_after(section, cohort, eligible)(scenario.spec.rounds)
     except PrivacyError as error:
-        path = ("privacy", *filter(None, error.where.split(".")))
-        raise scenario.error(path, str(error)) from error
+        raise scenario.error(_path_of(error), str(error)) from error
     return section
+
+
+def _path_of(error: PrivacyError) -> KeyPath:
+    """Return the path of the key that an accountant blames."""
+    if error.where == "cohort":
+        return ("cohort",)
+    return ("privacy", *filter(None, error.where.split(".")))
 
 
 def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
     """Return the section with the noise multiplier that its ε asks for."""
-    from fedsim.privacy import solve_noise_multiplier
-
     if section.epsilon is None:
         return section
     target = section.model_copy(update={"noise_multiplier": None})
@@ -210,8 +216,6 @@ def spent_after(section: Any, cohort: Cohort, eligible: int) -> Callable[[int], 
       cohort: how clients are drawn.
       eligible: clients that can be drawn.
     """
-    from fedsim.privacy import epsilon_after
-
     # ε is counted for z, whether or not it was solved for.
     counted = section.model_copy(update={"epsilon": None})
 
