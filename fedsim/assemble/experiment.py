@@ -18,6 +18,7 @@ from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import of_first_seed, plans_of
+from fedsim.assemble.privacy import spent_in
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
@@ -54,8 +55,11 @@ class Experiment(NamedTuple):
         policy = Policy(
             stop_on_nonfinite=spec.on_nonfinite == "stop",
             stop_on_skipped=spec.on_impossible == "stop",
-            # A run without rounds, or without a shared model, has nothing to aggregate.
-            needs_aggregation=spec.rounds > 0 and not self.client.isolated,
+            # A run without rounds, or without a shared model, has nothing to aggregate. A private
+            # one adds noise in every round, whoever comes.
+            needs_aggregation=spec.rounds > 0
+            and not self.client.isolated
+            and spec.privacy is None,
         )
         options = RunOptions(
             rounds=spec.rounds,
@@ -63,6 +67,7 @@ class Experiment(NamedTuple):
             policy=policy,
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
+            spent=spent_in(spec.privacy, self.plans[seed]),
         )
         return Run(
             program=self.program,
@@ -150,6 +155,7 @@ def build(
         loss=loss,
         make_federations=partition,
     )
+    scenario = _with_privacy(scenario, inputs.privacy)
     plans = plans_of(
         scenario,
         inputs.federations,
@@ -230,6 +236,11 @@ def _program(
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,
     )
+
+
+def _with_privacy(scenario: Scenario, section: Any) -> Scenario:
+    """Return a scenario with the section `privacy` as it was resolved."""
+    return scenario._replace(spec=scenario.spec.model_copy(update={"privacy": section}))
 
 
 def _start_variables(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:

@@ -18,6 +18,7 @@ from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
+from fedsim.assemble.privacy import spent_in
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
@@ -74,6 +75,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "server_steps": server_steps,
         "bytes_up_a_round": int(clients * message_bytes),
         "bytes_down_a_round": _bytes_down(experiment, rounds),
+        "epsilon": epsilon_at_the_end(experiment),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -276,6 +278,13 @@ def _largest(values: Any) -> Any:
     """The largest magnitude in a tree."""
     magnitudes = [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size]
     return functools.reduce(jnp.maximum, magnitudes, 0.0)
+
+
+def epsilon_at_the_end(experiment: Experiment) -> float | None:
+    """Return ε that all rounds of a private run spend; None without privacy."""
+    spec = experiment.scenario.spec
+    spent = spent_in(spec.privacy, of_first_seed(experiment.plans))
+    return None if spent is None else spent(spec.rounds)
 
 
 def stacking(experiment: Experiment) -> list[str]:

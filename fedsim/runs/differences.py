@@ -7,6 +7,13 @@ from fedsim.errors import CheckpointError
 
 MAX_CHARACTERS = 60  # of a value in a message
 
+# The field that differs where a private run gets more rounds, and why it then cannot go on.
+SOLVED = "scenario.privacy.noise_multiplier"
+MORE_ROUNDS = (
+    "privacy.epsilon is the epsilon of all planned rounds, for which the noise multiplier was "
+    "solved; for more of them, rounds that are over would have needed more noise"
+)
+
 
 def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None:
     """Refuse to resume a run as anything but what it was.
@@ -20,8 +27,12 @@ def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None
       CheckpointError: naming every field that differs.
     """
     lines = []
+    fields = []
     for field, old, new in differences(before, now):
+        fields.append(field)
         lines.append(f"{where}: {field}: {old}, now {new}")
+    if fields == [SOLVED] and now["scenario"]["privacy"]["epsilon"] is not None:
+        lines.append(f"{where}: {MORE_ROUNDS}")
     if lines:
         lines.append(
             f"{where}: belongs to another run; change it back, or start over with --force or --out"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.report.context import Context, context_of
-from fedsim.report.mark import unfinished_mark
+from fedsim.report.mark import private_mark, unfinished_mark
 from fedsim.report.page import (
     attacks,
     charts,
@@ -284,14 +284,18 @@ def _rows(table: pd.DataFrame | None) -> list[Row]:
 
 
 def _marks(sources: Sequence[Source]) -> list[str]:
-    """A line for every run that has not ended, or did not end as planned."""
+    """Lines for every run that has not ended, did not end as planned, or is private."""
     lines = []
     for source in sources:
         status = source.record["status"]
-        text = unfinished_mark(source.record) or ENDED.get(status, f"ended as {status}")
-        if text:
-            prefix = f"{source.label}: " if source.label else ""
-            lines.append(prefix + text)
+        rounds = source.table("rounds")
+        columns = [] if rounds is None else rounds
+        texts = [
+            unfinished_mark(source.record) or ENDED.get(status, f"ended as {status}"),
+            private_mark(columns, source.record["scenario"]),
+        ]
+        prefix = f"{source.label}: " if source.label else ""
+        lines += [prefix + text for text in texts if text]
     return lines
 
 
