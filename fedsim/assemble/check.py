@@ -59,6 +59,7 @@ from fedsim.assemble.model import (
 )
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
+    local_message,
     private_client,
     private_cohort,
     private_link,
@@ -172,6 +173,9 @@ def check_scenario(
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
     _check_shares(problems, components, samples)
+    problems.check(
+        local_message, scenario, components.links, components.client, learning.shapes
+    )
     privacy = _check_privacy(problems, components, samples, learning)
 
     problems.raise_all()

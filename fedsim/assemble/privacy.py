@@ -16,13 +16,16 @@ from fedsim.privacy import epsilon_after, solve_noise_multiplier
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PRIVATE_MEAN, AdaptiveClip
-from fedsim.types import Aim, Client, Codec, RowStage, Stage
+from fedsim.types import Aim, Client, Codec, RowStage, Rule, Stage
 
 # Relative precision to which z is solved for an ε: six digits.
 PRECISION = 2e-5
 
 # Kinds of availability under which no data and no other client decide who can be reached.
 INDEPENDENT = ("bernoulli", "lognormal", "markov")
+
+# Stages that noise a client's message before it leaves.
+LOCAL = ("local_gaussian", "local_laplace")
 
 NOISED_ALONE = "privacy adds noise to the updates alone"
 
@@ -135,6 +138,40 @@ def private_numbers(scenario: Scenario) -> Findings:
     if spec.privacy is not None and spec.on_nonfinite != "drop":
         text = f"{spec.on_nonfinite} makes the run depend on one message without bound"
         yield ("on_nonfinite",), f"{text}; write drop"
+
+
+def local_message(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> Findings:
+    """Noise of clients that is not on their messages, or messages with more than is noised."""
+    for i, link in enumerate(links):
+        kind = link.section.kind
+        if kind not in LOCAL:
+            continue
+        encoded = [before.section for before in links[:i] if before.section.family == "codec"]
+        if link.path[0] == "server":
+            text = f"{kind} is noise of the clients, and behind the wire it protects nothing"
+            yield link.path, f"{text}; move it into wire"
+        elif encoded:
+            text = f"what {encoded[0].kind} encodes is noised first"
+            yield link.path, f"{text}; move {kind} before it"
+        elif besides := _sent_besides(scenario, links, client, shapes):
+            text = f"{kind} noises the update, and {besides} as well"
+            yield link.path, f"{text}; use a method and a model whose clients send it alone"
+
+
+def _sent_besides(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> str:
+    """Return what a client sends besides its update, in words; empty if it is nothing."""
+    method = scenario.spec.client.kind
+    if client.probe is not None:
+        return f"{method} sends a gradient at the shared model"
+    sent = [name for name, how in client.reduce.items() if isinstance(how, str)]
+    if sent:
+        return f"{method} sends {', '.join(sent)}"
+    if shapes["stats"]:
+        return f"clients send batch statistics of {scenario.spec.model.kind}"
+    for link in links:
+        if isinstance(link.made, Rule) and "loss" in link.made.needs:
+            return f"clients send {link.section.kind} their loss"
+    return ""
 
 
 def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Any:

@@ -122,6 +122,30 @@ REFUSED = {
         "privacy.mechanism: no mechanism 'laplace'",
     ),
 }
+LOCAL = {"kind": "local_gaussian", "norm": 1.0, "epsilon": 1.0, "delta": 1e-5}
+NO_CENTRE = {"privacy": None, "wire": [LOCAL]}
+REFUSED |= {
+    "local noise behind the wire": (
+        {**NO_CENTRE, "wire": [], "server": [LOCAL, "mean"]},
+        "server[0]: local_gaussian is noise of the clients, and behind the wire it protects",
+    ),
+    "local noise behind a codec": (
+        {**NO_CENTRE, "wire": [TOP, LOCAL]},
+        "wire[1]: what top_k encodes is noised first; move local_gaussian before it",
+    ),
+    "variables beside local noise": (
+        {**NO_CENTRE, "method": "scaffold"},
+        "wire[0]: local_gaussian noises the update, and scaffold sends c as well",
+    ),
+    "losses beside local noise": (
+        {**NO_CENTRE, "method": "qfedavg"},
+        "wire[0]: local_gaussian noises the update, and clients send q_fair their loss as well",
+    ),
+    "the classic noise above epsilon 1": (
+        {**NO_CENTRE, "wire": [{**LOCAL, "epsilon": 3.0, "calibration": "classic"}]},
+        "wire[0]: local_gaussian: classic holds up to epsilon 1, and epsilon is 3",
+    ),
+}
 QUICK = ("both", "weights by samples", "variables beside the update", "statistics")
 
 
