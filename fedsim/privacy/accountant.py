@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import overload
 
 from fedsim.errors import PrivacyError
 from fedsim.privacy import gaussian, losses, renyi
@@ -16,26 +16,43 @@ MAX_NOISE_MULTIPLIER = 1e6  # beyond it nothing is left of an update
 
 @overload
 def epsilon_after(
-    section: Settings, sampling: Sampling | None, *, clients: int, rounds: int
+    section: Settings,
+    sampling: Sampling | None,
+    *,
+    clients: int,
+    rounds: int,
+    planned: int | None = None,
 ) -> float: ...
 @overload
 def epsilon_after(
-    section: Settings, sampling: Sampling | None, *, clients: int, rounds: Sequence[int]
+    section: Settings,
+    sampling: Sampling | None,
+    *,
+    clients: int,
+    rounds: Sequence[int],
+    planned: int | None = None,
 ) -> list[float]: ...
 def epsilon_after(
-    section: Settings, sampling: Sampling | None, *, clients: int, rounds: int | Sequence[int]
+    section: Settings,
+    sampling: Sampling | None,
+    *,
+    clients: int,
+    rounds: int | Sequence[int],
+    planned: int | None = None,
 ) -> float | list[float]:
     """Return ε after so many rounds, of which empty ones are spent like any other.
 
-    It depends on nothing else: the same rounds have the same ε, whatever was asked for before.
-    Under `accountant: pld`, ε after a round of a Poisson sample takes about a hundredth of a
-    second; everything else takes less.
+    A number of rounds has the same ε whatever else was asked for. Under `accountant: pld`, Poisson
+    samples take about a hundredth of a second for each new number; all else takes less.
 
     Args:
-      section: with its noise multiplier z.
+      section: with its noise multiplier z; any object with the attributes of `Settings`, whose
+        mechanism has those of its kind.
       sampling: how the cohort draws, `Cohort.sampling`.
       clients: how many clients can be drawn.
       rounds: a number of rounds, or several.
+      planned: the rounds that the noise of `blt` is optimised for; by default the largest of
+        `rounds`.
 
     Returns:
       ε, or one for each number of rounds: 0 for no rounds, ∞ without noise.
@@ -50,9 +67,17 @@ def epsilon_after(
         text = "is not there; fedsim.noise_multiplier finds the one that privacy.epsilon asks for"
         raise PrivacyError("noise_multiplier", text)
     dp_accounting()
-    if isinstance(rounds, Sequence):
-        return _epsilons(section, sampling, z, clients, rounds)
-    return _epsilons(section, sampling, z, clients, [rounds])[0]
+
+    several = list(rounds) if isinstance(rounds, Sequence) else [rounds]
+    if min(several, default=0) < 0:
+        raise PrivacyError("rounds", f"expected an integer of at least 0, found {min(several)}")
+    longest = max(several, default=0)
+    if longest == 0:
+        epsilons = [0.0] * len(several)
+    else:
+        spent = _spending(section, sampling, clients, longest, planned or longest)
+        epsilons = [spent(z, t) for t in several]
+    return epsilons if isinstance(rounds, Sequence) else epsilons[0]
 
 
 def solve_noise_multiplier(
@@ -61,10 +86,13 @@ def solve_noise_multiplier(
     """Return the smallest noise multiplier z of six digits whose ε is at most `section.epsilon`.
 
     Args:
-      section: with a target ε.
+      section: with a target ε, as of `epsilon_after`.
       sampling: how the cohort draws, `Cohort.sampling`.
       clients: how many clients can be drawn.
       rounds: how many rounds the run has.
+
+    Returns:
+      z; 0 for no rounds.
 
     Raises:
       PrivacyError: for what cannot be accounted for, or an ε that no noise reaches.
@@ -76,13 +104,12 @@ def solve_noise_multiplier(
         text = "is not there; write the epsilon to solve for, and no noise_multiplier"
         raise PrivacyError("epsilon", text)
     dp_accounting()
+    if rounds < 0:
+        raise PrivacyError("rounds", f"expected an integer of at least 0, found {rounds}")
     if rounds == 0:
         return 0.0
-
-    def excess(z: float) -> float:
-        return _epsilons(section, sampling, z, clients, [rounds])[0] - target
-
-    return _least_root(excess, target)
+    spent = _spending(section, sampling, clients, rounds, rounds)
+    return _least_root(lambda z: spent(z, rounds) - target, target)
 
 
 def _least_root(excess: Callable[[float], float], target: float) -> float:
@@ -93,10 +120,8 @@ def _least_root(excess: Callable[[float], float], target: float) -> float:
     while excess(enough) > 0:
         enough *= 2
         if enough > MAX_NOISE_MULTIPLIER:
-            text = (
-                f"no noise reaches {target:g} by this accountant; raise it, or give larger orders"
-            )
-            raise PrivacyError("epsilon", text)
+            text = f"no noise reaches {target:g} by this accountant"
+            raise PrivacyError("epsilon", f"{text}; write a larger one, or larger orders")
     too_little = enough / 2
     while excess(too_little) <= 0:
         enough = too_little
@@ -105,59 +130,72 @@ def _least_root(excess: Callable[[float], float], target: float) -> float:
     def finite_excess(log_z: float) -> float:
         return min(excess(math.exp(log_z)), 1e9)
 
-    ends = (math.log(too_little), math.log(enough))
-    z = math.exp(float(brentq(finite_excess, *ends, xtol=1e-7)))
+    root = brentq(finite_excess, math.log(too_little), math.log(enough), xtol=1e-7)
+    z = math.exp(float(root))
 
-    # On the grid of six digits, whose neighbours are next to the root.
+    # The root lies between two numbers of six digits; rounding may have missed them by one.
     digit = 10.0 ** (math.floor(math.log10(z)) - 5)
     steps = math.ceil(z / digit)
-    while excess(_rounded(steps * digit)) > 0:
+    while excess(_six_digits(steps * digit)) > 0:
         steps += 1
-    while excess(_rounded((steps - 1) * digit)) <= 0:
+    while excess(_six_digits((steps - 1) * digit)) <= 0:
         steps -= 1
-    return _rounded(steps * digit)
+    return _six_digits(steps * digit)
 
 
-def _rounded(z: float) -> float:
+def _six_digits(z: float) -> float:
     return float(f"{z:.6g}")
 
 
-def _epsilons(
-    section: Settings, sampling: Sampling, z: float, clients: int, rounds: Sequence[int]
-) -> list[float]:
-    """Return ε after each of these numbers of rounds, for checked arguments."""
-    if z == 0:
-        return [math.inf if t > 0 else 0.0 for t in rounds]
-    of_round = _accountant(section, sampling, z, clients, max(rounds, default=0))
-    return [of_round(t) if t > 0 else 0.0 for t in rounds]
+def _spending(
+    section: Settings, sampling: Sampling, clients: int, rounds: int, planned: int
+) -> Callable[[float, int], float]:
+    """Return (z, t) -> ε after t rounds with noise multiplier z, for t up to `rounds`."""
+    count = _count(section, sampling, clients, rounds, planned)
+
+    def spent(z: float, t: int) -> float:
+        if t == 0:
+            return 0.0
+        if z == 0:
+            return math.inf
+        return count(z, t)
+
+    return spent
 
 
-def _accountant(
-    section: Settings, sampling: Sampling, z: float, clients: int, rounds: int
-) -> Callable[[int], float]:
-    """Return ε as a function of the rounds, up to `rounds`."""
-    is_pld = section.accountant == "pld"
+def _count(
+    section: Settings, sampling: Sampling, clients: int, rounds: int, planned: int
+) -> Callable[[float, int], float]:
+    """Return the same for z > 0 and t > 0."""
+    delta = section.delta
+    by_pld = section.accountant == "pld"
     orders = renyi.orders_of(section)
-
-    def by_orders(divergences: Any) -> float:
-        return renyi.epsilon_of(section, divergences)
 
     if sampling.kind == "uniform":
         size = min(sampling.size, clients)
-        of_one_draw = renyi.uniform(orders, z, size, clients)
-        return lambda t: by_orders(t * of_one_draw)
+
+        def of_sets(z: float, t: int) -> float:
+            return renyi.epsilon_of(section, t * renyi.uniform(orders, z, size, clients))
+
+        return of_sets
 
     if sampling.kind in ("poisson", "cyclic_poisson") and sampling.rate < 1:
         releases, norm = releases_of(section.mechanism, sampling)
-        relative = z / norm
-        if is_pld:
-            return lambda t: losses.epsilon_after(
-                relative, sampling.rate, section.delta, releases(t)
-            )
-        of_one_sample = renyi.poisson(orders, relative, sampling.rate)
-        return lambda t: by_orders(releases(t) * of_one_sample)
 
-    squared = squared_sensitivities(section.mechanism, sampling, clients, rounds)
-    if is_pld:
-        return lambda t: gaussian.epsilon_of(math.sqrt(squared(t)) / z, section.delta)
-    return lambda t: by_orders(renyi.gaussian(orders, squared(t) / z**2))
+        def of_samples(z: float, t: int) -> float:
+            relative = z / norm
+            if by_pld:
+                return losses.epsilon_after(relative, sampling.rate, delta, releases(t))
+            of_one = renyi.poisson(orders, relative, sampling.rate)
+            return renyi.epsilon_of(section, releases(t) * of_one)
+
+        return of_samples
+
+    squared = squared_sensitivities(section.mechanism, sampling, clients, rounds, planned)
+
+    def of_patterns(z: float, t: int) -> float:
+        if by_pld:
+            return gaussian.epsilon_of(math.sqrt(squared(t)) / z, delta)
+        return renyi.epsilon_of(section, renyi.gaussian(orders, squared(t) / z**2))
+
+    return of_patterns

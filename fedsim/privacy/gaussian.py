@@ -108,6 +108,36 @@ def local_laplace_scale(norm: float, epsilon: float) -> float:
     return 2 * norm / epsilon
 
 
+def adaptive_noise_split(noise_multiplier: float, count_std: float) -> float:
+    """Return z_Δ, the noise multiplier of updates that are clipped to a bound that adapts.
+
+    The count of the updates within the bound, centred so that a client moves it by ½, gets noise of
+    std σ_b; the two releases together spend what one with z does:
+
+      z_Δ = (z⁻² − (2σ_b)⁻²)^(−½)
+
+    Args:
+      noise_multiplier: z of both together, at least 0.
+      count_std: σ_b, above 0.
+    References:
+      Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871,
+      theorem 1.
+
+    Raises:
+      PrivacyError: where the count alone spends more than z allows.
+
+    >>> round(adaptive_noise_split(1.0, count_std=5.0), 6)
+    1.005038
+    """
+    if noise_multiplier >= 2 * count_std:
+        text = f"noise of std {count_std:g} on the count alone spends more than noise_multiplier"
+        remedy = f"write more than {noise_multiplier / 2:g}, or draw more clients"
+        raise PrivacyError("clip.count_std", f"{text} {noise_multiplier:g} allows; {remedy}")
+    if noise_multiplier == 0:
+        return 0.0
+    return (noise_multiplier**-2 - (2 * count_std) ** -2) ** -0.5
+
+
 def _mu_of(epsilon: float, delta: float) -> float:
     """Return the largest μ of a Gaussian release that is (ε, δ)-private."""
     from scipy.optimize import brentq

@@ -1,10 +1,11 @@
 """ε of many releases of Poisson samples, by the distribution of the privacy loss.
 
-One release's distribution is that of dp-accounting, on a grid, rounded such that ε is never too
-small (Doroshenko et al. 2022, Connect the Dots: Tighter Discrete Approximations of Privacy Loss
-Distributions, arXiv:2207.04380). The loss of t releases is a sum of t independent losses, whose
-distribution is the t-th power in the Fourier domain; so ε after any round costs one transform,
-however many rounds came before.
+The loss of one release is put on a grid such that ε is never too small: what lies between two
+points goes to both of them, and keeps its probability under either data set (Doroshenko et al.
+2022, Connect the Dots: Tighter Discrete Approximations of Privacy Loss Distributions,
+arXiv:2207.04380). The loss of t releases is a sum of t independent ones, whose distribution is the
+t-th power in the Fourier domain, so ε after a round costs one transform, however many rounds came
+before. dp-accounting gives the same ε in about thirty times the time.
 """
 
 import functools
@@ -13,18 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.privacy.extra import dp_accounting
-
 INTERVAL = 1e-4  # of the grid, in units of ε, unless the losses need more points
 MAX_POINTS = 1 << 20
-TAIL = 1e-15  # probability that may be cut off at either end; it counts as a loss of ∞
+DEVIATIONS = 9.5  # of the noise; what lies beyond has probability 1e-21, and a loss of ∞
+TAIL = 1e-15  # probability of a sum that may be cut off at either end; it counts as a loss of ∞
 ROUNDING = 1e-16  # error of the transforms, per release; likewise
-# Orders λ at which E exp(λ · loss) bounds the tails.
+# Orders λ at which E exp(λ · loss) bounds the tails of a sum.
 TAIL_ORDERS = np.geomspace(0.03, 3000.0, 40)
 
 
 class Losses(NamedTuple):
-    """The privacy loss of one release, in one direction: a client is added, or removed.
+    """The privacy loss of one release, in one direction: a client is removed, or added.
 
     Attributes:
       probability: of every loss on the grid `[n]`.
@@ -41,14 +41,26 @@ class Losses(NamedTuple):
     lower: np.ndarray
 
 
+class Grid(NamedTuple):
+    """What decides the grid, and one direction on it; the key of what is cached."""
+
+    noise_multiplier: float
+    rate: float
+    interval: float
+    removed: bool
+
+
 def epsilon_after(noise_multiplier: float, rate: float, delta: float, releases: int) -> float:
     """Return ε after Gaussian releases of Poisson samples, add-or-remove.
 
     Args:
       noise_multiplier: std of the noise over the sensitivity, above 0.
-      rate: probability of a client to be in a sample.
+      rate: probability of a client to be in a sample, below 1.
       delta: δ, in (0, 1).
       releases: how many, at least 1.
+
+    >>> round(epsilon_after(4.0, rate=0.01, delta=1e-5, releases=10_000), 4)
+    0.947
     """
     return _epsilon_after(float(noise_multiplier), float(rate), float(delta), int(releases))
 
@@ -57,125 +69,164 @@ def epsilon_after(noise_multiplier: float, rate: float, delta: float, releases: 
 def _epsilon_after(z: float, rate: float, delta: float, releases: int) -> float:
     interval = _least_interval(z)
     while True:
-        directions = _one_release(z, rate, interval)
-        windows = [_window(losses, releases, interval) for losses in directions]
+        grids = [Grid(z, rate, interval, removed) for removed in (True, False)]
+        windows = [_window(grid, releases) for grid in grids]
         if max(last - first for first, last in windows) < MAX_POINTS:
             break
         interval *= 2
-    by_direction = []
-    for index, window in enumerate(windows):
-        losses = directions[index]
-        probability = _power(z, rate, interval, index, releases, window)
-        lowest = losses.lowest * releases + window[0]
-        finite = releases * math.log1p(-losses.infinite)
-        infinite = -math.expm1(finite) + 2 * TAIL + releases * ROUNDING
-        by_direction.append(_epsilon_of(probability, lowest, infinite, interval, delta))
-    return max(0.0, *by_direction)
+
+    epsilons = [
+        _epsilon_of_sum(grid, releases, window, delta)
+        for grid, window in zip(grids, windows, strict=True)
+    ]
+    return max(0.0, *epsilons)
 
 
 def _least_interval(z: float) -> float:
     """Return the interval at which the losses of one release fit on the grid."""
-    largest = 1 / (2 * z * z) + 9 / z
+    widest = 1 / (z * z) + 2 * DEVIATIONS / z
     interval = INTERVAL
-    while 2 * largest > interval * MAX_POINTS:
+    while widest > interval * MAX_POINTS:
         interval *= 2
     return interval
 
 
-@functools.lru_cache(8)
-def _one_release(z: float, rate: float, interval: float) -> tuple[Losses, Losses]:
-    """Return the losses where a client is removed, and where one is added."""
-    both = dp_accounting().pld.privacy_loss_distribution.from_gaussian_mechanism(
-        z, sampling_prob=rate, value_discretization_interval=interval
-    )
-    # dp-accounting keeps what it computed to itself; its own powers start anew for every round.
-    removed, added = (_losses_of(pmf.to_dense_pmf(), interval) for pmf in _pmfs(both))
-    return removed, added
+@functools.lru_cache(16)
+def _one_release(grid: Grid) -> Losses:
+    """Return the losses of one release.
+
+    Without a client, a coordinate of the sum is N(0, z²); with it, (1 − q) N(0, z²) + q N(1, z²).
+    The loss where it is removed is l(x) = log(1 − q + q exp((2x − 1) / 2z²)); where it is added,
+    −l(x).
+    """
+    from scipy.special import ndtr
+
+    z, q, h, removed = grid
+    outermost = np.array([-DEVIATIONS * z, 1 + DEVIATIONS * z])
+    ends = np.logaddexp(math.log1p(-q), math.log(q) + (2 * outermost - 1) / (2 * z * z)) / h
+    steps = np.arange(math.floor(ends[0]), math.ceil(ends[1]) + 1)
+
+    # Where the loss is as large as at each step; −∞ where it is larger everywhere.
+    ratio = np.maximum(np.expm1(steps * h) + q, 0.0) / q
+    with np.errstate(divide="ignore"):
+        edges = z * z * np.log(ratio) + 0.5
+    without = _probability_between(edges / z)
+    present = _probability_between((edges - 1) / z)
+    with_client = (1 - q) * without + q * present
+
+    if removed:
+        above = q * ndtr((1 - edges[-1]) / z) + (1 - q) * ndtr(-edges[-1] / z)
+        below = q * ndtr((edges[0] - 1) / z) + (1 - q) * ndtr(edges[0] / z)
+        probability = _at_the_dots(with_client, without, steps[:-1] * h, h)
+        lowest = int(steps[0])
+    else:
+        above = ndtr(edges[0] / z)
+        below = ndtr(-edges[-1] / z)
+        probability = _at_the_dots(without[::-1], with_client[::-1], -steps[:0:-1] * h, h)
+        lowest = -int(steps[-1])
+    probability[0] += below
+    return _with_moments(probability, lowest, float(above), h)
 
 
-def _pmfs(both) -> tuple:
-    return both._pmf_remove, both._pmf_add
+def _probability_between(edges: np.ndarray) -> np.ndarray:
+    """Return the probability of N(0, 1) between neighbouring edges, exact in both tails."""
+    from scipy.special import ndtr
+
+    from_below = np.diff(ndtr(edges))
+    from_above = -np.diff(ndtr(-edges))
+    return np.where(edges[:-1] < 0, from_below, from_above)
 
 
-def _losses_of(pmf, interval: float) -> Losses:
-    probability = np.asarray(pmf._probs)
-    steps = np.arange(len(probability)) * interval
+def _at_the_dots(
+    upper: np.ndarray, lower: np.ndarray, starts: np.ndarray, interval: float
+) -> np.ndarray:
+    """Return what goes to each point of the grid, of the probability between them.
+
+    Args:
+      upper: the probability between two points, under the data set that the loss is large for.
+      lower: likewise under its neighbour; exp(−loss) as large on average.
+      starts: the losses at the lower points.
+      interval: of the grid.
+    """
+    # u + v = upper and u exp(−l) + v exp(−l − h) = lower
+    to_the_end = (upper - lower * np.exp(starts)) / -math.expm1(-interval)
+    to_the_end = np.clip(to_the_end, 0.0, upper)
+    probability = np.zeros(len(upper) + 1)
+    probability[1:] = to_the_end
+    probability[:-1] += upper - to_the_end
+    return probability
+
+
+def _with_moments(probability: np.ndarray, lowest: int, infinite: float, h: float) -> Losses:
     with np.errstate(divide="ignore"):
         logs = np.log(probability)
-    return Losses(
-        probability=probability,
-        lowest=int(pmf._lower_loss),
-        infinite=float(pmf._infinity_mass),
-        upper=_log_moments(logs, steps, TAIL_ORDERS),
-        lower=_log_moments(logs, steps, -TAIL_ORDERS),
-    )
+    losses = np.arange(len(probability)) * h
 
-
-def _log_moments(logs: np.ndarray, steps: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Return log E exp(λ · step) for every order λ."""
-    moments = []
-    for order in orders:
-        exponents = logs + order * steps
+    def log_moment(order: float) -> float:
+        exponents = logs + order * losses
         highest = exponents.max()
-        moments.append(highest + math.log(np.exp(exponents - highest).sum()))
-    return np.array(moments)
+        return highest + math.log(np.exp(exponents - highest).sum())
+
+    upper = np.array([log_moment(order) for order in TAIL_ORDERS])
+    lower = np.array([log_moment(-order) for order in TAIL_ORDERS])
+    return Losses(probability, lowest, infinite, upper, lower)
 
 
-def _window(losses: Losses, releases: int, interval: float) -> tuple[int, int]:
-    """Return the first and the last point that matter of the grid of a sum of losses.
+def _window(grid: Grid, releases: int) -> tuple[int, int]:
+    """Return the first and the last point of the grid that matter of a sum of losses.
 
-    Points are counted from the least possible sum. By Markov's inequality, more than `TAIL` lies
-    neither above nor below.
+    Points are counted from the least possible sum. By Markov's inequality, no more than `TAIL` lies
+    above or below.
     """
+    losses = _one_release(grid)
     log_tail = math.log(TAIL)
     highest = ((releases * losses.upper - log_tail) / TAIL_ORDERS).min()
     lowest = ((log_tail - releases * losses.lower) / TAIL_ORDERS).max()
-    last = min(math.ceil(highest / interval), releases * (len(losses.probability) - 1))
-    first = max(math.floor(lowest / interval), 0)
+    last = min(math.ceil(highest / grid.interval), releases * (len(losses.probability) - 1))
+    first = max(math.floor(lowest / grid.interval), 0)
     return first, max(last, first)
 
 
-def _power(
-    z: float, rate: float, interval: float, index: int, releases: int, window: tuple[int, int]
-) -> np.ndarray:
-    """Return the probabilities of a sum of losses in a window."""
+def _epsilon_of_sum(grid: Grid, releases: int, window: tuple[int, int], delta: float) -> float:
+    """Return ε of a sum of losses, whose distribution is computed in a window."""
     from scipy.fft import irfft
 
+    losses = _one_release(grid)
     first, last = window
-    n = len(_one_release(z, rate, interval)[index].probability)
-    points = 1 << max(last - first, n - 1).bit_length()
-    transform = _transform(z, rate, interval, index, points)
+    points = 1 << max(last - first, len(losses.probability) - 1).bit_length()
     # What lies outside the window wraps around, and is no more than `TAIL`.
-    wrapped = irfft(_to_the(transform, releases), points)
+    wrapped = irfft(_to_the(_transform(grid, points), releases), points)
     probability = np.roll(wrapped, -(first % points))[: last - first + 1]
-    return np.maximum(probability, 0.0)
+
+    finite = releases * math.log1p(-losses.infinite)
+    infinite = -math.expm1(finite) + 2 * TAIL + releases * ROUNDING
+    lowest = losses.lowest * releases + first
+    return _epsilon_of(np.maximum(probability, 0.0), lowest, infinite, grid.interval, delta)
 
 
 @functools.lru_cache(16)
-def _transform(z: float, rate: float, interval: float, index: int, points: int) -> np.ndarray:
+def _transform(grid: Grid, points: int) -> np.ndarray:
     from scipy.fft import rfft
 
-    return rfft(_one_release(z, rate, interval)[index].probability, points)
+    return rfft(_one_release(grid).probability, points)
 
 
 def _to_the(transform: np.ndarray, power: int) -> np.ndarray:
-    """Return a power by repeated squares, which is faster and more accurate than by logarithms."""
-    result = None
+    """Return a power by repeated squares, faster than by logarithms."""
+    result = np.ones_like(transform)
     square = transform
-    while True:
+    while power:
         if power & 1:
-            result = square if result is None else result * square
-        power >>= 1
-        if not power:
-            assert result is not None
-            return result
+            result = result * square
         square = square * square
+        power >>= 1
+    return result
 
 
 def _epsilon_of(
     probability: np.ndarray, lowest: int, infinite: float, interval: float, delta: float
 ) -> float:
-    """Return the least ε whose δ(ε) = P(∞) + Σ_l p(l) max(0, 1 − exp(ε − l)) is at most `delta`.
+    """Return the ε at which δ(ε) = P(∞) + Σ_l p(l) max(0, 1 − exp(ε − l)) is `delta`.
 
     Args:
       probability: of losses on the grid.
@@ -183,24 +234,23 @@ def _epsilon_of(
       infinite: P(∞).
       interval: of the grid.
       delta: δ.
+
+    Returns:
+      ε, which may be below 0; ∞ where P(∞) alone is more than δ.
     """
     from scipy.signal import lfilter
 
     if infinite >= delta:
         return math.inf
     from_top = probability[::-1]
-    # At ε = l_i: the mass at and above l_i, and Σ_{j ≥ i} p_j exp(l_i − l_j).
+    # At ε = l_i: the probability from l_i on, and Σ_{j ≥ i} p_j exp(l_i − l_j).
     above = np.cumsum(from_top)
     weighted = np.asarray(lfilter([1.0], [1.0, -math.exp(-interval)], from_top))
-    exceeds = infinite + above - weighted > delta
-    if not exceeds.any():
-        # ε is below the lowest loss, where δ(ε) = P(∞) + 1 − exp(ε) Σ_j p_j exp(−l_j).
-        i = len(from_top) - 1
-    else:
-        i = int(exceeds.argmax()) - 1
-    loss = (lowest + len(from_top) - 1 - i) * interval
-    # Between l_{i − 1} and l_i, δ(ε) = P(∞) + above − exp(ε − l_i) · weighted.
+    too_likely = infinite + above - weighted > delta
+    # The lowest point where δ(ε) is small enough: further down, it falls by the same formula.
+    i = int(too_likely.argmax()) - 1 if too_likely.any() else len(from_top) - 1
     rest = infinite + above[i] - delta
     if rest <= 0:
         return -math.inf
+    loss = (lowest + len(from_top) - 1 - i) * interval
     return loss + math.log(rest / weighted[i])
