@@ -59,6 +59,7 @@ from fedsim.assemble.model import (
 )
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
+    PrivacyPlan,
     local_message,
     private_client,
     private_cohort,
@@ -95,7 +96,7 @@ class CheckedScenario(NamedTuple):
     """What a scenario is made of, once it is known that it can run."""
 
     model: Any  # the model section
-    privacy: Any  # the section `privacy`, with its noise multiplier; None without privacy
+    privacy: PrivacyPlan | None  # what a private scenario spends
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
     bytes_up: int  # the most bytes that a client sends in a round
@@ -462,8 +463,8 @@ def _check_shares(problems: Problems, components: Components, samples: _Samples)
 
 def _check_privacy(
     problems: Problems, components: Components, samples: _Samples, learning: _Learning
-) -> Any:
-    """Check that ε can be counted -> the section `privacy` with its noise multiplier."""
+) -> PrivacyPlan | None:
+    """Check that ε can be counted -> what a private scenario spends, or UNKNOWN."""
     scenario = problems.scenario
     if scenario.spec.privacy is None:
         return None

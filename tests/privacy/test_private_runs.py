@@ -188,7 +188,7 @@ def test_an_epsilon_is_reached_and_a_resolved_scenario_repeats_the_run():
 def test_more_rounds_under_an_epsilon_are_refused(tmp_path):
     target = {"clip": 0.2, "epsilon": 3.0, "delta": 1e-5}
     fedsim.run({**SCENARIO, "privacy": target}, out=tmp_path / "run")
-    with pytest.raises(CheckpointError, match="solved; for more of them"):
+    with pytest.raises(CheckpointError, match="the noise was solved for all rounds"):
         fedsim.run(
             {**SCENARIO, "privacy": target, "rounds": 6}, out=tmp_path / "run", resume=True
         )
