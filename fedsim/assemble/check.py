@@ -174,9 +174,7 @@ def check_scenario(
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
     _check_shares(problems, components, samples)
-    problems.check(
-        local_message, scenario, components.links, components.client, learning.shapes
-    )
+    problems.check(local_message, scenario, components.links, components.client, learning.shapes)
     privacy = _check_privacy(problems, components, samples, learning)
 
     problems.raise_all()

@@ -59,9 +59,7 @@ class Experiment(NamedTuple):
             stop_on_skipped=spec.on_impossible == "stop",
             # A run without rounds, or without a shared model, has nothing to aggregate. A private
             # one adds noise in every round, whoever comes.
-            needs_aggregation=spec.rounds > 0
-            and not self.client.isolated
-            and spec.privacy is None,
+            needs_aggregation=spec.rounds > 0 and not self.client.isolated and spec.privacy is None,
         )
         options = RunOptions(
             rounds=spec.rounds,

@@ -14,9 +14,7 @@ from fedsim.types import Context, RowStage, Updates
 
 
 @stage
-def local_laplace(
-    norm: Annotated[float, Gt(0)], epsilon: Annotated[float, Gt(0)]
-) -> RowStage:
+def local_laplace(norm: Annotated[float, Gt(0)], epsilon: Annotated[float, Gt(0)]) -> RowStage:
     """Shortens every update to a bound and adds Laplace noise: each message is ε-private.
 
     x_i ← x_i · min(1, C / ‖x_i‖₁) + Laplace(2C/ε) in every coordinate, with the L1 norm over the

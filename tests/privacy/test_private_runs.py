@@ -75,9 +75,7 @@ def test_other_random_streams_do_not_move():
 @pytest.mark.long
 def test_clients_that_stay_where_they_are_move_the_model_by_noise_alone():
     """In five rounds by N(0, 5 (zC/m)²) in every coordinate: m = 6, C = 0.2, z = 3."""
-    result = run(
-        client={"lr": 0.0}, rounds=5, privacy=privacy(noise_multiplier=3.0), model="mlp"
-    )
+    result = run(client={"lr": 0.0}, rounds=5, privacy=privacy(noise_multiplier=3.0), model="mlp")
     start = result.experiment.shared[0]["params"]
     moved = jax.tree.map(lambda a, b: np.ravel(a - b), result.model(), start)
     drawn = np.concatenate(jax.tree.leaves(moved)) / (5**0.5 * 3 * 0.2 / 6)
@@ -152,7 +150,6 @@ def test_the_bound_of_an_empty_round_follows_one_half_and_noise():
     stack = updates([[9.0, 0]] * 3, [False] * 3)
     state = rule.init(jnp.zeros(2), None)
 
-
     @jax.jit
     @jax.vmap
     def next_clip(number):
@@ -189,9 +186,7 @@ def test_more_rounds_under_an_epsilon_are_refused(tmp_path):
     target = {"clip": 0.2, "epsilon": 3.0, "delta": 1e-5}
     fedsim.run({**SCENARIO, "privacy": target}, out=tmp_path / "run")
     with pytest.raises(CheckpointError, match="the noise was solved for all rounds"):
-        fedsim.run(
-            {**SCENARIO, "privacy": target, "rounds": 6}, out=tmp_path / "run", resume=True
-        )
+        fedsim.run({**SCENARIO, "privacy": target, "rounds": 6}, out=tmp_path / "run", resume=True)
 
 
 @pytest.mark.long
