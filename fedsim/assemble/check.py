@@ -59,6 +59,8 @@ from fedsim.assemble.model import (
 )
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
+    PrivacyPlan,
+    local_message,
     private_client,
     private_cohort,
     private_link,
@@ -94,7 +96,7 @@ class CheckedScenario(NamedTuple):
     """What a scenario is made of, once it is known that it can run."""
 
     model: Any  # the model section
-    privacy: Any  # the section `privacy`, with its noise multiplier; None without privacy
+    privacy: PrivacyPlan | None  # what a private scenario spends
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
     bytes_up: int  # the most bytes that a client sends in a round
@@ -172,6 +174,7 @@ def check_scenario(
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
     _check_shares(problems, components, samples)
+    problems.check(local_message, scenario, components.links, components.client, learning.shapes)
     privacy = _check_privacy(problems, components, samples, learning)
 
     problems.raise_all()
@@ -458,8 +461,8 @@ def _check_shares(problems: Problems, components: Components, samples: _Samples)
 
 def _check_privacy(
     problems: Problems, components: Components, samples: _Samples, learning: _Learning
-) -> Any:
-    """Check that ε can be counted -> the section `privacy` with its noise multiplier."""
+) -> PrivacyPlan | None:
+    """Check that ε can be counted -> what a private scenario spends, or UNKNOWN."""
     scenario = problems.scenario
     if scenario.spec.privacy is None:
         return None

@@ -18,7 +18,6 @@ from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
-from fedsim.assemble.privacy import spent_in
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
@@ -282,9 +281,9 @@ def _largest(values: Any) -> Any:
 
 def epsilon_at_the_end(experiment: Experiment) -> float | None:
     """Return ε that all rounds of a private run spend; None without privacy."""
-    spec = experiment.scenario.spec
-    spent = spent_in(spec.privacy, of_first_seed(experiment.plans))
-    return None if spent is None else spent(spec.rounds)
+    if experiment.spent is None:
+        return None
+    return experiment.spent(experiment.scenario.spec.rounds)
 
 
 def stacking(experiment: Experiment) -> list[str]:

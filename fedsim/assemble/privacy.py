@@ -4,26 +4,37 @@
 else would leave them, or would make one client's data move more than its own update, is refused.
 """
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
 from fedsim.errors import PrivacyError
-from fedsim.fleet import Cohort, Fleet, Plan
-from fedsim.privacy import epsilon_after, solve_noise_multiplier
+from fedsim.fleet import Cohort, Fleet
+from fedsim.privacy import (
+    Buffers,
+    epsilon_after,
+    optimised_buffers,
+    pattern_of,
+    solve_noise_multiplier,
+)
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PRIVATE_MEAN, AdaptiveClip
-from fedsim.types import Aim, Client, Codec, RowStage, Stage
+from fedsim.types import Aim, Client, Codec, RowStage, Rule, Stage
 
-# How near z must be to the one that ε asks for where both are given, relatively.
-SAME = 1e-6
+# Relative precision to which z is solved for an ε: six digits.
+PRECISION = 2e-5
 
 # Kinds of availability under which no data and no other client decide who can be reached.
 INDEPENDENT = ("bernoulli", "lognormal", "markov")
+
+# Mechanisms that the accountant knows.
+MECHANISMS = ("gaussian", "tree", "banded", "blt")
+
+# Stages that noise a client's message before it leaves.
+LOCAL = ("local_gaussian", "local_laplace")
 
 NOISED_ALONE = "privacy adds noise to the updates alone"
 
@@ -98,6 +109,9 @@ def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings
     spec = scenario.spec
     if spec.privacy is None:
         return
+    if spec.privacy.mechanism.kind not in MECHANISMS:
+        text = f"no accountant knows {spec.privacy.mechanism.kind}"
+        yield ("privacy", "mechanism"), f"{text}; use {', '.join(MECHANISMS)}"
     if spec.schedule.kind != "sync":
         text = f"{spec.schedule.kind} lets clients take part whenever they are ready"
         yield ("schedule",), f"{text}, which no accountant counts; use schedule: sync"
@@ -138,8 +152,54 @@ def private_numbers(scenario: Scenario) -> Findings:
         yield ("on_nonfinite",), f"{text}; write drop"
 
 
-def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Any:
-    """Return the section `privacy` with its noise multiplier, solved where it has an ε.
+def local_message(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> Findings:
+    """Noise of clients that is not on their messages, or messages with more than is noised."""
+    for i, link in enumerate(links):
+        kind = link.section.kind
+        if kind not in LOCAL:
+            continue
+        encoded = [before.section for before in links[:i] if before.section.family == "codec"]
+        if link.path[0] == "server":
+            text = f"{kind} is noise of the clients, and behind the wire it protects nothing"
+            yield link.path, f"{text}; move it into wire"
+        elif encoded:
+            text = f"what {encoded[0].kind} encodes is noised first"
+            yield link.path, f"{text}; move {kind} before it"
+        elif besides := _sent_besides(scenario, links, client, shapes):
+            text = f"{kind} noises the update, and {besides} as well"
+            yield link.path, f"{text}; use a method and a model whose clients send it alone"
+
+
+def _sent_besides(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> str:
+    """Return what a client sends besides its update, in words; empty if it is nothing."""
+    method = scenario.spec.client.kind
+    if client.probe is not None:
+        return f"{method} sends a gradient at the shared model"
+    sent = [name for name, how in client.reduce.items() if isinstance(how, str)]
+    if sent:
+        return f"{method} sends {', '.join(sent)}"
+    if shapes["stats"]:
+        return f"clients send batch statistics of {scenario.spec.model.kind}"
+    for link in links:
+        if isinstance(link.made, Rule) and "loss" in link.made.needs:
+            return f"clients send {link.section.kind} their loss"
+    return ""
+
+
+class PrivacyPlan(NamedTuple):
+    """What a private scenario spends, which is the same under all seeds.
+
+    Attributes:
+      section: the section `privacy`, with everything that it leaves open filled in.
+      spent: rounds -> ε that they spend.
+    """
+
+    section: Any
+    spent: Callable[[int], float]
+
+
+def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> PrivacyPlan:
+    """Return what a private scenario spends, with z solved where it has an ε.
 
     Args:
       scenario: as read.
@@ -150,19 +210,19 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Any:
       ScenarioError: where z and ε, or the accountant, cannot be as the section says.
     """
     section = scenario.spec.privacy
-    if section is None:
-        return None
     given = section.noise_multiplier
     if given is None and section.epsilon is None:
         text = "needs noise_multiplier, or an epsilon that it is solved for"
         raise scenario.error(("privacy",), f"{text}; write one of them")
     try:
+        section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
         _require_room_for_count(scenario, section, cohort, eligible)
-        spent_after(section, cohort, eligible)(scenario.spec.rounds)
+        spent = spent_after(section, cohort, eligible, scenario.spec.rounds)
+        spent(scenario.spec.rounds)
     except PrivacyError as error:
         raise scenario.error(_path_of(error), str(error)) from error
-    return section
+    return PrivacyPlan(section, spent)
 
 
 def _path_of(error: PrivacyError) -> KeyPath:
@@ -172,22 +232,49 @@ def _path_of(error: PrivacyError) -> KeyPath:
     return ("privacy", *filter(None, error.where.split(".")))
 
 
+def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
+    """Return the section with the matrix of its mechanism `blt`, optimised for the planned rounds.
+
+    A resolved scenario has it, and is a scenario as well.
+    """
+    mechanism = section.mechanism
+    rounds = scenario.spec.rounds
+    if mechanism.kind != "blt":
+        return section
+    if rounds > 0:
+        gap, most = pattern_of(cohort.sampling, eligible)
+        found = optimised_buffers(mechanism.buffers, rounds, gap, most)
+    else:
+        nothing = (0.0,) * mechanism.buffers
+        found = Buffers(decay=nothing, scale=nothing)
+    for name, values in found._asdict().items():
+        given = getattr(mechanism, name)
+        if given is not None and given != list(values):
+            text = f"is not what blt finds for {rounds} rounds of this cohort"
+            path = ("privacy", "mechanism", name)
+            raise scenario.error(path, f"{text}; remove decay and scale")
+    filled = {name: list(values) for name, values in found._asdict().items()}
+    return section.model_copy(update={"mechanism": mechanism.model_copy(update=filled)})
+
+
 def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
     """Return the section with the noise multiplier that its ε asks for."""
     if section.epsilon is None:
         return section
-    target = section.model_copy(update={"noise_multiplier": None})
     rounds = scenario.spec.rounds
-    solved = solve_noise_multiplier(target, cohort.sampling, clients=eligible, rounds=rounds)
-    given = section.noise_multiplier
-    if given is None:
-        return section.model_copy(update={"noise_multiplier": solved})
+    z = section.noise_multiplier
+    if z is None:
+        z = solve_noise_multiplier(section, cohort.sampling, clients=eligible, rounds=rounds)
+        return section.model_copy(update={"noise_multiplier": z})
 
     # A resolved scenario has both, and is a scenario as well.
-    if not math.isclose(given, solved, rel_tol=SAME):
-        text = f"is {given:g}, and epsilon {section.epsilon:g} asks for {solved:g}"
+    less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
+    enough = spent_after(section, cohort, eligible, rounds)(rounds)
+    too_much = spent_after(less, cohort, eligible, rounds)(rounds)
+    if rounds > 0 and not enough <= section.epsilon < too_much:
+        text = f"is {z:g}, and epsilon {section.epsilon:g} asks for another over {rounds} rounds"
         path = ("privacy", "noise_multiplier")
-        raise scenario.error(path, f"{text} over {rounds} rounds; remove one of the two")
+        raise scenario.error(path, f"{text}; remove one of the two")
     return section
 
 
@@ -208,25 +295,23 @@ def _require_room_for_count(
         raise scenario.error(path, f"{text} noise_multiplier {z:g} allows; {remedy}")
 
 
-def spent_after(section: Any, cohort: Cohort, eligible: int) -> Callable[[int], float]:
+def spent_after(
+    section: Any, cohort: Cohort, eligible: int, planned: int
+) -> Callable[[int], float]:
     """Return rounds -> ε that they spend.
 
     Args:
       section: the section `privacy`, with its noise multiplier.
       cohort: how clients are drawn.
       eligible: clients that can be drawn.
+      planned: rounds of the run.
     """
     # ε is counted for z, whether or not it was solved for.
     counted = section.model_copy(update={"epsilon": None})
 
     def spent(rounds: int) -> float:
-        return float(epsilon_after(counted, cohort.sampling, clients=eligible, rounds=rounds))
+        return epsilon_after(
+            counted, cohort.sampling, clients=eligible, rounds=rounds, planned=planned
+        )
 
     return spent
-
-
-def spent_in(section: Any, plan: Plan) -> Callable[[int], float] | None:
-    """Return rounds -> ε that they spend in the run of a plan; None without privacy."""
-    if section is None:
-        return None
-    return spent_after(section, plan.cohort, len(plan.eligible))

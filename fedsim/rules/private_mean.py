@@ -63,7 +63,6 @@ def private_mean(
 
     Reports: `privacy/clip`, the C of the round.
     """
-    follows = bound.lr is not None
 
     def init(params, present):
         del present
@@ -98,7 +97,7 @@ def private_mean(
             aggregate = tree.add(aggregate, tree.scale(noise, std))
 
         clip = state.clip
-        if follows:
+        if bound.lr is not None:
             count_noise = jax.random.normal(_key(context, "count"), (), clip.dtype)
             within = 0.5 + (total.above + _count_std(bound, m) * count_noise) / m
             clip = clip * jnp.exp(-bound.lr * (within - bound.quantile)).astype(clip.dtype)

@@ -7,11 +7,11 @@ from fedsim.errors import CheckpointError
 
 MAX_CHARACTERS = 60  # of a value in a message
 
-# The field that differs where a private run gets more rounds, and why it then cannot go on.
-SOLVED = "scenario.privacy.noise_multiplier"
+# Fields that differ where a private run gets other rounds, and why it then cannot go on.
+PLANNED = ("scenario.privacy.noise_multiplier", "scenario.privacy.mechanism.")
 MORE_ROUNDS = (
-    "privacy.epsilon is the epsilon of all planned rounds, for which the noise multiplier was "
-    "solved; for more of them, rounds that are over would have needed more noise"
+    "the noise was solved for all rounds that were planned, and for another number of them, rounds "
+    "that are over would have needed other noise"
 )
 
 
@@ -31,13 +31,19 @@ def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None
     for field, old, new in differences(before, now):
         fields.append(field)
         lines.append(f"{where}: {field}: {old}, now {new}")
-    if fields == [SOLVED] and now["scenario"]["privacy"]["epsilon"] is not None:
+    if fields and all(field.startswith(PLANNED) for field in fields) and _is_planned(now):
         lines.append(f"{where}: {MORE_ROUNDS}")
     if lines:
         lines.append(
             f"{where}: belongs to another run; change it back, or start over with --force or --out"
         )
         raise CheckpointError("\n".join(lines))
+
+
+def _is_planned(identity: dict[str, Any]) -> bool:
+    """Whether the noise of a private run depends on the number of its rounds."""
+    privacy = identity["scenario"].get("privacy") or {}
+    return privacy.get("epsilon") is not None or privacy["mechanism"]["kind"] == "blt"
 
 
 def differences(before: Any, now: Any, path: str = "") -> list[tuple[str, str, str]]:
