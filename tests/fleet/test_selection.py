@@ -34,6 +34,7 @@ OWN: dict[str, dict[str, Any]] = {
     "listed": {"rounds": [[1, 2], [6]]},
     "importance": {"size": 3, "floor": 0.6},
     "poisson": {},
+    "cyclic_poisson": {},
     "all": {},
     "power_of_choice": {"size": 3, "candidates": 4},
     "divfl": {"size": 3, "candidates": 4},
