@@ -1,86 +1,82 @@
 """`fedsim.epsilon` and `fedsim.noise_multiplier`: what privacy costs, before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from numbers import Integral
 from typing import Annotated, Any, Literal, overload
 
-from annotated_types import Ge, Gt, Lt, MinLen
+from annotated_types import Ge, Gt, Le
 from pydantic import BeforeValidator
 
 from fedsim.assemble.links import factory_of
-from fedsim.assemble.stack_inputs import checked
-from fedsim.errors import LinkError, PrivacyError, Problem, ScenarioError
+from fedsim.assemble.stack_inputs import argument_error, checked
+from fedsim.errors import LinkError, PrivacyError, ScenarioError
 from fedsim.fleet import Cohort
-from fedsim.privacy import epsilon_after, solve_noise_multiplier
+from fedsim.privacy import MAX_BUFFERS, epsilon_after, solve_noise_multiplier
 from fedsim.scenario.schema import AllowedKinds, ByForm, Section
+from fedsim.scenario.sections import AdaptiveClip, Privacy
 from fedsim.scenario.shorthand import call_of
 
 COHORT = Annotated[Any, AllowedKinds("cohort")]
+ARGUMENTS = ("cohort", "clients", "rounds")
+
+
+class Mechanism(Section):
+    """`privacy.mechanism`, as far as ε depends on it."""
+
+    kind: Literal["gaussian", "tree", "banded", "blt"] = "gaussian"
+    restart: Annotated[int, Ge(1)] | None = None
+    bands: Annotated[int, Ge(1)] = 4
+    buffers: Annotated[int, Ge(1), Le(MAX_BUFFERS)] = 4
 
 
 def _as_mapping(value: Any) -> Any:
     return call_of(value) if isinstance(value, str) else value
 
 
-class AdaptiveClip(Section):
-    kind: Literal["adaptive"] = "adaptive"
-    initial: Annotated[float, Gt(0)] = 0.1
-    quantile: float = 0.5
-    lr: float = 0.2
-    count_std: Annotated[float, Gt(0)] | None = None
+class Accounted(Privacy):
+    """`privacy`, of which ε needs no clip."""
 
-
-class Mechanism(Section):
-    kind: Literal["gaussian", "tree", "banded", "blt"] = "gaussian"
-    restart: Annotated[int, Ge(1)] | None = None
-    bands: Annotated[int, Ge(1)] = 4
-    buffers: Annotated[int, Ge(1)] = 4
-
-
-class Privacy(Section):
-    unit: Literal["client"] = "client"
     mechanism: Annotated[Mechanism, BeforeValidator(_as_mapping)] = Mechanism()
     clip: Annotated[Annotated[float, Gt(0)] | AdaptiveClip, ByForm()] = 1.0
-    noise_multiplier: Annotated[float, Ge(0)] | None = None
-    epsilon: Annotated[float, Gt(0)] | None = None
-    delta: Annotated[float, Gt(0), Lt(1)]
-    accountant: Literal["pld", "rdp"] = "pld"
-    conversion: Literal["improved", "classic"] = "improved"
-    orders: Annotated[list[Annotated[float, Gt(1)]], MinLen(1)] | None = None
 
 
 @overload
 def epsilon(privacy: Any, cohort: Any = "all", *, clients: int, rounds: int) -> float: ...
 @overload
 def epsilon(
-    privacy: Any, cohort: Any = "all", *, clients: int, rounds: Sequence[int]
+    privacy: Any, cohort: Any = "all", *, clients: int, rounds: Iterable[int]
 ) -> list[float]: ...
 def epsilon(
-    privacy: Any, cohort: Any = "all", *, clients: int, rounds: int | Sequence[int]
+    privacy: Any, cohort: Any = "all", *, clients: int, rounds: int | Iterable[int]
 ) -> float | list[float]:
     """Return ε that a run spends in so many rounds, without running it.
 
     Args:
-      privacy: the section `privacy` of a scenario, a mapping with a `noise_multiplier`.
-      cohort: the section `cohort`: a kind, `poisson(rate=0.01)`, or a mapping.
+      privacy: the section `privacy` of a scenario, a mapping with a `noise_multiplier`; ε does not
+        depend on `clip`, which may be left out.
+      cohort: the section `cohort`: a kind, `"poisson(rate=0.01)"`, or a mapping.
       clients: how many clients can be drawn: those with samples.
-      rounds: a number of rounds, or a list of them.
+      rounds: a number of rounds, or several; `blt` is optimised for the largest.
 
     Returns:
-      ε at `privacy.delta`, or one for each number of rounds: 0 for no rounds, ∞ without noise.
+      ε at `privacy.delta`, or a list of one for each number of rounds: 0 for no rounds, ∞ without
+      noise.
 
     Raises:
-      ScenarioError: for what is wrong, or cannot be accounted for; names the key and the remedy.
-
-    >>> section = {"clip": 1.0, "noise_multiplier": 4.0, "delta": 1e-5}
-    >>> round(epsilon(section, clients=100, rounds=1), 4)
-    0.9323
+      ScenarioError: for what is wrong or cannot be accounted for, and where the extra `privacy` is
+        not installed; names the key and the remedy.
     """
-    with_z = _privacy("epsilon", privacy)
-    how = _cohort("epsilon", cohort)
+    section = checked("epsilon", "privacy", privacy, Accounted)
+    sampling = _cohort("epsilon", cohort).sampling
+    _require_whole("epsilon", "clients", clients, least=1)
+    several = list(rounds) if isinstance(rounds, Iterable) else [rounds]
+    for number in several:
+        _require_whole("epsilon", "rounds", number, least=0)
     try:
-        return epsilon_after(with_z, how.sampling, clients=clients, rounds=rounds)
+        epsilons = epsilon_after(section, sampling, clients=clients, rounds=several)
     except PrivacyError as error:
         raise _refused("epsilon", error) from None
+    return epsilons if isinstance(rounds, Iterable) else epsilons[0]
 
 
 def noise_multiplier(privacy: Any, cohort: Any = "all", *, clients: int, rounds: int) -> float:
@@ -88,40 +84,45 @@ def noise_multiplier(privacy: Any, cohort: Any = "all", *, clients: int, rounds:
 
     Args:
       privacy: the section `privacy` of a scenario, a mapping with an `epsilon`.
-      cohort: as of `epsilon`.
-      clients: likewise.
+      cohort: the section `cohort`, as of `epsilon`.
+      clients: how many clients can be drawn: those with samples.
       rounds: how many rounds the run has.
 
-    Raises:
-      ScenarioError: as `epsilon` does.
+    Returns:
+      z; 0 for no rounds.
 
-    >>> section = {"clip": 1.0, "epsilon": 1.0, "delta": 1e-5}
-    >>> noise_multiplier(section, clients=100, rounds=1)
-    3.73064
+    Raises:
+      ScenarioError: as of `epsilon`, and where no noise reaches the ε.
     """
-    with_target = _privacy("noise_multiplier", privacy)
-    how = _cohort("noise_multiplier", cohort)
+    section = checked("noise_multiplier", "privacy", privacy, Accounted)
+    sampling = _cohort("noise_multiplier", cohort).sampling
+    _require_whole("noise_multiplier", "clients", clients, least=1)
+    _require_whole("noise_multiplier", "rounds", rounds, least=0)
     try:
-        return solve_noise_multiplier(with_target, how.sampling, clients=clients, rounds=rounds)
+        return solve_noise_multiplier(section, sampling, clients=clients, rounds=rounds)
     except PrivacyError as error:
         raise _refused("noise_multiplier", error) from None
 
 
-def _privacy(command: str, privacy: Any) -> Any:
-    return checked(command, "privacy", privacy, Privacy)
-
-
 def _cohort(command: str, cohort: Any) -> Cohort:
+    """Return the cohort of a section."""
     section = checked(command, "cohort", cohort, COHORT)
     try:
         return factory_of(section)()
     except LinkError as error:
-        raise ScenarioError([Problem("cohort", str(error))], command) from None
+        raise argument_error(command, "cohort", str(error)) from None
+
+
+def _require_whole(command: str, argument: str, number: Any, least: int) -> None:
+    """Refuse what is no integer of at least `least`."""
+    if not isinstance(number, Integral) or isinstance(number, bool) or number < least:
+        text = f"should be an integer of at least {least}, found {number!r}"
+        raise argument_error(command, argument, text)
 
 
 def _refused(command: str, error: PrivacyError) -> ScenarioError:
     """Return what cannot be accounted for as an error that names the key."""
     where = error.where
-    if where not in ("cohort", "clients", "rounds"):
+    if where not in ARGUMENTS:
         where = f"privacy.{where}".rstrip(".")
-    return ScenarioError([Problem(where, str(error))], command)
+    return argument_error(command, where, str(error))

@@ -19,7 +19,7 @@ from fedsim.types import ServerLoss
 
 
 def argument_error(command: str, argument: str, text: str) -> ScenarioError:
-    """Return what is wrong with an argument of `aggregate` or `transmit` as an error."""
+    """Return what is wrong with an argument of a public function as an error."""
     return ScenarioError([Problem(argument, text)], command)
 
 

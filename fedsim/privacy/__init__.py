@@ -13,6 +13,7 @@ from fedsim.privacy.records import AdaptiveClip as AdaptiveClip
 from fedsim.privacy.records import Mechanism as Mechanism
 from fedsim.privacy.records import Sampling as Sampling
 from fedsim.privacy.records import Settings as Settings
+from fedsim.privacy.strategies import MAX_BUFFERS as MAX_BUFFERS
 from fedsim.privacy.strategies import Buffers as Buffers
 from fedsim.privacy.strategies import banded_coefficients as banded_coefficients
 from fedsim.privacy.strategies import optimised_buffers as optimised_buffers

@@ -114,8 +114,6 @@ def solve_noise_multiplier(
 
 def _least_root(excess: Callable[[float], float], target: float) -> float:
     """Return the smallest z of six digits at which a falling function is not positive."""
-    from scipy.optimize import brentq
-
     enough = 1.0
     while excess(enough) > 0:
         enough *= 2
@@ -130,8 +128,8 @@ def _least_root(excess: Callable[[float], float], target: float) -> float:
     def finite_excess(log_z: float) -> float:
         return min(excess(math.exp(log_z)), 1e9)
 
-    root = brentq(finite_excess, math.log(too_little), math.log(enough), xtol=1e-7)
-    z = math.exp(float(root))
+    ends = (math.log(too_little), math.log(enough))
+    z = math.exp(gaussian.root(finite_excess, *ends, xtol=1e-7))
 
     # The root lies between two numbers of six digits; rounding may have missed them by one.
     digit = 10.0 ** (math.floor(math.log10(z)) - 5)

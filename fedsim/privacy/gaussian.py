@@ -8,6 +8,7 @@ A release is (ε, δ)-private with μ = sensitivity over std if
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 from fedsim.errors import PrivacyError
@@ -38,15 +39,21 @@ def epsilon_of(mu: float, delta: float) -> float:
     >>> round(epsilon_of(1 / 5, 1e-5), 6)
     0.725522
     """
-    from scipy.optimize import brentq
-
     if mu == 0 or delta_of(mu, 0.0) <= delta:
         return 0.0
     if math.isinf(mu):
         return math.inf
     # δ(ε) ≤ Φ(μ/2 − ε/μ) < exp(−(ε/μ − μ/2)² / 2)
     highest = mu * (mu / 2 + math.sqrt(2 * math.log(1 / delta)))
-    return float(brentq(lambda e: delta_of(mu, e) - delta, 0.0, highest, xtol=1e-13, rtol=1e-14))
+    return root(lambda e: delta_of(mu, e) - delta, 0.0, highest)
+
+
+def root(function: Callable[[float], float], low: float, high: float, xtol: float = 1e-13) -> float:
+    """Return where a function is 0 that has different signs at both ends."""
+    from scipy.optimize import root_scalar
+
+    found = root_scalar(function, bracket=(low, high), method="brentq", xtol=xtol, rtol=1e-14)
+    return float(found.root)
 
 
 def local_gaussian_std(
@@ -140,16 +147,13 @@ def adaptive_noise_split(noise_multiplier: float, count_std: float) -> float:
 
 def _mu_of(epsilon: float, delta: float) -> float:
     """Return the largest μ of a Gaussian release that is (ε, δ)-private."""
-    from scipy.optimize import brentq
-
     highest = 1.0
     while delta_of(highest, epsilon) < delta:
         highest *= 2
     lowest = highest
     while delta_of(lowest, epsilon) > delta:
         lowest /= 2
-    found = brentq(lambda mu: delta_of(mu, epsilon) - delta, lowest, highest, xtol=1e-300)
-    mu = float(found)
+    mu = root(lambda mu: delta_of(mu, epsilon) - delta, lowest, highest)
     while delta_of(mu, epsilon) > delta:
         mu = math.nextafter(mu * (1 - 1e-15), 0.0)
     return mu

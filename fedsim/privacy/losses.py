@@ -14,13 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-INTERVAL = 1e-4  # of the grid, in units of ε, unless the losses need more points
-MAX_POINTS = 1 << 20
+INTERVAL = 1e-4  # of the grid, in units of ε, at least
+# of the grid, in standard deviations σ of the loss of one release: the grid adds about h²/8σ² of
+# itself to ε, a hundred-thousandth
+INTERVAL_IN_DEVIATIONS = 0.009
+MAX_POINTS = 1 << 20  # of a sum; the interval grows until they suffice
 DEVIATIONS = 9.5  # of the noise; what lies beyond has probability 1e-21, and a loss of ∞
 TAIL = 1e-15  # probability of a sum that may be cut off at either end; it counts as a loss of ∞
 ROUNDING = 1e-16  # error of the transforms, per release; likewise
-# Orders λ at which E exp(λ · loss) bounds the tails of a sum.
-TAIL_ORDERS = np.geomspace(0.03, 3000.0, 40)
+# Orders λ at which E exp(λ · loss) bounds the tails of a sum, times σ.
+TAIL_ORDERS = np.geomspace(0.003, 300.0, 40)
 
 
 class Losses(NamedTuple):
@@ -30,6 +33,7 @@ class Losses(NamedTuple):
       probability: of every loss on the grid `[n]`.
       lowest: the first of these losses, in intervals.
       infinite: probability of a loss of ∞.
+      orders: orders λ.
       upper: log E exp(λ · (loss − the lowest)) for the orders λ.
       lower: likewise for −λ.
     """
@@ -37,6 +41,7 @@ class Losses(NamedTuple):
     probability: np.ndarray
     lowest: int
     infinite: float
+    orders: np.ndarray
     upper: np.ndarray
     lower: np.ndarray
 
@@ -67,7 +72,7 @@ def epsilon_after(noise_multiplier: float, rate: float, delta: float, releases: 
 
 @functools.lru_cache(1 << 17)
 def _epsilon_after(z: float, rate: float, delta: float, releases: int) -> float:
-    interval = _least_interval(z)
+    interval = _least_interval(z, rate)
     while True:
         grids = [Grid(z, rate, interval, removed) for removed in (True, False)]
         windows = [_window(grid, releases) for grid in grids]
@@ -82,13 +87,17 @@ def _epsilon_after(z: float, rate: float, delta: float, releases: int) -> float:
     return max(0.0, *epsilons)
 
 
-def _least_interval(z: float) -> float:
-    """Return the interval at which the losses of one release fit on the grid."""
-    widest = 1 / (z * z) + 2 * DEVIATIONS / z
+def _least_interval(z: float, rate: float) -> float:
+    """Return the interval that is fine enough for the losses of one release."""
     interval = INTERVAL
-    while widest > interval * MAX_POINTS:
+    while 2 * interval <= INTERVAL_IN_DEVIATIONS * _deviation(z, rate):
         interval *= 2
     return interval
+
+
+def _deviation(z: float, rate: float) -> float:
+    """Return about how much the loss of one release varies: its σ for small q, and for q = 1."""
+    return min(1 / z, rate * math.sqrt(math.expm1(min(1 / (z * z), 700.0))))
 
 
 @functools.lru_cache(16)
@@ -107,9 +116,7 @@ def _one_release(grid: Grid) -> Losses:
     steps = np.arange(math.floor(ends[0]), math.ceil(ends[1]) + 1)
 
     # Where the loss is as large as at each step; −∞ where it is larger everywhere.
-    ratio = np.maximum(np.expm1(steps * h) + q, 0.0) / q
-    with np.errstate(divide="ignore"):
-        edges = z * z * np.log(ratio) + 0.5
+    edges = z * z * (_log_excess(steps * h, q) - math.log(q)) + 0.5
     without = _probability_between(edges / z)
     present = _probability_between((edges - 1) / z)
     with_client = (1 - q) * without + q * present
@@ -125,7 +132,17 @@ def _one_release(grid: Grid) -> Losses:
         probability = _at_the_dots(without[::-1], with_client[::-1], -steps[:0:-1] * h, h)
         lowest = -int(steps[-1])
     probability[0] += below
-    return _with_moments(probability, lowest, float(above), h)
+    return _with_moments(probability, lowest, float(above), h, TAIL_ORDERS / _deviation(z, q))
+
+
+def _log_excess(losses: np.ndarray, rate: float) -> np.ndarray:
+    """Return log(exp(l) − 1 + q), −∞ where that is not positive; exact for small and large l."""
+    small = np.minimum(losses, 1.0)
+    large = np.maximum(losses, 1.0)
+    with np.errstate(divide="ignore"):
+        of_small = np.log(np.maximum(np.expm1(small) + rate, 0.0))
+    of_large = large + np.log1p(-(1 - rate) * np.exp(-large))
+    return np.where(losses < 1, of_small, of_large)
 
 
 def _probability_between(edges: np.ndarray) -> np.ndarray:
@@ -149,7 +166,9 @@ def _at_the_dots(
       interval: of the grid.
     """
     # u + v = upper and u exp(−l) + v exp(−l − h) = lower
-    to_the_end = (upper - lower * np.exp(starts)) / -math.expm1(-interval)
+    with np.errstate(divide="ignore"):
+        moved = np.exp(np.log(lower) + starts)
+    to_the_end = (upper - moved) / -math.expm1(-interval)
     to_the_end = np.clip(to_the_end, 0.0, upper)
     probability = np.zeros(len(upper) + 1)
     probability[1:] = to_the_end
@@ -157,7 +176,9 @@ def _at_the_dots(
     return probability
 
 
-def _with_moments(probability: np.ndarray, lowest: int, infinite: float, h: float) -> Losses:
+def _with_moments(
+    probability: np.ndarray, lowest: int, infinite: float, h: float, orders: np.ndarray
+) -> Losses:
     with np.errstate(divide="ignore"):
         logs = np.log(probability)
     losses = np.arange(len(probability)) * h
@@ -167,9 +188,9 @@ def _with_moments(probability: np.ndarray, lowest: int, infinite: float, h: floa
         highest = exponents.max()
         return highest + math.log(np.exp(exponents - highest).sum())
 
-    upper = np.array([log_moment(order) for order in TAIL_ORDERS])
-    lower = np.array([log_moment(-order) for order in TAIL_ORDERS])
-    return Losses(probability, lowest, infinite, upper, lower)
+    upper = np.array([log_moment(order) for order in orders])
+    lower = np.array([log_moment(-order) for order in orders])
+    return Losses(probability, lowest, infinite, orders, upper, lower)
 
 
 def _window(grid: Grid, releases: int) -> tuple[int, int]:
@@ -180,8 +201,8 @@ def _window(grid: Grid, releases: int) -> tuple[int, int]:
     """
     losses = _one_release(grid)
     log_tail = math.log(TAIL)
-    highest = ((releases * losses.upper - log_tail) / TAIL_ORDERS).min()
-    lowest = ((log_tail - releases * losses.lower) / TAIL_ORDERS).max()
+    highest = ((releases * losses.upper - log_tail) / losses.orders).min()
+    lowest = ((log_tail - releases * losses.lower) / losses.orders).max()
     last = min(math.ceil(highest / grid.interval), releases * (len(losses.probability) - 1))
     first = max(math.floor(lowest / grid.interval), 0)
     return first, max(last, first)
@@ -195,7 +216,7 @@ def _epsilon_of_sum(grid: Grid, releases: int, window: tuple[int, int], delta: f
     first, last = window
     points = 1 << max(last - first, len(losses.probability) - 1).bit_length()
     # What lies outside the window wraps around, and is no more than `TAIL`.
-    wrapped = irfft(_to_the(_transform(grid, points), releases), points)
+    wrapped = np.asarray(irfft(_to_the(_transform(grid, points), releases), points))
     probability = np.roll(wrapped, -(first % points))[: last - first + 1]
 
     finite = releases * math.log1p(-losses.infinite)
@@ -208,7 +229,7 @@ def _epsilon_of_sum(grid: Grid, releases: int, window: tuple[int, int], delta: f
 def _transform(grid: Grid, points: int) -> np.ndarray:
     from scipy.fft import rfft
 
-    return rfft(_one_release(grid).probability, points)
+    return np.asarray(rfft(_one_release(grid).probability, points))
 
 
 def _to_the(transform: np.ndarray, power: int) -> np.ndarray:
