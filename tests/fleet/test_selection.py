@@ -474,6 +474,24 @@ def test_of_those_that_are_there_the_least_drawn_come(federation):
     assert drawn.tolist() == [6] * 12
 
 
+def test_a_client_rests_between_its_rounds_and_so_it_does_after_a_commit(federation):
+    """Twelve clients, four a round: with a gap of 4, the fourth round has nobody to draw."""
+    plan = plan_of(federation, made("separated", size=4, gap=4, most=2), rounds=12)
+    planner, rounds = Planner(plan), list(plan.survey())
+    assert not plan.pure
+    assert [len(work.ids) for work in rounds] == [4, 4, 4, 0] * 2 + [0] * 4
+    for work, later in itertools.combinations(rounds, 2):
+        if later.round - work.round < 4:
+            assert not {*work.ids.tolist()} & {*later.ids.tolist()}
+    for r in range(1, 6):
+        planner.complete(planner.round(r), {})
+    again = Planner(plan)
+    again.restore(planner.arrays(), 5)
+    assert [again.round(r).ids.tolist() for r in (6, 7)] == [
+        work.ids.tolist() for work in rounds[5:7]
+    ]
+
+
 def test_seconds_and_classes_are_those_of_the_federation(federation):
     cohort = made("fedcs", seconds=4.0, candidates=12)
     speed = np.arange(1.0, 13.0)

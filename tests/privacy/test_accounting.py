@@ -139,6 +139,10 @@ def test_correlated_noise_costs_what_its_worst_client_moves():
     ε = lambda squared: gaussian.epsilon_of(math.sqrt(squared) / 2.0, 1e-5)
     assert epsilon("cyclic(size=20)", rounds=20) == pytest.approx(ε(4))
     assert epsilon("cyclic(size=20)", rounds=20, mechanism="banded(bands=2)") == pytest.approx(ε(5))
+    buffer = {"kind": "blt", "buffers": 1, "decay": [0.5], "scale": [0.5]}
+    assert epsilon("cyclic(size=50)", rounds=4, mechanism=buffer) == pytest.approx(
+        ε(1 + 0.5**2 + (1 + 0.25) ** 2 + (0.5 + 0.125) ** 2)
+    )
     assert epsilon("all", rounds=8, mechanism="tree") == pytest.approx(ε(120))
     assert epsilon("all", rounds=8, mechanism="tree(restart=4)") == pytest.approx(ε(2 * 28))
 
@@ -198,6 +202,18 @@ REFUSED = {
     "less than no noise": ({"z": -0.1}, "privacy.noise_multiplier: should be .* at least 0"),
     "an order of 1": ({"orders": [2.0, 1.0]}, r"privacy.orders\[1\]: should be .* above 1"),
     "no orders": ({"orders": []}, "privacy.orders: "),
+    "a decay alone": (
+        {"mechanism": {"kind": "blt", "buffers": 2, "decay": [0.9, 0.5]}},
+        r"privacy.mechanism.decay: needs scale as well",
+    ),
+    "a decay too few": (
+        {"mechanism": {"kind": "blt", "buffers": 2, "decay": [0.9], "scale": [0.1, 0.2]}},
+        r"privacy.mechanism.decay: has 1 numbers for 2 buffers; write as many",
+    ),
+    "buffers that rise": (
+        {"mechanism": {"kind": "blt", "buffers": 1, "decay": [0.9], "scale": [1.2]}},
+        r"privacy.mechanism.buffers: 1 buffers have coefficients that do not fall",
+    ),
     "an accountant": ({"accountant": "gdp"}, "privacy.accountant: should be pld or rdp"),
     "a key": ({"sigma": 1.0}, "privacy.sigma: "),
     "sets by pld": ({"cohort": "uniform"}, "privacy.accountant: .* write rdp, or .* poisson"),
