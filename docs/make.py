@@ -57,6 +57,7 @@ TITLES = {  # family -> heading, and its position in a scenario
     "speed": ("Speeds", "`fleet.speed`"),
     "link": ("Links", "`fleet.links`"),
     "availability": ("Availability", "`fleet.availability`"),
+    "mechanism": ("Noise mechanisms", "`privacy.mechanism`"),
     "model": ("Models", "`model:`"),
 }
 TABLES = {

@@ -10,6 +10,8 @@ from fedsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fedsim.assemble import aggregate as aggregate
+    from fedsim.assemble import epsilon as epsilon
+    from fedsim.assemble import noise_multiplier as noise_multiplier
     from fedsim.assemble import transmit as transmit
     from fedsim.compose import aggregate_stage as aggregate_stage
     from fedsim.compose import attack as attack
@@ -61,7 +63,7 @@ _HOME = {
         "skew",
         "stage",
     ),
-    "assemble": ("aggregate", "transmit"),
+    "assemble": ("aggregate", "epsilon", "noise_multiplier", "transmit"),
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
     "models": ("as_model",),

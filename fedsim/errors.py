@@ -192,6 +192,18 @@ class PartitionError(ValueError):
         super().__init__(text)
 
 
+class PrivacyError(ValueError):
+    """Privacy that cannot be accounted for as asked.
+
+    Attributes:
+      where: the key of the section `privacy` to blame; empty: the section.
+    """
+
+    def __init__(self, where: str, what: str):
+        self.where = where
+        super().__init__(what)
+
+
 class DirectoryError(Failure, OSError):
     """A run directory that cannot be used (exit code 4)."""
 

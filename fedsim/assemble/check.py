@@ -58,6 +58,17 @@ from fedsim.assemble.model import (
     start_models,
 )
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
+from fedsim.assemble.privacy import (
+    PrivacyPlan,
+    local_message,
+    private_client,
+    private_cohort,
+    private_link,
+    private_numbers,
+    private_rule,
+    private_statistics,
+    resolved_privacy,
+)
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.programs import (
     Training,
@@ -85,6 +96,7 @@ class CheckedScenario(NamedTuple):
     """What a scenario is made of, once it is known that it can run."""
 
     model: Any  # the model section
+    privacy: PrivacyPlan | None  # what a private scenario spends
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
     bytes_up: int  # the most bytes that a client sends in a round
@@ -162,6 +174,8 @@ def check_scenario(
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
     _check_shares(problems, components, samples)
+    problems.check(local_message, scenario, components.links, components.client, learning.shapes)
+    privacy = _check_privacy(problems, components, samples, learning)
 
     problems.raise_all()
     if problems.broken:
@@ -169,6 +183,7 @@ def check_scenario(
     params_shapes = travelling["params"]
     return CheckedScenario(
         model=scenario.spec.model,
+        privacy=privacy,
         federations=samples.federations,
         plan_inputs=components.plan_inputs,
         bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, components.links),
@@ -442,6 +457,31 @@ def _check_shares(problems: Problems, components: Components, samples: _Samples)
 
     plans = problems.attempt(make_plans, samples.federations, *components.plan_inputs)
     problems.check(unknown_probabilities, scenario, rule.made, plans)
+
+
+def _check_privacy(
+    problems: Problems, components: Components, samples: _Samples, learning: _Learning
+) -> PrivacyPlan | None:
+    """Check that ε can be counted -> what a private scenario spends, or UNKNOWN."""
+    scenario = problems.scenario
+    if scenario.spec.privacy is None:
+        return None
+    refusals = len(problems.errors)
+    problems.check(private_numbers, scenario)
+    problems.check(private_client, scenario, components.client)
+    problems.check(private_statistics, scenario, learning.shapes)
+    problems.check(private_cohort, scenario, components.cohort, components.fleet)
+    if components.rule is not None:
+        problems.check(private_rule, scenario, components.rule)
+    for link in components.links:
+        if link.made is not UNKNOWN:
+            problems.check(private_link, scenario, link)
+    if len(problems.errors) > refusals:
+        return UNKNOWN
+    reads = [("privacy",), ("cohort",), ("schedule",), ("rounds",)]
+    return problems.attempt(
+        resolved_privacy, scenario, components.cohort, samples.eligible, reads=reads
+    )
 
 
 def _message(updates: Updates) -> Any:

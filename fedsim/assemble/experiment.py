@@ -18,6 +18,7 @@ from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import of_first_seed, plans_of
+from fedsim.assemble.privacy import PrivacyPlan
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
@@ -42,6 +43,8 @@ class Experiment(NamedTuple):
     shared: dict[int, Any]  # start variables by seed
     client: Client  # the method's hooks, as the lanes run them
     memory_bytes: dict[str, int]  # bytes by purpose that a run adds to what the process holds
+    # of a private scenario: rounds -> ε that they spend
+    spent: Callable[[int], float] | None = None
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
@@ -54,8 +57,9 @@ class Experiment(NamedTuple):
         policy = Policy(
             stop_on_nonfinite=spec.on_nonfinite == "stop",
             stop_on_skipped=spec.on_impossible == "stop",
-            # A run without rounds, or without a shared model, has nothing to aggregate.
-            needs_aggregation=spec.rounds > 0 and not self.client.isolated,
+            # A run without rounds, or without a shared model, has nothing to aggregate. A private
+            # one adds noise in every round, whoever comes.
+            needs_aggregation=spec.rounds > 0 and not self.client.isolated and spec.privacy is None,
         )
         options = RunOptions(
             rounds=spec.rounds,
@@ -63,6 +67,7 @@ class Experiment(NamedTuple):
             policy=policy,
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
+            spent=self.spent,
         )
         return Run(
             program=self.program,
@@ -150,6 +155,8 @@ def build(
         loss=loss,
         make_federations=partition,
     )
+    if inputs.privacy is not None:
+        scenario = _with_privacy(scenario, inputs.privacy)
     plans = plans_of(
         scenario,
         inputs.federations,
@@ -181,6 +188,7 @@ def build(
         shared=shared,
         client=inputs.trained.client,
         memory_bytes=footprint.bytes_by_purpose,
+        spent=None if inputs.privacy is None else inputs.privacy.spent,
     )
 
 
@@ -230,6 +238,12 @@ def _program(
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,
     )
+
+
+def _with_privacy(scenario: Scenario, privacy: PrivacyPlan) -> Scenario:
+    """Return a scenario with the section `privacy` as it was resolved."""
+    spec = scenario.spec.model_copy(update={"privacy": privacy.section})
+    return scenario._replace(spec=spec)
 
 
 def _start_variables(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:

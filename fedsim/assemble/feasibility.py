@@ -205,9 +205,10 @@ def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Link) -> Findings
 
 def unknown_shares(scenario: Scenario, cohort: Cohort, fleet: Fleet, rule: Link) -> Findings:
     """A rule that divides by the clients of an average round, where nobody knows how many."""
-    if "expected" not in rule.made.needs:
-        return
     spec = scenario.spec
+    # A private mean is over the clients that are drawn, whoever of them is missing.
+    if "expected" not in rule.made.needs or spec.privacy is not None:
+        return
     if fleet.selective:
         culprit = "the fleet"
     elif spec.schedule.kind != "sync":

@@ -74,6 +74,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "server_steps": server_steps,
         "bytes_up_a_round": int(clients * message_bytes),
         "bytes_down_a_round": _bytes_down(experiment, rounds),
+        "epsilon": epsilon_at_the_end(experiment),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -276,6 +277,13 @@ def _largest(values: Any) -> Any:
     """The largest magnitude in a tree."""
     magnitudes = [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size]
     return functools.reduce(jnp.maximum, magnitudes, 0.0)
+
+
+def epsilon_at_the_end(experiment: Experiment) -> float | None:
+    """Return ε that all rounds of a private run spend; None without privacy."""
+    if experiment.spent is None:
+        return None
+    return experiment.spent(experiment.scenario.spec.rounds)
 
 
 def stacking(experiment: Experiment) -> list[str]:

@@ -61,6 +61,7 @@ def plans_of(
             fleet=inputs.fleet,
             down=bytes_down,
             up=bytes_up,
+            expects_drawn=spec.privacy is not None,
         )
         for seed, federation in federations.items()
     }

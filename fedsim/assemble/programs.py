@@ -27,6 +27,7 @@ from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
 from fedsim.rules.mean import mean
+from fedsim.rules.private_mean import Bound, private_mean
 from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
 from fedsim.types import Client, Model, Task
@@ -84,6 +85,14 @@ class Training(NamedTuple):
     memories: Memories  # of the method, where no stage remembers anything as well
 
 
+class PrivacyKey(NamedTuple):
+    """What decides the noise of a private run, as a key."""
+
+    bound: Bound
+    noise_multiplier: float
+    mechanism: HashableSection
+
+
 class ServerSections(NamedTuple):
     """The sections that decide the server's program."""
 
@@ -91,6 +100,7 @@ class ServerSections(NamedTuple):
     server: tuple[HashableSection, ...]
     schedule: HashableSection
     broadcast: tuple[HashableSection, ...] = ()
+    privacy: PrivacyKey | None = None
 
 
 class ServerShape(NamedTuple):
@@ -123,7 +133,18 @@ def server_sections(spec: Any) -> ServerSections:
         server=hashable_sections(spec.server),
         schedule=HashableSection(spec.schedule),
         broadcast=hashable_sections(spec.broadcast),
+        privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
     )
+
+
+def _privacy_key(section: Any) -> PrivacyKey:
+    """The section `privacy`, whose noise multiplier is known, as a key."""
+    clip = section.clip
+    if isinstance(clip, float):
+        bound = Bound(clip)
+    else:
+        bound = Bound(**clip.model_dump(exclude={"kind"}))
+    return PrivacyKey(bound, section.noise_multiplier, HashableSection(section.mechanism))
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -244,7 +265,7 @@ def serving(
     """Return the server's program for what `training(*training_inputs)` sends.
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
-    in the last step on the aggregate.
+    in the last step on the aggregate. Under privacy, the rule clips and adds noise.
 
     Args:
       training_inputs: what decides the messages.
@@ -273,6 +294,11 @@ def serving(
         stages = [*stages, discount(timetable.discount)]
     if timetable.mixing is not None:
         steps = [*steps, mixing()]
+
+    if sections.privacy is not None:
+        bound, noise_multiplier, mechanism = sections.privacy
+        noise = factory_of(mechanism.section)()
+        rule = private_mean(bound, noise_multiplier, noise, shape.width)
 
     codec = None
     if sections.broadcast:

@@ -19,7 +19,7 @@ from fedsim.types import ServerLoss
 
 
 def argument_error(command: str, argument: str, text: str) -> ScenarioError:
-    """Return what is wrong with an argument of `aggregate` or `transmit` as an error."""
+    """Return what is wrong with an argument of a public function as an error."""
     return ScenarioError([Problem(argument, text)], command)
 
 
@@ -155,12 +155,26 @@ def checked_links(command: str, section: str, argument: str, links: Any) -> list
     Raises:
       ScenarioError: with every problem.
     """
-    annotation = LISTS_OF_LINKS[section]
     listed = [links] if isinstance(links, str | dict) else list(links)
-    mappings = expand_calls(listed, annotation)
+    return checked(command, argument, listed, LISTS_OF_LINKS[section])
+
+
+def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
+    """Return a value of a scenario as the schema reads it.
+
+    Args:
+      command: the function that it was passed to, which errors name in place of a file.
+      argument: the argument that brings it, as errors name it.
+      value: as a user writes it.
+      annotation: its annotation.
+
+    Raises:
+      ScenarioError: with every problem.
+    """
+    expanded = expand_calls(value, annotation)
     try:
-        return TypeAdapter(annotation).validate_python(mappings)
+        return TypeAdapter(annotation).validate_python(expanded)
     except ValidationError as error:
-        document = Document({argument: mappings}, {}, command)
-        problems = problems_of(document, annotation, mappings, error.errors(), (argument,))
+        document = Document({argument: expanded}, {}, command)
+        problems = problems_of(document, annotation, expanded, error.errors(), (argument,))
         raise ScenarioError(problems, command) from None

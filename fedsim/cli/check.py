@@ -62,6 +62,8 @@ def check_command(device: str | None, resolved: bool, as_json: bool, **arguments
             return
         with allocations(experiment.scenario, experiment.memory_bytes):
             expected = {"scenario": scenario.spec.name, **forecast(experiment)}
+            if experiment.scenario.spec.privacy is not None:
+                expected["privacy"] = experiment.scenario.resolved()["privacy"]
             # Last, since its program would count as memory.
             expected["batch"] = one_batch(experiment)
 

@@ -1,7 +1,7 @@
 """The terminal: results on stdout."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsim.disk.tables import Record
+from fedsim.report.mark import private_mark
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
@@ -53,12 +54,19 @@ def table(result: Result, out: Path) -> None:
     _print(view, 100)
     if text := remark(summary):
         print(f"\n{text}")
+    _print_private_mark(result.rounds, result.scenario)
     tables = [
         f"{name}.csv"
         for name in TABLE_COLUMNS
         if result.records[name] or name not in OPTIONAL_TABLES
     ]
     print("  ".join([f"\n{out}/", "report.html", *tables]))
+
+
+def _print_private_mark(rounds: Iterable[str], scenario: dict[str, Any]) -> None:
+    """Say that runs are private in simulation alone, if they are; `rounds` has their columns."""
+    if text := private_mark(rounds, scenario):
+        print(f"\n{text}")
 
 
 def _score(value: float | None) -> str:
@@ -108,6 +116,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     print()
     for sentence in sentences:
         print(sentence)
+    _print_private_mark(comparison.rounds, comparison.scenario)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
 
 
@@ -164,6 +173,8 @@ def forecast(expected: Record) -> None:
         "memory": _memory(expected),
         "first batch": _first_batch(expected),
     }
+    if "privacy" in expected:
+        lines["privacy"] = _privacy(expected)
     if "comparison" in expected:
         lines["comparison"] = _cells(expected["comparison"])
 
@@ -209,6 +220,12 @@ def _memory(expected: Record) -> str:
 def _first_batch(expected: Record) -> str:
     values = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
     return ", ".join(values)
+
+
+def _privacy(expected: Record) -> str:
+    privacy = expected["privacy"]
+    z = f"noise multiplier {privacy['noise_multiplier']:.4g}"
+    return f"{z}, epsilon {expected['epsilon']:.4g} at the end, delta {privacy['delta']:g}"
 
 
 def _cells(comparison: Record) -> str:

@@ -268,7 +268,7 @@ def folding(
     """A rule from its fold: `apply` over a whole stack is the fold of one block."""
 
     def apply(updates: Updates, state: Tree, context: Context):
-        total = fold.add(fold.zero(updates), updates, context)
+        total = fold.add(fold.zero(updates), updates, context._replace(state=state))
         return fold.finish(total, state, context)
 
     return Rule(apply=apply, init=init, fold=fold, weights=weights)

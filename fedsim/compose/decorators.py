@@ -321,6 +321,17 @@ def availability(factory: F) -> F:
     return register("availability", factory)
 
 
+def mechanism(factory: F) -> F:
+    """Decorator: noise on the aggregates of all rounds, as a kind of `privacy.mechanism`.
+
+    It is not for plug-ins: ε of their noise would be unknown.
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.types.Mechanism`.
+    """
+    return register("mechanism", factory)
+
+
 def timetable(factory: F) -> F:
     """Decorator: your own choice of when the server steps, as a kind of `schedule`.
 

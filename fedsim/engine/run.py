@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,6 +75,8 @@ class RunOptions(NamedTuple):
     policy: Policy = Policy()
     folder: Path | None = None  # for client memory that does not fit; None: a temporary one
     resident_bytes: int = 0  # of client memory that fit on the device
+    # of a private run: rounds done -> ε that they have spent
+    spent: Callable[[int], float] | None = None
 
 
 # A run that ended so has done all its rounds; with more of them it can be prolonged.
@@ -139,6 +141,7 @@ class Run:
         self.rounds = options.rounds
         self.every = options.every
         self.policy = options.policy
+        self.spent = options.spent
 
         # Samples that nobody trains on, in batches, and the rows of each set. Without a shared
         # model, there is nothing to score on them.
@@ -515,6 +518,8 @@ class Run:
             values |= dict.fromkeys((*self.totals, "clients_sampled", "clients_reported"))
         if self.program.diagnostics:
             values |= counters.diagnosis()
+        if self.spent is not None:
+            values["epsilon"] = self.spent(self.round)
         values |= counters.info
 
         for name, results in tests.items():

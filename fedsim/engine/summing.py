@@ -125,8 +125,9 @@ class Summing:
         memory = self.memories.save(memory, slots, rows, arrived.arrived & alive)
 
         weights = pipeline.rule.weights(staged)
+        rule_context = contexts(Phase.RULE)._replace(state=start.server.state["rule"])
         total = Sum(
-            rule=self.fold.add(so_far.rule, staged, contexts(Phase.RULE)),
+            rule=self.fold.add(so_far.rule, staged, rule_context),
             sections=sections.add_rows(
                 so_far.sections, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
             ),

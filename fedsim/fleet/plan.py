@@ -140,6 +140,7 @@ class Plan:
         down: int = 0,
         up: int = 0,
         batches: Stream = Stream.BATCHES,
+        expects_drawn: bool = False,
     ):
         """Draw what is fixed for the seed; rounds are drawn when they are asked for.
 
@@ -156,8 +157,11 @@ class Plan:
           down: bytes that a client receives in a round.
           up: bytes that it sends.
           batches: the random stream that orders the batches.
+          expects_drawn: whether `expected` counts clients that are drawn, though the fleet may
+            leave some of them out.
         """
         self.federation = federation
+        self.expects_drawn = expects_drawn
         self.cohort = cohort
         self.seed = seed
         self.rounds = rounds
@@ -216,7 +220,7 @@ class Plan:
 
         Both are 0 where they are unknown.
         """
-        may_be_missing = self.machines.fleet.selective
+        may_be_missing = self.machines.fleet.selective and not self.expects_drawn
         if self.cohort.share is None or self.timetable.asynchronous or may_be_missing:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))

@@ -13,6 +13,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, MinLen
 
 from fedsim.compose import cohort
+from fedsim.privacy import Sampling
 from fedsim.sources.files import Name
 from fedsim.sources.traces import participations_of
 
@@ -91,6 +92,8 @@ class Cohort(NamedTuple):
       thinned: (population, probability that each client can be reached) -> `share` if clients are
         reached independently; None: unknown.
       factors: whether `draw` returns factors, which only a rule that is a sum can weigh.
+      sampling: what an accountant of privacy must know of the draws; None: no accountant knows
+        such a cohort.
     """
 
     draw: Callable[[Population, int, np.random.Generator], np.ndarray | Drawn]
@@ -102,6 +105,7 @@ class Cohort(NamedTuple):
     ordered: bool = False
     thinned: Callable[[Population, np.ndarray], Any] | None = None
     factors: bool = False
+    sampling: Sampling | None = None
 
     @property
     def feedback(self) -> list[str]:
@@ -140,6 +144,7 @@ def all() -> Cohort:
         nominal=lambda N: N,
         share=lambda population: 1.0,
         thinned=lambda population, reached: reached,
+        sampling=Sampling("all"),
     )
 
 
@@ -157,7 +162,13 @@ def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     def draw(population, round, rng):
         return rng.choice(population.ids, min(size, len(population.ids)), replace=False)
 
-    return Cohort(draw, lambda N: size, share=equal(size), thinned=_equal_when_reached(size))
+    return Cohort(
+        draw,
+        nominal=lambda N: size,
+        share=equal(size),
+        thinned=_equal_when_reached(size),
+        sampling=Sampling("uniform", size=size),
+    )
 
 
 @cohort
@@ -178,6 +189,7 @@ def poisson(rate: Annotated[float, Gt(0), Le(1)] = 0.1) -> Cohort:
         nominal=lambda N: max(round(rate * N), 1),
         share=lambda population: rate,
         thinned=lambda population, reached: rate * reached,
+        sampling=Sampling("poisson", rate=rate),
     )
 
 
@@ -218,7 +230,13 @@ def cyclic(size: Annotated[int, Ge(1)] = 10) -> Cohort:
         turn = (round - 1) * size + np.arange(size)
         return population.ids[turn % len(population.ids)]
 
-    return Cohort(draw, lambda N: size, share=equal(size), ordered=True)
+    return Cohort(
+        draw,
+        nominal=lambda N: size,
+        share=equal(size),
+        ordered=True,
+        sampling=Sampling("cyclic", size=size),
+    )
 
 
 Rounds = Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(1)]], MinLen(1)]

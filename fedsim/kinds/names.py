@@ -31,6 +31,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "speed",
         "link",
         "availability",
+        "mechanism",
         "method",
     )
 }

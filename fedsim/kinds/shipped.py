@@ -26,6 +26,7 @@ PACKAGES = (
     "codecs",
     "data",
     "fleet",
+    "mechanisms",
     "models",
     "rules",
     "sources",

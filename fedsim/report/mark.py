@@ -1,8 +1,25 @@
-"""The mark of a run that has not ended, a line of text in everything that shows the run."""
+"""The marks of a run, lines of text in everything that shows it: not ended, or private."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+PRIVATE = (
+    "Privacy is simulated, not for release: the noise is pseudo-random and in {dtype}, and epsilon "
+    "supposes exact Gaussians. Scores are not part of what epsilon covers."
+)
+
+
+def private_mark(columns: Iterable[str], scenario: Mapping[str, Any]) -> str:
+    """The mark of private runs; empty where no run is private.
+
+    Args:
+      columns: of their `rounds.csv`.
+      scenario: resolved, as plain values.
+    """
+    if "epsilon" not in columns:
+        return ""
+    return PRIVATE.format(dtype=scenario["numerics"]["dtype"])
 
 
 def unfinished_mark(record: Mapping[str, Any]) -> str:

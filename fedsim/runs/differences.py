@@ -7,6 +7,13 @@ from fedsim.errors import CheckpointError
 
 MAX_CHARACTERS = 60  # of a value in a message
 
+# Fields that differ where a private run gets other rounds, and why it then cannot go on.
+PLANNED = ("scenario.privacy.noise_multiplier", "scenario.privacy.mechanism.")
+MORE_ROUNDS = (
+    "the noise was solved for all rounds that were planned, and for another number of them, rounds "
+    "that are over would have needed other noise"
+)
+
 
 def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -> None:
     """Refuse to resume a run as anything but what it was.
@@ -20,13 +27,23 @@ def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -
       CheckpointError: naming every field that differs.
     """
     lines = []
+    fields = []
     for field, old, new in differences(recorded, present):
+        fields.append(field)
         lines.append(f"{where}: {field}: {old}, now {new}")
+    if fields and all(field.startswith(PLANNED) for field in fields) and _is_planned(present):
+        lines.append(f"{where}: {MORE_ROUNDS}")
     if lines:
         lines.append(
             f"{where}: belongs to another run; change it back, or start over with --force or --out"
         )
         raise CheckpointError("\n".join(lines))
+
+
+def _is_planned(identity: dict[str, Any]) -> bool:
+    """Whether the noise of a private run depends on the number of its rounds."""
+    privacy = identity["scenario"].get("privacy") or {}
+    return privacy.get("epsilon") is not None or privacy["mechanism"]["kind"] == "blt"
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[tuple[str, str, str]]:

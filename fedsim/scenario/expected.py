@@ -36,6 +36,7 @@ SECTIONS_OF = {
     "speed": "fleet.speed",
     "link": "fleet.links",
     "availability": "fleet.availability",
+    "mechanism": "privacy.mechanism",
     "method": "method",
 }
 

@@ -20,7 +20,7 @@ from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of, other_sections
 from fedsim.scenario.reader import Document, KeyPath, Position
 from fedsim.scenario.schema import AllowedKinds
-from fedsim.scenario.sections import METHODS
+from fedsim.scenario.sections import METHODS, PRIVATE_MEAN
 from fedsim.scenario.shorthand import call_of, kind_name, meant_as_call
 
 _METHOD = Annotated[Any, METHODS]
@@ -67,7 +67,10 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
     if isinstance(links, list):  # else the schema refuses it
         is_rule = section.family == "rule"
         replaced_links = [] if _sends_nothing(others) else links
-        merged = _server(replaced_links, fragment["server"], keep_optimizers=is_rule)
+        links_of_method = fragment["server"]
+        if document.values.get("privacy") is not None:
+            links_of_method = [_without_weights(link) for link in links_of_method]
+        merged = _server(replaced_links, links_of_method, keep_optimizers=is_rule)
         values["server"] = [link for _, link in merged]
         positions = _moved_positions(positions, [index for index, _ in merged])
 
@@ -205,6 +208,16 @@ def _server(
     if not keep_optimizers:
         tail = [(i, link) for i, link in tail if families[i] != "optimizer"]
     return [*head, *((None, link) for link in fragment), *tail]
+
+
+def _without_weights(link: dict) -> dict:
+    """Return a method's mean as one that leaves its weights to `privacy`; other links as they are.
+
+    Private methods that are compared have one rule, and differ in all else.
+    """
+    if link["kind"] != "mean":
+        return link
+    return {key: value for key, value in link.items() if key not in PRIVATE_MEAN}
 
 
 def _family(link: Any) -> str:

@@ -31,6 +31,8 @@ class Scenario(NamedTuple):
             plain.pop("compare")
         if self.spec.schedule.kind == "sync":
             plain.pop("schedule")
+        if self.spec.privacy is None:
+            plain.pop("privacy")
         # The runs of a comparison may differ in the number of their clients.
         if plain["data"]["clients"] is None:
             plain["data"].pop("clients")

@@ -26,6 +26,9 @@ BROADCAST = "a list of at most one codec (fedsim list codecs)"
 SEEDS = "a list of integers from 0 to 4294967295, or an integer n for the first n seeds"
 MAX_SEEDS = 10_000
 
+# What `mean` is under `privacy`, where the scenario does not say otherwise.
+PRIVATE_MEAN = {"weights": "uniform", "denominator": "expected"}
+
 # The default of a section all of whose keys have defaults.
 EMPTY: Any = {}
 
@@ -215,6 +218,47 @@ class Fleet(Section):
     `{count: 5}`, `{share: 0.2, per: round}`."""
 
 
+class AdaptiveClip(Section):
+    """`privacy.clip` as a mapping."""
+
+    kind: Literal["adaptive"] = "adaptive"
+    initial: Annotated[float, Gt(0)] = 0.1
+    """C in the first round."""
+    quantile: Share = 0.5
+    """γ, the share of the updates that should pass unchanged."""
+    lr: Annotated[float, Gt(0)] = 0.2
+    """η_C, in C ← C · exp(−η_C (b̄ − γ)), where b̄ is the noised share of updates within C."""
+    count_std: Annotated[float, Gt(0)] | None = None
+    """σ_b, the deviation of the noise on how many updates were within C; by default m/20 for a
+    cohort of m expected clients."""
+
+
+class Privacy(Section):
+    """`privacy`."""
+
+    unit: Literal["client"] = "client"
+    """What neighbouring data sets differ in: all samples of one client."""
+    mechanism: Annotated[Any, AllowedKinds("mechanism")] = "gaussian"
+    """The noise on the aggregates of all rounds."""
+    clip: Annotated[Annotated[float, Gt(0)] | AdaptiveClip, ByForm()]
+    """C, the longest update that passes unchanged; longer ones are shortened, last before the rule.
+    Or a bound that follows a quantile of the lengths, `{kind: adaptive}`."""
+    noise_multiplier: Annotated[float, Ge(0)] | None = None
+    """z, the deviation of the noise on the sum of the updates over C; that on their mean over m
+    expected clients is z C / m. Either z or `epsilon`."""
+    epsilon: Annotated[float, Gt(0)] | None = None
+    """ε after all rounds, for which z is solved; the resolved scenario has both."""
+    delta: Annotated[float, Gt(0), Lt(1)]
+    """δ of (ε, δ)-differential privacy; usually below 1 / clients."""
+    accountant: Literal["pld", "rdp"] = "pld"
+    """How ε is counted: by the privacy loss distribution, or by Rényi divergences."""
+    conversion: Literal["improved", "classic"] = "improved"
+    """From Rényi divergences to ε (`accountant: rdp`): the tighter formula, or that of Abadi et al.
+    2016, as in older tables."""
+    orders: Annotated[list[Annotated[float, Gt(1)]], MinLen(1)] | None = None
+    """Orders of the Rényi divergences (`accountant: rdp`)."""
+
+
 class Evaluate(Section):
     """`evaluate`."""
 
@@ -364,6 +408,9 @@ class Spec(Section):
     """What happens to a message between client and server, in this order."""
     server: ServerList = ["mean"]
     """Stages, one rule, steps on the aggregate, optimisers, in this order."""
+    privacy: Annotated[Privacy | None, ByForm()] = None
+    """Differential privacy: every update is clipped, and noise is added to their mean. By default
+    none."""
     evaluate: Evaluate = EMPTY
     """When the model is scored, and which score counts."""
     compare: Compare = EMPTY
@@ -376,6 +423,16 @@ class Spec(Section):
     """What happens to an update that is not finite."""
     on_impossible: Literal["skip", "stop"] = "skip"
     """What a round does if it has too few clients for the rule."""
+
+    @model_validator(mode="after")
+    def _private_mean(self):
+        # What the file says otherwise is refused when the scenario is built.
+        if self.privacy is not None:
+            for i, link in enumerate(self.server):
+                if link.family == "rule" and link.kind == "mean":
+                    written = {name: getattr(link, name) for name in link.model_fields_set}
+                    self.server[i] = link.model_copy(update={**PRIVATE_MEAN, **written})
+        return self
 
 
 def _describe_keys(*sections: type[Section]) -> None:

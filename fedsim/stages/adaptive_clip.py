@@ -8,7 +8,6 @@ from annotated_types import Ge, Gt, Le
 
 from fedsim import tree
 from fedsim.compose import stage
-from fedsim.stages.clip import clipped
 from fedsim.types import Context, RowStage, Updates
 
 
@@ -45,7 +44,7 @@ def adaptive_clip(
         return jnp.asarray(initial, jax.tree.leaves(params)[0].dtype)
 
     def apply(updates: Updates, context: Context) -> Updates:
-        return updates._replace(delta=clipped(updates.delta, context.state))
+        return updates._replace(delta=tree.clipped(updates.delta, context.state))
 
     def measure(updates: Updates, context: Context):
         scale, rest = tree.scaled_norm(updates.delta)

@@ -8,7 +8,6 @@ from jax import lax
 
 from fedsim import tree
 from fedsim.compose import alias, stage
-from fedsim.stages.clip import clipped
 from fedsim.tree import Tree
 from fedsim.types import Context, Stage, Updates
 
@@ -52,7 +51,7 @@ def adaptive_robust_clip(f: Annotated[int, Ge(0)]) -> Stage:
         descending = jnp.sort(jnp.where(present, lengths, -jnp.inf), descending=True)
         bound = descending[jnp.clip(k, 0, len(present) - 1)]
 
-        shorter = lax.map(lambda row: clipped(row, bound), updates.delta)
+        shorter = lax.map(lambda row: tree.clipped(row, bound), updates.delta)
         longer = present & (lengths > bound)
         delta = tree.select(longer, shorter, updates.delta)
         info = {"norm": jnp.where(m > 0, bound, 0)}

@@ -18,8 +18,8 @@ def aggregate_noise(std: Annotated[float, Ge(0)]):
     Δ̄ ← Δ̄ + N(0, std² I), before the optimisers. Behind `mean(denominator: expected)` a round in
     which nobody came is not skipped: the noise is added to its mean of 0.
 
-    Resists: inference from the model about one client, where `clip` bounds every update; nothing
-    counts that yet.
+    Resists: inference from the model about one client, where `clip` bounds every update; the
+    section `privacy` does both, and counts ε.
     Cost: O(D).
 
     Args:

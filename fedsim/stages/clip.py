@@ -1,13 +1,11 @@
 """A bound on the length of each update."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import jax
 from annotated_types import Gt
 
 from fedsim import tree
 from fedsim.compose import alias, stage
-from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Updates
 
 alias(norm_bounding="clip", norm_clipping="clip")
@@ -38,15 +36,6 @@ def clip(norm: Annotated[float, Gt(0)]) -> RowStage:
 
     def apply(updates: Updates, context: Context) -> Updates:
         del context
-        return updates._replace(delta=clipped(updates.delta, norm))
+        return updates._replace(delta=tree.clipped(updates.delta, norm))
 
     return RowStage(apply=apply)
-
-
-def clipped(delta: Tree, norm: Any) -> Tree:
-    """Shorten a tree that is longer than `norm` to that length."""
-    scale, rest = tree.scaled_norm(delta)
-
-    # Two factors: their product may overflow, and its inverse underflow.
-    shorter = lambda x: x / scale.astype(x.dtype) * (norm / rest).astype(x.dtype)
-    return tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)

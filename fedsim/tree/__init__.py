@@ -34,6 +34,7 @@ from fedsim.tree.columns import gram as gram
 from fedsim.tree.columns import over_blocks as over_blocks
 from fedsim.tree.columns import squared_distances as squared_distances
 from fedsim.tree.columns import wide_leaves as wide_leaves
+from fedsim.tree.exact import clipped as clipped
 from fedsim.tree.exact import mix as mix
 from fedsim.tree.exact import norm as norm
 from fedsim.tree.exact import norms as norms
@@ -42,3 +43,4 @@ from fedsim.tree.exact import scaled_norm as scaled_norm
 from fedsim.tree.leaves import fill_leaves as fill_leaves
 from fedsim.tree.leaves import select_leaves as select_leaves
 from fedsim.tree.noise import noised as noised
+from fedsim.tree.noise import normal as normal

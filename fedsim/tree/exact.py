@@ -67,3 +67,18 @@ def norm(tree: Tree) -> Float[Array, ""]:
 def norms(stacked: Tree, origin: Tree) -> Float[Array, " K"]:
     """`‖row_k − origin‖₂` of every row of a stack, row by row (3)."""
     return lax.map(lambda row: norm(subtract(row, origin)), stacked)
+
+
+def clipped(delta: Tree, length: Any) -> Tree:
+    """A tree that is longer than `length` shortened to it, any other tree as it is.
+
+    A tree that is not finite stays so.
+    """
+    scale, rest = scaled_norm(delta)
+
+    # Two factors: their product may overflow, and its inverse underflow.
+    shorter = lambda x: x / scale.astype(x.dtype) * (length / rest).astype(x.dtype)
+    return jax.tree.map(
+        lambda x: jnp.where(scale * rest > length, shorter(x), x),
+        delta,
+    )

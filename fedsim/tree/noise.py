@@ -6,6 +6,17 @@ from jaxtyping import Array, Float, Key
 from fedsim.tree.arithmetic import Tree
 
 
+def normal(tree: Tree, key: Key[Array, ""]) -> Tree:
+    """Independent N(0, 1) in the shapes and dtypes of a tree."""
+    leaves, structure = jax.tree.flatten(tree)
+    keys = jax.random.split(key, len(leaves))
+    draws = [
+        jax.random.normal(key, leaf.shape, leaf.dtype)
+        for leaf, key in zip(leaves, keys, strict=True)
+    ]
+    return jax.tree.unflatten(structure, draws)
+
+
 def noised(tree: Tree, key: Key[Array, ""], std: Float[Array, ""]) -> Tree:
     """The tree with independent N(0, std²) added to every coordinate."""
     leaves, structure = jax.tree.flatten(tree)

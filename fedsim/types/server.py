@@ -134,7 +134,8 @@ class Fold(NamedTuple):
     """A rule that is a sum, in the form that takes a cohort block by block."""
 
     zero: Callable[[Updates], Tree]  # any block of updates (its shapes) -> the sum over no rows
-    add: Callable[[Tree, Updates, Context], Tree]  # (sum, a block of rows, context) -> sum
+    # (sum, a block of rows, context) -> sum; `context.state` is the rule's at the round's start
+    add: Callable[[Tree, Updates, Context], Tree]
     # (sum over the cohort, state, context) -> (aggregate, state, info)
     finish: Callable[[Tree, Tree, Context], Result]
 
@@ -171,6 +172,18 @@ class Rule(NamedTuple):
     bound: Bound | None = None
     before: RowStage | None = None
     name: str = ""
+
+
+class Mechanism(NamedTuple):
+    """The noise that privacy adds to the aggregates of all rounds, for a deviation of 1.
+
+    Attributes:
+      draw: (a tree of the noise's shapes, state, context) -> (noise, state), once in every round;
+        `context.key` is for this round's noise alone.
+    """
+
+    draw: Callable[[Tree, Tree, Context], tuple[Tree, Tree]]
+    init: Callable[[Tree], Tree] = lambda params: ()  # (params) -> state
 
 
 class AggregateStage(NamedTuple):

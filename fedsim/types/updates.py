@@ -91,7 +91,7 @@ class Context(NamedTuple):
     malicious: Bool[Array, " K"]  # clients that the attacker controls
     reference: Tree | None = None  # the server's own update, where the rule `needs` it
     samples: Float[Array, ""] | float = 0.0  # of all clients together; 0: unknown
-    state: Tree = ()  # of the row-wise stage that reads it
+    state: Tree = ()  # of the row-wise stage, or of the rule's sum over rows, that reads it
     expected: Float[Array, ""] | float = 0.0  # clients that a round draws on average; 0: unknown
     expected_samples: Float[Array, ""] | float = 0.0  # of them together
     server: Tree = ()  # states of stages and rule, where an attack knows the defence

@@ -70,6 +70,15 @@ STAGES = {
         {"kind": "adaptive_robust_clip", "f": 1},
         (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]]),
     ),
+    # noise of deviation 2 · 5 / √(2 · 10¹⁴), and of scale 2 · 8 / 10⁹
+    "local_gaussian": case(
+        {"kind": "local_gaussian", "norm": 5.0, "epsilon": 1e14, "delta": 1e-5},
+        (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]]),
+    ),
+    "local_laplace": case(
+        {"kind": "local_laplace", "norm": 8.0, "epsilon": 1e9},
+        (Cohort(), [*ATTACKED.rows[:5], [5, -3]]),
+    ),
     # one bucket of all five: their mean, in the first row; the others are away
     "bucket": case(
         {"kind": "bucket", "size": 5}, (Cohort(), [[3.2, -0.2], NONE, NONE, NONE, NONE, NONE])

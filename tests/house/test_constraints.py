@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
-INSTALLED_BY_CI = ("dev", "tools", "tests", "docs")
+INSTALLED_BY_CI = ("dev", "tools", "tests", "docs", "privacy")
 
 
 @pytest.fixture(scope="module")

@@ -68,9 +68,9 @@ def test_a_page_that_was_changed_is_named(make, capsys, monkeypatch):
 
 
 def test_a_column_without_a_meaning_is_refused(make, monkeypatch):
-    for columns in ((*make.TABLES["rounds.csv"], "epsilon"), make.TABLES["rounds.csv"][1:]):
+    for columns in ((*make.TABLES["rounds.csv"], "sigma"), make.TABLES["rounds.csv"][1:]):
         monkeypatch.setitem(make.TABLES, "rounds.csv", columns)
-        with pytest.raises(SystemExit, match=r"differ about rounds\.csv: (epsilon|method)$"):
+        with pytest.raises(SystemExit, match=r"differ about rounds\.csv: (sigma|method)$"):
             make.files_page()
 
 

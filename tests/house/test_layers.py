@@ -11,6 +11,7 @@ LAYERS = (
     "synonyms",
     "limits",
     "machine",
+    "privacy",
     "kinds",
     "tree",
     "types",
@@ -27,7 +28,17 @@ LAYERS = (
     "cli",
     "__main__",
 )
-FAMILIES = {"sources", "data", "models", "clients", "codecs", "stages", "rules", "fleet"}
+FAMILIES = {
+    "sources",
+    "data",
+    "models",
+    "clients",
+    "codecs",
+    "stages",
+    "rules",
+    "mechanisms",
+    "fleet",
+}
 # The only imports between families: partitions read data sets, and the plan reads a federation's
 # sizes and traces of devices.
 ALLOWED = {("fleet", "data"), ("fleet", "sources"), ("data", "sources")}

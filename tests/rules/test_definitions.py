@@ -7,6 +7,7 @@ import pytest
 from definitions import codecs, cohort, rules, stages
 from definitions.cohort import NONE, Cohort, compiled
 
+import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.rules.gap_statistic import _within
 from fedsim.stages.bucket import bucketed
@@ -51,6 +52,26 @@ def test_gaussian_noise_takes_the_place_of_an_update():
     )
     assert (rows[0] == 1).all()
     assert abs(rows[1].mean()) < 0.2 and abs(rows[1].std() - 3) < 0.15
+
+
+def test_a_message_is_noised_by_its_client_as_much_as_epsilon_asks():
+    """Of two rows of zeros: σ = 3.7304 for ε = 1, δ = 1e-5, Δ = 1 (Balle and Wang 2018).
+
+    The classic σ is √(2 ln 125000); Laplace noise of scale 2 · 1/4 has the mean magnitude ½.
+    """
+    rows = np.zeros((2, 40_000))
+    gaussian = {"kind": "local_gaussian", "norm": 0.5, "epsilon": 1.0, "delta": 1e-5}
+    exact = noised(gaussian, rows)
+    assert abs(exact.std() - 3.7304) < 0.04
+    assert abs(np.corrcoef(exact)[0, 1]) < 0.02
+    classic = noised({**gaussian, "calibration": "classic"}, rows)
+    assert abs(classic.std() - np.sqrt(2 * np.log(125_000))) < 0.05
+    laplace = noised({"kind": "local_laplace", "norm": 1.0, "epsilon": 4.0}, rows)
+    assert abs(np.abs(laplace).mean() - 0.5) < 0.01
+
+
+def noised(link, rows):
+    return fedsim.transmit(link, rows)[0]
 
 
 def test_fang_draws_beyond_the_extremes_of_others_or_three_deviations_from_the_mean_of_its_own():

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.report.context import Context, context_of
-from fedsim.report.mark import unfinished_mark
+from fedsim.report.mark import private_mark, unfinished_mark
 from fedsim.report.page import (
     attacks,
     charts,
@@ -99,7 +99,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     curves, data = curves_of(sources, result)
     content = {
         "title": title,
-        "marks": endings.marks(records),
+        "marks": [*endings.marks(records), *_private(sources)],
         "reasons": endings.reasons(records),
         "refresh": refresh,
         "columns": columns,
@@ -302,6 +302,18 @@ def _only_table(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
 
 def _rows(table: pd.DataFrame | None) -> list[Row]:
     return [] if table is None else rows_of(table)
+
+
+def _private(sources: Sequence[Source]) -> list[str]:
+    """A line for every run that is private."""
+    lines = []
+    for source in sources:
+        rounds = source.table("rounds")
+        columns = [] if rounds is None else rounds
+        text = private_mark(columns, source.record["scenario"])
+        if text:
+            lines.append(f"{source.label}: {text}" if source.label else text)
+    return lines
 
 
 def _command(record: Mapping[str, Any]) -> str:

@@ -98,6 +98,9 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
     shown = [*_scores(summary, over), *_errors(summary, last)]
     if any(row.get("rounds_to_target") is not None for row in summary):
         shown.append(_to_target(summary))
+    if last and all(row.get("epsilon") is not None for row in last):
+        spent = max(row["epsilon"] for row in last)
+        shown.append(("ε spent", f"{spent:.4g}", f"in {_last_round(last):,} rounds"))
     if last and all(row.get("bytes_up") is not None for row in last):
         sent = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
         shown.append(("sent, both ways", amount(sent), f"in {_last_round(last):,} rounds"))

@@ -73,6 +73,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("methods", _methods(record)))
     else:
         steps.append(("server", _chain(scenario["server"])))
+    if scenario.get("privacy"):
+        steps.append(("privacy", _privacy(scenario["privacy"])))
     for path, values in vary.items():
         listed = ", ".join(map(value_in_short, values))
         steps.append(("varied", f"{axis_name(path, scenario)} ({path}): {listed}"))
@@ -98,6 +100,16 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
         ]
         texts.append(", ".join([text, *changes]))
     return texts
+
+
+def _privacy(privacy: Mapping[str, Any]) -> str:
+    """The noise and its budget; of z and ε what the scenario has."""
+    texts = [call_of(privacy["mechanism"]), f"clip {value_in_short(privacy['clip'])}"]
+    if privacy.get("noise_multiplier") is not None:
+        texts.append(f"noise multiplier {privacy['noise_multiplier']:g}")
+    if privacy.get("epsilon") is not None:
+        texts.append(f"ε {privacy['epsilon']:g}")
+    return ", ".join([*texts, f"δ {privacy['delta']:g}"])
 
 
 def _machines(fleet: Mapping[str, Any]) -> str:

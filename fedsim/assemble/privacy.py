@@ -1,0 +1,317 @@
+"""Privacy: what must hold for ε to be true, and z and ε of a scenario.
+
+ε counts what leaves the clients as one sum of clipped updates a round, with noise on it. Whatever
+else would leave them, or would make one client's data move more than its own update, is refused.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fedsim.assemble.links import Link
+from fedsim.assemble.problems import Findings
+from fedsim.assemble.wire import remembers
+from fedsim.errors import PrivacyError
+from fedsim.fleet import Cohort, Fleet
+from fedsim.privacy import (
+    Buffers,
+    epsilon_after,
+    optimised_buffers,
+    pattern_of,
+    solve_noise_multiplier,
+)
+from fedsim.scenario.reader import KeyPath
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import PRIVATE_MEAN, AdaptiveClip
+from fedsim.types import Aim, Client, Codec, RowStage, Rule, Stage
+
+# Relative precision to which z is solved for an ε: six digits.
+PRECISION = 2e-5
+
+# Kinds of availability under which no data and no other client decide who can be reached.
+INDEPENDENT = ("bernoulli", "lognormal", "markov")
+
+# Mechanisms that the accountant knows.
+MECHANISMS = ("gaussian", "tree", "banded", "blt")
+
+# Stages that noise a client's message before it leaves.
+LOCAL = ("local_gaussian", "local_laplace")
+
+NOISED_ALONE = "privacy adds noise to the updates alone"
+
+
+def private_rule(scenario: Scenario, rule: Link) -> Findings:
+    """A rule that is no mean, or a mean whose weights depend on the samples or on who came."""
+    if scenario.spec.privacy is None:
+        return
+    section = rule.section
+    if section.kind != "mean":
+        text = f"{section.kind} is no mean, and how far one client moves it is not bounded by clip"
+        yield rule.path, f"{text}; use the rule mean, or remove privacy"
+        return
+    reasons = {
+        "weights": "a client's weight would depend on its data",
+        "denominator": "a client's share would depend on who else came",
+    }
+    for name, wanted in PRIVATE_MEAN.items():
+        value = getattr(section, name)
+        if value != wanted:
+            yield (*rule.path, name), f"is {value}, and {reasons[name]}; write {wanted}"
+
+
+def private_link(scenario: Scenario, link: Link) -> Findings:
+    """A link before the noise through which one client's data would move more than its own row."""
+    if scenario.spec.privacy is None or link.path[0] == "broadcast":
+        return
+    made = link.made
+    kind = link.section.kind
+    if isinstance(made, Codec) and made.linear:
+        text = f"{kind} sends payloads, which cannot be clipped before they are summed"
+        yield link.path, f"{text}; use a codec that is decoded row by row"
+    elif isinstance(made, Codec | Stage | RowStage) and remembers(made):
+        text = f"{kind} has a memory of earlier updates, which would leave with later ones"
+        yield link.path, f"{text}; use a link without one, or remove privacy"
+    elif isinstance(made, Stage | Aim):
+        text = f"{kind} sees the rows of all clients, so that one client would move several"
+        yield link.path, f"{text}; use a link for one row, or remove it"
+    elif isinstance(made, RowStage) and made.after is not None:
+        text = f"{kind} learns from all updates without noise"
+        yield link.path, f"{text}; remove it, privacy.clip: {{kind: adaptive}} adds some"
+
+
+def private_client(scenario: Scenario, client: Client) -> Findings:
+    """A client method that sends more than its update."""
+    if scenario.spec.privacy is None:
+        return
+    path = ("client", "kind")
+    kind = scenario.spec.client.kind
+    remedy = "use a method whose clients send their update alone, such as fedavg or fedprox"
+    if client.not_federated:
+        yield path, f"{kind} sends no updates that could be noised; {remedy}, or remove privacy"
+    elif client.probe is not None:
+        text = f"{kind} sends a gradient at the shared model first, and {NOISED_ALONE}"
+        yield path, f"{text}; {remedy}"
+    elif client.reduce:
+        names = ", ".join(client.reduce)
+        text = f"{kind} makes its shared {names} of more than the noised mean"
+        yield path, f"{text}; {remedy}"
+
+
+def private_statistics(scenario: Scenario, shapes: Any) -> Findings:
+    """A model with statistics, which clients send beside their update."""
+    if scenario.spec.privacy is None or not shapes["stats"]:
+        return
+    text = f"{scenario.spec.model.kind} has batch statistics that clients send as well"
+    yield ("model",), f"{text}, and {NOISED_ALONE}; use a norm without them, such as group"
+
+
+def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings:
+    """A cohort or a fleet of which nobody can tell how often a client takes part."""
+    spec = scenario.spec
+    if spec.privacy is None:
+        return
+    if spec.privacy.mechanism.kind not in MECHANISMS:
+        text = f"no accountant knows {spec.privacy.mechanism.kind}"
+        yield ("privacy", "mechanism"), f"{text}; use {', '.join(MECHANISMS)}"
+    if spec.schedule.kind != "sync":
+        text = f"{spec.schedule.kind} lets clients take part whenever they are ready"
+        yield ("schedule",), f"{text}, which no accountant counts; use schedule: sync"
+    if cohort.sampling is None:
+        text = f"no accountant counts how {spec.cohort.kind} draws clients"
+        yield ("cohort",), f"{text}; use poisson, uniform or all"
+    yield from _private_fleet(spec, fleet)
+
+
+def _private_fleet(spec: Any, fleet: Fleet) -> Findings:
+    """A fleet in which data, or other clients, decide whose message counts."""
+    section = spec.fleet
+    available = section.availability
+    if available is not None and available.kind != "always":
+        path = ("fleet", "availability")
+        if spec.cohort.kind == "uniform":
+            text = "uniform draws its size among fewer clients than are counted"
+            yield path, f"{text}; use the cohort poisson"
+        elif available.kind not in INDEPENDENT:
+            text = f"under {available.kind}, who can be reached depends on samples or on others"
+            yield path, f"{text}; use {' or '.join(INDEPENDENT)}"
+    if section.deadline is not None:
+        text = "who is late depends on sizes and on who else came"
+        yield ("fleet", "deadline"), f"{text}; remove it, or write fleet.dropout"
+    if section.over_select > 1:
+        text = "who counts depends on who else came"
+        yield ("fleet", "over_select"), f"{text}; remove it"
+    if section.stragglers is not None:
+        text = "who is slow depends on who else came"
+        yield ("fleet", "stragglers"), f"{text}; remove it, or write fleet.dropout"
+
+
+def private_numbers(scenario: Scenario) -> Findings:
+    """Messages that are not finite, which no clip bounds."""
+    spec = scenario.spec
+    if spec.privacy is not None and spec.on_nonfinite != "drop":
+        text = f"{spec.on_nonfinite} makes the run depend on one message without bound"
+        yield ("on_nonfinite",), f"{text}; write drop"
+
+
+def local_message(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> Findings:
+    """Noise of clients that is not on their messages, or messages with more than is noised."""
+    for i, link in enumerate(links):
+        kind = link.section.kind
+        if kind not in LOCAL:
+            continue
+        encoded = [before.section for before in links[:i] if before.section.family == "codec"]
+        if link.path[0] == "server":
+            text = f"{kind} is noise of the clients, and behind the wire it protects nothing"
+            yield link.path, f"{text}; move it into wire"
+        elif encoded:
+            text = f"what {encoded[0].kind} encodes is noised first"
+            yield link.path, f"{text}; move {kind} before it"
+        elif besides := _sent_besides(scenario, links, client, shapes):
+            text = f"{kind} noises the update, and {besides} as well"
+            yield link.path, f"{text}; use a method and a model whose clients send it alone"
+
+
+def _sent_besides(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> str:
+    """Return what a client sends besides its update, in words; empty if it is nothing."""
+    method = scenario.spec.client.kind
+    if client.probe is not None:
+        return f"{method} sends a gradient at the shared model"
+    sent = [name for name, how in client.reduce.items() if isinstance(how, str)]
+    if sent:
+        return f"{method} sends {', '.join(sent)}"
+    if shapes["stats"]:
+        return f"clients send batch statistics of {scenario.spec.model.kind}"
+    for link in links:
+        if isinstance(link.made, Rule) and "loss" in link.made.needs:
+            return f"clients send {link.section.kind} their loss"
+    return ""
+
+
+class PrivacyPlan(NamedTuple):
+    """What a private scenario spends, which is the same under all seeds.
+
+    Attributes:
+      section: the section `privacy`, with everything that it leaves open filled in.
+      spent: rounds -> ε that they spend.
+    """
+
+    section: Any
+    spent: Callable[[int], float]
+
+
+def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> PrivacyPlan:
+    """Return what a private scenario spends, with z solved where it has an ε.
+
+    Args:
+      scenario: as read.
+      cohort: how clients are drawn.
+      eligible: clients that can be drawn, under the seed that has the fewest.
+
+    Raises:
+      ScenarioError: where z and ε, or the accountant, cannot be as the section says.
+    """
+    section = scenario.spec.privacy
+    given = section.noise_multiplier
+    if given is None and section.epsilon is None:
+        text = "needs noise_multiplier, or an epsilon that it is solved for"
+        raise scenario.error(("privacy",), f"{text}; write one of them")
+    try:
+        section = _with_matrix(scenario, section, cohort, eligible)
+        section = _solved(scenario, section, cohort, eligible)
+        _require_room_for_count(scenario, section, cohort, eligible)
+        spent = spent_after(section, cohort, eligible, scenario.spec.rounds)
+        spent(scenario.spec.rounds)
+    except PrivacyError as error:
+        raise scenario.error(_path_of(error), str(error)) from error
+    return PrivacyPlan(section, spent)
+
+
+def _path_of(error: PrivacyError) -> KeyPath:
+    """Return the path of the key that an accountant blames."""
+    if error.where == "cohort":
+        return ("cohort",)
+    return ("privacy", *filter(None, error.where.split(".")))
+
+
+def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
+    """Return the section with the matrix of its mechanism `blt`, optimised for the planned rounds.
+
+    A resolved scenario has it, and is a scenario as well.
+    """
+    mechanism = section.mechanism
+    rounds = scenario.spec.rounds
+    if mechanism.kind != "blt":
+        return section
+    if rounds > 0:
+        gap, most = pattern_of(cohort.sampling, eligible)
+        found = optimised_buffers(mechanism.buffers, rounds, gap, most)
+    else:
+        nothing = (0.0,) * mechanism.buffers
+        found = Buffers(decay=nothing, scale=nothing)
+    for name, values in found._asdict().items():
+        given = getattr(mechanism, name)
+        if given is not None and given != list(values):
+            text = f"is not what blt finds for {rounds} rounds of this cohort"
+            path = ("privacy", "mechanism", name)
+            raise scenario.error(path, f"{text}; remove decay and scale")
+    filled = {name: list(values) for name, values in found._asdict().items()}
+    return section.model_copy(update={"mechanism": mechanism.model_copy(update=filled)})
+
+
+def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
+    """Return the section with the noise multiplier that its ε asks for."""
+    if section.epsilon is None:
+        return section
+    rounds = scenario.spec.rounds
+    z = section.noise_multiplier
+    if z is None:
+        z = solve_noise_multiplier(section, cohort.sampling, clients=eligible, rounds=rounds)
+        return section.model_copy(update={"noise_multiplier": z})
+
+    # A resolved scenario has both, and is a scenario as well.
+    less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
+    enough = spent_after(section, cohort, eligible, rounds)(rounds)
+    too_much = spent_after(less, cohort, eligible, rounds)(rounds)
+    if rounds > 0 and not enough <= section.epsilon < too_much:
+        text = f"is {z:g}, and epsilon {section.epsilon:g} asks for another over {rounds} rounds"
+        path = ("privacy", "noise_multiplier")
+        raise scenario.error(path, f"{text}; remove one of the two")
+    return section
+
+
+def _require_room_for_count(
+    scenario: Scenario, section: Any, cohort: Cohort, eligible: int
+) -> None:
+    """Refuse an adaptive clip whose count alone spends more than z allows for all."""
+    clip = section.clip
+    z = section.noise_multiplier
+    if not isinstance(clip, AdaptiveClip) or z == 0:
+        return
+    expected = cohort.nominal(eligible)
+    count_std = expected / 20 if clip.count_std is None else clip.count_std
+    if z >= 2 * count_std:
+        text = f"the count of clipped updates with noise {count_std:g} alone spends more than"
+        remedy = f"write more than {z / 2:g}, or a larger cohort"
+        path = ("privacy", "clip", "count_std")
+        raise scenario.error(path, f"{text} noise_multiplier {z:g} allows; {remedy}")
+
+
+def spent_after(
+    section: Any, cohort: Cohort, eligible: int, planned: int
+) -> Callable[[int], float]:
+    """Return rounds -> ε that they spend.
+
+    Args:
+      section: the section `privacy`, with its noise multiplier.
+      cohort: how clients are drawn.
+      eligible: clients that can be drawn.
+      planned: rounds of the run.
+    """
+    # ε is counted for z, whether or not it was solved for.
+    counted = section.model_copy(update={"epsilon": None})
+
+    def spent(rounds: int) -> float:
+        return epsilon_after(
+            counted, cohort.sampling, clients=eligible, rounds=rounds, planned=planned
+        )
+
+    return spent

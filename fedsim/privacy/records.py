@@ -1,0 +1,92 @@
+"""What an accountant must know: how noise is made, and how clients are drawn."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+
+class Mechanism(NamedTuple):
+    """How the noise of one round is made of independent draws.
+
+    Attributes:
+      kind: `gaussian`: a draw of its own in every round; `tree`, `banded` and `blt`: correlated
+        over rounds.
+      restart: of `tree`: rounds after which a new tree begins; None: one tree for all rounds.
+      bands: of `banded`: rounds whose draws are in the noise of one round, at least 1.
+      buffers: of `blt`: models of memory, at least 1.
+      decay: of `blt`: θ of each buffer; None: that of least loss.
+      scale: of `blt`: ω of each buffer, likewise.
+    """
+
+    kind: Literal["gaussian", "tree", "banded", "blt"] = "gaussian"
+    restart: int | None = None
+    bands: int = 1
+    buffers: int = 1
+    decay: Sequence[float] | None = None
+    scale: Sequence[float] | None = None
+
+
+class AdaptiveClip(NamedTuple):
+    """A clipping bound that follows a quantile of the norms; the keys of `clip` as a mapping.
+
+    Attributes:
+      initial: bound of the first round.
+      quantile: share of the updates that should lie within the bound.
+      lr: how fast the bound follows.
+      count_std: σ_b, std of the noise on the count of updates within the bound; None: a twentieth
+        of the expected cohort.
+    """
+
+    initial: float = 0.1
+    quantile: float = 0.5
+    lr: float = 0.2
+    count_std: float | None = None
+
+
+class Settings(NamedTuple):
+    """The section `privacy` of a scenario.
+
+    Attributes:
+      clip: the bound C on the norm of a client's update, which does not change ε.
+      delta: δ, in (0, 1).
+      noise_multiplier: z, the std of the noise on the *sum* of the updates over C, before noise is
+        correlated; None where `epsilon` is given.
+      epsilon: the ε that z is solved for; None where z is given.
+      unit: what neighbouring data sets differ in.
+      mechanism: how the noise is made.
+      accountant: `pld`: by the distribution of the privacy loss; `rdp`: by Rényi divergences.
+      conversion: of Rényi divergences to ε: `improved` or `classic`.
+      orders: the orders of these divergences, above 1; None: those of dp-accounting.
+    """
+
+    clip: float | AdaptiveClip
+    delta: float
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    unit: Literal["client"] = "client"
+    mechanism: Mechanism = Mechanism()
+    accountant: Literal["pld", "rdp"] = "pld"
+    conversion: Literal["improved", "classic"] = "improved"
+    orders: tuple[float, ...] | None = None
+
+
+class Sampling(NamedTuple):
+    """How a cohort draws clients, as far as privacy depends on it.
+
+    Attributes:
+      kind: `poisson`: every client by itself with probability `rate`; `all`: everybody;
+        `uniform`: `size` clients, each set equally likely; `separated`: a client takes part at most
+        `most` times, and in no two of `gap` consecutive rounds; `cyclic`: `size` clients in turn;
+        `cyclic_poisson`: every client of a round's group by itself with probability `rate`.
+      rate: probability of taking part.
+      size: clients per round.
+      gap: rounds from one that a client takes part in to the next at the earliest.
+      most: rounds that a client takes part in at most; None: as many as `gap` allows.
+      groups: groups that take turns.
+    """
+
+    kind: Literal["poisson", "all", "uniform", "separated", "cyclic", "cyclic_poisson"]
+    rate: float = 1.0
+    size: int = 1
+    gap: int = 1
+    most: int | None = None
+    groups: int = 1
