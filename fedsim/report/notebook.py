@@ -57,10 +57,12 @@ def html_of_comparison(
       standings: of methods by variation.
     """
     runs, context = runs_and_context(frames, record)
-    table = table_of(runs, rows_of(frames["compare"]), standings, context)
+    table = table_of(runs, rows_of(frames["compare"]), standings, context, frames["rounds"])
     shown = Markup("")
     if table is not None:
-        rows = [[text for text, _ in row] for row in table["rows"]]
+        rows = []
+        for group in table["groups"]:
+            rows += [[text for text, _ in row] for row in group.rows]
         shown = _table(table["head"], rows, table["words"], table["numbers"])
 
     lines = [f"{run}: {reason}" for run, reason in record["reasons"].items()]

@@ -569,7 +569,7 @@ def test_entropy_coded_bytes_of_all_codecs_share_a_chart():
     (group,) = [
         group for group in shown if group["words"] == "bytes of a message behind an entropy code"
     ]
-    curves = data["charts"][group["panels"][0]["id"]]["curves"]
+    curves = data["charts"][group["panels"].shown[0]["id"]]["curves"]
     assert [(c["name"], c["mean"]) for c in curves] == [("cast", [7.0] * 3), ("top_k", [9.0] * 3)]
 
 

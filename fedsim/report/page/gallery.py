@@ -9,14 +9,8 @@ from markupsafe import Markup
 
 from fedsim.report.mark import unfinished_mark
 from fedsim.report.page.charts import METRICS
-from fedsim.report.page.content import (
-    ENDED,
-    Result,
-    Source,
-    curves_of,
-    lines_of,
-    result_of,
-)
+from fedsim.report.page.content import Result, Source, curves_of, lines_of, result_of
+from fedsim.report.page.endings import ENDED
 from fedsim.report.page.render import rendered
 from fedsim.report.results import grouped_by
 from fedsim.report.series import by_variant
@@ -143,7 +137,7 @@ def _picture(source: Source, result: Result, number: int) -> Picture:
     groups = curves_of([shown], result)[0]["groups"]
     if not groups:
         return Picture(Markup(""), "")
-    panel = groups[0]["panels"][0]
+    panel = groups[0]["panels"].shown[0]
     # Names of clips are those of a page of its own.
     drawn = Markup(panel["picture"].replace(f"clip{panel['id']}", f"clip{number}"))
     label = result.context.words(variant) if variant else ""
