@@ -47,7 +47,7 @@ def for_paper(
         values = values if isinstance(values, tuple) else (values,)
         names = dict(zip(keys, values, strict=True))
         row = {**names, **_scores(runs, score, spread)}
-        means = errors.get((variation_of(names), names["method"]), {})
+        means = errors.get((variation_of(names), str(names["method"])), {})
         row |= {name: f"{mean:.4g}" for name, mean in means.items()}
         if baseline is not None:
             is_baseline = names["method"] == baseline

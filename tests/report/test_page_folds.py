@@ -78,7 +78,7 @@ def test_bytes_that_are_equal_for_all_are_folded_behind_the_table():
     tables["bytes"] = pd.DataFrame(costs)
     text = page_text(comparison(), tables)
     (fold,) = [fold for fold in folds(text) if "What it costs in bytes" in fold]
-    assert "<summary>What it costs in bytes: the same for all methods</summary>" in fold
+    assert "<summary>What it costs in bytes: the same for all methods in a round</summary>" in fold
     assert text.index('id="table"') < text.index(fold) < text.index('id="differences"')
     assert 'href="#bytes"' not in text
 

@@ -1,5 +1,6 @@
 """The clients on the page: by which score they are told apart, and a table of them."""
 
+import statistics
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ class Column(NamedTuple):
 
     title: str
     form: str
-    numbers: pd.Series
+    numbers: dict[Any, float]
 
 
 class ClientScore(NamedTuple):
@@ -60,18 +61,21 @@ def score_of(clients: pd.DataFrame | None) -> ClientScore | None:
 
 
 def _has_any(clients: pd.DataFrame, *columns: str) -> bool:
-    return any(column in clients and clients[column].notna().any() for column in columns)
+    for column in columns:
+        if column in clients and not np.isnan(np.asarray(clients[column], float)).all():
+            return True
+    return False
 
 
-def scores_of_method(rows: pd.DataFrame, score: ClientScore) -> pd.Series:
-    """The scores of a method's clients; without a shared model, those of their own models."""
-    if score.shared in rows and rows[score.shared].notna().any():
-        return rows[score.shared]
-    return rows[score.own] if score.own in rows else rows[score.shared]
+def scores_of_method(rows: pd.DataFrame, score: ClientScore) -> np.ndarray:
+    """The scores of a method's clients, `[rows]`; without a shared model, of their own models."""
+    if _has_any(rows, score.shared) or score.own not in rows:
+        return np.asarray(rows[score.shared], float)
+    return np.asarray(rows[score.own], float)
 
 
 def tables(clients: pd.DataFrame | None, context: Context) -> list[dict[str, Any]]:
-    """A table per variation, a row per client, the worst first.
+    """A table per variation, a row per client, the worst first; the first one is open.
 
     Clients that have names are the same under all seeds, and so have means over them; numbers are
     those of the first seed.
@@ -86,11 +90,13 @@ def tables(clients: pd.DataFrame | None, context: Context) -> list[dict[str, Any
     named = _named(clients, context.scenario)
     if not named:
         clients = pd.DataFrame(clients[clients["seed"] == clients["seed"].min()])
-    seeds = clients["seed"].nunique()
-    return [
-        _table(context.words(variant), table, score, context, named, seeds)
-        for variant, table in by_variant(clients).items()
-    ]
+    seeds = len(set(clients["seed"]))
+    shown = []
+    for variant, table in by_variant(clients).items():
+        drawn = _table(context.words(variant), table, score, context, named, seeds)
+        is_open = named and not shown and len(drawn["rows"]) <= OPEN
+        shown.append({**drawn, "open": is_open})
+    return shown
 
 
 def _named(clients: pd.DataFrame, scenario: Mapping[str, Any]) -> bool:
@@ -121,7 +127,7 @@ def _table(
     """
     columns = _columns(table, score, context)
     first = columns[0]
-    worst_first = first.numbers.sort_values(ascending=score.rising, kind="stable").index
+    worst_first = _worst_first(first, score)
     rows = []
     for client in worst_first[:MOST]:
         cells = [_cell(column, client) for column in columns]
@@ -132,7 +138,6 @@ def _table(
         "rows": rows,
         "caption": _caption(score, first.title, context, named, seeds),
         "summary": _summary(len(rows), len(worst_first)),
-        "open": named and len(rows) <= OPEN,
     }
 
 
@@ -146,29 +151,49 @@ def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> list[
         columns.append(Column(method, form, _mean(rows, scores_of_method(rows, score))))
         has_both = _has_any(rows, score.shared) and _has_any(rows, score.own)
         if has_both:
-            columns.append(Column(f"{method}, own models", form, _mean(rows, rows[score.own])))
+            own = np.asarray(rows[score.own], float)
+            columns.append(Column(f"{method}, own models", form, _mean(rows, own)))
 
     any_rows = by_method[methods[0]]
-    columns.append(Column("samples", COUNTED, _mean(any_rows, any_rows["samples"])))
-    joined = {name: _mean(rows, rows["rounds_joined"]) for name, rows in by_method.items()}
-    counted = {name: rounds for name, rounds in joined.items() if rounds.notna().any()}
-    different = {tuple(rounds.fillna(-1)) for rounds in counted.values()}
-    if len(different) == 1:
-        columns.append(Column("rounds joined", COUNTED, next(iter(counted.values()))))
-    elif different:
+    samples = np.asarray(any_rows["samples"], float)
+    columns.append(Column("samples", COUNTED, _mean(any_rows, samples)))
+    counted = {}
+    for method, rows in by_method.items():
+        if _has_any(rows, "rounds_joined"):
+            counted[method] = _mean(rows, np.asarray(rows["rounds_joined"], float))
+    first, *others = counted.values() or [{}]
+    if counted and all(rounds == first for rounds in others):
+        columns.append(Column("rounds joined", COUNTED, first))
+    else:
         for name, rounds in counted.items():
             columns.append(Column(f"rounds joined, {name}", COUNTED, rounds))
     return columns
 
 
-def _mean(rows: pd.DataFrame, values: pd.Series) -> pd.Series:
-    """The mean over the seeds by client."""
-    return values.astype(float).groupby(rows["client"], sort=False).mean()
+def _worst_first(column: Column, score: ClientScore) -> list[Any]:
+    """The clients, those without a score last."""
+    sign = 1 if score.rising else -1
+
+    def rank(client: Any) -> tuple[bool, float]:
+        number = column.numbers[client]
+        return (True, 0.0) if np.isnan(number) else (False, sign * number)
+
+    return sorted(column.numbers, key=rank)
+
+
+def _mean(rows: pd.DataFrame, values: np.ndarray) -> dict[Any, float]:
+    """The mean over the seeds by client; NaN where there is no number."""
+    of_clients: dict[Any, list[float]] = {}
+    for client, value in zip(rows["client"], values.tolist(), strict=True):
+        numbers = of_clients.setdefault(client, [])
+        if not np.isnan(value):
+            numbers.append(value)
+    return {client: statistics.fmean(v) if v else np.nan for client, v in of_clients.items()}
 
 
 def _cell(column: Column, client: Any) -> Cell:
     """The cell of a client; empty where it has no number."""
-    value = float(column.numbers.get(client, np.nan))
+    value = column.numbers.get(client, np.nan)
     return EMPTY if np.isnan(value) else (f"{value:{column.form}}", value)
 
 

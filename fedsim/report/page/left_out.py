@@ -79,11 +79,11 @@ def _marks(table: pd.DataFrame, score: ClientScore) -> list[Mark]:
     """A mark per class of a method's clients: the mean over seeds of the mean over clients."""
     scores: list[list[np.ndarray]] = [[] for _ in WORDS]  # by class and seed, `[clients]`
     for _, of_seed in table.groupby("seed"):
-        of_clients = np.asarray(scores_of_method(of_seed, score), float)
+        of_clients = scores_of_method(of_seed, score)
         kinds = classes_of(np.asarray(of_seed["rounds_joined"], float))
         for kind, of_class in enumerate(scores):
             values = of_clients[kinds == kind]
-            of_class.append(values[~np.isnan(values)])
+            of_class.append(values[np.isfinite(values)])
     return [
         _mark(words, of_class, score.share) for words, of_class in zip(WORDS, scores, strict=True)
     ]

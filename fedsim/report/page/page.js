@@ -9,8 +9,9 @@
   const LEFT = 54, RIGHT = 14, TOP = 14, BOTTOM = 42;  // margins, as the still pictures have them
   const SQUEEZED = 5, OTHERS = 3;  // where an axis is cut, as in pictures/cut.py
   const NEAR = 8;  // methods that the hint lists, at most
+  const opening = document.querySelector('[data-axis][aria-pressed="true"]');
   const state = {
-    axis: document.querySelector('[data-axis][aria-pressed="true"]')?.dataset.axis,  // of all charts
+    axis: opening?.dataset.axis,  // of all charts
     off: new Set(),  // methods that are switched off
     zoom: new Map(),  // group of charts -> the part of the axis that it shows
     paper: false,  // whether the page is being printed
@@ -147,7 +148,8 @@
       if (!ends.has(curve.name)) ends.set(curve.name, []);
       curve.x[state.axis].forEach((value, index) => {
         if (!inside(value)) return;
-        ends.get(curve.name).push((curve.low || curve.mean)[index], (curve.high || curve.mean)[index]);
+        const { mean, low = mean, high = mean } = curve;
+        ends.get(curve.name).push(low[index], high[index]);
       });
     }
     return withoutOutlier([...ends.values()]);
@@ -283,7 +285,7 @@
     const { svg, y, height } = chart;
     for (const old of all("text.beyond", svg)) old.remove();
     const inside = within(chart.group);
-    for (const curve of shown(chart)) {
+    for (const curve of shown(chart).filter((one) => one.x[state.axis].length)) {
       const shownOf = (values) => values.filter((_, index) => inside(curve.x[state.axis][index]));
       const highs = shownOf(curve.high || curve.mean);
       const lows = shownOf(curve.low || curve.mean);

@@ -155,7 +155,7 @@ def _score_mark(
     if low is not None:
         title += f", 95 % {low:.4g} to {high:.4g}"
     title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
-    if low is not None and is_share(metric):
+    if low is not None and high is not None and is_share(metric):
         low = max(low, 0.0)
         high = min(high, 1.0)
     difference = standing.row["difference"] if standing.row else None

@@ -79,8 +79,8 @@ def curves_picture(
         line = _target_line(y.at(target))
         drawn = [line, *drawn, _target_label(target, y.at(target), label_above)]
 
-    for curve, _ in courses:
-        for side in beyond(curve, y.low, y.high):
+    for curve, positions in courses:
+        for side in beyond(curve, y.low, y.high) if len(positions) else []:
             drawn.append(_cut_mark(curve.name, side))
     frame = element("rect", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=HEIGHT - TOP - BOTTOM)
     clip = f"clip{chart}"

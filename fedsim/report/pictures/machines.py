@@ -70,9 +70,10 @@ def panels(
     rank = lambda method: names.index(method) if method in names else len(names)
 
     shown = _alike(by_method, sorted(by_method, key=rank))[:SHOWN]
-    last = {}
+    last: dict[str, int] = {}
     if rounds is not None:
-        last = rounds.groupby("method")["round"].max().to_dict()
+        for method, number in zip(rounds["method"], rounds["round"], strict=True):
+            last[method] = max(last.get(method, 0), int(number))
     return [_panel(methods, by_method[methods[0]], last) for methods in shown]
 
 
@@ -93,11 +94,11 @@ def omissions(table: pd.DataFrame, names: list[str]) -> list[str]:
     """
     by_method = _first_rounds(table)
     sentences = []
-    seeds = table["seed"].nunique()
-    if seeds > 1:
-        first = table["seed"].iloc[0]
-        sentences.append(f"Seed {first} is drawn, {seeds - 1} of {seeds} seeds are left out.")
-    variants = table["variant"].nunique() if "variant" in table else 1
+    seeds = list(dict.fromkeys(table["seed"]))
+    if len(seeds) > 1:
+        others = f"{len(seeds) - 1} of {len(seeds)} seeds are left out"
+        sentences.append(f"Seed {seeds[0]} is drawn, {others}.")
+    variants = len(set(table["variant"])) if "variant" in table else 1
     if variants > 1:
         sentences.append(f"The first of {variants} variations is drawn, the others are left out.")
     ordered = [name for name in names if name in by_method]
@@ -122,7 +123,7 @@ def _first_rounds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {str(method): rows.drop(columns="method") for method, rows in methods}
 
 
-def _panel(methods: list[str], rows: pd.DataFrame, last: dict[Any, int]) -> Panel:
+def _panel(methods: list[str], rows: pd.DataFrame, last: dict[str, int]) -> Panel:
     bars = [_bar(row) for row in rows.to_dict("records")]
     steps = sorted({float(seconds) for seconds in rows["closes"].dropna()})
     flights = len(steps) > 1 or "in flight" in set(rows["outcome"])
