@@ -569,7 +569,7 @@ def test_bytes_behind_entropy_codes_are_one_picture():
     (group,) = [
         group for group in shown if group["words"] == "bytes of a message behind an entropy code"
     ]
-    curves = data["charts"][group["panels"][0]["id"]]["curves"]
+    curves = data["charts"][group["panels"].shown[0]["id"]]["curves"]
     assert [(c["name"], c["mean"]) for c in curves] == [("cast", [7.0] * 3), ("top_k", [9.0] * 3)]
 
 
