@@ -95,7 +95,7 @@ def _write_index(directories: tuple[Path, ...], out: Path | None, follow: bool) 
     from fedsim.disk import files
     from fedsim.runs.gallery import INDEX, gallery_of
 
-    if len(directories) > 1 or follow:
+    if len(directories) != 1 or follow:
         raise click.UsageError("--index takes one folder of runs, and goes without --follow")
     (folder,) = directories
     page = out or folder / INDEX
