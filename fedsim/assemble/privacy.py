@@ -235,25 +235,23 @@ def _path_of(error: PrivacyError) -> KeyPath:
 def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
     """Return the section with the matrix of its mechanism `blt`, optimised for the planned rounds.
 
-    A resolved scenario has it, and is a scenario as well.
+    A matrix that is given, as a resolved scenario has it, is taken as it is.
     """
     mechanism = section.mechanism
     rounds = scenario.spec.rounds
     if mechanism.kind != "blt":
         return section
+    if mechanism.decay is not None or mechanism.scale is not None:
+        return section  # the accountant refuses one without the other
+
     if rounds > 0:
+        assert cohort.sampling is not None
         gap, most = pattern_of(cohort.sampling, eligible)
-        found = optimised_buffers(mechanism.buffers, rounds, gap, most)
+        best = optimised_buffers(mechanism.buffers, rounds, gap, most)
     else:
         nothing = (0.0,) * mechanism.buffers
-        found = Buffers(decay=nothing, scale=nothing)
-    for name, values in found._asdict().items():
-        given = getattr(mechanism, name)
-        if given is not None and given != list(values):
-            text = f"is not what blt finds for {rounds} rounds of this cohort"
-            path = ("privacy", "mechanism", name)
-            raise scenario.error(path, f"{text}; remove decay and scale")
-    filled = {name: list(values) for name, values in found._asdict().items()}
+        best = Buffers(decay=nothing, scale=nothing)
+    filled = {name: list(values) for name, values in best._asdict().items()}
     return section.model_copy(update={"mechanism": mechanism.model_copy(update=filled)})
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from annotated_types import Ge
-from jaxtyping import Array, Float
 
 from fedsim.compose import mechanism
 from fedsim.privacy import banded_coefficients
@@ -58,7 +58,7 @@ def banded(bands: Annotated[int, Ge(1)] = 4) -> Mechanism:
     return Mechanism(draw, init)
 
 
-def correction(stacked: Tree, weights: Float[Array, " n"]) -> Tree:
-    """Return Σ_j weights[j] · row_j of a stack, whose weights are not negative."""
+def correction(stacked: Tree, weights: np.ndarray) -> Tree:
+    """Return Σ_j weights[j] · row_j of a stack, for weights `[n]` that are not negative."""
     dtype = jax.tree.leaves(stacked)[0].dtype
     return weighted_sum(stacked, jnp.asarray(weights, dtype))

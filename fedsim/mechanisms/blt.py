@@ -4,6 +4,7 @@ from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from annotated_types import Ge, Le
 
 from fedsim.compose import mechanism
@@ -49,7 +50,7 @@ def blt(
 
     def draw(like: Tree, state: Buffers, context: Context) -> tuple[Tree, Buffers]:
         assert decay is not None and scale is not None
-        noise = subtract(normal(like, context.key), correction(state.noise, jnp.asarray(scale)))
+        noise = subtract(normal(like, context.key), correction(state.noise, np.asarray(scale)))
 
         def after(past, new):
             return along(jnp.asarray(decay, past.dtype), past) * past + new
