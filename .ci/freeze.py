@@ -13,7 +13,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PACKAGE = "fedsim-jax"
-EXTRAS = ("dev", "tools", "tests")
+EXTRAS = ("dev", "tools", "tests", "privacy")
 # These come with a virtual environment, are as old as its Python, and would be wrong for another.
 BUNDLED = {"pip", "setuptools", "wheel"}
 FILE = Path(__file__).with_name("constraints.txt")

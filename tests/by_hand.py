@@ -27,6 +27,8 @@ COHORTS: dict[str, tuple[str, dict[str, Any]]] = {
     "divfl": ("divfl", {"size": 2, "candidates": 3}),
     "fedcs": ("fedcs", {"candidates": 3}),
     "least_participated": ("least_participated", {"size": 2}),
+    "separated": ("separated", {"size": 2, "gap": 2}),
+    "cyclic_poisson": ("cyclic_poisson", {"groups": 2, "rate": 0.5}),
     "tifl": ("tifl", {"size": 2, "tiers": 3}),
     "round_robin_by_class": ("round_robin_by_class", {"size": 2}),
 }

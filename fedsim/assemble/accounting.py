@@ -2,42 +2,18 @@
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Annotated, Any, Literal, overload
-
-from annotated_types import Ge, Gt, Le
-from pydantic import BeforeValidator
+from typing import Annotated, Any, overload
 
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.stack_inputs import argument_error, checked
 from fedsim.errors import LinkError, PrivacyError, ScenarioError
 from fedsim.fleet import Cohort
-from fedsim.privacy import MAX_BUFFERS, epsilon_after, solve_noise_multiplier
-from fedsim.scenario.schema import AllowedKinds, ByForm, Section
-from fedsim.scenario.sections import AdaptiveClip, Privacy
-from fedsim.scenario.shorthand import call_of
+from fedsim.privacy import epsilon_after, solve_noise_multiplier
+from fedsim.scenario.schema import AllowedKinds
+from fedsim.scenario.sections import Privacy
 
 COHORT = Annotated[Any, AllowedKinds("cohort")]
 ARGUMENTS = ("cohort", "clients", "rounds")
-
-
-class Mechanism(Section):
-    """`privacy.mechanism`, as far as ε depends on it."""
-
-    kind: Literal["gaussian", "tree", "banded", "blt"] = "gaussian"
-    restart: Annotated[int, Ge(1)] | None = None
-    bands: Annotated[int, Ge(1)] = 4
-    buffers: Annotated[int, Ge(1), Le(MAX_BUFFERS)] = 4
-
-
-def _as_mapping(value: Any) -> Any:
-    return call_of(value) if isinstance(value, str) else value
-
-
-class Accounted(Privacy):
-    """`privacy`, of which ε needs no clip."""
-
-    mechanism: Annotated[Mechanism, BeforeValidator(_as_mapping)] = Mechanism()
-    clip: Annotated[Annotated[float, Gt(0)] | AdaptiveClip, ByForm()] = 1.0
 
 
 @overload
@@ -66,7 +42,7 @@ def epsilon(
       ScenarioError: for what is wrong or cannot be accounted for, and where the extra `privacy` is
         not installed; names the key and the remedy.
     """
-    section = checked("epsilon", "privacy", privacy, Accounted)
+    section = _privacy("epsilon", privacy)
     sampling = _cohort("epsilon", cohort).sampling
     _require_whole("epsilon", "clients", clients, least=1)
     several = list(rounds) if isinstance(rounds, Iterable) else [rounds]
@@ -94,7 +70,7 @@ def noise_multiplier(privacy: Any, cohort: Any = "all", *, clients: int, rounds:
     Raises:
       ScenarioError: as of `epsilon`, and where no noise reaches the ε.
     """
-    section = checked("noise_multiplier", "privacy", privacy, Accounted)
+    section = _privacy("noise_multiplier", privacy)
     sampling = _cohort("noise_multiplier", cohort).sampling
     _require_whole("noise_multiplier", "clients", clients, least=1)
     _require_whole("noise_multiplier", "rounds", rounds, least=0)
@@ -102,6 +78,13 @@ def noise_multiplier(privacy: Any, cohort: Any = "all", *, clients: int, rounds:
         return solve_noise_multiplier(section, sampling, clients=clients, rounds=rounds)
     except PrivacyError as error:
         raise _refused("noise_multiplier", error) from None
+
+
+def _privacy(command: str, privacy: Any) -> Any:
+    """Return the section `privacy`, whose clip may be left out."""
+    if isinstance(privacy, dict):
+        privacy = {"clip": 1.0, **privacy}
+    return checked(command, "privacy", privacy, Privacy)
 
 
 def _cohort(command: str, cohort: Any) -> Cohort:

@@ -1,7 +1,8 @@
 """Differential privacy: ε of what clients release, and the noise that an ε asks for.
 
 It knows the section `privacy` of a scenario and how a cohort draws, and nothing of how a round
-runs. The accountants are those of dp-accounting, `pip install 'fedsim-jax[privacy]'`.
+runs. It needs dp-accounting, and jax-privacy for the noise `blt`: `pip install
+'fedsim-jax[privacy]'`.
 """
 
 from fedsim.privacy.accountant import epsilon_after as epsilon_after
@@ -13,6 +14,7 @@ from fedsim.privacy.records import AdaptiveClip as AdaptiveClip
 from fedsim.privacy.records import Mechanism as Mechanism
 from fedsim.privacy.records import Sampling as Sampling
 from fedsim.privacy.records import Settings as Settings
+from fedsim.privacy.samples import sample_epsilon_after as sample_epsilon_after
 from fedsim.privacy.strategies import MAX_BUFFERS as MAX_BUFFERS
 from fedsim.privacy.strategies import Buffers as Buffers
 from fedsim.privacy.strategies import banded_coefficients as banded_coefficients

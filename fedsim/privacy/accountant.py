@@ -109,36 +109,52 @@ def solve_noise_multiplier(
     if rounds == 0:
         return 0.0
     spent = _spending(section, sampling, clients, rounds, rounds)
-    return _least_root(lambda z: spent(z, rounds) - target, target)
+    return _least_noise(lambda z: spent(z, rounds), target)
 
 
-def _least_root(excess: Callable[[float], float], target: float) -> float:
-    """Return the smallest z of six digits at which a falling function is not positive."""
-    enough = 1.0
-    while excess(enough) > 0:
-        enough *= 2
-        if enough > MAX_NOISE_MULTIPLIER:
-            text = f"no noise reaches {target:g} by this accountant"
-            raise PrivacyError("epsilon", f"{text}; write a larger one, or larger orders")
-    too_little = enough / 2
-    while excess(too_little) <= 0:
-        enough = too_little
-        too_little /= 2
+def _least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
+    """Return the smallest z of six digits whose ε is at most a target."""
+    too_little, enough = _bracket(epsilon_of, target)
 
-    def finite_excess(log_z: float) -> float:
-        return min(excess(math.exp(log_z)), 1e9)
+    # In logarithms, ε over z is nearly a line.
+    def excess(log_z: float) -> float:
+        epsilon = epsilon_of(math.exp(log_z))
+        return math.log(min(max(epsilon, 1e-30), 1e30) / target)
 
-    ends = (math.log(too_little), math.log(enough))
-    z = math.exp(gaussian.root(finite_excess, *ends, xtol=1e-7))
+    z = math.exp(gaussian.root(excess, math.log(too_little), math.log(enough), xtol=1e-7))
 
-    # The root lies between two numbers of six digits; rounding may have missed them by one.
+    # The root lies between two numbers of six digits, or it is one up to rounding.
     digit = 10.0 ** (math.floor(math.log10(z)) - 5)
     steps = math.ceil(z / digit)
-    while excess(_six_digits(steps * digit)) > 0:
+    while epsilon_of(_six_digits(steps * digit)) > target:
         steps += 1
-    while excess(_six_digits((steps - 1) * digit)) <= 0:
+    while epsilon_of(_six_digits((steps - 1) * digit)) <= target:
         steps -= 1
     return _six_digits(steps * digit)
+
+
+def _bracket(epsilon_of: Callable[[float], float], target: float) -> tuple[float, float]:
+    """Return a z whose ε is above a target, and one whose ε is not.
+
+    Raises:
+      PrivacyError: where no noise reaches it.
+    """
+    z = 1.0
+    epsilon = epsilon_of(z)
+    if epsilon > target:
+        while epsilon > target:
+            too_little = z
+            z *= min(max(epsilon / target, 2.0), 1e3)
+            if z > MAX_NOISE_MULTIPLIER:
+                text = f"no noise reaches {target:g} by this accountant"
+                raise PrivacyError("epsilon", f"{text}; write a larger one, or larger orders")
+            epsilon = epsilon_of(z)
+        return too_little, z
+    while epsilon <= target:
+        enough = z
+        z /= 2
+        epsilon = epsilon_of(z)
+    return z, enough
 
 
 def _six_digits(z: float) -> float:

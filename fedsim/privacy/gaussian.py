@@ -81,7 +81,7 @@ def local_gaussian_std(
       PrivacyError: for an ε or a δ that means nothing, or `classic` above ε = 1.
 
     >>> round(local_gaussian_std(0.5, 1.0, 1e-5), 4)
-    3.7304
+    3.7306
     """
     _require_positive("epsilon", epsilon)
     require_delta(delta)

@@ -1,5 +1,6 @@
 """What an accountant must know: how noise is made, and how clients are drawn."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 
@@ -12,12 +13,16 @@ class Mechanism(NamedTuple):
       restart: of `tree`: rounds after which a new tree begins; None: one tree for all rounds.
       bands: of `banded`: rounds whose draws are in the noise of one round, at least 1.
       buffers: of `blt`: models of memory, at least 1.
+      decay: of `blt`: θ of each buffer; None: that of least loss.
+      scale: of `blt`: ω of each buffer, likewise.
     """
 
     kind: Literal["gaussian", "tree", "banded", "blt"] = "gaussian"
     restart: int | None = None
     bands: int = 1
     buffers: int = 1
+    decay: Sequence[float] | None = None
+    scale: Sequence[float] | None = None
 
 
 class AdaptiveClip(NamedTuple):

@@ -64,6 +64,19 @@ def _require_parameters(mechanism: Mechanism) -> None:
     if mechanism.kind == "blt" and not 1 <= mechanism.buffers <= MAX_BUFFERS:
         text = f"expected an integer from 1 to {MAX_BUFFERS}, found {mechanism.buffers}"
         raise PrivacyError("mechanism.buffers", text)
+    if mechanism.kind == "blt":
+        _require_pairs(mechanism)
+
+
+def _require_pairs(mechanism: Mechanism) -> None:
+    """Refuse a decay without a scale, or another number of them than of buffers."""
+    for name, other in (("decay", "scale"), ("scale", "decay")):
+        values = getattr(mechanism, name)
+        if values is None and getattr(mechanism, other) is not None:
+            raise PrivacyError(f"mechanism.{other}", f"needs {name} as well; or remove it")
+        if values is not None and len(values) != mechanism.buffers:
+            text = f"has {len(values)} numbers for {mechanism.buffers} buffers; write as many"
+            raise PrivacyError(f"mechanism.{name}", f"{text}, or remove decay and scale")
 
 
 def _require_independent_noise(mechanism: Mechanism, sampling: Sampling) -> None:

@@ -68,18 +68,25 @@ def squared_sensitivities(
       planned: the rounds that `blt` is optimised for.
     """
     gap, most = pattern_of(sampling, clients)
+    if mechanism.kind == "blt":
+        buffers = _buffers_of(mechanism, planned, gap, most)
+        coefficients = falling(buffers.coefficients(rounds), mechanism.buffers)
+    else:
+        coefficients = banded_coefficients(bands_of(mechanism))
     if most is not None and most >= math.ceil(rounds / gap):
         most = None  # no limit
     if mechanism.kind == "tree":
         tree = TreeSensitivity(gap, most, mechanism.restart)
         return lambda t: float(tree.after(t))
-    if mechanism.kind == "blt":
-        buffers = optimised_buffers(mechanism.buffers, planned, gap, most)
-        coefficients = buffers.coefficients(rounds)
-    else:
-        coefficients = banded_coefficients(bands_of(mechanism))
     totals = np.cumsum(toeplitz_sums(coefficients, rounds, gap, most) ** 2)
     return lambda t: float(totals[t - 1])
+
+
+def _buffers_of(mechanism: Mechanism, planned: int, gap: int, most: int | None) -> Buffers:
+    """Return the matrix C of `blt`: the one that is given, or the best."""
+    if mechanism.decay is None or mechanism.scale is None:
+        return optimised_buffers(mechanism.buffers, planned, gap, most)
+    return Buffers(tuple(mechanism.decay), tuple(mechanism.scale))
 
 
 def bands_of(mechanism: Mechanism) -> int:
@@ -163,11 +170,20 @@ def optimised_buffers(buffers: int, rounds: int, gap: int, most: int | None) -> 
         decay=tuple(1 - float(f"{1 - value:.6g}") for value in decay),
         scale=tuple(float(f"{value:.6g}") for value in scale),
     )
-    coefficients = rounded.coefficients(rounds)
-    if coefficients.min() < 0 or (np.diff(coefficients) > 0).any():
-        text = f"no {buffers} buffers were found whose coefficients fall; write another number"
-        raise PrivacyError("mechanism.buffers", text)
+    falling(rounded.coefficients(rounds), buffers)
     return rounded
+
+
+def falling(coefficients: np.ndarray, buffers: int) -> np.ndarray:
+    """Return coefficients of which it is known which client moves the release most.
+
+    Raises:
+      PrivacyError: for those of `blt` that rise, or are negative.
+    """
+    if coefficients.min() < 0 or (np.diff(coefficients) > 0).any():
+        text = f"{buffers} buffers have coefficients that do not fall, of which ε is not known"
+        raise PrivacyError("mechanism.buffers", f"{text}; write another number")
+    return coefficients
 
 
 def releases_of(mechanism: Mechanism, sampling: Sampling) -> tuple[Callable[[int], int], float]:

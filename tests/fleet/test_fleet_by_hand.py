@@ -23,6 +23,7 @@ from fedsim.fleet.flights import Flights, nobody
 from fedsim.fleet.machines import ClientOutcome, Machines
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.timetables import Timetable
+from fedsim.privacy import Sampling
 
 nan, inf = math.nan, math.inf
 
@@ -155,6 +156,35 @@ DRAWN: dict[str, tuple] = {
         9,
         [[2, 4, 6, 9, 11]],
     ),
+    # in round 9: who came in round 6 or before, or never, and less than three times
+    "separated: who has rested": (
+        "separated",
+        {"size": 5, "gap": 3, "most": 3},
+        population(drawn=[2, 1, 0, 3, 3, 1, 1], last=[7, 6, 0, 4, 5, 8, 3]),
+        9,
+        [[2, 4, 11]],
+    ),
+    "separated: some of them": (
+        "separated",
+        {"size": 1, "gap": 3},
+        population(drawn=[2, 1, 1, 3, 3, 1, 1], last=[7, 6, 7, 4, 7, 8, 8]),
+        9,
+        [[2], [6]],
+    ),
+    "separated: nobody in the first rounds after all came": (
+        "separated",
+        {"size": 9, "gap": 3},
+        population(drawn=[1] * 7, last=[1] * 7),
+        3,
+        [[]],
+    ),
+    # 1 and 4 are 1 mod 3, 2 8 and 11 are 2 mod 3, 6 and 9 are 0 mod 3
+    "cyclic_poisson: the group of a round": (
+        "cyclic_poisson", {"groups": 3, "rate": 1.0}, population(), 5, [[2, 8, 11]],
+    ),
+    "cyclic_poisson: the next": (
+        "cyclic_poisson", {"groups": 3, "rate": 1.0}, population(), 6, [[6, 9]],
+    ),
     # by seconds 1 2 4 | 11 6 | 8 9
     "tifl: the slowest tier": (
         "tifl",
@@ -229,6 +259,37 @@ def test_oort_fills_a_round_with_those_that_nobody_wants():
     assert drawn == {(1, 2), (2, 4)}
 
 
+def test_of_a_group_those_take_part_whose_number_is_below_the_rate():
+    made = registered("cohort")["cyclic_poisson"](groups=2, rate=0.25)
+    draws = [
+        made.draw(population([4, 6, 8, 9], [1] * 4), round, Numbers([0.2, 0.25, 0.1, 0.1]))
+        for round in (1, 2)
+    ]
+    assert [drawn.tolist() for drawn in draws] == [[9], [4, 8]]
+
+
+# cohort -> what an accountant knows of it
+SAMPLINGS: dict[str, tuple] = {
+    "all": ({}, Sampling("all")),
+    "poisson": ({"rate": 0.25}, Sampling("poisson", rate=0.25)),
+    "uniform": ({"size": 3}, Sampling("uniform", size=3)),
+    "cyclic": ({"size": 3}, Sampling("cyclic", size=3)),
+    "separated": (
+        {"size": 3, "gap": 4, "most": 2}, Sampling("separated", size=3, gap=4, most=2),
+    ),
+    "cyclic_poisson": (
+        {"groups": 4, "rate": 0.25}, Sampling("cyclic_poisson", rate=0.25, groups=4),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COHORTS)
+def test_a_cohort_tells_how_it_samples_or_that_no_accountant_knows(name):
+    kind, parameters = COHORTS[name]
+    parameters, sampling = SAMPLINGS.get(kind, (parameters, None))
+    assert registered("cohort")[kind](**parameters).sampling == sampling
+
+
 # name -> (its parameters, mean number of draws per round of three clients with 1, 2 and 5 samples)
 SHARES: dict[str, tuple] = {
     "all": ({}, [1.0, 1.0, 1.0]),
@@ -241,6 +302,8 @@ SHARES: dict[str, tuple] = {
     "clustered": ({"size": 2}, [0.25, 0.5, 1.25]),
     "fedcs": ({"seconds": 2.0, "candidates": 2}, [2 / 3, 2 / 3, 0.0]),
     "least_participated": ({"size": 1}, [1 / 3, 1 / 3, 1 / 3]),
+    "separated": ({"size": 2, "gap": 2}, [1 / 2, 1 / 2, 1 / 2]),
+    "cyclic_poisson": ({"groups": 2, "rate": 0.5}, [1 / 4, 1 / 4, 1 / 4]),
     "tifl": ({"size": 1, "tiers": 2, "weights": [3.0, 1.0]}, [3 / 8, 3 / 8, 1 / 4]),
     "round_robin_by_class": ({"size": 1}, [1 / 3, 1 / 3, 1 / 3]),
 }

@@ -34,6 +34,7 @@ OWN: dict[str, dict[str, Any]] = {
     "listed": {"rounds": [[1, 2], [6]]},
     "importance": {"size": 3, "floor": 0.6},
     "poisson": {},
+    "cyclic_poisson": {},
     "all": {},
     "power_of_choice": {"size": 3, "candidates": 4},
     "divfl": {"size": 3, "candidates": 4},
@@ -471,6 +472,24 @@ def test_of_those_that_are_there_the_least_drawn_come(federation):
         assert (work.ids % 2 == work.round % 2).all()
         drawn[work.ids] += 1
     assert drawn.tolist() == [6] * 12
+
+
+def test_a_client_rests_between_its_rounds_and_so_it_does_after_a_commit(federation):
+    """Twelve clients, four a round: with a gap of 4, the fourth round has nobody to draw."""
+    plan = plan_of(federation, made("separated", size=4, gap=4, most=2), rounds=12)
+    planner, rounds = Planner(plan), list(plan.survey())
+    assert not plan.pure
+    assert [len(work.ids) for work in rounds] == [4, 4, 4, 0] * 2 + [0] * 4
+    for work, later in itertools.combinations(rounds, 2):
+        if later.round - work.round < 4:
+            assert not {*work.ids.tolist()} & {*later.ids.tolist()}
+    for r in range(1, 6):
+        planner.complete(planner.round(r), {})
+    again = Planner(plan)
+    again.restore(planner.arrays(), 5)
+    assert [again.round(r).ids.tolist() for r in (6, 7)] == [
+        work.ids.tolist() for work in rounds[5:7]
+    ]
 
 
 def test_seconds_and_classes_are_those_of_the_federation(federation):

@@ -34,6 +34,7 @@ REASONS = {  # why they need no bound -> the integers
         cohort: uniform.size cyclic.size listed.rounds power_of_choice.size
         power_of_choice.candidates round_robin_by_class.size divfl.size divfl.candidates
         fedcs.candidates fedcs.size importance.size least_participated.size oort.size tifl.size
+        separated.size separated.gap separated.most cyclic_poisson.groups
         rule: trimmed_mean.trim krum.f krum.neighbours multi_krum.f multi_krum.select
         multi_krum.neighbours mean_around_median.f phocas.f bulyan.f minimum_diameter.f
         smallest_eigenvalue.f covariance_filter.f divide_and_conquer.f monna.f zeno.f

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
-INSTALLED_BY_CI = ("dev", "tools", "tests")
+INSTALLED_BY_CI = ("dev", "tools", "tests", "privacy")
 
 
 @pytest.fixture(scope="module")

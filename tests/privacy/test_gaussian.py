@@ -1,4 +1,4 @@
-"""One Gaussian release, messages that are private by themselves, and the split of adaptive clips."""
+"""One Gaussian release, messages private by themselves, and the split of an adaptive clip."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def test_the_classic_std_is_that_of_the_textbook_up_to_one():
     std = local_gaussian_std(2.0, 0.5, 1e-6, calibration="classic")
     assert std == pytest.approx(4.0 * math.sqrt(2 * math.log(1.25e6)) / 0.5)
     assert std > local_gaussian_std(2.0, 0.5, 1e-6)
-    with pytest.raises(PrivacyError, match="classic holds up to epsilon 1.*exact") as refused:
+    with pytest.raises(PrivacyError, match=r"classic holds up to epsilon 1.*exact") as refused:
         local_gaussian_std(2.0, 1.01, 1e-6, calibration="classic")
     assert refused.value.where == "calibration"
 

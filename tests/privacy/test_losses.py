@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 from scipy import integrate, optimize
 from scipy.special import ndtr

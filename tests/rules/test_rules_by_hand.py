@@ -377,6 +377,8 @@ ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {
         "divfl": {"size": FROM_1, "candidates": FROM_1},
         "clustered": {"size": FROM_1}, "round_robin_by_class": {"size": FROM_1},
         "least_participated": {"size": FROM_1},
+        "separated": {"size": FROM_1, "gap": FROM_1, "most": FROM_1},
+        "cyclic_poisson": {"groups": FROM_1, "rate": ABOVE_0_TO_1},
         "importance": {"size": FROM_1, "floor": ABOVE_0_TO_1},
         "fedcs": {"seconds": ABOVE_0, "candidates": FROM_1, "size": FROM_1},
         "tifl": {"size": FROM_1, "tiers": FROM_1, "weights": (([0.0], [1.0, 0.0]), ([], [-0.1]))},
