@@ -158,6 +158,18 @@ WORKLOADS = {
     },
     "trust": {**SERVER_SAMPLES, "server": ["trust"]},
     "zeno": {**SERVER_SAMPLES, "server": [{"kind": "zeno", "f": 2, "batch": 16}]},
+    "private": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 6,
+        "cohort": {"kind": "cyclic", "size": 10},
+        "privacy": {
+            "clip": {"kind": "adaptive", "count_std": 1.0},
+            "noise_multiplier": 1.0,
+            "delta": 1e-5,
+            "mechanism": {"kind": "banded", "bands": 3},
+        },
+    },
     "fedper": {
         "data": {**DIGITS, "client_test": 0.2},
         "model": MLP,

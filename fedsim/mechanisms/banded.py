@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from fedsim.compose import mechanism
 from fedsim.privacy import banded_coefficients
@@ -20,7 +20,7 @@ class Past(NamedTuple):
 
 
 @mechanism
-def banded(bands: Annotated[int, Ge(1)] = 4) -> Mechanism:
+def banded(bands: Annotated[int, Ge(1), Le(10_000)] = 4) -> Mechanism:
     """Noise that the rounds after it take back in part (banded matrix factorisation).
 
     The noise of round t is w_t = (C⁻¹Z)_t, times zC/m, with the lower triangular Toeplitz matrix of

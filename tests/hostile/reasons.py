@@ -56,6 +56,7 @@ REASONS = {  # why they need no bound -> the integers
         cohort: oort.most
         rule: fedau.cutoff robust_learning_rate.threshold monna.pivot
         attack: mimic.warmup
+        mechanism: tree.restart
         optimizer: adafactor.min_dim_size_to_factor adafactor.decay_offset
         schedule: cosine_decay_schedule.decay_steps exponential_decay.transition_steps
         exponential_decay.transition_begin linear_schedule.transition_steps

@@ -250,7 +250,15 @@ OURS = [
     for kind, factory in FAMILIES[family].items()
     if factory.__module__.startswith("fedsim.")
 ]
-GIVEN = {"f": 1, "norm": 1.0, "radius": 1.0, "std": 1.0, "threshold": 2}
+GIVEN = {
+    "f": 1,
+    "norm": 1.0,
+    "radius": 1.0,
+    "std": 1.0,
+    "threshold": 2,
+    "epsilon": 1.0,
+    "delta": 1e-5,
+}
 PARTNERS = {"dyn": "feddyn"}
 
 
