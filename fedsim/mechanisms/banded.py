@@ -1,11 +1,10 @@
 """Noise that the rounds after it take back in part."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from annotated_types import Ge, Le
-from jaxtyping import Array, Float
 
 from fedsim.compose import mechanism
 from fedsim.privacy import banded_coefficients
@@ -58,7 +57,7 @@ def banded(bands: Annotated[int, Ge(1), Le(10_000)] = 4) -> Mechanism:
     return Mechanism(draw, init)
 
 
-def correction(stacked: Tree, weights: Float[Array, " n"]) -> Tree:
-    """Return Σ_j weights[j] · row_j of a stack, whose weights are not negative."""
+def correction(stacked: Tree, weights: Any) -> Tree:
+    """Return Σ_j weights[j] · row_j of a stack, with weights `[n]` that are not negative."""
     dtype = jax.tree.leaves(stacked)[0].dtype
     return weighted_sum(stacked, jnp.asarray(weights, dtype))
