@@ -12,6 +12,7 @@ from fedsim.assemble.asynchronous import (
     asynchronous_cohort,
     asynchronous_links,
 )
+from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
 from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.feasibility import (
     foreign_metric,
@@ -59,7 +60,6 @@ from fedsim.assemble.model import (
 )
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
-    PrivacyPlan,
     local_message,
     private_client,
     private_cohort,
@@ -67,7 +67,6 @@ from fedsim.assemble.privacy import (
     private_numbers,
     private_rule,
     private_statistics,
-    resolved_privacy,
 )
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.programs import (

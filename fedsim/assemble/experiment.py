@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.assemble.budget import PrivacyPlan
 from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.layout import Layout, layout_of
@@ -18,7 +19,6 @@ from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import of_first_seed, plans_of
-from fedsim.assemble.privacy import PrivacyPlan
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh

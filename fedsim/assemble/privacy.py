@@ -1,31 +1,18 @@
-"""Privacy: what must hold for ε to be true, and z and ε of a scenario.
+"""Privacy: what must hold for ε to be true, as checks like those of `feasibility`.
 
 ε counts what leaves the clients as one sum of clipped updates a round, with noise on it. Whatever
 else would leave them, or would make one client's data move more than its own update, is refused.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
-from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort, Fleet
-from fedsim.privacy import (
-    Buffers,
-    epsilon_after,
-    optimised_buffers,
-    pattern_of,
-    solve_noise_multiplier,
-)
-from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.sections import PRIVATE_MEAN, AdaptiveClip
+from fedsim.scenario.sections import PRIVATE_MEAN
 from fedsim.types import Aim, Client, Codec, RowStage, Rule, Stage
-
-# Relative precision to which z is solved for an ε: six digits.
-PRECISION = 2e-5
 
 # Kinds of availability under which no data and no other client decide who can be reached.
 INDEPENDENT = ("bernoulli", "lognormal", "markov")
@@ -184,132 +171,3 @@ def _sent_besides(scenario: Scenario, links: list[Link], client: Client, shapes:
         if isinstance(link.made, Rule) and "loss" in link.made.needs:
             return f"clients send {link.section.kind} their loss"
     return ""
-
-
-class PrivacyPlan(NamedTuple):
-    """What a private scenario spends, which is the same under all seeds.
-
-    Attributes:
-      section: the section `privacy`, with everything that it leaves open filled in.
-      spent: rounds -> ε that they spend.
-    """
-
-    section: Any
-    spent: Callable[[int], float]
-
-
-def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> PrivacyPlan:
-    """Return what a private scenario spends, with z solved where it has an ε.
-
-    Args:
-      scenario: as read.
-      cohort: how clients are drawn.
-      eligible: clients that can be drawn, under the seed that has the fewest.
-
-    Raises:
-      ScenarioError: where z and ε, or the accountant, cannot be as the section says.
-    """
-    section = scenario.spec.privacy
-    given = section.noise_multiplier
-    if given is None and section.epsilon is None:
-        text = "needs noise_multiplier, or an epsilon that it is solved for"
-        raise scenario.error(("privacy",), f"{text}; write one of them")
-    try:
-        section = _with_matrix(scenario, section, cohort, eligible)
-        section = _solved(scenario, section, cohort, eligible)
-        _require_room_for_count(scenario, section, cohort, eligible)
-        spent = spent_after(section, cohort, eligible, scenario.spec.rounds)
-        spent(scenario.spec.rounds)
-    except PrivacyError as error:
-        raise scenario.error(_path_of(error), str(error)) from error
-    return PrivacyPlan(section, spent)
-
-
-def _path_of(error: PrivacyError) -> KeyPath:
-    """Return the path of the key that an accountant blames."""
-    if error.where == "cohort":
-        return ("cohort",)
-    return ("privacy", *filter(None, error.where.split(".")))
-
-
-def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
-    """Return the section with the matrix of its mechanism `blt`, optimised for the planned rounds.
-
-    A matrix that is given, as a resolved scenario has it, is taken as it is.
-    """
-    mechanism = section.mechanism
-    rounds = scenario.spec.rounds
-    if mechanism.kind != "blt":
-        return section
-    if mechanism.decay is not None or mechanism.scale is not None:
-        return section  # the accountant refuses one without the other
-
-    if rounds > 0:
-        assert cohort.sampling is not None
-        gap, most = pattern_of(cohort.sampling, eligible)
-        best = optimised_buffers(mechanism.buffers, rounds, gap, most)
-    else:
-        nothing = (0.0,) * mechanism.buffers
-        best = Buffers(decay=nothing, scale=nothing)
-    filled = {name: list(values) for name, values in best._asdict().items()}
-    return section.model_copy(update={"mechanism": mechanism.model_copy(update=filled)})
-
-
-def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
-    """Return the section with the noise multiplier that its ε asks for."""
-    if section.epsilon is None:
-        return section
-    rounds = scenario.spec.rounds
-    z = section.noise_multiplier
-    if z is None:
-        z = solve_noise_multiplier(section, cohort.sampling, clients=eligible, rounds=rounds)
-        return section.model_copy(update={"noise_multiplier": z})
-
-    # A resolved scenario has both, and is a scenario as well.
-    less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
-    enough = spent_after(section, cohort, eligible, rounds)(rounds)
-    too_much = spent_after(less, cohort, eligible, rounds)(rounds)
-    if rounds > 0 and not enough <= section.epsilon < too_much:
-        text = f"is {z:g}, and epsilon {section.epsilon:g} asks for another over {rounds} rounds"
-        path = ("privacy", "noise_multiplier")
-        raise scenario.error(path, f"{text}; remove one of the two")
-    return section
-
-
-def _require_room_for_count(
-    scenario: Scenario, section: Any, cohort: Cohort, eligible: int
-) -> None:
-    """Refuse an adaptive clip whose count alone spends more than z allows for all."""
-    clip = section.clip
-    z = section.noise_multiplier
-    if not isinstance(clip, AdaptiveClip) or z == 0:
-        return
-    expected = cohort.nominal(eligible)
-    count_std = expected / 20 if clip.count_std is None else clip.count_std
-    if z >= 2 * count_std:
-        text = f"the count of clipped updates with noise {count_std:g} alone spends more than"
-        remedy = f"write more than {z / 2:g}, or a larger cohort"
-        path = ("privacy", "clip", "count_std")
-        raise scenario.error(path, f"{text} noise_multiplier {z:g} allows; {remedy}")
-
-
-def spent_after(
-    section: Any, cohort: Cohort, eligible: int, planned: int
-) -> Callable[[int], float]:
-    """Return rounds -> ε that they spend.
-
-    Args:
-      section: the section `privacy`, with its noise multiplier.
-      cohort: how clients are drawn.
-      eligible: clients that can be drawn.
-      planned: rounds of the run.
-    """
-    # ε is counted for z, whether or not it was solved for.
-    counted = section.model_copy(update={"epsilon": None})
-
-    def spent(rounds: int) -> float:
-        return epsilon_after(
-            counted, cohort.sampling, clients=eligible, rounds=rounds, planned=planned
-        )
-
-    return spent

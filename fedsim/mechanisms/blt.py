@@ -29,7 +29,7 @@ def blt(
 
     The noise of round t is w_t = (C⁻¹Z)_t, times zC/m, with the lower triangular Toeplitz matrix of
     c_0 = 1 and c_k = Σ_j ω_j θ_j^(k−1): w_t = Z_t − Σ_j ω_j s_j, then s_j ← θ_j s_j + w_t. θ and ω
-    are those of least loss for the planned rounds and the cohort, by jax-privacy.
+    are by default those of least loss for the planned rounds and the cohort, by jax-privacy.
 
     Cost: O(buffers · D) per round.
     State: as many models as buffers.
@@ -37,8 +37,8 @@ def blt(
 
     Args:
       buffers: how many there are; more come nearer to the best matrix.
-      decay: θ, which the resolved scenario fills in.
-      scale: ω, likewise.
+      decay: θ of each buffer; by default the best, which the resolved scenario fills in.
+      scale: ω of each buffer, likewise.
 
     References:
       Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, Efficient and Near-Optimal Noise

@@ -1,0 +1,162 @@
+"""The budget of a private scenario: z, where it is solved for an ε, and ε of any rounds."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsim.errors import PrivacyError
+from fedsim.fleet import Cohort
+from fedsim.fleet.selection import Population
+from fedsim.privacy import (
+    Buffers,
+    epsilon_after,
+    optimised_buffers,
+    pattern_of,
+    solve_noise_multiplier,
+)
+from fedsim.privacy.refusals import require_accountable
+from fedsim.rules.private_mean import COUNTS_PER_STD
+from fedsim.scenario.reader import KeyPath
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import AdaptiveClip
+
+# Relative precision to which z is solved for an ε: six digits.
+PRECISION = 2e-5
+
+
+class PrivacyPlan(NamedTuple):
+    """What a private scenario spends, which is the same under all seeds.
+
+    Attributes:
+      section: the section `privacy`, with everything that it leaves open filled in.
+      spent: rounds -> ε that they spend.
+    """
+
+    section: Any
+    spent: Callable[[int], float]
+
+
+def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> PrivacyPlan:
+    """Return what a private scenario spends, with z solved where it has an ε.
+
+    Args:
+      scenario: as read.
+      cohort: how clients are drawn.
+      eligible: clients that can be drawn, under the seed that has the fewest.
+
+    Raises:
+      ScenarioError: where z and ε, or the accountant, cannot be as the section says.
+    """
+    section = scenario.spec.privacy
+    given = section.noise_multiplier
+    if given is None and section.epsilon is None:
+        text = "needs noise_multiplier, or an epsilon that it is solved for"
+        raise scenario.error(("privacy",), f"{text}; write one of them")
+    # Of a resolved scenario, which has z and ε, z is what is counted.
+    counted = section if given is None else section.model_copy(update={"epsilon": None})
+    try:
+        require_accountable(counted, cohort.sampling, eligible)
+        section = _with_matrix(scenario, section, cohort, eligible)
+        section = _solved(scenario, section, cohort, eligible)
+        _require_room_for_count(scenario, section, cohort, eligible)
+        spent = spent_after(section, cohort, eligible, scenario.spec.rounds)
+        spent(scenario.spec.rounds)
+    except PrivacyError as error:
+        raise scenario.error(_path_of(error), str(error)) from error
+    return PrivacyPlan(section, spent)
+
+
+def _path_of(error: PrivacyError) -> KeyPath:
+    """Return the path of the key that an accountant blames."""
+    if error.where == "cohort":
+        return ("cohort",)
+    return ("privacy", *filter(None, error.where.split(".")))
+
+
+def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
+    """Return the section with the matrix of its mechanism `blt`, optimised for the planned rounds.
+
+    A resolved scenario has it, and is a scenario as well.
+    """
+    mechanism = section.mechanism
+    rounds = scenario.spec.rounds
+    if mechanism.kind != "blt" or mechanism.decay is not None or mechanism.scale is not None:
+        return section
+    if rounds > 0:
+        assert cohort.sampling is not None
+        gap, most = pattern_of(cohort.sampling, eligible)
+        found = optimised_buffers(mechanism.buffers, rounds, gap, most)
+    else:
+        nothing = (0.0,) * mechanism.buffers
+        found = Buffers(decay=nothing, scale=nothing)
+    matrix = {"decay": list(found.decay), "scale": list(found.scale)}
+    return section.model_copy(update={"mechanism": mechanism.model_copy(update=matrix)})
+
+
+def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
+    """Return the section with the noise multiplier that its ε asks for."""
+    if section.epsilon is None:
+        return section
+    rounds = scenario.spec.rounds
+    z = section.noise_multiplier
+    if z is None:
+        z = solve_noise_multiplier(section, cohort.sampling, clients=eligible, rounds=rounds)
+        return section.model_copy(update={"noise_multiplier": z})
+
+    # A resolved scenario has both, and is a scenario as well.
+    less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
+    enough = spent_after(section, cohort, eligible, rounds)(rounds)
+    too_much = spent_after(less, cohort, eligible, rounds)(rounds)
+    if rounds > 0 and not enough <= section.epsilon < too_much:
+        text = f"is {z:g}, and epsilon {section.epsilon:g} asks for another over {rounds} rounds"
+        path = ("privacy", "noise_multiplier")
+        raise scenario.error(path, f"{text}; remove one of the two")
+    return section
+
+
+def _require_room_for_count(
+    scenario: Scenario, section: Any, cohort: Cohort, eligible: int
+) -> None:
+    """Refuse an adaptive clip whose count alone spends more than z allows for all."""
+    clip = section.clip
+    z = section.noise_multiplier
+    if not isinstance(clip, AdaptiveClip) or z == 0:
+        return
+    count_std = clip.count_std
+    if count_std is None:
+        count_std = _expected(cohort, eligible) / COUNTS_PER_STD
+    if z >= 2 * count_std:
+        text = f"the count of clipped updates with noise {count_std:g} alone spends more than"
+        remedy = f"write more than {z / 2:g}, or a larger cohort"
+        path = ("privacy", "clip", "count_std")
+        raise scenario.error(path, f"{text} noise_multiplier {z:g} allows; {remedy}")
+
+
+def _expected(cohort: Cohort, eligible: int) -> float:
+    """Return how many of the clients that can be drawn a round draws on average."""
+    assert cohort.share is not None
+    population = Population(np.arange(eligible), np.ones(eligible))
+    return float(np.broadcast_to(cohort.share(population), eligible).sum())
+
+
+def spent_after(
+    section: Any, cohort: Cohort, eligible: int, planned: int
+) -> Callable[[int], float]:
+    """Return rounds -> ε that they spend.
+
+    Args:
+      section: the section `privacy`, with its noise multiplier.
+      cohort: how clients are drawn.
+      eligible: clients that can be drawn.
+      planned: rounds of the run.
+    """
+    # ε is counted for z, whether or not it was solved for.
+    counted = section.model_copy(update={"epsilon": None})
+
+    def spent(rounds: int) -> float:
+        return epsilon_after(
+            counted, cohort.sampling, clients=eligible, rounds=rounds, planned=planned
+        )
+
+    return spent
