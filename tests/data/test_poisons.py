@@ -583,9 +583,9 @@ def test_check_says_that_nobody_is_malicious(reference):
     "line", table(FOLDER / "robust" / "backdoor.yaml"), ids=lambda line: line.command
 )
 def test_what_comes_out_of_the_scenario_is_what_its_comment_says(line):
-    result, sd = run(line.path, line.seeds, line.edits), float(line.said["sd"])
+    result, sd = run(line.path, line.seeds, line.edits), float(line.stated["sd"])
     success = late(result).groupby("seed")["attack_success"].mean()
     accuracy = result.summary["mean_last_k"].mean()
-    assert accuracy == pytest.approx(float(line.said["mean_last_k"]), abs=0.03)
-    assert success.mean() == pytest.approx(float(line.said["attack_success"]), abs=0.01 + 2 * sd)
+    assert accuracy == pytest.approx(float(line.stated["mean_last_k"]), abs=0.03)
+    assert success.mean() == pytest.approx(float(line.stated["attack_success"]), abs=0.01 + 2 * sd)
     assert success.std() == pytest.approx(sd, abs=0.01 + sd)

@@ -86,7 +86,7 @@ def test_keys_and_lists_replace_those_of_the_base(folder):
             ["child.yaml:2:27: client.momentum: is short"],
         ),
         ("extends: base.yaml", ["child.yaml:2:1: extends: this key is given twice"]),
-        ("client: {mu: 0.5}\nmethod: fedprox(mu=0.1)", ["child.yaml:2:10: client.mu: is 0.5 here"]),
+        ("client: {mu: 0.5}\nmethod: fedprox(mu=0.1)", ["child.yaml:2:14: client.mu: is 0.5 here"]),
     ],
 )
 def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, parts):
@@ -102,8 +102,8 @@ def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, parts)
         ("alpha: 0.5", "alpha: -1", "base.yaml:6:39: data.partition.alpha: should be"),
         ("kind: dirichlet", "kind: diriclet", "base.yaml:6:21: data.partition.kind: no partition"),
         ("model: mlp", "model: mpl", "base.yaml:7:8: model"),
-        ("trim: 2", "trim: x", "base.yaml:9:45: server[1].trim: should be"),
-        ("name: base", "name: [", "base.yaml:2:"),
+        ("trim: 2", "trim: x", "base.yaml:9:51: server[1].trim: should be"),
+        ("name: base", "name: [", "base.yaml:3:5: not YAML"),
         ("clients: 10", "clients: 10\n  clients: 11", "base.yaml:6:3: data.clients: this key is"),
     ],
 )
