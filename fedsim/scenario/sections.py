@@ -253,8 +253,8 @@ class Privacy(Section):
     accountant: Literal["pld", "rdp"] = "pld"
     """How ε is counted: by the privacy loss distribution, or by Rényi divergences."""
     conversion: Literal["improved", "classic"] = "improved"
-    """From Rényi divergences to ε (`accountant: rdp`): the tighter formula, or that of Abadi et al.
-    2016, as in older tables."""
+    """From Rényi divergences to ε (`accountant: rdp`): the tighter formula, or that of Mironov
+    2017, as in older tables."""
     orders: Annotated[list[Annotated[float, Gt(1)]], MinLen(1)] | None = None
     """Orders of the Rényi divergences (`accountant: rdp`)."""
 
@@ -426,13 +426,20 @@ class Spec(Section):
 
     @model_validator(mode="after")
     def _private_mean(self):
-        # What the file says otherwise is refused when the scenario is built.
         if self.privacy is not None:
-            for i, link in enumerate(self.server):
-                if link.family == "rule" and link.kind == "mean":
-                    written = {name: getattr(link, name) for name in link.model_fields_set}
-                    self.server[i] = link.model_copy(update={**PRIVATE_MEAN, **written})
+            self.server = [_private(link) for link in self.server]
         return self
+
+
+def _private(link: Any) -> Any:
+    """Return a mean with what `privacy` makes of it; any other link as it is.
+
+    What the file says otherwise stays, and is refused when the scenario is built.
+    """
+    if link.family != "rule" or link.kind != "mean":
+        return link
+    open_keys = {key: PRIVATE_MEAN[key] for key in PRIVATE_MEAN if key not in link.model_fields_set}
+    return link.model_copy(update=open_keys)
 
 
 def _describe_keys(*sections: type[Section]) -> None:
