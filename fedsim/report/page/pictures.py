@@ -117,7 +117,7 @@ def _score_keys(
         for index, name in enumerate(variants):
             keys.append((strips.symbol(index), context.words(name)))
     # Of an unfinished comparison the baseline may have no row yet.
-    if baseline in context.order:
+    if baseline is not None and baseline in context.order:
         open_mark = strips.symbol(0, filled=False)
         keys.append((open_mark, f"open: no significant difference from {baseline}"))
         line = strips.line_symbol(f"base b0 {_colour(baseline, context)}")
