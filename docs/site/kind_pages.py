@@ -71,7 +71,8 @@ def kind_page(family: str, kind: str, publish: Callable[[str], None]) -> str:
 def _sections(
     explained: dict[str, Any], place: str, publish: Callable[[str], None]
 ) -> Iterator[str]:
-    family, kind = explained["family"], explained["kind"]
+    family = explained["family"]
+    kind = explained["kind"]
     heading, where = make.TITLES[family]
     also = f" Also called {', '.join(explained['aliases'])}." if explained["aliases"] else ""
     yield f"# {kind}"

@@ -77,7 +77,7 @@ def _path_of(error: PrivacyError) -> KeyPath:
 def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
     """Return the section with the matrix of its mechanism `blt`, optimised for the planned rounds.
 
-    A resolved scenario has it, and is a scenario as well.
+    A matrix that is given, as a resolved scenario has it, is taken as it is.
     """
     mechanism = section.mechanism
     rounds = scenario.spec.rounds
@@ -86,11 +86,11 @@ def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int
     if rounds > 0:
         assert cohort.sampling is not None
         gap, most = pattern_of(cohort.sampling, eligible)
-        found = optimised_buffers(mechanism.buffers, rounds, gap, most)
+        buffers = optimised_buffers(mechanism.buffers, rounds, gap, most)
     else:
         nothing = (0.0,) * mechanism.buffers
-        found = Buffers(decay=nothing, scale=nothing)
-    matrix = {"decay": list(found.decay), "scale": list(found.scale)}
+        buffers = Buffers(decay=nothing, scale=nothing)
+    matrix = {"decay": list(buffers.decay), "scale": list(buffers.scale)}
     return section.model_copy(update={"mechanism": mechanism.model_copy(update=matrix)})
 
 

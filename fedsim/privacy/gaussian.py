@@ -52,8 +52,8 @@ def root(function: Callable[[float], float], low: float, high: float, xtol: floa
     """Return where a function is 0 that has different signs at both ends."""
     from scipy.optimize import root_scalar
 
-    found = root_scalar(function, bracket=(low, high), method="brentq", xtol=xtol, rtol=1e-14)
-    return float(found.root)
+    solution = root_scalar(function, bracket=(low, high), method="brentq", xtol=xtol, rtol=1e-14)
+    return float(solution.root)
 
 
 def local_gaussian_std(

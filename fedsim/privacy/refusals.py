@@ -36,7 +36,8 @@ def require_numbers(section: Settings) -> None:
     Raises:
       PrivacyError: naming the key and the remedy.
     """
-    z, epsilon = section.noise_multiplier, section.epsilon
+    z = section.noise_multiplier
+    epsilon = section.epsilon
     if z is None and epsilon is None:
         text = "is needed, or an epsilon that it is solved for; write one of them"
         raise PrivacyError("noise_multiplier", text)

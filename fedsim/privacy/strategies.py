@@ -156,15 +156,15 @@ def optimised_buffers(buffers: int, rounds: int, gap: int, most: int | None) -> 
 
     cpu = jax.local_devices(backend="cpu")[0]
     with jax.enable_x64(True), jax.default_device(cpu):
-        found = buffered_toeplitz.optimize(
+        matrix = buffered_toeplitz.optimize(
             n=rounds,
             min_sep=gap,
             max_participations=most,
             min_buffers=buffers,
             max_buffers=buffers,
         )
-        decay = np.asarray(found.buf_decay)
-        scale = np.asarray(found.output_scale)
+        decay = np.asarray(matrix.buf_decay)
+        scale = np.asarray(matrix.output_scale)
     # Decays next to 1 differ in what they lack.
     rounded = Buffers(
         decay=tuple(1 - float(f"{1 - value:.6g}") for value in decay),

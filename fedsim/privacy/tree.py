@@ -45,7 +45,8 @@ class TreeSensitivity:
     def after(self, rounds: int) -> int:
         """Return sens² of the first rounds."""
         if self.restart is None:
-            finished, rest = 0, rounds
+            finished = 0
+            rest = rounds
         else:
             finished, rest = divmod(rounds, self.restart)
         while len(self._after_trees) <= finished:

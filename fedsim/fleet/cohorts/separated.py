@@ -39,7 +39,8 @@ def separated(
     """
 
     def draw(population: Population, round: int, rng: np.random.Generator):
-        drawn, last = population.drawn, population.last
+        drawn = population.drawn
+        last = population.last
         assert drawn is not None and last is not None
         rested = (drawn == 0) | (round - last >= gap)
         if most is not None:
