@@ -5,13 +5,12 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 from annotated_types import Ge, Gt, Le
-from jaxtyping import Array, Float, Int, Key
 
-from fedsim.codecs.selection import largest
 from fedsim.codecs.sizes import SEED_BITS, plus
 from fedsim.codecs.top_k import Sparse
 from fedsim.codecs.values import entropy_bits, number_sent, spread, value_codec
 from fedsim.compose import codec
+from fedsim.tree.selection import random_indices
 from fedsim.types import Codec
 
 
@@ -54,7 +53,7 @@ def rand_k(
     inner = value_codec(values)
 
     def encode(x, memory, key):
-        indices = drawn(len(x), count(len(x)), jax.random.fold_in(key, 0))
+        indices = random_indices(jax.random.fold_in(key, 0), len(x), count(len(x)))
         payload, bits, _ = inner.encode(x[indices], (), jax.random.fold_in(key, 1))
         return Sparse(payload, indices), plus(bits, SEED_BITS), memory
 
@@ -75,13 +74,3 @@ def rand_k(
     if most is None:
         return sparse
     return sparse._replace(most=lambda d: most(count(d)) + SEED_BITS)
-
-
-def drawn(d: int, k: int, key: Key[Array, ""]) -> Int[Array, " k"]:
-    """Draw k of d indices: those of the largest of d random numbers of 30 bits."""
-    return largest(_positive(jax.random.bits(key, (d,), jnp.uint32)), k)
-
-
-def _positive(bits: Int[Array, " d"]) -> Float[Array, " d"]:
-    """Positive normal floats in the order of the first 30 bits."""
-    return jax.lax.bitcast_convert_type((bits >> 2) + jnp.uint32(0x20000000), jnp.float32)

@@ -6,11 +6,11 @@ import jax.numpy as jnp
 from annotated_types import Ge, Gt, Le
 from jaxtyping import Array, Int
 
-from fedsim.codecs.selection import largest
 from fedsim.codecs.sizes import index_bits, plus, subset_bits
 from fedsim.codecs.values import entropy_bits, number_sent, spread, value_codec
 from fedsim.compose import codec
 from fedsim.tree import Tree
+from fedsim.tree.selection import largest
 from fedsim.types import Codec
 
 

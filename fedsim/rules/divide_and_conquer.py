@@ -13,6 +13,7 @@ from fedsim.compose import alias, rule
 from fedsim.rules.eigen import dominant
 from fedsim.rules.selection import selection_report
 from fedsim.tree import Tree
+from fedsim.tree.selection import random_indices
 from fedsim.types import Context, Rule, Updates
 
 alias(dnc="divide_and_conquer")
@@ -33,7 +34,7 @@ def divide_and_conquer(
     and updates that are not finite are ignored.
 
     Resists: f malicious clients, 2·f < m.
-    Cost: O(K²·b + K³) per iteration, and a permutation of D where b < D.
+    Cost: O(K²·b + K³) per iteration, and D random numbers where b < D.
     Needs: the whole stack.
 
     Args:
@@ -76,7 +77,7 @@ def drawn(
     if coordinates >= D:
         return jnp.tile(jnp.arange(D), (iterations, 1))
     keys = jax.random.split(key, iterations)
-    return jax.lax.map(lambda key: jax.random.permutation(key, D)[:coordinates], keys)
+    return jax.lax.map(lambda key: random_indices(key, D, coordinates), keys)
 
 
 def never_bad(

@@ -53,6 +53,12 @@ CHANGES = (
         kind="fang",
         reason="fang with knowledge: own draws three to four deviations from the mean",
     ),
+    Change(
+        since="0.7.0",
+        section="server",
+        kind="divide_and_conquer",
+        reason="divide_and_conquer draws its coordinates another way",
+    ),
 )
 
 # Earlier changes have no line above, so runs of earlier versions never resume.

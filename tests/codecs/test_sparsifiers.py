@@ -16,8 +16,6 @@ from fedsim.cli import cli
 from fedsim.codecs.lazy import step
 from fedsim.codecs.product_quantise import drawn as drawn_by_weight
 from fedsim.codecs.product_quantise import scaled, started
-from fedsim.codecs.rand_k import drawn
-from fedsim.codecs.selection import by_search, largest
 from fedsim.codecs.sizes import plus, size, subset_bits, subset_bits_of
 from fedsim.codecs.top_k import Sparse
 from fedsim.compose import FAMILIES, in_bytes, max_bytes
@@ -25,6 +23,7 @@ from fedsim.engine.keys import Phase, round_key
 from fedsim.errors import ScenarioError
 from fedsim.kinds import tag_of
 from fedsim.scenario.json_schema import editor_schema
+from fedsim.tree.selection import by_search, largest, random_indices
 
 CODECS = FAMILIES["codec"]
 CAST = {"kind": "cast", "dtype": "float16"}
@@ -318,7 +317,7 @@ def test_random_places_are_those_of_plain_numpy(feedback):
     name = "error_feedback" if feedback else "rand_k"
 
     def compress(number, i, whole):
-        places = np.asarray(drawn(D, 2, jax.random.fold_in(key_of(name, number, i), 0)))
+        places = np.asarray(random_indices(jax.random.fold_in(key_of(name, number, i), 0), D, 2))
         return np.where(np.isin(np.arange(D), places), whole * (1 if feedback else D / 2), 0)
 
     send, errors = with_feedback(compress)
