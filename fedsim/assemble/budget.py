@@ -15,6 +15,7 @@ from fedsim.privacy import (
     pattern_of,
     solve_noise_multiplier,
 )
+from fedsim.privacy.auditing import auditor
 from fedsim.privacy.refusals import require_accountable
 from fedsim.rules.private_mean import COUNTS_PER_STD
 from fedsim.scenario.reader import KeyPath
@@ -57,6 +58,7 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Priva
     counted = section if given is None else section.model_copy(update={"epsilon": None})
     try:
         require_accountable(counted, cohort.sampling, eligible)
+        _require_canaries(section, eligible)
         section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
         _require_room_for_count(scenario, section, cohort, eligible)
@@ -65,6 +67,17 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Priva
     except PrivacyError as error:
         raise scenario.error(_path_of(error), str(error)) from error
     return PrivacyPlan(section, spent)
+
+
+def _require_canaries(section: Any, eligible: int) -> None:
+    """Refuse an audit with more canaries than clients, or without what counts its ε."""
+    if section.audit is None:
+        return
+    auditor()
+    canaries = section.audit.canaries
+    if canaries > eligible:
+        text = f"is {canaries}, and {eligible} clients can take part; write at most {eligible}"
+        raise PrivacyError("audit.canaries", text)
 
 
 def _path_of(error: PrivacyError) -> KeyPath:

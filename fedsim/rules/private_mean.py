@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from fedsim import tree
 from fedsim.compose import folding, lift
 from fedsim.kinds import tag_of
+from fedsim.rules.canaries import planting
 from fedsim.tree import Tree
 from fedsim.types import Context, Fold, Mechanism, RowStage, Rule, Updates, reported
 
@@ -47,7 +48,11 @@ class ClippedSum(NamedTuple):
 
 
 def private_mean(
-    bound: Bound, noise_multiplier: float, mechanism: Mechanism, width: int | None = None
+    bound: Bound,
+    noise_multiplier: float,
+    mechanism: Mechanism,
+    width: int | None = None,
+    audited: bool = False,
 ) -> Rule:
     """Return (Σ_i x_i · min(1, C / ‖x_i‖₂) + zC·noise) / m for the m clients expected in a round.
 
@@ -60,6 +65,7 @@ def private_mean(
       noise_multiplier: z; 0 draws no noise.
       mechanism: how the noise of one round depends on that of the rounds before.
       width: rows that are clipped at a time, as in `lift`.
+      audited: whether canaries send what an audit looks for.
 
     Reports: `privacy/clip`, the C of the round.
     """
@@ -77,12 +83,16 @@ def private_mean(
         return {"within": (scale * rest <= context.state).astype(context.state.dtype)}
 
     clipping = lift(RowStage(apply=clip_row, measure=is_within), width)
+    canaries = planting(width)
 
     def zero(updates):
         return ClippedSum(*tree.zero_row((updates.delta, updates.samples)))
 
     def add(total, updates, context):
-        clipped, _, info = clipping.apply(updates, context.state.clip, context)
+        clip = context.state.clip
+        if audited:
+            updates, _, _ = canaries.apply(updates, clip, context)
+        clipped, _, info = clipping.apply(updates, clip, context)
         rows = (clipped.delta, info["within"] - 0.5)
         return ClippedSum(*tree.fold(tuple(total), rows, reported(updates)))
 

@@ -26,6 +26,7 @@ from fedsim.report.page.table import table_of, times_of
 from fedsim.report.pictures.looks import STRONG, curve_classes
 from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, metric_of, rows_of
+from fedsim.study.audit_lines import audit_lines
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
 from fedsim.study.findings import findings_of
 from fedsim.study.standings import Standing, chance_levels, standings
@@ -182,7 +183,11 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
         shown = numbers(result.runs, rounds, over)
     return {
         "headline": lines[0],
-        "lines": [*lines[1:], *endings.notes([(s.label, s.record) for s in sources])],
+        "lines": [
+            *lines[1:],
+            *audit_lines(result.runs, context.words),
+            *endings.notes([(s.label, s.record) for s in sources]),
+        ],
         "numbers": shown,
         "dots": dots,
     }
