@@ -58,7 +58,7 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Priva
     counted = section if given is None else section.model_copy(update={"epsilon": None})
     try:
         require_accountable(counted, cohort.sampling, eligible)
-        _require_canaries(section, eligible)
+        _require_audit(section, cohort, eligible)
         section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
         _require_room_for_count(scenario, section, cohort, eligible)
@@ -69,8 +69,8 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Priva
     return PrivacyPlan(section, spent)
 
 
-def _require_canaries(section: Any, eligible: int) -> None:
-    """Refuse an audit with more canaries than clients, or without what counts its ε."""
+def _require_audit(section: Any, cohort: Cohort, eligible: int) -> None:
+    """Refuse an audit that knows too much, that has no clients, or that nothing counts."""
     if section.audit is None:
         return
     auditor()
@@ -78,6 +78,11 @@ def _require_canaries(section: Any, eligible: int) -> None:
     if canaries > eligible:
         text = f"is {canaries}, and {eligible} clients can take part; write at most {eligible}"
         raise PrivacyError("audit.canaries", text)
+    assert cohort.sampling is not None
+    if cohort.sampling.kind == "uniform":
+        # The audit knows who else came, and would know how many canaries did.
+        text = "a sample of fixed size tells by its other clients how many canaries it has"
+        raise PrivacyError("audit", f"{text}; use the cohort poisson, or remove audit")
 
 
 def _path_of(error: PrivacyError) -> KeyPath:

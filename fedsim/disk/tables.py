@@ -60,7 +60,7 @@ MACHINES = (
 )  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
-CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "cosine")
+CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "score")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k",
     "rounds_to_target", "bytes_to_target", "virtual_seconds_to_target", "diverged",

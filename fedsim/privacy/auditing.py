@@ -51,8 +51,9 @@ def audited_epsilon(
       PrivacyError: where jax-privacy is not installed.
 
     >>> takes_part = np.arange(100) < 50
-    >>> round(audited_epsilon(np.where(takes_part, 1.0, 0.0), takes_part, delta=1e-5, confidence=0.95), 3)
-    2.594
+    >>> scores = np.where(takes_part, 1.0, 0.0)
+    >>> round(audited_epsilon(scores, takes_part, delta=1e-5, confidence=0.95), 2)
+    2.78
     """
     make = auditor()
     if not np.isfinite(scores).all():

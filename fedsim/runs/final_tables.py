@@ -72,7 +72,7 @@ def _canaries(run: Run) -> Record:
         "client": federation.client_names[ids].tolist(),
         "takes_part": canaries.within[ids].astype(int).tolist(),
         "rounds_joined": run.joined[ids].tolist(),
-        "cosine": canary_scores(run).tolist(),
+        "score": canary_scores(run).tolist(),
     }
 
 
@@ -84,7 +84,7 @@ def _epsilon_low(canaries: Record, privacy: Any) -> float | None:
       privacy: the scenario's section.
     """
     return audited_epsilon(
-        scores=np.array(canaries["cosine"]),
+        scores=np.array(canaries["score"]),
         takes_part=np.array(canaries["takes_part"], bool),
         delta=privacy.delta,
         confidence=privacy.audit.confidence,

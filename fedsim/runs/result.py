@@ -136,8 +136,8 @@ class Result(Tables):
         had that age.
       machines: a row per client of the first round, or per first flight, where machines or a
         schedule make times differ.
-      canaries: a row per seed and canary of `privacy.audit`: whether it took part, and how much the
-        model moved its way.
+      canaries: a row per seed and canary of `privacy.audit`: whether it took part, and how much of
+        it seems to be in the aggregates.
       summary: a row per seed: final score, best score, mean over the last k evaluated rounds,
         rounds and bytes to the target.
       timing: a row per seed and evaluated round: what may differ between two equal runs.

@@ -268,8 +268,8 @@ class Privacy(Section):
     orders: Annotated[list[Annotated[float, Gt(1)]], MinLen(1)] | None = None
     """Orders of the Rényi divergences (`accountant: rdp`)."""
     audit: Annotated[Audit | None, ByForm()] = None
-    """Canaries among the clients, and a lower bound on ε from what the final model tells of them.
-    By default none."""
+    """Canaries among the clients, and a lower bound on ε from what the aggregates tell of them. By
+    default none."""
 
 
 class Evaluate(Section):

@@ -10,13 +10,13 @@ MOST = 6  # methods and variations that have a sentence each
 ONE = "at least {low}"
 SEVERAL = "at least {low} to {high} in {runs} runs"
 SHOWN = (
-    "Audit{of}: what the final model tells of its canaries needs an ε of {found} "
+    "Audit{of}: what the aggregates tell of canaries needs an ε of {found} "
     "({confidence:.4g} % confidence{each}); the accountant allows {upper}."
 )
 ALL = "Audit: summary.csv has the lower bounds on ε of {runs} runs, beside the accountant's ε."
 ABOVE = (
-    "Audit{of}: in {above} of {runs} runs the lower bound is above the accountant's ε, which happens "
-    "by chance to {chance:.3g} % of sound runs at most; check noise, clip and sampling."
+    "Audit{of}: in {above} of {runs} runs the lower bound is above the accountant's ε, which "
+    "happens by chance to {chance:.3g} % of sound runs at most; check noise, clip and sampling."
 )
 
 
@@ -32,8 +32,9 @@ def audit_lines(
       words: returns a variation in words.
 
     >>> row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 1.25, "epsilon_confidence": 0.95}
-    >>> audit_lines([row])[0]
-    'Audit: what the final model tells of its canaries needs an ε of at least 1.25 (95 % confidence); the accountant allows 4.'
+    >>> audit_lines([row])[0].partition("; ")[::2]
+    ('Audit: what the aggregates tell of canaries needs an ε of at least 1.25 (95 % confidence)',
+     'the accountant allows 4.')
     """
     audited = [row for row in summary if row.get("epsilon_low") is not None]
     groups = grouped(audited, key=lambda row: (row["method"], variation_of(row)))

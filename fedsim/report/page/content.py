@@ -19,6 +19,7 @@ from fedsim.report.page import (
     staleness,
 )
 from fedsim.report.page import clients as clients_page
+from fedsim.report.page.along import along
 from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.render import rendered
@@ -113,6 +114,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "ages": staleness.histograms(_tables(sources, "staleness"), context),
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
+        "along": along(result.compared, context),
         "forests": pictures.differences(result.compared, context),
         "table": table if has_table else None,
         "spreads": pictures.spreads(clients, context),
@@ -279,6 +281,7 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     sections = (
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),
+        ("along", "Scores", content["along"]),
         ("curves", "Curves", content["groups"]),
         *((name, name.capitalize(), True) for name in of_costs),
         ("machines", "Machines", content["machines"]),
