@@ -53,7 +53,7 @@ def audited_epsilon(
     >>> takes_part = np.arange(100) < 50
     >>> scores = np.where(takes_part, 1.0, 0.0)
     >>> round(audited_epsilon(scores, takes_part, delta=1e-5, confidence=0.95), 2)
-    2.78
+    2.46
     """
     make = auditor()
     if not np.isfinite(scores).all():

@@ -12,10 +12,9 @@ from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
-from fedsim.privacy import audited_epsilon
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import fairness_columns, summarise
+from fedsim.study.summary import audit_columns, fairness_columns, summarise
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None:
@@ -40,13 +39,10 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     )
     line |= fairness_columns(clients, run.status)
     privacy = spec.privacy
-    if privacy is not None:
-        line["epsilon"] = journal.records["rounds"][-1]["epsilon"]
     if privacy is not None and privacy.audit is not None:
         canaries = _canaries(run)
         journal.add("canaries", {**who, **canaries})
-        line["epsilon_low"] = _epsilon_low(canaries, privacy)
-        line["epsilon_confidence"] = privacy.audit.confidence
+        line |= audit_columns(canaries, privacy.delta, privacy.audit.confidence)
     journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
 
@@ -74,21 +70,6 @@ def _canaries(run: Run) -> Record:
         "rounds_joined": run.joined[ids].tolist(),
         "score": canary_scores(run).tolist(),
     }
-
-
-def _epsilon_low(canaries: Record, privacy: Any) -> float | None:
-    """The ε that canaries show.
-
-    Args:
-      canaries: the columns of `canaries.csv`.
-      privacy: the scenario's section.
-    """
-    return audited_epsilon(
-        scores=np.array(canaries["score"]),
-        takes_part=np.array(canaries["takes_part"], bool),
-        delta=privacy.delta,
-        confidence=privacy.audit.confidence,
-    )
 
 
 def _machines(shown: Timeline, federation: Federation) -> Record:

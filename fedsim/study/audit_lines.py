@@ -1,5 +1,6 @@
 """Sentences about audited privacy: the lower bound on ε beside the upper one."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from fedsim.study.summary import Record, grouped, variation_of
@@ -57,12 +58,13 @@ def _shown(rows: Sequence[Record], of: str) -> str:
     low = f"{min(lows):.3g}"
     high = f"{max(lows):.3g}"
     found = ONE if low == high else SEVERAL
+    upper = max(row["epsilon"] for row in rows)
     return SHOWN.format(
         of=of,
         found=found.format(low=low, high=high, runs=len(rows)),
         confidence=100 * rows[0]["epsilon_confidence"],
         each=" each" if len(rows) > 1 else "",
-        upper=f"{max(row['epsilon'] for row in rows):.4g}",
+        upper="∞" if math.isinf(upper) else f"{upper:.4g}",
     )
 
 
