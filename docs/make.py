@@ -67,6 +67,7 @@ TABLES = {
     "partition.csv": tables.PARTITION,
     "staleness.csv": tables.STALENESS,
     "machines.csv": tables.MACHINES,
+    "canaries.csv": tables.CANARIES,
     "summary.csv": tables.SUMMARY,
     "compare.csv": (*tables.COMPARE, *tables.SENSITIVITY),
     "across.csv": tables.ACROSS,

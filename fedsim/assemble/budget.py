@@ -15,6 +15,7 @@ from fedsim.privacy import (
     pattern_of,
     solve_noise_multiplier,
 )
+from fedsim.privacy.auditing import auditor
 from fedsim.privacy.refusals import require_accountable
 from fedsim.rules.private_mean import COUNTS_PER_STD
 from fedsim.scenario.reader import KeyPath
@@ -57,6 +58,7 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Priva
     counted = section if given is None else section.model_copy(update={"epsilon": None})
     try:
         require_accountable(counted, cohort.sampling, eligible)
+        _require_audit(section, cohort, eligible)
         section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
         _require_room_for_count(scenario, section, cohort, eligible)
@@ -65,6 +67,22 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Priva
     except PrivacyError as error:
         raise scenario.error(_path_of(error), str(error)) from error
     return PrivacyPlan(section, spent)
+
+
+def _require_audit(section: Any, cohort: Cohort, eligible: int) -> None:
+    """Refuse an audit that knows too much, that has no clients, or that nothing counts."""
+    if section.audit is None:
+        return
+    auditor()
+    canaries = section.audit.canaries
+    if canaries > eligible:
+        text = f"is {canaries}, and {eligible} clients can take part; write at most {eligible}"
+        raise PrivacyError("audit.canaries", text)
+    assert cohort.sampling is not None
+    if cohort.sampling.kind == "uniform":
+        # The audit knows who else came, and would know how many canaries did.
+        text = "a sample of fixed size tells by its other clients how many canaries it has"
+        raise PrivacyError("audit", f"{text}; use the cohort poisson, or remove audit")
 
 
 def _path_of(error: PrivacyError) -> KeyPath:

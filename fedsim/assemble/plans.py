@@ -43,6 +43,7 @@ def plans_of(
       bytes_up: the most bytes that it sends.
     """
     spec = scenario.spec
+    audit = None if spec.privacy is None else spec.privacy.audit
     if inputs.pools is not None:
         return {
             seed: _pooled_plan(federation, inputs, seed, spec.rounds)
@@ -62,6 +63,7 @@ def plans_of(
             down=bytes_down,
             up=bytes_up,
             expects_drawn=spec.privacy is not None,
+            canaries=0 if audit is None else audit.canaries,
         )
         for seed, federation in federations.items()
     }

@@ -91,6 +91,7 @@ class PrivacyKey(NamedTuple):
     bound: Bound
     noise_multiplier: float
     mechanism: HashableSection
+    audited: bool
 
 
 class ServerSections(NamedTuple):
@@ -144,7 +145,12 @@ def _privacy_key(section: Any) -> PrivacyKey:
         bound = Bound(clip)
     else:
         bound = Bound(**clip.model_dump(exclude={"kind"}))
-    return PrivacyKey(bound, section.noise_multiplier, HashableSection(section.mechanism))
+    return PrivacyKey(
+        bound=bound,
+        noise_multiplier=section.noise_multiplier,
+        mechanism=HashableSection(section.mechanism),
+        audited=section.audit is not None,
+    )
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -296,9 +302,14 @@ def serving(
         steps = [*steps, mixing()]
 
     if sections.privacy is not None:
-        bound, noise_multiplier, mechanism = sections.privacy
-        noise = factory_of(mechanism.section)()
-        rule = private_mean(bound, noise_multiplier, noise, shape.width)
+        privacy = sections.privacy
+        rule = private_mean(
+            bound=privacy.bound,
+            noise_multiplier=privacy.noise_multiplier,
+            mechanism=factory_of(privacy.mechanism.section)(),
+            width=shape.width,
+            audited=privacy.audited,
+        )
 
     codec = None
     if sections.broadcast:

@@ -13,8 +13,9 @@ from fedsim.report.mark import private_mark
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
+from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
-from fedsim.study.words import variation_in_words
+from fedsim.study.words import variation_in_words, words_of
 
 
 @contextlib.contextmanager
@@ -52,7 +53,7 @@ def table(result: Result, out: Path) -> None:
             _megabytes(last["bytes_down"]),
         )
     _print(view, 100)
-    if text := remark(summary):
+    for text in filter(None, [remark(summary), *audit_lines(summary)]):
         print(f"\n{text}")
     _print_private_mark(result.rounds, result.scenario)
     tables = [
@@ -114,7 +115,8 @@ def verdict(comparison: Comparison, out: Path) -> None:
     print(f"{headline}\n")
     _print(view, 150)
     print()
-    for sentence in sentences:
+    words = words_of(comparison.scenario)
+    for sentence in [*sentences, *audit_lines(summary, words)]:
         print(sentence)
     _print_private_mark(comparison.rounds, comparison.scenario)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")

@@ -60,13 +60,16 @@ MACHINES = (
 )  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
+CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "score")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k",
     "rounds_to_target", "bytes_to_target", "virtual_seconds_to_target", "diverged",
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",
     "client_accuracy_p70", "client_accuracy_p80", "client_accuracy_p90",
-    "client_accuracy_worst", "client_accuracy_std", "reason", "status", "not_federated",
+    "client_accuracy_worst", "client_accuracy_std", "epsilon",
+    "epsilon_low", "epsilon_confidence",
+    "reason", "status", "not_federated",
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd",

@@ -123,6 +123,7 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
             expected_samples=start.expected[1],
             reference=start.reference,
             share=slots.share,
+            canary=slots.canary,
             server_loss=loss,
             mixing=start.mixing,
         )

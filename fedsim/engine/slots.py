@@ -22,6 +22,7 @@ class Slots(NamedTuple):
     weight: Any  # n_k; 0: nothing arrives
     count: Any  # times drawn
     share: Any  # messages of the client that a round has on average; 0: unknown
+    canary: Any  # whether an audit of privacy takes the client's row for its own
     start: Any  # index of the start model in the bank
     # draw whose batches and noise the client uses, where a run has several start models; else
     # those of the round
@@ -132,6 +133,7 @@ def _planned_slots(
         weight=floats(jobs.weight[rows]),
         count=floats(jobs.count[rows]),
         share=floats(share),
+        canary=np.asarray(plan.canaries.within[ids], bool),
         start=integers(first_model + np.searchsorted(run_cohort.start_versions, jobs.start[rows])),
         draw=integers(jobs.draw[rows]),
         age=integers(jobs.age[rows]),
@@ -184,6 +186,7 @@ def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
         weight=number,
         count=number,
         share=number,
+        canary=shape((slots,), np.bool_),
         start=integer,
         draw=integer,
         age=integer,

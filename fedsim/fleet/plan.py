@@ -15,6 +15,7 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.fleet.adversary import Adversary
+from fedsim.fleet.canaries import draw_canaries
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.flights import Flight, Flights, State, nobody
@@ -115,6 +116,7 @@ class Plan:
       present: clients that can take part, which are those with samples `[N]`.
       eligible: ids of these clients.
       malicious: clients that the attacker controls in round 1 `[N]`; in every round unless redrawn.
+      canaries: clients by which privacy is audited; by default none.
       pure: whether a round is independent of all rounds before it.
       nominal: clients in a round, exactly or on average.
       cost: what a client's round costs, known before it trains.
@@ -141,6 +143,7 @@ class Plan:
         up: int = 0,
         batches: Stream = Stream.BATCHES,
         expects_drawn: bool = False,
+        canaries: int = 0,
     ):
         """Draw what is fixed for the seed; rounds are drawn when they are asked for.
 
@@ -159,6 +162,7 @@ class Plan:
           batches: the random stream that orders the batches.
           expects_drawn: whether `expected` counts clients that are drawn, though the fleet may
             leave some of them out.
+          canaries: how many clients are canaries.
         """
         self.federation = federation
         self.expects_drawn = expects_drawn
@@ -175,6 +179,7 @@ class Plan:
 
         self.malicious = adversary.mask(federation.N, seed, 1)
         self._latest_mask = (1, self.malicious)  # a round, and the malicious clients in it
+        self.canaries = draw_canaries(canaries, self.eligible, federation.N, seed)
 
         # A batch that is larger than any client would only be padded.
         self.unclipped_local = local
@@ -291,7 +296,12 @@ class Plan:
         self, r: int, state: State, feedback: Mapping[str, np.ndarray]
     ) -> tuple[RoundPlan, State]:
         """Plan a round whose clients all start from the newest model."""
-        ids, count = self._drawn_clients(r, state, feedback)
+        drawn, count = self._drawn_clients(r, state, feedback)
+
+        # A canary that is out is drawn in vain, so that the others are drawn as ever.
+        takes_part = ~self.canaries.without[drawn]
+        ids = drawn[takes_part]
+        count = count[takes_part]
         outcome = self.machines.round_outcome(r, ids)
 
         joined = outcome.joined
@@ -306,7 +316,7 @@ class Plan:
         work = self._round_plan(r, participants, self.local.lr(r), outcome.seconds)
         if not joined.all():
             work = work._replace(uncounted=_not_joined(ids, outcome))
-        return work, self._state_after(r, state, ids, outcome.seconds)
+        return work, self._state_after(r, state, drawn, outcome.seconds)
 
     def _drawn_clients(
         self, r: int, state: State, feedback: Mapping[str, np.ndarray]

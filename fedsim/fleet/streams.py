@@ -25,6 +25,7 @@ class Stream(IntEnum):
     AVAILABLE = 17  # who can be reached in a round
     DROPOUT = 18
     STRAGGLERS = 21  # who is slow in a round, and how much of its work it does
+    CANARIES = 24  # which clients are canaries, and which of these take part
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

@@ -7,6 +7,7 @@ runs. It needs dp-accounting, and jax-privacy for the noise `blt`: `pip install
 
 from fedsim.privacy.accountant import epsilon_after as epsilon_after
 from fedsim.privacy.accountant import solve_noise_multiplier as solve_noise_multiplier
+from fedsim.privacy.auditing import audited_epsilon as audited_epsilon
 from fedsim.privacy.gaussian import adaptive_noise_split as adaptive_noise_split
 from fedsim.privacy.gaussian import local_gaussian_std as local_gaussian_std
 from fedsim.privacy.gaussian import local_laplace_scale as local_laplace_scale

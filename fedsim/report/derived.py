@@ -13,6 +13,7 @@ from fedsim.report.latex import plain
 from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import CostPicture, cost_pictures
+from fedsim.report.pictures.scores import axis_of
 from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, rows_of
 from fedsim.report.series import by_variant
@@ -186,7 +187,7 @@ def _figures(
     compared = _present(frames, "compare")
     if compared is not None:
         yield "differences", figures.pages_of_differences(rows_of(compared), context)
-        path = figures.axis_of(context.scenario)
+        path = axis_of(context.scenario)
         if path is not None and path in compared and len(compared["mean"].dropna()):
             yield "scores", _figures_of_scores(frames, compared, path, context)
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from fedsim import tree
 from fedsim.compose import folding, lift
 from fedsim.kinds import tag_of
+from fedsim.rules.canaries import planting
 from fedsim.tree import Tree
 from fedsim.types import Context, Fold, Mechanism, RowStage, Rule, Updates, reported
 
@@ -37,6 +38,7 @@ class PrivateState(NamedTuple):
 
     clip: Float[Array, ""]  # C of the next round
     noise: Tree  # of the mechanism
+    trace: Tree = ()  # where privacy is audited: what canaries and noise added so far, over C/m
 
 
 class ClippedSum(NamedTuple):
@@ -44,10 +46,15 @@ class ClippedSum(NamedTuple):
 
     delta: Tree
     above: Float[Array, ""]  # Σ (b_i − ½), where b_i says whether row i was within C
+    others: Tree = ()  # where privacy is audited: the sum without canaries
 
 
 def private_mean(
-    bound: Bound, noise_multiplier: float, mechanism: Mechanism, width: int | None = None
+    bound: Bound,
+    noise_multiplier: float,
+    mechanism: Mechanism,
+    width: int | None = None,
+    audited: bool = False,
 ) -> Rule:
     """Return (Σ_i x_i · min(1, C / ‖x_i‖₂) + zC·noise) / m for the m clients expected in a round.
 
@@ -60,6 +67,8 @@ def private_mean(
       noise_multiplier: z; 0 draws no noise.
       mechanism: how the noise of one round depends on that of the rounds before.
       width: rows that are clipped at a time, as in `lift`.
+      audited: whether canaries send what an audit looks for, and the state has their trace: all
+        that the rule returned, without what other clients added to it.
 
     Reports: `privacy/clip`, the C of the round.
     """
@@ -67,7 +76,8 @@ def private_mean(
     def init(params, present):
         del present
         clip = jnp.asarray(bound.initial, jax.tree.leaves(params)[0].dtype)
-        return PrivateState(clip, mechanism.init(params))
+        trace = tree.zeros_like(params) if audited else ()
+        return PrivateState(clip, mechanism.init(params), trace)
 
     def clip_row(row: Updates, context: Context) -> Updates:
         return row._replace(delta=tree.clipped(row.delta, context.state))
@@ -77,14 +87,25 @@ def private_mean(
         return {"within": (scale * rest <= context.state).astype(context.state.dtype)}
 
     clipping = lift(RowStage(apply=clip_row, measure=is_within), width)
+    canaries = planting(width)
 
     def zero(updates):
-        return ClippedSum(*tree.zero_row((updates.delta, updates.samples)))
+        nothing = tree.zero_row(updates.delta)
+        above = tree.zero_row(updates.samples)
+        return ClippedSum(nothing, above, others=nothing if audited else ())
 
     def add(total, updates, context):
-        clipped, _, info = clipping.apply(updates, context.state.clip, context)
+        clip = context.state.clip
+        if audited:
+            updates, _, _ = canaries.apply(updates, clip, context)
+        clipped, _, info = clipping.apply(updates, clip, context)
+        counted = reported(updates)
         rows = (clipped.delta, info["within"] - 0.5)
-        return ClippedSum(*tree.fold(tuple(total), rows, reported(updates)))
+        delta, above = tree.fold((total.delta, total.above), rows, counted)
+        others = total.others
+        if audited:
+            others = tree.fold(others, clipped.delta, jnp.where(context.canary, 0, counted))
+        return ClippedSum(delta, above, others)
 
     def finish(total, state, context):
         m = context.expected
@@ -96,12 +117,17 @@ def private_mean(
             std = _update_multiplier(noise_multiplier, bound, m) * state.clip / m
             aggregate = tree.add(aggregate, tree.scale(noise, std))
 
+        trace = state.trace
+        if audited:
+            left = tree.subtract(aggregate, tree.divide(total.others, m))
+            trace = tree.add(trace, tree.scale(left, m / state.clip))
+
         clip = state.clip
         if bound.lr is not None:
             count_noise = jax.random.normal(_key(context, "count"), (), clip.dtype)
             within = 0.5 + (total.above + _count_std(bound, m) * count_noise) / m
             clip = clip * jnp.exp(-bound.lr * (within - bound.quantile)).astype(clip.dtype)
-        return aggregate, PrivateState(clip, noise_state), {"clip": state.clip}
+        return aggregate, PrivateState(clip, noise_state, trace), {"clip": state.clip}
 
     rule = folding(Fold(zero=zero, add=add, finish=finish), reported, init)
     return rule._replace(least=0, needs=frozenset({"expected"}), name=NAME)

@@ -9,7 +9,7 @@ from typing import Any
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record, read_table, reporting_table_errors
 from fedsim.engine.run import COMPLETED
-from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
+from fedsim.errors import CheckpointError, DirectoryError, PrivacyError, ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.commits import LOG
@@ -23,7 +23,7 @@ from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import NOT_FEDERATED, fairness_columns, summarise
+from fedsim.study.summary import NOT_FEDERATED, audit_columns, fairness_columns, summarise
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
@@ -206,10 +206,16 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
             seed.tables["summary"][0].get(NOT_FEDERATED, ""),
         )
         line |= fairness_columns(seed.tables["clients"][0], seed.end["status"])
+        if "canaries" in seed.tables:
+            privacy = record["scenario"]["privacy"]
+            confidence = privacy["audit"]["confidence"]
+            line |= audit_columns(seed.tables["canaries"][0], privacy["delta"], confidence)
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")
         return problems
-    except (KeyError, TypeError, IndexError) as error:
+    except PrivacyError as error:
+        return [f"{name}: {error.where} {error}"]
+    except (KeyError, TypeError, IndexError, ValueError) as error:
         return [f"{name}: the log is damaged: {error!r}"]
 
 

@@ -48,6 +48,7 @@ NEEDED_COLUMN = {
     "partition": "client",
     "staleness": "age",
     "machines": "begins",
+    "canaries": "takes_part",
     "summary": "metric",
     "timing": "round",
     "compare": "baseline",

@@ -289,6 +289,5 @@ def _add_row(journaled: JournaledRun, row: Row) -> None:
 def _commit_end(journaled: JournaledRun) -> None:
     """Add the tables of a run that has ended, and commit for the last time."""
     run, journal, who, experiment = journaled
-    spec = experiment.scenario.spec
-    add_final_tables(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
+    add_final_tables(journal, run, who, experiment.scenario.spec)
     journal.commit(run.snapshot(), run.store.files())

@@ -7,25 +7,26 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
+from fedsim.engine.audit import canary_scores
 from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import fairness_columns, summarise
+from fedsim.study.summary import audit_columns, fairness_columns, summarise
 
 
-def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
+def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None:
     """Add the tables of a run that has ended to its journal.
 
     Args:
       journal: the journal, which has the rows of the run.
       run: the run.
       who: the first columns of its rows: method, variation and seed.
-      evaluate: the scenario's section.
-      several: whether there are more seeds, so that partitions need a column for them.
+      spec: the scenario's sections.
     """
+    evaluate = spec.evaluate
     clients = _clients(run, who["seed"], evaluate.clients)
     line = summarise(
         journal.records["rounds"],
@@ -36,7 +37,13 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         run.reason,
         run.program.server.client.not_federated,
     )
-    journal.add("summary", {**who, **line, **fairness_columns(clients, run.status)})
+    line |= fairness_columns(clients, run.status)
+    privacy = spec.privacy
+    if privacy is not None and privacy.audit is not None:
+        canaries = _canaries(run)
+        journal.add("canaries", {**who, **canaries})
+        line |= audit_columns(canaries, privacy.delta, privacy.audit.confidence)
+    journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
 
     if run.plan.timetable.asynchronous:
@@ -47,8 +54,22 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
     if shown is not None:
         journal.add("machines", {**who, **_machines(shown, run.plan.federation)})
 
+    several = len(spec.seeds) > 1  # so that partitions need a column for them
     seed = {"seed": who["seed"]} if several else {}
     journal.add("partition", {**seed, **_partition(run)})
+
+
+def _canaries(run: Run) -> Record:
+    """The columns of `canaries.csv`."""
+    federation = run.plan.federation
+    canaries = run.plan.canaries
+    ids = canaries.ids
+    return {
+        "client": federation.client_names[ids].tolist(),
+        "takes_part": canaries.within[ids].astype(int).tolist(),
+        "rounds_joined": run.joined[ids].tolist(),
+        "score": canary_scores(run).tolist(),
+    }
 
 
 def _machines(shown: Timeline, federation: Federation) -> Record:

@@ -262,10 +262,9 @@ def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder:
             problems.append(f"{name}: the last commit has different bits")
     problems += _differing_memory(run, seed, end, folder)
 
-    spec = experiment.scenario.spec
     journal = Journal(None, {})
     journal.add("rounds", *seed.rows)
-    add_final_tables(journal, run, seed.who, spec.evaluate, several=len(spec.seeds) > 1)
+    add_final_tables(journal, run, seed.who, experiment.scenario.spec)
     for table in FINAL_TABLES:
         recorded_rows = seed.tables.get(table, [])
         problems += _differing_table(table, recorded_rows, journal.records.get(table, []))

@@ -30,10 +30,12 @@ TABLE_COLUMNS = {
     "partition": tables.PARTITION,
     "staleness": tables.STALENESS,
     "machines": tables.MACHINES,
+    "canaries": tables.CANARIES,
     "summary": tables.SUMMARY,
     "timing": tables.TIMING,
 }
-OPTIONAL_TABLES = ("staleness", "machines")  # tables that are written only where they have rows
+# Tables that are written only where they have rows.
+OPTIONAL_TABLES = ("staleness", "machines", "canaries")
 
 State = dict[str, dict[str, Any]]
 
@@ -109,6 +111,10 @@ class Tables:
         return self._frame("machines")
 
     @property
+    def canaries(self) -> pd.DataFrame:
+        return self._frame("canaries")
+
+    @property
     def summary(self) -> pd.DataFrame:
         return self._frame("summary")
 
@@ -130,6 +136,8 @@ class Result(Tables):
         had that age.
       machines: a row per client of the first round, or per first flight, where machines or a
         schedule make times differ.
+      canaries: a row per seed and canary of `privacy.audit`: whether it took part, and how much of
+        it seems to be in the aggregates.
       summary: a row per seed: final score, best score, mean over the last k evaluated rounds,
         rounds and bytes to the target.
       timing: a row per seed and evaluated round: what may differ between two equal runs.

@@ -233,6 +233,16 @@ class AdaptiveClip(Section):
     cohort of m expected clients."""
 
 
+class Audit(Section):
+    """`privacy.audit`."""
+
+    canaries: Count = 100
+    """Clients that send a direction of their own in place of what they learn, each by the toss of a
+    coin: the others take part in no round. More of them can show a larger ε."""
+    confidence: Annotated[float, Gt(0), Lt(1)] = 0.95
+    """Confidence of the lower bound on ε."""
+
+
 class Privacy(Section):
     """`privacy`."""
 
@@ -257,6 +267,9 @@ class Privacy(Section):
     2017, as in older tables."""
     orders: Annotated[list[Annotated[float, Gt(1)]], MinLen(1)] | None = None
     """Orders of the Rényi divergences (`accountant: rdp`)."""
+    audit: Annotated[Audit | None, ByForm()] = None
+    """Canaries among the clients, and a lower bound on ε from what the aggregates tell of them. By
+    default none."""
 
 
 class Evaluate(Section):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.privacy import audited_epsilon
 from fedsim.types.client import ALONE
 
 Record = dict[str, Any]
@@ -168,6 +169,8 @@ def summarise(
         if arrival["bytes_up"] is not None:
             row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]
         row["virtual_seconds_to_target"] = arrival["virtual_seconds"]
+    if rounds and "epsilon" in rounds[-1]:
+        row["epsilon"] = rounds[-1]["epsilon"]
     if reason:
         row["reason"] = reason
     if status == NOT_RUN:
@@ -245,6 +248,23 @@ def growth(rounds: Sequence[Record]) -> str:
         return ""
     when = f"in round {evaluated[-1]['round']}, its largest value"
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
+
+
+def audit_columns(canaries: Record, delta: float, confidence: float) -> Record:
+    """Return the ε that the canaries of a run show, as columns of `summary.csv`.
+
+    Args:
+      canaries: rows of `canaries.csv`, stacked.
+      delta: δ of the scenario.
+      confidence: that of its audit.
+    """
+    epsilon = audited_epsilon(
+        scores=np.array(canaries["score"], float),
+        takes_part=np.array(canaries["takes_part"], bool),
+        delta=delta,
+        confidence=confidence,
+    )
+    return {"epsilon_low": epsilon, "epsilon_confidence": confidence}
 
 
 def fairness_columns(clients: Record, status: str) -> Record:

@@ -42,5 +42,6 @@ from fedsim.tree.exact import over as over
 from fedsim.tree.exact import scaled_norm as scaled_norm
 from fedsim.tree.leaves import fill_leaves as fill_leaves
 from fedsim.tree.leaves import select_leaves as select_leaves
+from fedsim.tree.noise import direction as direction
 from fedsim.tree.noise import noised as noised
 from fedsim.tree.noise import normal as normal

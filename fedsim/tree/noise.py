@@ -3,7 +3,8 @@
 import jax
 from jaxtyping import Array, Float, Key
 
-from fedsim.tree.arithmetic import Tree
+from fedsim.tree.arithmetic import Tree, scale
+from fedsim.tree.exact import norm
 
 
 def normal(tree: Tree, key: Key[Array, ""]) -> Tree:
@@ -15,6 +16,12 @@ def normal(tree: Tree, key: Key[Array, ""]) -> Tree:
         for leaf, key in zip(leaves, keys, strict=True)
     ]
     return jax.tree.unflatten(structure, draws)
+
+
+def direction(tree: Tree, key: Key[Array, ""]) -> Tree:
+    """A uniformly random direction in the shapes and dtypes of a tree: a tree of norm 1."""
+    draw = normal(tree, key)
+    return scale(draw, 1 / norm(draw))
 
 
 def noised(tree: Tree, key: Key[Array, ""], std: Float[Array, ""]) -> Tree:

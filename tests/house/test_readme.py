@@ -289,6 +289,7 @@ OF_OTHER_RUNS = {
     "bytes.csv",  # where messages differ in size: test_costs.py
     "seconds.csv",  # where virtual seconds do: test_costs.py
     "staleness.csv",  # of an asynchronous schedule: test_schedules.py
+    "canaries.csv",  # of audited privacy: test_audit.py
     "machines.csv",  # where machines or a schedule make times differ: test_timelines.py
 }
 

@@ -18,7 +18,6 @@ from fedsim.report.figures.drawing import QUICK as QUICK
 from fedsim.report.figures.drawing import rendered as rendered
 from fedsim.report.figures.machines import figures_of_machines as figures_of_machines
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
-from fedsim.report.figures.scores import axis_of as axis_of
 from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.report.figures.scores import figures_of_scores as figures_of_scores
 

@@ -1,45 +1,24 @@
 """The scores of methods against the only numeric axis, from the rows of `compare.csv`."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import cut_up, within
+from fedsim.report.pictures.scores import axis_of, by_rest, half_interval, is_geometric
 from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.report.series import FARTHEST
-from fedsim.study.breakdown import MIN_VALUES, without_path
-from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import in_words, is_share, worst
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-GEOMETRIC = 20.0  # an axis is logarithmic above that ratio of its largest to its smallest value
 TALL = 1.9  # inches
 TICKS = 8  # values that are written along the axis, at most
-
-
-def axis_of(scenario: Mapping[str, Any]) -> str | None:
-    """The path of the numeric axis, where there is exactly one.
-
-    Of several paths that vary it is the only one with three or more numbers; alone, two are enough.
-    """
-    vary = (scenario.get("compare") or {}).get("vary") or {}
-    several = {path: values for path, values in vary.items() if len(values) > 1}
-    least = 2 if len(several) == 1 else MIN_VALUES
-    numeric = []
-    for path, values in several.items():
-        if len(values) >= least and all(map(_is_number, values)):
-            numeric.append(path)
-    return numeric[0] if len(numeric) == 1 else None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def figures_of_scores(
@@ -54,15 +33,12 @@ def figures_of_scores(
       start: the score of the untrained model.
     """
     path = str(axis_of(context.scenario))
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(without_path(row["variant"], path), []).append(row)
     breaks: dict[str, dict[str, float]] = {}
     for row in fallen:
         if row["falls"] is not None:
             breaks.setdefault(row.get("variant") or "", {})[row["method"]] = row["falls"]
     figures = []
-    for variant, group in groups.items():
+    for variant, group in by_rest(rows, path).items():
         figure = figure_of_scores(group, context, breaks.get(variant, {}), start, variant)
         figures.append(figure)
     return figures
@@ -169,7 +145,7 @@ def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
     low = values[0]
     high = values[-1]
     label = drawing.literal(path, 50)
-    if low > 0 and high > GEOMETRIC * low:
+    if is_geometric(values):
         label += ", log"
         axes.set_xscale("log")
         margin = (high / low) ** 0.02
@@ -204,7 +180,7 @@ def _curve(
     look = marks.line_of(rank)
     x = np.array([row[path] for row in rows], float)
     mean = np.array([row["mean"] for row in rows], float)
-    half = np.array([_half_width(row) for row in rows])
+    half = np.array([half_interval(row) for row in rows])
     if strong and half.any():
         low = mean - half
         high = mean + half
@@ -224,8 +200,3 @@ def _curve(
     if strong or not len(x):
         return []
     return [(rank, float(x[-1]), float(mean[-1]))]
-
-
-def _half_width(row: Row) -> float:
-    """Half of Student's 95 % interval of a mean; 0 where there is none."""
-    return half_width_of(row["sd"], row["seeds"]) if row["sd"] else 0.0

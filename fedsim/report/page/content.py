@@ -19,6 +19,7 @@ from fedsim.report.page import (
     staleness,
 )
 from fedsim.report.page import clients as clients_page
+from fedsim.report.page.along import along
 from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.render import rendered
@@ -26,6 +27,7 @@ from fedsim.report.page.table import table_of, times_of
 from fedsim.report.pictures.looks import STRONG, curve_classes
 from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, metric_of, rows_of
+from fedsim.study.audit_lines import audit_lines
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
 from fedsim.study.findings import findings_of
 from fedsim.study.standings import Standing, chance_levels, standings
@@ -112,6 +114,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "ages": staleness.histograms(_tables(sources, "staleness"), context),
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
+        "along": along(result.compared, context),
         "forests": pictures.differences(result.compared, context),
         "table": table if has_table else None,
         "spreads": pictures.spreads(clients, context),
@@ -182,7 +185,11 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
         shown = numbers(result.runs, rounds, over)
     return {
         "headline": lines[0],
-        "lines": [*lines[1:], *endings.notes([(s.label, s.record) for s in sources])],
+        "lines": [
+            *lines[1:],
+            *audit_lines(result.runs, context.words),
+            *endings.notes([(s.label, s.record) for s in sources]),
+        ],
         "numbers": shown,
         "dots": dots,
     }
@@ -274,6 +281,7 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     sections = (
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),
+        ("along", "Scores", content["along"]),
         ("curves", "Curves", content["groups"]),
         *((name, name.capitalize(), True) for name in of_costs),
         ("machines", "Machines", content["machines"]),

@@ -101,10 +101,22 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
     if last and all(row.get("epsilon") is not None for row in last):
         spent = max(row["epsilon"] for row in last)
         shown.append(("ε spent", f"{spent:.4g}", f"in {_last_round(last):,} rounds"))
+    shown += _audited(summary)
     if last and all(row.get("bytes_up") is not None for row in last):
         sent = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
         shown.append(("sent, both ways", amount(sent), f"in {_last_round(last):,} rounds"))
     return shown
+
+
+def _audited(summary: Sequence[Row]) -> list[Number]:
+    """The ε that canaries show, of which every run has its own; the smallest is shown."""
+    found = _finite(summary, "epsilon_low")
+    if not found:
+        return []
+    remark = f"{100 * summary[0]['epsilon_confidence']:.4g} % confidence"
+    if len(found) > 1:
+        remark = f"to {max(found):.3g}, {remark} each"
+    return [("ε by canaries, at least", f"{min(found):.3g}", remark)]
 
 
 def _scores(summary: Sequence[Row], over: bool) -> list[Number]:

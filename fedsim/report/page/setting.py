@@ -109,7 +109,10 @@ def _privacy(privacy: Mapping[str, Any]) -> str:
         texts.append(f"noise multiplier {privacy['noise_multiplier']:g}")
     if privacy.get("epsilon") is not None:
         texts.append(f"ε {privacy['epsilon']:g}")
-    return ", ".join([*texts, f"δ {privacy['delta']:g}"])
+    texts.append(f"δ {privacy['delta']:g}")
+    if privacy.get("audit") is not None:
+        texts.append(f"{privacy['audit']['canaries']} canaries")
+    return ", ".join(texts)
 
 
 def _machines(fleet: Mapping[str, Any]) -> str:

@@ -1,0 +1,49 @@
+"""Scores against the only numeric axis of a comparison: what page and figures draw."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedsim.report.results import Row
+from fedsim.study.breakdown import MIN_VALUES, without_path
+from fedsim.study.statistics import half_width_of
+from fedsim.study.summary import grouped
+
+GEOMETRIC = 20.0  # an axis is logarithmic above that ratio of its largest to its smallest value
+
+
+def axis_of(scenario: Mapping[str, Any]) -> str | None:
+    """The path of the numeric axis, where there is exactly one.
+
+    Of several paths that vary it is the only one with three or more numbers; alone, two are enough.
+    """
+    vary = (scenario.get("compare") or {}).get("vary") or {}
+    several = {path: values for path, values in vary.items() if len(values) > 1}
+    least = 2 if len(several) == 1 else MIN_VALUES
+    numeric = []
+    for path, values in several.items():
+        if len(values) >= least and all(map(_is_number, values)):
+            numeric.append(path)
+    return numeric[0] if len(numeric) == 1 else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_geometric(values: Sequence[float]) -> bool:
+    """Whether the values of an axis grow by factors, so that it is logarithmic.
+
+    >>> is_geometric([1, 10, 100]), is_geometric([0, 10, 100]), is_geometric([1, 2])
+    (True, False, False)
+    """
+    return min(values) > 0 and max(values) > GEOMETRIC * min(values)
+
+
+def by_rest(rows: Sequence[Row], path: str) -> dict[str, list[Row]]:
+    """The rows of `compare.csv` by what varies apart from the axis."""
+    return grouped(rows, key=lambda row: without_path(row["variant"], path))
+
+
+def half_interval(row: Row) -> float:
+    """Half of Student's 95 % interval of a mean; 0 where there is none."""
+    return half_width_of(row["sd"], row["seeds"]) if row["sd"] else 0.0

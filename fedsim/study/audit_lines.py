@@ -1,0 +1,77 @@
+"""Sentences about audited privacy: the lower bound on ε beside the upper one."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from fedsim.study.summary import Record, grouped, variation_of
+from fedsim.study.words import variation_in_words
+
+MOST = 6  # methods and variations that have a sentence each
+
+ONE = "at least {low}"
+SEVERAL = "at least {low} to {high} in {runs} runs"
+SHOWN = (
+    "Audit{of}: what the aggregates tell of canaries needs an ε of {found} "
+    "({confidence:.4g} % confidence{each}); the accountant allows {upper}."
+)
+ALL = "Audit: summary.csv has the lower bounds on ε of {runs} runs, beside the accountant's ε."
+ABOVE = (
+    "Audit{of}: in {above} of {runs} runs the lower bound is above the accountant's ε, which "
+    "happens by chance to {chance:.3g} % of sound runs at most; check noise, clip and sampling."
+)
+
+
+def audit_lines(
+    summary: Sequence[Record], words: Callable[[str], str] = variation_in_words
+) -> list[str]:
+    """Return what canaries show of every method and variation; none where nothing was audited.
+
+    A lower bound holds with its confidence for one run, so that of several runs each is told.
+
+    Args:
+      summary: rows of `summary.csv`.
+      words: returns a variation in words.
+
+    >>> row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 1.25, "epsilon_confidence": 0.95}
+    >>> audit_lines([row])[0].partition("; ")[::2]
+    ('Audit: what the aggregates tell of canaries needs an ε of at least 1.25 (95 % confidence)',
+     'the accountant allows 4.')
+    """
+    audited = [row for row in summary if row.get("epsilon_low") is not None]
+    groups = grouped(audited, key=lambda row: (row["method"], variation_of(row)))
+    lines = []
+    if len(groups) > MOST:
+        lines.append(ALL.format(runs=len(audited)))
+    for (method, variation), rows in groups.items():
+        of = ""
+        if len(groups) > 1:
+            of = f" of {method}, {words(variation)}" if variation else f" of {method}"
+        if len(groups) <= MOST:
+            lines.append(_shown(rows, of))
+        lines += _above(rows, of)
+    return lines
+
+
+def _shown(rows: Sequence[Record], of: str) -> str:
+    """Both bounds of one method under one variation."""
+    lows = [row["epsilon_low"] for row in rows]
+    low = f"{min(lows):.3g}"
+    high = f"{max(lows):.3g}"
+    found = ONE if low == high else SEVERAL
+    upper = max(row["epsilon"] for row in rows)
+    return SHOWN.format(
+        of=of,
+        found=found.format(low=low, high=high, runs=len(rows)),
+        confidence=100 * rows[0]["epsilon_confidence"],
+        each=" each" if len(rows) > 1 else "",
+        upper="∞" if math.isinf(upper) else f"{upper:.4g}",
+    )
+
+
+def _above(rows: Sequence[Record], of: str) -> list[str]:
+    """What to do where a lower bound is above the upper one."""
+    above = sum(row["epsilon_low"] > row["epsilon"] for row in rows)
+    if not above:
+        return []
+    chance = 100 * (1 - rows[0]["epsilon_confidence"])
+    return [ABOVE.format(of=of, above=above, runs=len(rows), chance=chance)]
