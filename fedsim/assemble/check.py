@@ -68,6 +68,14 @@ from fedsim.assemble.privacy import (
     private_rule,
     private_statistics,
 )
+from fedsim.assemble.private_samples import (
+    poisson_keys,
+    private_batches,
+    private_gradient,
+    private_method,
+    private_model,
+    private_reports,
+)
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.programs import (
     Training,
@@ -175,6 +183,7 @@ def check_scenario(
     _check_shares(problems, components, samples)
     problems.check(local_message, scenario, components.links, components.client, learning.shapes)
     privacy = _check_privacy(problems, components, samples, learning)
+    _check_private_samples(problems, components, samples, learning)
 
     problems.raise_all()
     if problems.broken:
@@ -481,6 +490,27 @@ def _check_privacy(
     return problems.attempt(
         resolved_privacy, scenario, components.cohort, samples.eligible, reads=reads
     )
+
+
+def _check_private_samples(
+    problems: Problems, components: Components, samples: _Samples, learning: _Learning
+) -> None:
+    """Check that ε of the samples of a client can be counted."""
+    scenario = problems.scenario
+    problems.check(poisson_keys, scenario)
+    problems.check(private_batches, scenario)
+    problems.check(private_method, scenario, components.client)
+    problems.check(private_model, scenario, learning.inputs.model, learning.shapes)
+    problems.check(
+        private_gradient,
+        scenario,
+        learning.trained,
+        learning.shapes,
+        samples.federation,
+        components.local,
+    )
+    if components.rule is not None:
+        problems.check(private_reports, scenario, components.cohort, components.rule)
 
 
 def _message(updates: Updates) -> Any:

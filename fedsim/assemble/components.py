@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import math
 from typing import Any, NamedTuple
 
 from fedsim.assemble.hooks import make_link
@@ -107,8 +108,19 @@ def _local_of(section: Any) -> Local:
         batch=None if section.batch == "full" else section.batch,
         epochs=section.epochs,
         steps=section.steps,
-        shuffle=section.shuffle,
+        shuffle=section.shuffle is True,
         drop_last=section.drop_last,
         lr=rate.of_round,
         rate=rate.of_step,
+        poisson=section.shuffle == "poisson",
+        cap=_cap_of(section),
     )
+
+
+def _cap_of(section: Any) -> int | None:
+    """Return the samples of a Poisson sample at most; None where nothing bounds them."""
+    if section.shuffle != "poisson" or section.batch == "full":
+        return None
+    if section.dp_sgd is not None and section.dp_sgd.cap is not None:
+        return section.dp_sgd.cap
+    return section.batch + math.ceil(8 * math.sqrt(section.batch)) + 8  # reached once in 10^13

@@ -19,6 +19,7 @@ from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import of_first_seed, plans_of
+from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
@@ -45,6 +46,8 @@ class Experiment(NamedTuple):
     memory_bytes: dict[str, int]  # bytes by purpose that a run adds to what the process holds
     # of a private scenario: rounds -> ε that they spend
     spent: Callable[[int], float] | None = None
+    # with `client.dp_sgd`: (steps, samples) of a client -> ε of its samples
+    samples_spent: Callable[[int, int], float] | None = None
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
@@ -68,6 +71,7 @@ class Experiment(NamedTuple):
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
             spent=self.spent,
+            samples_spent=self.samples_spent,
         )
         return Run(
             program=self.program,
@@ -189,6 +193,7 @@ def build(
         client=inputs.trained.client,
         memory_bytes=footprint.bytes_by_purpose,
         spent=None if inputs.privacy is None else inputs.privacy.spent,
+        samples_spent=samples_spent(scenario, inputs.plan_inputs.local),
     )
 
 

@@ -75,6 +75,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "bytes_up_a_round": int(clients * message_bytes),
         "bytes_down_a_round": _bytes_down(experiment, rounds),
         "epsilon": epsilon_at_the_end(experiment),
+        "samples_epsilon": epsilon_of_samples(experiment),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -234,7 +235,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     plan = of_first_seed(experiment.plans)
     client = experiment.client
     shared = of_first_seed(experiment.shared)
-    task = program.task
+    plain_task = program.task
     number = program.dtype.type
 
     id = int(plan.eligible[0])
@@ -252,6 +253,9 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(shared, work, x, y, mask, key):
         batch = Batch(x, y, mask, key, jnp.int32(0))
+        task = plain_task
+        if task.private is not None:
+            task = task.private(task, key, work)
         row = client.memory(shared, key)
         variables, local = client.start(task, shared, row, work)
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
@@ -284,6 +288,35 @@ def epsilon_at_the_end(experiment: Experiment) -> float | None:
     if experiment.spent is None:
         return None
     return experiment.spent(experiment.scenario.spec.rounds)
+
+
+class SampleEpsilon(NamedTuple):
+    """What DP-SGD spends on the samples of one client that takes part in all rounds."""
+
+    client: str
+    samples: int
+    epsilon: float
+
+
+def epsilon_of_samples(experiment: Experiment) -> SampleEpsilon | None:
+    """Return what DP-SGD spends on a client that it protects little; None without DP-SGD.
+
+    It is the client with the largest q √T, of T steps on batches with a share q of its samples: for
+    small q, ε grows with it.
+    """
+    if experiment.samples_spent is None:
+        return None
+    plan = of_first_seed(experiment.plans)
+    sizes = plan.sizes[plan.eligible]
+    steps = experiment.scenario.spec.rounds * plan.steps[plan.eligible]
+    shares = np.array([plan.local.chance(n) for n in sizes.tolist()])
+    least = int((shares * np.sqrt(steps)).argmax())
+    samples = int(sizes[least])
+    return SampleEpsilon(
+        client=str(plan.federation.client_names[plan.eligible[least]]),
+        samples=samples,
+        epsilon=experiment.samples_spent(int(steps[least]), samples),
+    )
 
 
 def stacking(experiment: Experiment) -> list[str]:

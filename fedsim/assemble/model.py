@@ -348,7 +348,10 @@ def short_batches(scenario: Scenario, net: Model, federation: Federation, local:
     rows = local.widest(sizes)
     drop_last = scenario.spec.client.drop_last
     short = sizes < rows if drop_last else sizes % rows != 0
-    if net.mixes_rows and short.any():
+    if net.mixes_rows and local.poisson:
+        text = "mixes the rows of a batch without looking at mask, and Poisson batches differ in size"
+        yield ("model",), f"{text}; write client.shuffle: true and client.drop_last: true"
+    elif net.mixes_rows and short.any():
         client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)
         text = "mixes the rows of a batch without looking at mask"
         remedy = "set client.drop_last and a batch that every client can fill"

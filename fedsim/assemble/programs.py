@@ -18,6 +18,7 @@ from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.clients import augmenting, carrying, mean_loss, sgd
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.deviation import Deviations
+from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
@@ -115,11 +116,15 @@ class ServerShape(NamedTuple):
 def client_key(section: Any) -> HashableSection:
     """A client section without the keys that the plan reads.
 
-    The learning rate is one of them, unless a schedule counts local steps, which is compiled.
+    The learning rate is one of them, unless a schedule counts local steps, which is compiled. So is
+    the batch, unless gradients are private.
     """
-    if counts_steps(section):
-        return HashableSection(section, PLANNED_KEYS)
-    return HashableSection(section, PLANNED_KEYS | {"lr"})
+    planned = set(PLANNED_KEYS)
+    if not counts_steps(section):
+        planned.add("lr")
+    if section.dp_sgd is not None:
+        planned.remove("batch")  # the sum of gradients is divided by it
+    return HashableSection(section, planned)
 
 
 def augment_key(section: Any) -> tuple[HashableSection, ...]:
@@ -227,6 +232,9 @@ def training(
     client_task = plain_task
     if augment:
         client_task = plain_task._replace(augment=_augmentation(augment))
+    server_task = client_task
+    if section.dp_sgd is not None:
+        client_task = client_task._replace(private=_private_gradients(section))
 
     def fresh_optimizer_state(params):
         return client_task.optimizer(jnp.zeros(())).init(params)
@@ -241,7 +249,7 @@ def training(
         lanes=Lanes(method, client_task),
         probe=Lanes(method.probe or mean_loss, plain_task),
         evaluate=evaluation(model, row_loss, classes),
-        server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
+        server_lanes=Lanes(sgd()._replace(shares=method.shares), server_task),
         memories=Memories(method),
     )
 
@@ -252,6 +260,17 @@ def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
     names = unique_names([section.kind for section in sections])
     changes = [factory_of(section)() for section in sections]
     return augmenting(dict(zip(names, changes, strict=True)))
+
+
+def _private_gradients(section: Any) -> Callable:
+    """`client.dp_sgd`, as a change of what a local step works on."""
+    keys = section.dp_sgd
+    return dp_sgd(
+        clip=keys.clip,
+        noise_multiplier=keys.noise_multiplier,
+        batch=None if section.batch == "full" else section.batch,
+        microbatch=keys.microbatch,
+    )
 
 
 @functools.lru_cache(MAX_CACHED)

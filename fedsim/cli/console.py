@@ -177,6 +177,8 @@ def forecast(expected: Record) -> None:
     }
     if "privacy" in expected:
         lines["privacy"] = _privacy(expected)
+    if "dp_sgd" in expected:
+        lines["dp_sgd"] = _dp_sgd(expected)
     if "comparison" in expected:
         lines["comparison"] = _cells(expected["comparison"])
 
@@ -228,6 +230,14 @@ def _privacy(expected: Record) -> str:
     privacy = expected["privacy"]
     z = f"noise multiplier {privacy['noise_multiplier']:.4g}"
     return f"{z}, epsilon {expected['epsilon']:.4g} at the end, delta {privacy['delta']:g}"
+
+
+def _dp_sgd(expected: Record) -> str:
+    z = f"noise multiplier {expected['dp_sgd']['noise_multiplier']:.4g}"
+    client, samples, epsilon = expected["samples_epsilon"]
+    whose = f"of each of the {samples:,} samples of client {client}"
+    after = "if it takes part in all rounds"
+    return f"{z}, epsilon {epsilon:.4g} {whose} {after}, delta {expected['dp_sgd']['delta']:g}"
 
 
 def _cells(comparison: Record) -> str:

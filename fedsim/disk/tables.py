@@ -39,7 +39,7 @@ ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down",
     "clients_sampled", "clients_reported", "malicious_reported", "n_nonfinite", "skipped",
     "clients_late", "clients_left", "steps_wasted", "bytes_wasted",
-    "staleness_mean", "staleness_max", "epsilon", "train_loss",
+    "staleness_mean", "staleness_max", "batches_cut", "epsilon", "train_loss",
     "test_loss", "test_accuracy", "test_r2", "test_mae",
     "validation_loss", "validation_accuracy", "validation_r2", "validation_mae",
     "attack_success", "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
@@ -51,7 +51,7 @@ TIMING = (
 CLIENTS = (
     "method", "seed", "client", "samples", "classes",
     "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
-    "global_loss", "global_accuracy", "global_mae",
+    "epsilon", "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
 MACHINES = (

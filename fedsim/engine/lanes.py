@@ -61,6 +61,7 @@ class Noise(NamedTuple):
 
     client: Key[Array, ""]
     augment: Key[Array, ""] | None
+    gradient: Key[Array, ""] | None
 
 
 class BatchRows(NamedTuple):
@@ -232,7 +233,10 @@ class Lanes:
         augment = None
         if self.task.augment is not None:
             augment = round_key(root, round, Phase.AUGMENT)
-        return Noise(round_key(root, round, Phase.CLIENT), augment)
+        gradient = None
+        if self.task.private is not None:
+            gradient = round_key(root, round, Phase.GRADIENT)
+        return Noise(round_key(root, round, Phase.CLIENT), augment, gradient)
 
     def _start(self, shared: Shared, row: Tree, work: Work) -> Lane:
         """Return ONE client at its first step."""
@@ -268,6 +272,8 @@ class Lanes:
 
         # The gradient and the step.
         work = work._replace(lr=task.rate(work.lr, lane.step))
+        if task.private is not None:
+            task = task.private(task, noise.gradient, work)
         variables = lane.variables
         (loss, stats), g = self.client.gradient(task, variables, batch, lane.local, shared, work)
         params, local = self.client.step(task, g, variables["params"], lane.local, shared, work)

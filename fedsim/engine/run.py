@@ -77,6 +77,8 @@ class RunOptions(NamedTuple):
     resident_bytes: int = 0  # of client memory that fit on the device
     # of a private run: rounds done -> ε that they have spent
     spent: Callable[[int], float] | None = None
+    # of a run with DP-SGD: (steps, samples) of a client -> ε of its samples
+    samples_spent: Callable[[int, int], float] | None = None
 
 
 # A run that ended so has done all its rounds; with more of them it can be prolonged.
@@ -123,6 +125,8 @@ class Run:
       sent: bytes that each client sent `[N]`.
       late: rounds in which each client was late `[N]`.
       left: rounds in which each client left `[N]`.
+      released: local steps behind the messages that each client sent `[N]`, which ε of its samples
+        depends on.
       ages: messages by their age, of an asynchronous server.
     """
 
@@ -142,6 +146,7 @@ class Run:
         self.every = options.every
         self.policy = options.policy
         self.spent = options.spent
+        self.samples_spent = options.samples_spent
 
         # Samples that nobody trains on, in batches, and the rows of each set. Without a shared
         # model, there is nothing to score on them.
@@ -196,6 +201,7 @@ class Run:
         self.sent = np.zeros(f.N, np.int64)
         self.late = np.zeros(f.N, np.int64)
         self.left = np.zeros(f.N, np.int64)
+        self.released = np.zeros(f.N, np.int64)
         self.ages = np.zeros(1, np.int64)
 
         # Wall and compile seconds: of this process up to the last row, and of earlier processes.
@@ -300,6 +306,8 @@ class Run:
             self._advance_plan(dispatched)
 
         reports = {**report.info, **self._malicious_reports(cohort), **wasted}
+        if self.plan.local.poisson:
+            reports["batches_cut"] = self.plan.cut_batches(cohort)
         columns = self.plan.staleness_columns(cohort)
         self.since = add_round(self.since, dispatched, reports, columns)
         if self.round == 1:
@@ -331,6 +339,7 @@ class Run:
         self.totals["bytes_up"] += int(sent.sum())
         np.add.at(self.joined, ids, 1)
         np.add.at(self.sent, ids, sent)
+        np.add.at(self.released, ids, dispatched.cohort.steps)
 
     def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
@@ -358,6 +367,7 @@ class Run:
         sent_by_uncounted = message * len(senders)
         self.totals["bytes_up"] += sent_by_uncounted
         np.add.at(self.sent, senders, message)
+        np.add.at(self.released, senders, uncounted.steps[uncounted.sent])
         np.add.at(self.late, uncounted.ids[uncounted.late], 1)
         np.add.at(self.left, uncounted.ids[uncounted.left], 1)
         return {
@@ -587,9 +597,12 @@ class Run:
 
     def _client_counters(self) -> tuple[str, ...]:
         """Return the names of the counters by client that a checkpoint stores."""
+        names = ("joined", "sent")
         if self.plan.machines.fleet.selective:
-            return ("joined", "sent", "late", "left")
-        return ("joined", "sent")
+            names += ("late", "left")
+        if self.samples_spent is not None:
+            names += ("released",)
+        return names
 
     def restore(self, snapshot: Snapshot) -> None:
         """Resume from a snapshot, perhaps of a run that ended earlier than this one is to.

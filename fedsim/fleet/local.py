@@ -10,13 +10,17 @@ class Local(NamedTuple):
     """How much a client trains in a round, and in which order it visits its samples.
 
     Attributes:
-      batch: samples in a batch; None: all samples of the client.
+      batch: samples in a batch, the expected number in a Poisson sample; None: all samples of the
+        client.
       epochs: passes over the samples; exactly one of `epochs` and `steps` is given.
       steps: local steps, one number for all clients or a list with one per client.
       shuffle: whether every epoch visits the samples in a new random order.
       drop_last: whether an incomplete last batch is left out.
       lr: round, from 1 -> the clients' learning rate.
       rate: local step, from 0 -> learning rate, which then replaces `lr`; None: `lr` counts.
+      poisson: whether every batch is a Poisson sample: each of the n samples is in it by itself,
+        with probability batch / n.
+      cap: samples of a Poisson sample at most, of more so many are drawn; None: no bound.
     """
 
     batch: int | None
@@ -26,6 +30,8 @@ class Local(NamedTuple):
     drop_last: bool
     lr: Callable[[int], float]
     rate: Callable[[int], float] | None = None
+    poisson: bool = False
+    cap: int | None = None
 
     def widest(self, sizes: np.ndarray) -> int:
         """Return the rows B of the widest batch of clients with these sample counts `[N]`.
@@ -33,7 +39,12 @@ class Local(NamedTuple):
         No batch holds more samples than a client has.
         """
         largest = int(sizes.max(initial=1))
-        return largest if self.batch is None else min(self.batch, largest)
+        bound = self.cap if self.poisson else self.batch
+        return largest if bound is None else min(bound, largest)
+
+    def chance(self, n: int) -> float:
+        """Return the probability of each of n samples to be in a Poisson sample."""
+        return 1.0 if self.batch is None else min(self.batch / n, 1.0)
 
 
 def batches_per_epoch(n, local: Local):
@@ -56,6 +67,37 @@ def planned_steps(sizes: np.ndarray, local: Local) -> np.ndarray:
         return local.epochs * batches_per_epoch(sizes, local)
     steps = np.broadcast_to(np.asarray(local.steps, np.int64), sizes.shape)
     return np.where(sizes > 0, steps, 0)
+
+
+def poisson_sizes(n: int, steps: int, local: Local, rng: np.random.Generator) -> np.ndarray:
+    """Draw how many of n samples are in each Poisson sample `[steps]`, before any is cut."""
+    return rng.binomial(n, local.chance(n), steps)
+
+
+def poisson_batches(
+    rows: np.ndarray, steps: int, local: Local, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw Poisson samples, each of them a number of rows and then so many rows, all alike.
+
+    Rows that are in a sample by themselves are binomially many, and any set of as many is equally
+    likely. Of more rows than the cap, as many as the cap are drawn.
+
+    Args:
+      rows: the client's sample rows `[n]`.
+      steps: samples to draw.
+      local: says how large they are.
+      rng: draws them.
+
+    Returns:
+      Sample rows and how many are valid, as of `cut_into_batches`.
+    """
+    n = len(rows)
+    bound = n if local.cap is None else min(local.cap, n)
+    valid = np.minimum(poisson_sizes(n, steps, local, rng), bound).astype(np.int32)
+    batches = np.zeros((steps, bound), np.int32)
+    for step, count in enumerate(valid.tolist()):
+        batches[step, :count] = rng.choice(rows, count, replace=False)
+    return batches, valid
 
 
 def cut_into_batches(order: np.ndarray, steps: int, local: Local) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,13 @@ from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.local import Local as Local
-from fedsim.fleet.local import batches_per_epoch, cut_into_batches, planned_steps
+from fedsim.fleet.local import (
+    batches_per_epoch,
+    cut_into_batches,
+    planned_steps,
+    poisson_batches,
+    poisson_sizes,
+)
 from fedsim.fleet.machines import Fleet, Machines, RoundOutcome
 from fedsim.fleet.selection import HISTORY, Cohort, Drawn, Population
 from fedsim.fleet.selection import all as everybody
@@ -184,7 +190,7 @@ class Plan:
         # A batch that is larger than any client would only be padded.
         self.unclipped_local = local
         if local.batch is not None:
-            local = local._replace(batch=local.widest(self.sizes))
+            local = local._replace(batch=min(local.batch, int(self.sizes.max(initial=1))))
         self.local = local
         self.steps = planned_steps(self.sizes, local)
 
@@ -208,6 +214,7 @@ class Plan:
         self._members: np.ndarray | None = None
         self._cached_rounds: dict[int, tuple[RoundPlan, State]] = {}
         self._batch_draws = Draws(seed, batches)
+        self._count_draws = Draws(seed, batches)  # other calls may use the first at the same time
 
     def _population(self) -> Population:
         """Return the clients that can be drawn, with the columns that never change."""
@@ -468,6 +475,20 @@ class Plan:
             return []
         return np.unique(state["version"]).tolist()
 
+    def cut_batches(self, work: RoundPlan) -> int:
+        """Return how many Poisson samples of a round's clients were cut at the cap."""
+        if self.local.cap is None:
+            return 0
+        cut = 0
+        jobs = zip(work.ids.tolist(), work.steps.tolist(), work.draw.tolist(), strict=True)
+        for client, steps, draw in jobs:
+            # As `batches` draws them: all that are planned, of which stragglers do the first.
+            rng = self._count_draws.at(draw, client)
+            planned = int(self.steps[client])
+            sizes = poisson_sizes(int(self.sizes[client]), planned, self.local, rng)
+            cut += int((sizes[:steps] > self.local.cap).sum())
+        return cut
+
     def staleness_columns(self, work: RoundPlan) -> dict[str, float | None]:
         """Return the columns of `rounds.csv` that only the host knows."""
         if not self.timetable.asynchronous:
@@ -554,6 +575,8 @@ class Plan:
             self.local.batch,
             self.local.shuffle,
             self.local.drop_last,
+            self.local.poisson,
+            self.local.cap,
             hash(self.steps.tobytes()),
         )
 
@@ -571,6 +594,8 @@ class Plan:
         rows = self.federation.holders.of(client)
         n = len(rows)
         steps = int(self.steps[client])
+        if self.local.poisson:
+            return poisson_batches(rows, steps, self.local, self._batch_draws.at(r, client))
         epochs = -(-steps // batches_per_epoch(n, self.local))  # rounded up
 
         order = rows[None].repeat(epochs, 0)  # [epochs, n]

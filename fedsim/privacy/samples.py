@@ -3,8 +3,14 @@
 import math
 
 from fedsim.errors import PrivacyError
+from fedsim.privacy import gaussian, losses
 from fedsim.privacy.extra import dp_accounting
 from fedsim.privacy.gaussian import require_delta
+
+# Share of δ up to which a cut of any batch may count as a loss of ∞: it moves ε by less than a
+# thousandth.
+SMALL_SHARE = 0.01
+INTERVAL = 1e-3  # of the grid of losses where batches are cut, in units of ε
 
 
 def sample_epsilon_after(
@@ -15,6 +21,9 @@ def sample_epsilon_after(
     Every sample is in a batch with probability `rate`, by itself; of a batch with more than `cap`,
     `cap` are drawn. Neighbours differ in whether one sample is there; where a batch is cut, another
     sample takes its place, which moves the sum by twice the bound.
+
+    Where hardly any batch is cut, a cut counts as a loss of ∞: ε is then a little above that of
+    dp-accounting, in a hundredth of the time.
 
     Args:
       steps: how many.
@@ -40,12 +49,32 @@ def sample_epsilon_after(
         return 0.0
     if noise_multiplier == 0:
         return math.inf
+    cut = steps * _chance_of_cut(samples, rate, cap)
+    if cut <= SMALL_SHARE * delta:
+        return _epsilon_of_whole_batches(steps, noise_multiplier, rate, delta - cut)
     step = dp.TruncatedSubsampledGaussianDpEvent(
         dataset_size=samples,
         sampling_probability=rate,
         truncated_batch_size=cap,
         noise_multiplier=noise_multiplier,
     )
-    accountant = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, INTERVAL)
     accountant.compose(step, steps)
     return float(accountant.get_epsilon(delta))
+
+
+def _chance_of_cut(samples: int, rate: float, cap: int) -> float:
+    """Return the probability that a sample finds no room: at least `cap` others are in the batch."""
+    from scipy.special import bdtrc
+
+    others = samples - 1
+    return 0.0 if cap > others else float(bdtrc(cap - 1, others, rate))
+
+
+def _epsilon_of_whole_batches(
+    steps: int, noise_multiplier: float, rate: float, delta: float
+) -> float:
+    """Return ε of steps on batches that are never cut."""
+    if rate == 1:
+        return gaussian.epsilon_of(math.sqrt(steps) / noise_multiplier, delta)
+    return losses.epsilon_after(noise_multiplier, rate, delta, steps)

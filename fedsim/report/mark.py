@@ -6,8 +6,11 @@ from typing import Any
 
 PRIVATE = (
     "Privacy is simulated, not for release: the noise is pseudo-random and in {dtype}, and epsilon "
-    "supposes exact Gaussians. Scores are not part of what epsilon covers."
+    "supposes exact Gaussians. Scores are not part of what epsilon covers. Neighbouring data differ in "
+    "{unit}."
 )
+CLIENT = "one client"
+SAMPLE = "one sample of one client"
 
 
 def private_mark(columns: Iterable[str], scenario: Mapping[str, Any]) -> str:
@@ -17,9 +20,26 @@ def private_mark(columns: Iterable[str], scenario: Mapping[str, Any]) -> str:
       columns: of their `rounds.csv`.
       scenario: resolved, as plain values.
     """
-    if "epsilon" not in columns:
+    units = []
+    if "epsilon" in columns:
+        units.append(CLIENT)
+    if _has_dp_sgd(scenario):
+        units.append(SAMPLE)
+    if not units:
         return ""
-    return PRIVATE.format(dtype=scenario["numerics"]["dtype"])
+    return PRIVATE.format(dtype=scenario["numerics"]["dtype"], unit=", or in ".join(units))
+
+
+def _has_dp_sgd(scenario: Mapping[str, Any]) -> bool:
+    """Whether a scenario, or a method that it compares, has `client.dp_sgd`."""
+    if scenario["client"].get("dp_sgd") is not None:
+        return True
+    compare = scenario.get("compare") or {}
+    paths = [*(compare.get("vary") or {}), *(compare.get("tune") or {})]
+    for method in compare.get("methods") or []:
+        if isinstance(method, Mapping):
+            paths += [*(method.get("set") or {}), *(method.get("tune") or {})]
+    return any(path.startswith("client.dp_sgd") for path in paths)
 
 
 def unfinished_mark(record: Mapping[str, Any]) -> str:

@@ -102,6 +102,8 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
     client = run.program.server.client
     if client.pools is None:
         table |= _participation(run, listed)
+    if run.samples_spent is not None:
+        table["epsilon"] = _epsilons(run, listed)
 
     # Without a shared model, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
@@ -130,6 +132,16 @@ def _participation(run: Run, listed: np.ndarray) -> Record:
         table["rounds_left"] = left.tolist()
     table["bytes_down"] = run.downlink.received[listed].tolist()
     return table
+
+
+def _epsilons(run: Run, listed: np.ndarray) -> list[float]:
+    """ε of the samples of every listed client; that of equal clients is counted once."""
+    assert run.samples_spent is not None
+    sizes = run.plan.federation.sizes
+    work = np.stack([run.released[listed], sizes[listed]], axis=1)  # [clients, 2]
+    kinds, kind = np.unique(work, axis=0, return_inverse=True)
+    spent = np.array([run.samples_spent(steps, samples) for steps, samples in kinds.tolist()])
+    return spent[kind.reshape(-1)].tolist()
 
 
 def _partition(run: Run) -> Record:

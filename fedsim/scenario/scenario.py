@@ -33,6 +33,8 @@ class Scenario(NamedTuple):
             plain.pop("schedule")
         if self.spec.privacy is None:
             plain.pop("privacy")
+        if self.spec.client.dp_sgd is None:
+            plain["client"].pop("dp_sgd")
         # The runs of a comparison may differ in the number of their clients.
         if plain["data"]["clients"] is None:
             plain["data"].pop("clients")

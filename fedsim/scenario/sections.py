@@ -93,6 +93,23 @@ class DataCommon(Section):
     them."""
 
 
+class DpSgd(Section):
+    """`client.dp_sgd`."""
+
+    clip: Annotated[float, Gt(0)]
+    """C, the longest gradient of a sample that passes unchanged; longer ones are shortened."""
+    noise_multiplier: Annotated[float, Ge(0)]
+    """z, the deviation of the noise on the sum of a batch's gradients over C."""
+    microbatch: Count | None = None
+    """Samples whose gradients are held at a time, which changes memory and speed alone; by default
+    all of a batch. Every sample's gradient is clipped by itself, whatever stands here."""
+    cap: Count | None = None
+    """Samples of a batch at most: of a larger one, as many are drawn. At least `client.batch` b; by
+    default b + 8 √b + 8, rounded up, which hardly any batch reaches."""
+    delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
+    """δ of the ε in `clients.csv`; below 1 / samples of a client."""
+
+
 class ClientCommon(Section):
     """The keys of `client` that do not depend on its kind."""
 
@@ -128,8 +145,10 @@ class ClientCommon(Section):
     """Local steps per round, one number or one per client."""
     epochs: Count | None = None
     """Passes over the client's samples per round (1 unless `steps` is given)."""
-    shuffle: bool = True
-    """Draw a new order of the samples in every epoch."""
+    shuffle: Annotated[bool | Literal["poisson"], ByForm()] = True
+    """How batches are made: `true` cuts them from a new order of the samples in every epoch,
+    `false` from the order of the file. Of `poisson`, every batch is a sample of its own: each of the
+    client's n samples is in it with probability batch / n, by itself, so that its size varies."""
     drop_last: bool = False
     """Leave out a last batch that is not full (a client with fewer samples than `batch` keeps its
     only one)."""
@@ -138,6 +157,9 @@ class ClientCommon(Section):
     optimizer_state: Literal["reset", "carry"] = "reset"
     """Whether the optimizer starts afresh in each round, or continues from the client's last
     round."""
+    dp_sgd: Annotated[DpSgd | None, ByForm()] = None
+    """Differential privacy of every sample of a client: the gradient of each sample is clipped, and
+    their sum gets noise, in every local step. Batches are then Poisson samples. By default none."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):
@@ -147,6 +169,12 @@ class ClientCommon(Section):
             )
         if self.steps is None and self.epochs is None:
             self.epochs = 1
+        return self
+
+    @model_validator(mode="after")
+    def _poisson_batches(self):
+        if self.dp_sgd is not None and "shuffle" not in self.model_fields_set:
+            self.shuffle = "poisson"
         return self
 
 

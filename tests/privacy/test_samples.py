@@ -27,6 +27,20 @@ def test_a_cap_that_cuts_batches_spends_more():
     assert spent[0] < spent[1] < spent[2] < 3 * spent[0]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("cap", "rate"), [(18, 0.05), (11, 0.02), (40, 1.0), (100, 1.0)])
+def test_epsilon_is_that_of_the_event_never_below_and_hardly_above(cap, rate):
+    """With a cap that hardly any batch reaches, one that some do, and batches of all samples."""
+    import dp_accounting as dp
+
+    samples = 100 if cap < 100 else 30
+    accountant = dp.pld.PLDAccountant(value_discretization_interval=1e-3)
+    accountant.compose(dp.TruncatedSubsampledGaussianDpEvent(samples, rate, cap, 6.0), 20)
+    spent = epsilon(z=6.0, samples=samples, rate=rate, cap=cap)
+    wanted = accountant.get_epsilon(1e-5)
+    assert wanted * (1 - 1e-4) <= spent <= wanted * (1 + 2e-3)
+
+
 def test_no_steps_spend_nothing_and_no_noise_everything():
     assert epsilon(steps=0) == 0.0 and epsilon(z=0.0) == math.inf
 

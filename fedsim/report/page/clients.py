@@ -142,7 +142,7 @@ def _table(
 
 
 def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> list[Column]:
-    """Scores of methods, samples, and rounds joined."""
+    """Scores of methods, ε of samples, samples, and rounds joined."""
     methods = context.ordered([str(name) for name in table["method"].unique()])[:STRONG]
     by_method = {name: pd.DataFrame(table[table["method"] == name]) for name in methods}
     form = ".3f" if score.share else ".4g"
@@ -153,6 +153,10 @@ def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> list[
         if has_both:
             own = np.asarray(rows[score.own], float)
             columns.append(Column(f"{method}, own models", form, _mean(rows, own)))
+    for method, rows in by_method.items():
+        if _has_any(rows, "epsilon"):
+            title = "ε of a sample" if len(by_method) == 1 else f"ε of a sample, {method}"
+            columns.append(Column(title, ".4g", _mean(rows, np.asarray(rows["epsilon"], float))))
 
     any_rows = by_method[methods[0]]
     samples = np.asarray(any_rows["samples"], float)

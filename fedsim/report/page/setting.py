@@ -57,6 +57,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("schedule", _call(scenario["schedule"])))
     client = scenario["client"]
     steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
+    if client.get("dp_sgd"):
+        steps.append(("privacy of samples", _dp_sgd(client)))
     if scenario.get("broadcast"):
         steps.append(("broadcast", _call(scenario["broadcast"][0])))
 
@@ -112,6 +114,19 @@ def _privacy(privacy: Mapping[str, Any]) -> str:
     texts.append(f"δ {privacy['delta']:g}")
     if privacy.get("audit") is not None:
         texts.append(f"{privacy['audit']['canaries']} canaries")
+    return ", ".join(texts)
+
+
+def _dp_sgd(client: Mapping[str, Any]) -> str:
+    """The noise on gradients, and what neighbouring data differ in."""
+    keys = client["dp_sgd"]
+    texts = [
+        "one sample of one client",
+        f"clip {keys['clip']:g}",
+        f"noise multiplier {keys['noise_multiplier']:g}",
+        f"Poisson batches of {client['batch']}",
+        f"δ {keys['delta']:g}",
+    ]
     return ", ".join(texts)
 
 

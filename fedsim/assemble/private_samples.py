@@ -1,0 +1,177 @@
+"""DP-SGD of clients: what must hold for ε of a sample to be true, and how much of it is spent.
+
+ε counts what leaves a client as sums of clipped gradients with noise on them, and whatever is
+computed from these: updates, control variates, the state of optimisers. What a client would tell of
+its samples besides is refused. Public is how many samples a client has, because the chance of a
+sample to be in a batch depends on it.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedsim.assemble.hooks import training_shapes
+from fedsim.assemble.links import Link
+from fedsim.assemble.problems import Findings
+from fedsim.assemble.programs import Training
+from fedsim.compose.shapes import ContractError
+from fedsim.data import Federation
+from fedsim.errors import PrivacyError
+from fedsim.fleet import Cohort, Local
+from fedsim.privacy import sample_epsilon_after
+from fedsim.privacy.extra import dp_accounting
+from fedsim.scenario.scenario import Scenario
+from fedsim.types import Batch, Client, Model, Rule
+
+PATH = ("client", "dp_sgd")
+
+
+def samples_spent(scenario: Scenario, local: Local) -> Callable[[int, int], float] | None:
+    """Return (steps, samples) of a client -> ε of its samples; None without `client.dp_sgd`."""
+    section = scenario.spec.client.dp_sgd
+    if section is None:
+        return None
+
+    @functools.cache
+    def spent(steps: int, samples: int) -> float:
+        if samples == 0:
+            return 0.0
+        return sample_epsilon_after(
+            steps,
+            noise_multiplier=section.noise_multiplier,
+            samples=samples,
+            rate=local.chance(samples),
+            cap=samples if local.cap is None else local.cap,
+            delta=section.delta,
+        )
+
+    return spent
+
+
+def poisson_keys(scenario: Scenario) -> Findings:
+    """Keys that mean nothing for Poisson batches, and a batch beyond the cap."""
+    section = scenario.spec.client
+    if section.shuffle == "poisson" and section.drop_last:
+        text = "Poisson batches are not cut from an epoch, and none of them is its last"
+        yield ("client", "drop_last"), f"{text}; remove it"
+    if section.dp_sgd is None or section.dp_sgd.cap is None:
+        return
+    path = (*PATH, "cap")
+    if section.batch == "full":
+        yield path, "client.batch is full, and no batch is cut; remove it"
+    elif section.dp_sgd.cap < section.batch:
+        text = f"is {section.dp_sgd.cap}, and client.batch expects {section.batch} samples"
+        yield path, f"{text}; write more, or a smaller batch"
+
+
+def private_batches(scenario: Scenario) -> Findings:
+    """Batches of another kind than the accountant supposes, and an accountant that is missing."""
+    section = scenario.spec.client
+    if section.dp_sgd is None:
+        return
+    if section.shuffle != "poisson":
+        text = "epsilon is that of Poisson batches, and these are cut from the epochs of a client"
+        yield ("client", "shuffle"), f"{text}; write poisson, or remove it"
+    try:
+        dp_accounting()
+    except PrivacyError as error:
+        yield PATH, str(error)
+
+
+def private_method(scenario: Scenario, client: Client) -> Findings:
+    """A client method that looks at samples in other ways than by its gradients."""
+    if scenario.spec.client.dp_sgd is None:
+        return
+    path = ("client", "kind")
+    kind = scenario.spec.client.kind
+    remedy = "use one such as sgd, fedprox or scaffold"
+    if client.pools is not None:
+        text = f"{kind} trains on the samples of all clients together, and no client has an epsilon"
+        yield path, f"{text}; {remedy}"
+    elif client.probe is not None:
+        text = f"{kind} sends a gradient without noise before it trains"
+        yield path, f"{text}; {remedy}"
+    elif "labels" in client.needs:
+        yield path, f"{kind} uses the counts of a client's labels, without noise; {remedy}"
+
+
+def private_gradient(
+    scenario: Scenario, trained: Training, shared: Any, federation: Federation, local: Local
+) -> Findings:
+    """A gradient hook that takes more than one gradient of a batch, or looks at the batch itself.
+
+    It is traced on a batch without samples: what it takes of them, it takes by `value_and_grad`.
+    """
+    if scenario.spec.client.dp_sgd is None or trained.client.probe is not None:
+        return
+    path = ("client", "kind")
+    kind = scenario.spec.client.kind
+    remedy = "use one such as sgd, fedprox or scaffold"
+    rows = local.widest(federation.sizes)
+    batch, work = training_shapes(scenario, trained, federation, rows)
+    gradients = 0
+
+    def value_and_grad(variables: Any, batch: Batch, objective: Any = None) -> Any:
+        del objective  # sees one sample at a time
+        nonlocal gradients
+        gradients += 1
+        loss = jnp.zeros((), work.lr.dtype)
+        return (loss, variables["stats"]), variables["params"]
+
+    def look(*arguments: Any, **keys: Any) -> Any:
+        del arguments, keys
+        raise ContractError("looks at the samples of a batch")
+
+    hidden = batch._replace(x=None, y=None, mask=None)
+    task = trained.task._replace(
+        value_and_grad=value_and_grad, per_sample=look, apply=look, features=look
+    )
+
+    def step(shared: Any, work: Any, key: Any, number: Any) -> Any:
+        row = trained.client.memory(shared, key)
+        variables, local = trained.client.start(task, shared, row, work)
+        batch = hidden._replace(key=key, step=number)
+        return trained.client.gradient(task, variables, batch, local, shared, work)
+
+    try:
+        jax.eval_shape(step, shared, work, batch.key, batch.step)
+    except Exception:  # whatever a hook makes of samples that are not there
+        text = f"{kind} looks at the samples of a batch besides its gradient"
+        yield path, f"{text}, which has no noise; {remedy}"
+        return
+    if gradients > 1:
+        text = f"{kind} takes {gradients} gradients of a batch in a step, and epsilon counts one"
+        yield path, f"{text}; {remedy}"
+
+
+def private_model(scenario: Scenario, model: Model, shapes: Any) -> Findings:
+    """A model in which the samples of a batch meet."""
+    if scenario.spec.client.dp_sgd is None:
+        return
+    if shapes["stats"] or model.mixes_rows:
+        text = f"in {scenario.spec.model.kind}, the samples of a batch see each other"
+        reason = "none of them has a gradient of its own"
+        yield ("model",), f"{text}, and {reason}; use a norm without batch statistics, as group"
+
+
+def private_reports(scenario: Scenario, cohort: Cohort, rule: Link) -> Findings:
+    """A cohort, a rule or an availability that reads samples, or losses on them, without noise."""
+    spec = scenario.spec
+    if spec.client.dp_sgd is None:
+        return
+    if "loss" in cohort.needs:
+        text = f"{spec.cohort.kind} draws clients by the losses on their samples, without noise"
+        yield ("cohort",), f"{text}; use uniform or poisson"
+    if "labels" in cohort.needs:
+        text = f"{spec.cohort.kind} draws clients by their labels, without noise"
+        yield ("cohort",), f"{text}; use uniform or poisson"
+    if isinstance(rule.made, Rule) and "loss" in rule.made.needs:
+        text = f"clients send {rule.section.kind} the losses on their samples, without noise"
+        yield rule.path, f"{text}; use another rule, such as mean"
+    available = spec.fleet.availability
+    if available is not None and available.kind == "label_dependent":
+        text = "who can be reached depends on labels, without noise"
+        yield ("fleet", "availability"), f"{text}; use bernoulli or markov"

@@ -1,0 +1,96 @@
+"""Batches that are Poisson samples: who is in them, where they are cut, and what is counted."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import fedsim
+from fedsim.errors import ScenarioError
+from fedsim.fleet.local import Local, poisson_batches
+
+STEPS = 20_000
+
+
+def local(**changes) -> Local:
+    common = {"batch": 3, "epochs": None, "steps": STEPS, "shuffle": False, "drop_last": False}
+    return Local(**common, lr=lambda r: 0.1, poisson=True, **changes)
+
+
+def membership(cap: int | None) -> np.ndarray:
+    """Whether each of ten rows is in each batch `[steps, 10]`."""
+    rows = np.arange(100, 110)
+    batches, valid = poisson_batches(rows, STEPS, local(cap=cap), np.random.default_rng(3))
+    is_in = np.zeros((STEPS, 10), bool)
+    for step, count in enumerate(valid):
+        drawn = batches[step, :count] - 100
+        assert len(set(drawn)) == count
+        is_in[step, drawn] = True
+    assert (batches[np.arange(batches.shape[1]) >= valid[:, None]] == 0).all()
+    return is_in
+
+
+def test_every_sample_is_in_a_batch_by_itself():
+    """Rows are there with probability 0.3, pairs with 0.3², and batches have binomial sizes."""
+    is_in = membership(cap=None).astype(float)
+    tolerance = 4 / np.sqrt(STEPS)
+    assert_allclose(is_in.mean(axis=0), 0.3, atol=tolerance)
+    pairs = is_in.T @ is_in / STEPS
+    assert_allclose(pairs[~np.eye(10, dtype=bool)], 0.09, atol=tolerance)
+    assert_allclose(is_in.sum(axis=1).var(), 10 * 0.3 * 0.7, rtol=0.05)
+
+
+def test_a_batch_beyond_the_cap_is_cut_to_any_of_its_rows():
+    whole = membership(cap=None).sum(axis=1)
+    cut = membership(cap=4)
+    assert cut.sum(axis=1).tolist() == np.minimum(whole, 4).tolist()
+    assert_allclose(cut.mean(axis=0), np.minimum(whole, 4).mean() / 10, atol=4 / np.sqrt(STEPS))
+
+
+SCENARIO = {
+    "name": "poisson",
+    "rounds": 3,
+    "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 5},
+    "client": {"lr": 0.1, "batch": 2, "steps": 6, "shuffle": "poisson"},
+}
+
+
+def test_a_run_draws_poisson_batches_and_counts_those_that_were_cut():
+    """Two of 32 samples are expected, eight deviations more and eight are 22."""
+    result = fedsim.run(SCENARIO)
+    plan = result.experiment.plans[0]
+    assert plan.local.cap == 22
+    batches = [plan.batches(r, client) for r in (1, 2, 3) for client in range(5)]
+    assert {rows.shape for rows, _ in batches} == {(6, 22)}
+    sizes = np.concatenate([valid for _, valid in batches])
+    assert 0 in sizes and 1 in sizes and sizes.max() > 2
+    assert result.rounds["batches_cut"].iloc[1:].tolist() == [0, 0, 0]
+
+
+def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
+    private = {"clip": 1.0, "noise_multiplier": 1.0, "cap": 2}
+    client = {"lr": 0.1, "batch": 2, "steps": 6, "dp_sgd": private}
+    fleet = {"stragglers": {"share": 0.5, "work": "partial"}}
+    plan = fedsim.run({**SCENARIO, "client": client, "fleet": fleet, "rounds": 1}).experiment.plans[0]
+    wide = plan.local._replace(cap=100)
+    work, _ = plan.round(1)
+    cut = 0
+    for client, steps in zip(work.ids.tolist(), work.steps.tolist(), strict=True):
+        rows = plan.federation.holders.of(client)
+        rng = plan._batch_draws.at(1, client)
+        _, sizes = poisson_batches(rows, int(plan.steps[client]), wide, rng)
+        cut += int((sizes[:steps] > 2).sum())
+    assert plan.cut_batches(work) == cut > 0
+    assert work.steps.min() < 6
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ({"shuffle": "poison"}, "client.shuffle: should be true or false or 'poisson'"),
+        ({"drop_last": True}, "client.drop_last: Poisson batches are not cut from an epoch"),
+    ],
+)
+def test_keys_that_mean_nothing_are_refused(client, text):
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run({**SCENARIO, "client": {**SCENARIO["client"], **client}})
+    assert text in str(error.value)
