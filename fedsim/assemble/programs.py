@@ -27,10 +27,10 @@ from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
 from fedsim.rules.mean import mean
-from fedsim.rules.private_mean import Bound, private_mean
+from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
-from fedsim.types import Client, Model, Task
+from fedsim.types import Client, Mechanism, Model, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -265,7 +265,8 @@ def serving(
     """Return the server's program for what `training(*training_inputs)` sends.
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
-    in the last step on the aggregate. Under privacy, the rule clips and adds noise.
+    in the last step on the aggregate. Under privacy, the rule clips and adds noise, or
+    the end of the wire does.
 
     Args:
       training_inputs: what decides the messages.
@@ -295,10 +296,15 @@ def serving(
     if timetable.mixing is not None:
         steps = [*steps, mixing()]
 
+    wire = _made(sections.wire)
     if sections.privacy is not None:
-        bound, noise_multiplier, mechanism = sections.privacy
-        noise = factory_of(mechanism.section)()
-        rule = private_mean(bound, noise_multiplier, noise, shape.width)
+        bound, noise_multiplier, section = sections.privacy
+        mechanism: Mechanism = factory_of(section.section)()
+        if mechanism.wire is None:
+            rule = private_mean(bound, noise_multiplier, mechanism, shape.width)
+        else:
+            wire += mechanism.wire(bound.initial, noise_multiplier)
+            rule = private_sum(bound.initial, mechanism.least)
 
     codec = None
     if sections.broadcast:
@@ -306,7 +312,7 @@ def serving(
 
     trained = training(*training_inputs)
     pipeline = Pipeline(
-        wire=_made(sections.wire),
+        wire=wire,
         stages=stages,
         rule=rule,
         steps=steps,
