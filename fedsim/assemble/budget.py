@@ -5,11 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.codecs.hadamard import padded
 from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort
 from fedsim.fleet.selection import Population
 from fedsim.privacy import (
+    DISTRIBUTED,
     Buffers,
+    cohort_size,
     epsilon_after,
     optimised_buffers,
     pattern_of,
@@ -38,13 +41,16 @@ class PrivacyPlan(NamedTuple):
     spent: Callable[[int], float]
 
 
-def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> PrivacyPlan:
+def resolved_privacy(
+    scenario: Scenario, cohort: Cohort, eligible: int, parameters: int
+) -> PrivacyPlan:
     """Return what a private scenario spends, with z solved where it has an ε.
 
     Args:
       scenario: as read.
       cohort: how clients are drawn.
       eligible: clients that can be drawn, under the seed that has the fewest.
+      parameters: how many a client sends.
 
     Raises:
       ScenarioError: where z and ε, or the accountant, cannot be as the section says.
@@ -59,6 +65,7 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int) -> Priva
     try:
         require_accountable(counted, cohort.sampling, eligible)
         _require_audit(section, cohort, eligible)
+        section = _with_counts(section, cohort, eligible, parameters)
         section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
         _require_room_for_count(scenario, section, cohort, eligible)
@@ -78,6 +85,9 @@ def _require_audit(section: Any, cohort: Cohort, eligible: int) -> None:
     if canaries > eligible:
         text = f"is {canaries}, and {eligible} clients can take part; write at most {eligible}"
         raise PrivacyError("audit.canaries", text)
+    if section.mechanism.kind in DISTRIBUTED:
+        text = "canaries send their updates to a rule that sees rows, and here the server sees sums"
+        raise PrivacyError("audit", f"{text}; use the mechanism gaussian, or remove audit")
     assert cohort.sampling is not None
     if cohort.sampling.kind == "uniform":
         # The audit knows who else came, and would know how many canaries did.
@@ -90,6 +100,25 @@ def _path_of(error: PrivacyError) -> KeyPath:
     if error.where == "cohort":
         return ("cohort",)
     return ("privacy", *filter(None, error.where.split(".")))
+
+
+def _with_counts(section: Any, cohort: Cohort, eligible: int, parameters: int) -> Any:
+    """Return the section with the shares of its noise and their dimension, if clients add it.
+
+    Raises:
+      PrivacyError: for a dimension that is not that of the model.
+    """
+    mechanism = section.mechanism
+    if mechanism.kind not in DISTRIBUTED:
+        return section
+    assert cohort.sampling is not None
+    dimension = padded(parameters)
+    if mechanism.dimension not in (None, dimension):
+        text = f"is {mechanism.dimension}, and the model has {parameters} parameters that travel"
+        raise PrivacyError("mechanism.dimension", f"{text}, padded to {dimension}; remove it")
+    shares = mechanism.shares or cohort_size(cohort.sampling, eligible)
+    counts = {"dimension": dimension, "shares": shares}
+    return section.model_copy(update={"mechanism": mechanism.model_copy(update=counts)})
 
 
 def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:

@@ -67,6 +67,7 @@ from fedsim.assemble.privacy import (
     private_numbers,
     private_rule,
     private_statistics,
+    with_noised_codec,
 )
 from fedsim.assemble.private_samples import (
     poisson_keys,
@@ -84,7 +85,14 @@ from fedsim.assemble.programs import (
     client_key,
     training,
 )
-from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
+from fedsim.assemble.wire import (
+    check_size,
+    forgotten,
+    linear_partners,
+    no_downlink,
+    second_codec,
+    whole_messages,
+)
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
 from fedsim.errors import dotted
@@ -181,20 +189,23 @@ def check_scenario(
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
     _check_shares(problems, components, samples)
-    problems.check(local_message, scenario, components.links, components.client, learning.shapes)
-    privacy = _check_privacy(problems, components, samples, learning)
+    of_message = (components.client, learning.shapes)
+    problems.check(local_message, scenario, components.links, *of_message)
+    problems.check(whole_messages, scenario, components.links, components.cohort, *of_message)
+    privacy = _check_privacy(problems, components, samples, learning, travelling)
     _check_private_samples(problems, components, samples, learning)
 
     problems.raise_all()
     if problems.broken:
         return UNKNOWN
     params_shapes = travelling["params"]
+    links = with_noised_codec(scenario, components.links)
     return CheckedScenario(
         model=scenario.spec.model,
         privacy=privacy,
         federations=samples.federations,
         plan_inputs=components.plan_inputs,
-        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, components.links),
+        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, links),
         bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast),
         training_inputs=learning.inputs,
         trained=learning.trained,
@@ -318,8 +329,9 @@ def _check_links(problems: Problems, components: Components, K: Any) -> None:
         if link.section.family == "rule":
             _check_rule(problems, components, link)
 
-    problems.check(second_codec, links)
-    problems.check(linear_partners, links)
+    all_links = problems.attempt(with_noised_codec, scenario, links)
+    problems.check(second_codec, all_links)
+    problems.check(linear_partners, all_links)
     problems.check(merged_rows, links)
     for link in components.broadcast:
         if link.made is not UNKNOWN:
@@ -468,9 +480,21 @@ def _check_shares(problems: Problems, components: Components, samples: _Samples)
 
 
 def _check_privacy(
-    problems: Problems, components: Components, samples: _Samples, learning: _Learning
+    problems: Problems,
+    components: Components,
+    samples: _Samples,
+    learning: _Learning,
+    travelling: Any,
 ) -> PrivacyPlan | None:
-    """Check that ε can be counted -> what a private scenario spends, or UNKNOWN."""
+    """Check that ε can be counted -> what a private scenario spends, or UNKNOWN.
+
+    Args:
+      problems: where refusals are recorded.
+      components: of the scenario.
+      samples: likewise.
+      learning: likewise.
+      travelling: shapes of the variables that travel.
+    """
     scenario = problems.scenario
     if scenario.spec.privacy is None:
         return None
@@ -487,9 +511,12 @@ def _check_privacy(
     if len(problems.errors) > refusals:
         return UNKNOWN
     reads = [("privacy",), ("cohort",), ("schedule",), ("rounds",)]
-    return problems.attempt(
-        resolved_privacy, scenario, components.cohort, samples.eligible, reads=reads
-    )
+
+    def resolve(cohort: Cohort, eligible: int, travelling: Any) -> PrivacyPlan:
+        parameters = sum(leaf.size for leaf in jax.tree.leaves(travelling["params"]))
+        return resolved_privacy(scenario, cohort, eligible, parameters)
+
+    return problems.attempt(resolve, components.cohort, samples.eligible, travelling, reads=reads)
 
 
 def _check_private_samples(

@@ -6,24 +6,38 @@ else would leave them, or would make one client's data move more than its own up
 
 from typing import Any
 
-from fedsim.assemble.links import Link
+from fedsim.assemble.links import Link, factory_of
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.wire import remembers
+from fedsim.assemble.wire import remembers, sent_besides
 from fedsim.fleet import Cohort, Fleet
+from fedsim.privacy import DISTRIBUTED
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PRIVATE_MEAN
-from fedsim.types import Aim, Client, Codec, RowStage, Rule, Stage
+from fedsim.types import Aim, Client, Codec, Mechanism, RowStage, Stage
 
 # Kinds of availability under which no data and no other client decide who can be reached.
 INDEPENDENT = ("bernoulli", "lognormal", "markov")
 
 # Mechanisms that the accountant knows.
-MECHANISMS = ("gaussian", "tree", "banded", "blt")
+MECHANISMS = ("gaussian", "tree", "banded", "blt", *DISTRIBUTED)
 
 # Stages that noise a client's message before it leaves.
 LOCAL = ("local_gaussian", "local_laplace")
 
 NOISED_ALONE = "privacy adds noise to the updates alone"
+
+
+def with_noised_codec(scenario: Scenario, links: list[Link]) -> list[Link]:
+    """Return the links with the codec by which clients add noise, at the end of the wire."""
+    privacy = scenario.spec.privacy
+    if privacy is None or privacy.mechanism.kind not in DISTRIBUTED:
+        return links
+    mechanism: Mechanism = factory_of(privacy.mechanism)()
+    assert mechanism.wire is not None
+    codec = mechanism.wire(1.0, 0.0)[-1]
+    first = len(scenario.spec.wire)
+    path = ("privacy", "mechanism")
+    return [*links[:first], Link(path, privacy.mechanism, codec), *links[first:]]
 
 
 def private_rule(scenario: Scenario, rule: Link) -> Findings:
@@ -111,6 +125,7 @@ def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings
 def _private_fleet(spec: Any, fleet: Fleet) -> Findings:
     """A fleet in which data, or other clients, decide whose message counts."""
     section = spec.fleet
+    yield from _lost_noise(spec)
     available = section.availability
     if available is not None and available.kind != "always":
         path = ("fleet", "availability")
@@ -129,6 +144,20 @@ def _private_fleet(spec: Any, fleet: Fleet) -> Findings:
     if section.stragglers is not None:
         text = "who is slow depends on who else came"
         yield ("fleet", "stragglers"), f"{text}; remove it, or write fleet.dropout"
+
+
+def _lost_noise(spec: Any) -> Findings:
+    """Clients that leave with the noise that they would have added."""
+    mechanism = spec.privacy.mechanism
+    if mechanism.kind not in DISTRIBUTED or mechanism.shares is not None:
+        return
+    text = f"a client that is missing takes its share of the noise {mechanism.kind} along"
+    remedy = "write privacy.mechanism.shares, the messages that a round needs"
+    available = spec.fleet.availability
+    if available is not None and available.kind != "always":
+        yield ("fleet", "availability"), f"{text}; {remedy}, or remove it"
+    if spec.fleet.dropout:
+        yield ("fleet", "dropout"), f"{text}; {remedy}, or remove it"
 
 
 def private_numbers(scenario: Scenario) -> Findings:
@@ -152,22 +181,6 @@ def local_message(scenario: Scenario, links: list[Link], client: Client, shapes:
         elif encoded:
             text = f"what {encoded[0].kind} encodes is noised first"
             yield link.path, f"{text}; move {kind} before it"
-        elif besides := _sent_besides(scenario, links, client, shapes):
+        elif besides := sent_besides(scenario, links, client, shapes):
             text = f"{kind} noises the update, and {besides} as well"
             yield link.path, f"{text}; use a method and a model whose clients send it alone"
-
-
-def _sent_besides(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> str:
-    """Return what a client sends besides its update, in words; empty if it is nothing."""
-    method = scenario.spec.client.kind
-    if client.probe is not None:
-        return f"{method} sends a gradient at the shared model"
-    sent = [name for name, how in client.reduce.items() if isinstance(how, str)]
-    if sent:
-        return f"{method} sends {', '.join(sent)}"
-    if shapes["stats"]:
-        return f"clients send batch statistics of {scenario.spec.model.kind}"
-    for link in links:
-        if isinstance(link.made, Rule) and "loss" in link.made.needs:
-            return f"clients send {link.section.kind} their loss"
-    return ""

@@ -28,10 +28,10 @@ from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
 from fedsim.rules.mean import mean
-from fedsim.rules.private_mean import Bound, private_mean
+from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
-from fedsim.types import Client, Model, Task
+from fedsim.types import Client, Mechanism, Model, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -290,7 +290,8 @@ def serving(
     """Return the server's program for what `training(*training_inputs)` sends.
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
-    in the last step on the aggregate. Under privacy, the rule clips and adds noise.
+    in the last step on the aggregate. Under privacy, the rule clips and adds noise, or
+    the end of the wire does.
 
     Args:
       training_inputs: what decides the messages.
@@ -320,15 +321,21 @@ def serving(
     if timetable.mixing is not None:
         steps = [*steps, mixing()]
 
+    wire = _made(sections.wire)
     if sections.privacy is not None:
         privacy = sections.privacy
-        rule = private_mean(
-            bound=privacy.bound,
-            noise_multiplier=privacy.noise_multiplier,
-            mechanism=factory_of(privacy.mechanism.section)(),
-            width=shape.width,
-            audited=privacy.audited,
-        )
+        mechanism: Mechanism = factory_of(privacy.mechanism.section)()
+        if mechanism.wire is None:
+            rule = private_mean(
+                bound=privacy.bound,
+                noise_multiplier=privacy.noise_multiplier,
+                mechanism=mechanism,
+                width=shape.width,
+                audited=privacy.audited,
+            )
+        else:
+            wire += mechanism.wire(privacy.bound.initial, privacy.noise_multiplier)
+            rule = private_sum(privacy.bound.initial, mechanism.least)
 
     codec = None
     if sections.broadcast:
@@ -336,7 +343,7 @@ def serving(
 
     trained = training(*training_inputs)
     pipeline = Pipeline(
-        wire=_made(sections.wire),
+        wire=wire,
         stages=stages,
         rule=rule,
         steps=steps,

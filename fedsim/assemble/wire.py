@@ -7,14 +7,18 @@ from fedsim.assemble.problems import Findings
 from fedsim.compose import max_bytes
 from fedsim.engine.footprint import coding_bytes
 from fedsim.errors import OutOfMemoryError
+from fedsim.fleet import Cohort
 from fedsim.limits import MAX_INTEGER, require_memory
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Codec, Rule, forgetful, no_row
+from fedsim.types import Client, Codec, Rule, forgetful, no_row, reported
 
 
 def second_codec(links: list[Link]) -> Findings:
     """A second codec: a message is encoded once."""
-    codecs = [link for link in links if link.section.family == "codec"]
+    codecs = []
+    for link in links:
+        if link.section.family == "codec" or isinstance(link.made, Codec):
+            codecs.append(link)
     for link in codecs[1:]:
         text = f"{link.section.kind} is a second codec, after {codecs[0].section.kind}"
         nested = "top_k(values: ...) for the values that a sparsifier keeps"
@@ -37,7 +41,7 @@ def forgotten(scenario: Scenario, link: Link, client: Client) -> Findings:
 
 
 def no_downlink(link: Link) -> Findings:
-    """A codec for updates whose memory means nothing between one model and the next."""
+    """A codec for updates that means nothing between one model and the next."""
     section = link.section
     kind = section.kind
     if kind == "error_feedback":
@@ -50,6 +54,9 @@ def no_downlink(link: Link) -> Findings:
     elif isinstance(link.made, Codec) and link.made.server is not None:
         text = f"{kind} with k has a memory behind the rule, and a broadcast has no rule"
         yield link.path, f"{text}; leave k out"
+    elif isinstance(link.made, Codec) and link.made.wraps is not None:
+        text = f"{kind} hides messages in their sum, and a broadcast is a single message"
+        yield link.path, f"{text}; use another codec, such as stochastic_quantise"
 
 
 def check_size(scenario: Scenario, link: Link, params: Any) -> None:
@@ -102,6 +109,62 @@ def linear_partners(links: list[Link]) -> Findings:
         if isinstance(link.made, Rule) and not link.made.linear:
             remedy = "use the rule mean, or a codec that is decoded row by row"
             yield link.path, f"{text}; {remedy}"
+
+
+def whole_messages(
+    scenario: Scenario, links: list[Link], cohort: Cohort, client: Client, shapes: Any
+) -> Findings:
+    """What a server that sees a sum of integers alone cannot do to the messages in it.
+
+    Args:
+      scenario: the scenario.
+      links: of wire and server.
+      cohort: how clients are drawn.
+      client: the client method.
+      shapes: of the start variables.
+    """
+    index = _index_of_linear_codec(links)
+    if index is None or links[index].made.wraps is None:
+        return
+    codec = links[index]
+    spec = scenario.spec
+    kind = codec.section.kind
+
+    for link in links[index + 1 :]:
+        if isinstance(link.made, Rule) and link.made.linear and link.made.weights is not reported:
+            text = f"{link.section.kind} weighs messages, and {kind} shows the server none of them"
+            path = link.path
+            if link.section.kind == "mean":
+                path = (*path, "weights")
+            yield path, f"{text}; use mean(weights: uniform)"
+    if cohort.factors:
+        text = f"{spec.cohort.kind} weighs messages, and {kind} shows the server none of them"
+        yield ("cohort",), f"{text}; use another cohort, such as uniform"
+    if spec.schedule.kind != "sync":
+        text = f"{spec.schedule.kind} takes messages one by one, and {kind} sums those of a round"
+        yield ("schedule",), f"{text}; use schedule: sync"
+    if spec.on_nonfinite == "keep":
+        text = f"no integer of {kind} stands for a number that is not finite"
+        yield ("on_nonfinite",), f"{text}; write drop or stop"
+    if besides := sent_besides(scenario, links, client, shapes):
+        text = f"{kind} sums the updates, and {besides} as well"
+        yield codec.path, f"{text}; use a method and a model whose clients send it alone"
+
+
+def sent_besides(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> str:
+    """Return what a client sends besides its update, in words; empty if it is nothing."""
+    method = scenario.spec.client.kind
+    if client.probe is not None:
+        return f"{method} sends a gradient at the shared model"
+    sent = [name for name, how in client.reduce.items() if isinstance(how, str)]
+    if sent:
+        return f"{method} sends {', '.join(sent)}"
+    if shapes["stats"]:
+        return f"clients send batch statistics of {scenario.spec.model.kind}"
+    for link in links:
+        if isinstance(link.made, Rule) and "loss" in link.made.needs:
+            return f"clients send {link.section.kind} their loss"
+    return ""
 
 
 def _index_of_linear_codec(links: list[Link]) -> int | None:

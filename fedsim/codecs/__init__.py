@@ -13,6 +13,7 @@ from fedsim.codecs.natural import natural as natural
 from fedsim.codecs.product_quantise import product_quantise as product_quantise
 from fedsim.codecs.qsgd import qsgd as qsgd
 from fedsim.codecs.rand_k import rand_k as rand_k
+from fedsim.codecs.secure_aggregation import secure_aggregation as secure_aggregation
 from fedsim.codecs.sign import sign as sign
 from fedsim.codecs.stochastic_quantise import stochastic_quantise as stochastic_quantise
 from fedsim.codecs.terngrad import terngrad as terngrad

@@ -17,8 +17,10 @@ from fedsim.compose.chains import no_reports as no_reports
 from fedsim.compose.chains import scheduled as scheduled
 from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import with_row_stage as with_row_stage
+from fedsim.compose.codecs import WRAPPED as WRAPPED
 from fedsim.compose.codecs import as_stages as as_stages
 from fedsim.compose.codecs import codec_stage as codec_stage
+from fedsim.compose.codecs import counting_wraps as counting_wraps
 from fedsim.compose.codecs import decoding as decoding
 from fedsim.compose.codecs import decoding_step as decoding_step
 from fedsim.compose.codecs import in_bytes as in_bytes

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from fedsim import tree
+from fedsim.compose.chains import folding
 from fedsim.compose.shapes import ContractError
 from fedsim.tree import Tree
 from fedsim.types import (
@@ -19,12 +20,15 @@ from fedsim.types import (
     Info,
     Result,
     RowStage,
+    Rule,
     Size,
     Stage,
     Updates,
     forgetful,
     no_row,
 )
+
+WRAPPED = "wrapped"  # what a codec whose payloads wrap reports
 
 
 def codec_stage(codec: Codec) -> RowStage:
@@ -70,10 +74,17 @@ def send_through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tupl
     payload, bits, new = codec.encode(x, memory, key)
     finite = jnp.isfinite(x).all()
     if codec.linear:
-        arrives = jax.tree.map(lambda leaf: jnp.where(finite, leaf, jnp.nan), payload)
+        arrives = jax.tree.map(lambda leaf: _nan_unless(finite, leaf), payload)
     else:
         arrives = tree.select(finite, unravel(codec.decode(payload, len(x)).astype(x.dtype)), sent)
     return arrives, bits, tree.select(finite, new, memory)
+
+
+def _nan_unless(finite: jax.Array, leaf: jax.Array) -> jax.Array:
+    """The leaf, or NaN; integers have none."""
+    if jnp.issubdtype(leaf.dtype, jnp.integer):
+        return leaf
+    return jnp.where(finite, leaf, jnp.nan)
 
 
 def shaped(codec: Codec, sent: Tree) -> Codec:
@@ -116,6 +127,20 @@ def decoding_step(codec: Codec) -> AggregateStage:
         return unravel(update.astype(x.dtype)), state, info
 
     return server._replace(apply=apply)
+
+
+def counting_wraps(rule: Rule, codec: Codec) -> Rule:
+    """The rule, which also reports in how many coordinates the sum of payloads left its range."""
+    fold = rule.fold
+    wraps = codec.wraps
+    assert fold is not None and wraps is not None
+
+    def finish(total: Tree, state: Tree, context: Context) -> Result:
+        aggregate, state, info = fold.finish(total, state, context)
+        return aggregate, state, {**info, WRAPPED: wraps(total[0])}
+
+    counting = folding(fold._replace(finish=finish), rule.weights, rule.init)
+    return rule._replace(fold=counting.fold, apply=counting.apply)
 
 
 def as_stages(

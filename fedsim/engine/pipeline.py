@@ -8,10 +8,12 @@ from jaxtyping import Array, Bool, Int
 
 from fedsim import tree
 from fedsim.compose import (
+    WRAPPED,
     add_reports,
     aggregate_chain,
     as_stages,
     chain,
+    counting_wraps,
     decoding,
     decoding_step,
     finished_report,
@@ -98,6 +100,7 @@ class Pipeline:
         remembers no clients.
       codec: the wire's codec.
       decoder: decodes what the rule makes of a linear codec's payloads.
+      reducing: the rule as it is applied to what arrives: it counts sums of payloads that wrap.
       least: clients that must report.
       folds: whether no link must see all rows.
       bound: the published bound of stages and rule together, where there is one.
@@ -136,10 +139,13 @@ class Pipeline:
         # Payloads of a linear codec are summed by the rule and decoded once, after it.
         self.codec = next((link for link in wire if isinstance(link, Codec)), None)
         self.decoder = None
+        self.reducing = rule
         if self.codec is not None and self.codec.linear:
             self.decoder = decoding(self.codec)
             steps = [decoding_step(self.codec), *steps]
             self.step_names = [self.codec.name, *self.step_names]
+            if self.codec.wraps is not None:
+                self.reducing = counting_wraps(rule, self.codec)
         self.steps = aggregate_chain(steps)
 
         self.remembering = {}
@@ -241,6 +247,11 @@ class Pipeline:
         aggregate, steps_state, steps_info = self.steps.apply(
             reduced, state["steps"], contexts(Phase.AGGREGATE)
         )
+        if self.reducing is not self.rule:
+            # The codec reports it, whose step is the first one.
+            rule_info = dict(rule_info)
+            of_codec = {**steps_info.get(0, {}), WRAPPED: rule_info.pop(WRAPPED)}
+            steps_info = {**steps_info, 0: of_codec}
         state = {
             **state,
             **self._state_after(row_state, info),
@@ -254,7 +265,7 @@ class Pipeline:
     ) -> tuple[ProcessedRows, RuleOutput]:
         """Apply all links to all messages of a round."""
         rows = self.process(updates, state, contexts)
-        apply_rule = lambda state, context: self.rule.apply(rows.staged, state, context)
+        apply_rule = lambda state, context: self.reducing.apply(rows.staged, state, context)
         info = add_reports(no_reports(rows.info), rows.info)
         output = self.reduce(apply_rule, state, row_state=rows.state, info=info, contexts=contexts)
         return rows, output

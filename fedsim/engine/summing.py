@@ -54,12 +54,12 @@ class Summing:
     """
 
     def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
-        assert pipeline.rule.fold is not None
+        assert pipeline.reducing.fold is not None
         self.pipeline = pipeline
         self.task = task
         self.memories = memories
         self.rows = rows
-        self.fold: Fold = pipeline.rule.fold
+        self.fold: Fold = pipeline.reducing.fold
         self.add_program: Jitted = self.add
 
     def zero(self, messages: Messages, start: RoundStart) -> Sum:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from fedsim.errors import PrivacyError
-from fedsim.privacy import gaussian, losses, renyi
+from fedsim.privacy import distributed, gaussian, losses, renyi
 from fedsim.privacy.extra import dp_accounting
-from fedsim.privacy.records import Sampling, Settings
+from fedsim.privacy.records import DISTRIBUTED, Sampling, Settings
 from fedsim.privacy.refusals import require_accountable
-from fedsim.privacy.strategies import releases_of, squared_sensitivities
+from fedsim.privacy.strategies import pattern_of, releases_of, squared_sensitivities
 
 MAX_NOISE_MULTIPLIER = 1e6  # beyond it nothing is left of an update
 
@@ -184,6 +184,18 @@ def _count(
     delta = section.delta
     by_pld = section.accountant == "pld"
     orders = renyi.orders_of(section)
+
+    if section.mechanism.kind in DISTRIBUTED:
+        gap, most = pattern_of(sampling, clients)
+
+        def of_shares(z: float, t: int) -> float:
+            releases = -(-t // gap)
+            if most is not None:
+                releases = min(releases, most)
+            one = distributed.of_one_round(section, sampling, z, clients)
+            return renyi.epsilon_of(section, releases * one)
+
+        return of_shares
 
     if sampling.kind == "uniform":
         size = min(sampling.size, clients)

@@ -3,8 +3,9 @@
 import math
 
 from fedsim.errors import PrivacyError
+from fedsim.privacy.distributed import require_distributed
 from fedsim.privacy.gaussian import require_delta
-from fedsim.privacy.records import Mechanism, Sampling, Settings
+from fedsim.privacy.records import DISTRIBUTED, Mechanism, Sampling, Settings
 from fedsim.privacy.strategies import MAX_BUFFERS, bands_of
 
 SAMPLERS = "all, poisson, uniform, separated, cyclic or cyclic_poisson"
@@ -27,6 +28,7 @@ def require_accountable(section: Settings, sampling: Sampling | None, clients: i
     if sampling.kind == "uniform" and section.accountant == "pld":
         text = "pld knows no samples of a fixed size, as uniform draws them"
         raise PrivacyError("accountant", f"{text}; write rdp, or the cohort poisson")
+    require_distributed(section, sampling)
     _require_independent_noise(section.mechanism, sampling)
 
 
@@ -83,7 +85,7 @@ def _require_pairs(mechanism: Mechanism) -> None:
 def _require_independent_noise(mechanism: Mechanism, sampling: Sampling) -> None:
     """Refuse noise that is correlated over rounds that a client may be drawn in by chance."""
     kind = mechanism.kind
-    if kind == "gaussian" or sampling.kind in ("all", "separated", "cyclic"):
+    if kind in ("gaussian", *DISTRIBUTED) or sampling.kind in ("all", "separated", "cyclic"):
         return
     if sampling.kind == "cyclic_poisson" and kind == "banded":
         if mechanism.bands <= sampling.groups:

@@ -65,6 +65,33 @@ def uniform(orders: np.ndarray, noise_multiplier: float, size: int, clients: int
     return _uniform(tuple(orders), noise_multiplier / 2, size, clients)
 
 
+def of_subset(order: int, rdp: np.ndarray, rate: float) -> float:
+    """Return the divergence of any release of a sample of fixed size, replace-one.
+
+    Args:
+      order: a whole order α, at least 2.
+      rdp: divergences of the release of the whole sample, for the orders 2, 3, ... up to α.
+      rate: clients of the sample over those it is drawn from.
+
+    References:
+      Wang, Balle and Kasiviswanathan 2019, Subsampled Rényi Differential Privacy and Analytical
+      Moments Accountant, arXiv:1808.00087, theorem 9, without its bound for ε(∞).
+    """
+    from scipy.special import gammaln, logsumexp
+
+    j = np.arange(2, order + 1)
+    binomials = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
+    factors = np.full(len(j), math.log(2))
+    factors[0] = min(math.log(4) + _log_expm1(float(rdp[0])) - rdp[0], math.log(2))
+    logs = j * math.log(rate) + binomials + (j - 1) * rdp[: len(j)] + factors
+    return float(logsumexp([0.0, *logs])) / (order - 1)
+
+
+def _log_expm1(x: float) -> float:
+    """Return log(exp(x) − 1) for x > 0."""
+    return x + math.log(-math.expm1(-x))
+
+
 @functools.lru_cache(256)
 def _poisson(orders: tuple[float, ...], z: float, rate: float) -> np.ndarray:
     dp = dp_accounting()

@@ -43,13 +43,10 @@ def mean(
         remedy = "use denominator: actual, or other weights"
         raise ValueError(f"the average number of steps of a round is unknown; {remedy}")
 
-    def weigh(updates: Updates):
-        match weights:
-            case "samples":
-                return by_samples(updates)
-            case "uniform":
-                return reported(updates)
+    def by_steps(updates: Updates):
         return reported(updates) * updates.steps
+
+    weigh = {"samples": by_samples, "uniform": reported, "steps": by_steps}[weights]
 
     def zero(updates):
         return tree.zero_row((updates.delta, updates.samples))

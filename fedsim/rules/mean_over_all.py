@@ -24,10 +24,10 @@ def mean_over_all() -> Rule:
 
     def add(total, updates, context):
         del context
-        return tree.fold(total, updates.delta, reported(updates))
+        return tree.fold(total, (updates.delta,), reported(updates))
 
     def finish(total, state, context):
-        return tree.scale(total, 1 / context.N), state, {}
+        return tree.scale(total[0], 1 / context.N), state, {}
 
-    fold = Fold(zero=lambda updates: tree.zero_row(updates.delta), add=add, finish=finish)
+    fold = Fold(zero=lambda updates: tree.zero_row((updates.delta,)), add=add, finish=finish)
     return folding(fold, reported)._replace(linear=True)

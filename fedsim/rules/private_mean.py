@@ -10,6 +10,7 @@ from fedsim import tree
 from fedsim.compose import folding, lift
 from fedsim.kinds import tag_of
 from fedsim.rules.canaries import planting
+from fedsim.rules.mean import mean
 from fedsim.tree import Tree
 from fedsim.types import Context, Fold, Mechanism, RowStage, Rule, Updates, reported
 
@@ -112,6 +113,7 @@ def private_mean(
         aggregate = tree.divide(total.delta, m)
         noise_state = state.noise
         if noise_multiplier > 0:
+            assert mechanism.draw is not None
             noise_context = context._replace(key=_key(context, "noise"))
             noise, noise_state = mechanism.draw(aggregate, state.noise, noise_context)
             std = _update_multiplier(noise_multiplier, bound, m) * state.clip / m
@@ -131,6 +133,27 @@ def private_mean(
 
     rule = folding(Fold(zero=zero, add=add, finish=finish), reported, init)
     return rule._replace(least=0, needs=frozenset({"expected"}), name=NAME)
+
+
+def private_sum(clip: float, least: int) -> Rule:
+    """Return the mean over the clients expected in a round, of updates that have noise already.
+
+    Args:
+      clip: C, which the clients clip to.
+      least: messages that a round needs; with fewer it is skipped.
+
+    Reports: `privacy/clip`, C.
+    """
+    averaging = mean(weights="uniform", denominator="expected")
+    fold = averaging.fold
+    assert fold is not None
+
+    def finish(total, state, context):
+        aggregate, state, _ = fold.finish(total, state, context)
+        return aggregate, state, {"clip": jnp.asarray(clip, context.expected.dtype)}
+
+    rule = folding(fold._replace(finish=finish), reported)
+    return rule._replace(linear=True, least=least, needs=averaging.needs, name=NAME)
 
 
 def _key(context: Context, name: str):

@@ -11,6 +11,7 @@ from fedsim.tree.arithmetic import along as along
 from fedsim.tree.arithmetic import concatenate as concatenate
 from fedsim.tree.arithmetic import divide as divide
 from fedsim.tree.arithmetic import finite_rows as finite_rows
+from fedsim.tree.arithmetic import floats as floats
 from fedsim.tree.arithmetic import fold as fold
 from fedsim.tree.arithmetic import nbytes as nbytes
 from fedsim.tree.arithmetic import payload_bytes as payload_bytes

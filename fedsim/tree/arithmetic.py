@@ -65,7 +65,8 @@ def fold(total: Tree, stacked: Tree, weight: Float[Array, " K"]) -> Tree:
 
     A sequential left fold, so that a sum cut into blocks has the bits of the full sum. Rows of
     weight 0 or less are left out by `where`, never by multiplication: whatever an absent row holds
-    (NaN too) cannot leak. Cost: O(K·D), as fast as a `tensordot`.
+    (NaN too) cannot leak. Integers wrap, which is exact for whole weights: a sum modulo 2³² in
+    leaves of 32 bits, whatever the order. Cost: O(K·D), as fast as a `tensordot`.
     """
 
     def add(k, total):
@@ -96,6 +97,7 @@ def weighted_sum(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
 def divide(total: Tree, weight: Float[Array, ""]) -> Tree:
     """`total / weight`, and zero where the weight is zero: when nobody reports, nothing moves."""
     safe = jnp.where(weight > 0, weight, 1)
+    total = floats(total)
     return jax.tree.map(lambda a: jnp.where(weight > 0, a / safe.astype(a.dtype), 0), total)
 
 
@@ -126,8 +128,19 @@ def subtract(a: Tree, b: Tree) -> Tree:
 
 
 def scale(a: Tree, factor: Any) -> Tree:
-    """`factor · a`, in the dtype of `a`."""
-    return jax.tree.map(lambda x: x * jnp.asarray(factor, x.dtype), a)
+    """`factor · a`, in the dtype of `a`; of integers in floats."""
+    return jax.tree.map(lambda x: x * jnp.asarray(factor, x.dtype), floats(a))
+
+
+def floats(tree: Tree) -> Tree:
+    """The tree with its integers as floats of the default type."""
+
+    def as_float(leaf):
+        if jnp.issubdtype(leaf.dtype, jnp.integer):
+            return leaf.astype(jnp.result_type(float))
+        return leaf
+
+    return jax.tree.map(as_float, tree)
 
 
 def zeros_like(tree: Tree) -> Tree:
@@ -195,6 +208,8 @@ def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
     """
     finite = jnp.ones(K, bool)
     for leaf in jax.tree.leaves(stacked):
+        if jnp.issubdtype(leaf.dtype, jnp.integer):
+            continue
         rows = leaf.reshape(K, -1)
         zeros = jnp.zeros(rows.shape[1], rows.dtype)
         products = jnp.matmul(rows, zeros, precision=lax.Precision.HIGHEST)  # [K]

@@ -73,6 +73,9 @@ class Codec(NamedTuple):
     of earlier rounds uses `server` for it, (payload, state, context) -> (vector `[d]`, state,
     info), and `decode` where a payload is read for another purpose.
 
+    Payloads may be integers that wrap when they are summed: then a codec says by `wraps` how often,
+    and the rule's weights are whole numbers, which a client can multiply its payload by.
+
     Receivers have zeros at the start of the run, or the start model where the server sends its
     model. What a receiver remembers of earlier messages is part of the payload here and counts no
     bits: sender and receiver compute the same memory.
@@ -82,6 +85,8 @@ class Codec(NamedTuple):
       decode: (payload, d) -> what an honest receiver makes of it `[d]`.
       memory: what receivers have at the start of the run `[d]` -> the sender's row.
       most: d -> the most bits, where they depend on x.
+      wraps: of a linear codec whose payloads are integers modulo 2^b: the sum of payloads -> in how
+        many coordinates it left the range.
       recursive: whether a receiver needs every message since its last one.
       entropy: (payload, d) -> bits of the payload behind an entropy code.
       shaped: shapes of the leaves behind x -> the codec that encodes each leaf apart.
@@ -93,6 +98,7 @@ class Codec(NamedTuple):
     most: Callable[[int], int] | None = None
     linear: bool = False
     server: "AggregateStage | None" = None
+    wraps: Callable[[Tree], Int[Array, ""]] | None = None
     recursive: bool = False
     entropy: Callable[[Tree, int], Array] | None = None
     shaped: Callable[[Shapes], Any] | None = None
@@ -148,7 +154,7 @@ class Rule(NamedTuple):
       most: more of them than this: likewise.
       fold: the rule as a sum, where it is one.
       linear: whether the rule is a sum of rows with weights that do not depend on the rows, so that
-        it may sum what the rows are encoded as.
+        it may sum what the rows are encoded as. The first entry of its fold's sum is that sum.
       weights: what `stats` and a `mean` of `aux` are averaged by.
       needs: `loss`, of every client at the global model, by a pass before training; and fields of
         `Context`: `expected`, `share`, `reference`, `server_loss`.
@@ -175,15 +181,21 @@ class Rule(NamedTuple):
 
 
 class Mechanism(NamedTuple):
-    """The noise that privacy adds to the aggregates of all rounds, for a deviation of 1.
+    """The noise that privacy adds: to the aggregates of all rounds, or at the clients.
 
     Attributes:
-      draw: (a tree of the noise's shapes, state, context) -> (noise, state), once in every round;
-        `context.key` is for this round's noise alone.
+      draw: (a tree of the noise's shapes, state, context) -> (noise, state), once in every round,
+        for a deviation of 1; `context.key` is for this round's noise alone.
+      init: (params) -> state.
+      wire: in place of `draw`: (clip, noise multiplier) -> the last links of the wire, by which
+        clients clip their updates and add noise.
+      least: messages that a round needs, so that there is enough noise of clients.
     """
 
-    draw: Callable[[Tree, Tree, Context], tuple[Tree, Tree]]
-    init: Callable[[Tree], Tree] = lambda params: ()  # (params) -> state
+    draw: Callable[[Tree, Tree, Context], tuple[Tree, Tree]] | None = None
+    init: Callable[[Tree], Tree] = lambda params: ()
+    wire: Callable[[float, float], "list[RowStage | Codec]"] | None = None
+    least: int = 0
 
 
 class AggregateStage(NamedTuple):
