@@ -31,6 +31,7 @@ from fedsim.assemble.feasibility import (
     unknown_shares,
     unknown_updates,
     unmet_needs,
+    unscored_clients,
     wrong_partners,
 )
 from fedsim.assemble.federation import altered, evenly_partitioned
@@ -208,6 +209,7 @@ def _load_samples(
         federation = of_first_seed(federations)
         N = federation.N
         eligible = min(int((each.sizes > 0).sum()) for each in federations.values())
+        problems.check(unscored_clients, scenario, federation)
     else:
         federation, N = _without_partition(problems, data, dtype)
         eligible = N

@@ -22,6 +22,7 @@ from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
+from fedsim.engine.own_scores import clients_scores
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
 from fedsim.engine.run import Policy, Run, RunOptions
@@ -68,6 +69,7 @@ class Experiment(NamedTuple):
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
             spent=self.spent,
+            clients_scores=clients_scores(spec.evaluate.clients) if spec.evaluate.personal else None,
         )
         return Run(
             program=self.program,
@@ -218,6 +220,11 @@ def _program(
     # Where a rule needs `reference`, the server trains on its own samples as well.
     server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
+    # The training before a score is on one device.
+    tuning_mesh = None
+    if trained.tuning is not None:
+        tuning_mesh = mesh(trained.tuning, shards=layout.shards if lane_devices is None else 1)
+
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
     samples = max(len(x) for x, _ in scored.values())
@@ -237,6 +244,7 @@ def _program(
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,
+        tuning_mesh=tuning_mesh,
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
+from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
@@ -73,6 +74,16 @@ def foreign_metric(scenario: Scenario, classes: int) -> Findings:
     if classes and metric in ("test_r2", "test_mae"):
         text = f"{metric} is for targets that are numbers, and these are classes"
         yield ("evaluate", "metric"), f"{text}; write test_accuracy"
+
+
+def unscored_clients(scenario: Scenario, federation: Federation) -> Findings:
+    """Scores of clients while the run lasts, where clients keep no samples for them."""
+    if not scenario.spec.evaluate.personal:
+        return
+    own = federation.validation_holders
+    if own is None or not len(own.indices):
+        text = "clients keep too few samples of their own to be scored on"
+        yield ("evaluate", "personal"), f"{text}; set data.client_test=0.3, or remove it"
 
 
 def idle_keys(scenario: Scenario, client: Client) -> Findings:

@@ -22,6 +22,7 @@ class Phase(IntEnum):
     BROADCAST = 9  # what the server sends out
     AGGREGATE = 10
     REFERENCE = 11  # root of the server's own training, in round 0
+    TUNING = 12  # root of the training before a score, in round 0
 
 
 def round_key(root, round, phase: Phase):

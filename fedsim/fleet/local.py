@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.types import LocalPhase, asked_phase
+
 
 class Local(NamedTuple):
     """How much a client trains in a round, and in which order it visits its samples.
@@ -17,6 +19,7 @@ class Local(NamedTuple):
       drop_last: whether an incomplete last batch is left out.
       lr: round, from 1 -> the clients' learning rate.
       rate: local step, from 0 -> learning rate, which then replaces `lr`; None: `lr` counts.
+      phases: the phases of a client method that has several, in order.
     """
 
     batch: int | None
@@ -26,6 +29,12 @@ class Local(NamedTuple):
     drop_last: bool
     lr: Callable[[int], float]
     rate: Callable[[int], float] | None = None
+    phases: tuple[LocalPhase, ...] = ()
+
+    @property
+    def asked(self) -> int:
+        """Index of the phase that takes the steps that the scenario asks for."""
+        return asked_phase(self.phases)
 
     def widest(self, sizes: np.ndarray) -> int:
         """Return the rows B of the widest batch of clients with these sample counts `[N]`.
@@ -56,6 +65,20 @@ def planned_steps(sizes: np.ndarray, local: Local) -> np.ndarray:
         return local.epochs * batches_per_epoch(sizes, local)
     steps = np.broadcast_to(np.asarray(local.steps, np.int64), sizes.shape)
     return np.where(sizes > 0, steps, 0)
+
+
+def phase_gradients(steps: np.ndarray, local: Local) -> np.ndarray:
+    """Return the gradients of every phase of every client `[N, P]`; P = 0 without phases.
+
+    Args:
+      steps: local steps that the scenario asks for `[N]`; a client without any has no phases.
+      local: says which phases there are.
+    """
+    gradients = np.zeros((len(steps), len(local.phases)), np.int64)
+    for index, phase in enumerate(local.phases):
+        asked = steps if phase.steps is None else np.where(steps > 0, phase.steps, 0)
+        gradients[:, index] = asked * phase.substeps
+    return gradients
 
 
 def cut_into_batches(order: np.ndarray, steps: int, local: Local) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
-from fedsim.engine.final import client_scores, scored_clients
+from fedsim.engine.final import Moment, client_scores, scored_clients, scored_rows
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
@@ -84,9 +84,10 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
 
     # Without a shared model, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
-    scores = {"personal": personal_scores(run, chosen)}
+    end = Moment(run.server, run.round)
+    scores = {"personal": personal_scores(run, chosen, federation.test_holders, end)}
     if not client.isolated:
-        scores = {"global": client_scores(run, chosen), **scores}
+        scores = {"global": client_scores(run, chosen, scored_rows(federation), end), **scores}
     for model, (means, label_numbers) in scores.items():
         numbers = label_numbers[listed].tolist()
         for name, values in means.items():

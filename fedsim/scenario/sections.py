@@ -75,13 +75,14 @@ class DataCommon(Section):
     test: Annotated[ShareBelowOne | TestClients, ByForm()] = 0.2
     """Share of the samples to test on, stratified by label; data that come with a test set keep it.
     Or `{clients: 0.2}`: a share of the clients with samples, drawn by `data.seed`, never trains;
-    their samples are the test set, and their own scores are over all of their samples."""
+    their samples are the test set, and their own scores are over all of their samples. With
+    `client_test` they are over that share, and methods that train before a score use the others."""
     validation: ShareBelowOne = 0.0
     """Share of the training samples that no client gets, stratified by label, for choosing
     hyper-parameters."""
     client_test: ShareBelowOne = 0.0
     """Share of every client's samples held out for its own scores; at least one stays to train
-    on."""
+    on. With `evaluate.personal`, half of them are for scores while the run lasts."""
     server: ServerSamples = ServerSamples()
     """Samples that the server holds and no client gets, drawn by `data.seed`: for the rules that
     read them, `trust` and `zeno`, and for the methods that are compared with these."""
@@ -279,6 +280,10 @@ class Evaluate(Section):
     clients: Annotated[int, Ge(0)] | Literal["all", "auto"] = "auto"
     """Number of clients, drawn at random, that the final model is scored on, for `clients.csv`; 0
     for none; `auto` is all of up to 10,000, else 10,000."""
+    personal: bool = False
+    """Also score the shared model and every client's own one in evaluated rounds, in `rounds.csv`:
+    on half of the samples that the client keeps for testing; the scores at the end are on the other
+    half."""
 
 
 class Numerics(Section):

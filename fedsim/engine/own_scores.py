@@ -1,0 +1,78 @@
+"""The clients' scores while a run lasts, as columns of `rounds.csv`.
+
+They are on samples that each client keeps for this alone: nobody trains on them, and no final score
+is on them.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fedsim.engine.final import Moment, client_scores, scored_clients
+from fedsim.engine.personal import personal_scores
+from fedsim.engine.run import Run
+from fedsim.engine.server_records import ServerState
+
+Columns = dict[str, float | None]
+
+
+def clients_scores(wanted: int | str) -> Callable[[Run, ServerState, int], Columns]:
+    """Return what scores the clients in an evaluated round.
+
+    Args:
+      wanted: how many of them, as `evaluate.clients`.
+    """
+
+    def columns(run: Run, server: ServerState, round: int) -> Columns:
+        federation = run.plan.federation.unpooled
+        holders = federation.validation_holders
+        assert holders is not None
+        moment = Moment(server, round)
+        chosen = scored_clients(federation, run.plan.seed, wanted)
+
+        by_model = {}
+        if not run.program.server.client.isolated:
+            scored = (holders.indices, holders.owner)
+            by_model["client"] = client_scores(run, chosen, scored, moment)
+        by_model["personal"] = personal_scores(run, chosen, holders, moment)
+
+        columns: Columns = {}
+        for model, (means, labels) in by_model.items():
+            for metric in ("accuracy", "mae"):
+                if metric in means:
+                    columns |= distribution(f"{model}_{metric}", means[metric], labels)
+        return columns
+
+    return columns
+
+
+def distribution(name: str, values: np.ndarray, labels: np.ndarray) -> Columns:
+    """Return how a score is distributed over clients: seven columns that begin with its name.
+
+    `mean` counts every client once and `samples` every label; the others are quantiles, the worst
+    client, and the standard deviation over clients. Clients without labels have no score.
+
+    Args:
+      name: the score.
+      values: the score of every client `[N]`.
+      labels: labels that it is the mean over `[N]`.
+
+    >>> columns = distribution("mae", np.array([1.0, 3.0, 7.0]), np.array([1, 3, 0]))
+    >>> {name: round(value, 2) for name, value in columns.items()}
+    {'mae_mean': 2.0, 'mae_samples': 2.5, 'mae_p10': 1.2, 'mae_p50': 2.0, 'mae_p90': 2.8, 'mae_worst': 3.0, 'mae_std': 1.0}
+    """
+    scored = labels > 0
+    values = values[scored]
+    if not len(values):
+        return {}
+    p10, p50, p90 = np.quantile(values, [0.1, 0.5, 0.9]).tolist()
+    worst = values.max() if name.endswith("mae") else values.min()
+    return {
+        f"{name}_mean": float(values.mean()),
+        f"{name}_samples": float(np.average(values, weights=labels[scored])),
+        f"{name}_p10": p10,
+        f"{name}_p50": p50,
+        f"{name}_p90": p90,
+        f"{name}_worst": float(worst),
+        f"{name}_std": float(values.std()),
+    }
