@@ -69,8 +69,15 @@ def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token:
 
 
 def foreign_metric(scenario: Scenario, classes: int) -> Findings:
-    """A metric for regression targets, where samples have classes."""
+    """A metric for regression targets where samples have classes; one of clients without scores."""
     metric = scenario.spec.evaluate.metric
+    of_clients = metric.startswith(("client_", "personal_"))
+    if of_clients and not scenario.spec.evaluate.personal:
+        text = f"{metric} is measured with evaluate.personal"
+        yield ("evaluate", "metric"), f"{text}; set it to true, or write test_accuracy"
+    if of_clients and not classes:
+        text = f"{metric} is for classes, and these targets are numbers"
+        yield ("evaluate", "metric"), f"{text}; write test_loss"
     if classes and metric in ("test_r2", "test_mae"):
         text = f"{metric} is for targets that are numbers, and these are classes"
         yield ("evaluate", "metric"), f"{text}; write test_accuracy"

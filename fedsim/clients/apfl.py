@@ -18,9 +18,8 @@ def apfl(alpha: Annotated[float, Ge(0), Le(1)] = 0.5, adaptive: bool = True) -> 
     """Plain local training, and a personal model that counts as a mixture with the shared one.
 
     A local step, on one batch, from y = x:  g = ∇f_i(α_i v_i + (1 − α_i) y; batch);
-    y ← y − η_l ∇f_i(y; batch);  v_i ← v_i − η_l α_i g.  Where α adapts, once a round, in the first
-    step: α_i ← α_i − η_l ⟨v_i − y, g⟩, within [0, 1], with v_i and y before the step.
-    The client's own model is α_i v_i + (1 − α_i) x. All v_i begin at the start model.
+    in the first step of a round, where α adapts: α_i ← α_i − η_l ⟨v_i − y, g⟩, within [0, 1];
+    v_i ← v_i − η_l α_i g;  y ← y − η_l ∇f_i(y; batch).  The client's own model is α_i v_i + (1 − α_i) x. All v_i begin at the start model.
 
     State: v_i, one model a client, and α_i.    Sends: one model.    A step costs two gradients.
     With α = 0 that does not adapt: `sgd`. With α = 1 that does not: v_i as under `local_only`.
@@ -51,18 +50,19 @@ def apfl(alpha: Annotated[float, Ge(0), Le(1)] = 0.5, adaptive: bool = True) -> 
         value, g = hooks.gradient(task, variables, batch, local, shared, work)
         mixture = tree.mix(variables["params"], local["v"], local["alpha"])
         _, of_mixture = task.value_and_grad({**variables, "params": mixture}, batch)
-        return value, (g, of_mixture)
+        return value, (g, of_mixture, batch.step == 0)
 
     def step(task, g, params, local, shared, work):
-        g, of_mixture = g
-        rate = work.lr * local["alpha"]
+        g, of_mixture, is_first = g
+        share = local["alpha"]
+        if adaptive:
+            share = jnp.where(is_first, next_alpha(params, local, of_mixture, work), share)
+        rate = work.lr * share
         v = jax.tree.map(lambda v, g: v - rate * g, local["v"], of_mixture)
         y, stepped = hooks.step(task, g, params, local, shared, work)
-        return y, {**stepped, "v": v, "alpha": next_alpha(params, local, of_mixture, work)}
+        return y, {**stepped, "v": v, "alpha": share}
 
     def next_alpha(params, local, of_mixture, work):
-        if not adaptive:
-            return local["alpha"]
         apart = tree.subtract(local["v"], params)
         products = jax.tree.map(lambda d, g: jnp.sum(d * g), apart, of_mixture)
         slope = functools.reduce(jnp.add, jax.tree.leaves(products))

@@ -30,11 +30,16 @@ def clients_scores(wanted: int | str) -> Callable[[Run, ServerState, int], Colum
         moment = Moment(server, round)
         chosen = scored_clients(federation, run.plan.seed, wanted)
 
+        # A client without a model of its own has the shared one.
+        client = run.program.server.client
         by_model = {}
-        if not run.program.server.client.isolated:
+        if not client.isolated:
             scored = (holders.indices, holders.owner)
             by_model["client"] = client_scores(run, chosen, scored, moment)
-        by_model["personal"] = personal_scores(run, chosen, holders, moment)
+        if client.personal is None:
+            by_model["personal"] = by_model["client"]
+        else:
+            by_model["personal"] = personal_scores(run, chosen, holders, moment)
 
         columns: Columns = {}
         for model, (means, labels) in by_model.items():

@@ -13,7 +13,7 @@ from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import fairness_columns, summarise
+from fedsim.study.summary import columns_of_clients, summarise
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
@@ -36,7 +36,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         run.reason,
         run.program.server.client.not_federated,
     )
-    journal.add("summary", {**who, **line, **fairness_columns(clients, run.status)})
+    of_clients = columns_of_clients(clients, run.status, evaluate.metric)
+    journal.add("summary", {**who, **line, **of_clients})
     journal.add("clients", {**who, **clients})
 
     if run.plan.timetable.asynchronous:

@@ -268,10 +268,19 @@ class Evaluate(Section):
     last: Count = 10
     """How many of the last evaluated rows `mean_last_k` averages."""
     metric: Literal[
-        "test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss", "attack_success"
+        "test_accuracy",
+        "test_r2",
+        "test_mae",
+        "test_loss",
+        "train_loss",
+        "attack_success",
+        "client_accuracy_mean",
+        "personal_accuracy_mean",
     ] = "test_accuracy"
     """The metric of `summary.csv`; `test_loss` where there is no accuracy. R² and MAE are for
-    regression, `attack_success` for attacks on data."""
+    regression, `attack_success` for attacks on data. The last two are means over clients, of the
+    shared model and of the clients' own ones (of the shared one where they have none), with
+    `personal`; their final score is on the clients' test samples."""
     target: float | None = None
     """Value of the metric to reach."""
     diagnostics: bool = False

@@ -56,7 +56,7 @@ def cases():
         yield pytest.param(case, id=case["name"], marks=marks)
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", list(cases()))
 def test_trajectory(case):
     near = {"rtol": case["rtol"], "atol": case["atol"]}
     got, result = trajectory(written(case), **problem(case))
@@ -76,7 +76,7 @@ def test_all_cases_are_there():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if "adapted_loss" in case["expected"]][::3], ids=str
+    "case", [case for case in CASES if "adapted_loss" in case["expected"]][::3], ids=lambda case: case["name"]
 )
 def test_a_client_s_own_model_is_the_adapted_one(case):
     """Its loss over the client's samples, after one full step of length α."""

@@ -71,7 +71,7 @@ class PerFedAvg(Client):
 
 
 class APFL(Personal):
-    """Deng et al. 2020, Algorithm 1."""
+    """Deng et al. 2020, Algorithm 1, with α adapted in the first step of a round."""
 
     alpha0 = 0.4
 
@@ -82,14 +82,12 @@ class APFL(Personal):
     def update(self, i, x):
         y, v, a = x, self.own[i], self.alpha[i]
         self.fresh(i)
-        for _ in range(self.setting.steps[i]):
+        for k in range(self.setting.steps[i]):
             g = self.gradient(i, a * v + (1 - a) * y)
-            slope_of_a = (v - y) @ g
-            v, y = (
-                v - self.rate(i) * a * g,
-                y - self.rate(i) * self.smoothed(i, self.gradient(i, y), y),
-            )
-            a = np.clip(a - self.rate(i) * slope_of_a, 0, 1)
+            if k == 0:
+                a = np.clip(a - self.rate(i) * (v - y) @ g, 0, 1)
+            v = v - self.rate(i) * a * g
+            y = y - self.rate(i) * self.smoothed(i, self.gradient(i, y), y)
         self.own[i], self.alpha[i] = v, a
         return y - x
 
