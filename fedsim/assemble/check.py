@@ -18,6 +18,7 @@ from fedsim.assemble.feasibility import (
     foreign_metric,
     idle_keys,
     idle_links,
+    idle_statistics,
     large_cohort,
     merged_rows,
     repeated_clients,
@@ -415,6 +416,7 @@ def _check_training(
         check_training, scenario, trained, shapes, samples.federation, components.local
     )
     travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
+    problems.check(idle_statistics, scenario, components.client, shapes)
 
     # A method whose leaves are refused has no memory to look at either.
     if all_known(travelling, timetable, cohort, samples.eligible):

@@ -6,6 +6,7 @@ Every function yields problems for `Problems.check`: a path, and what is wrong t
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 from pydantic import BaseModel
 
 from fedsim.assemble.links import Link
@@ -81,6 +82,19 @@ def foreign_metric(scenario: Scenario, classes: int) -> Findings:
     if classes and metric in ("test_r2", "test_mae"):
         text = f"{metric} is for targets that are numbers, and these are classes"
         yield ("evaluate", "metric"), f"{text}; write test_accuracy"
+
+
+def idle_statistics(scenario: Scenario, client: Client, shapes: Any) -> Findings:
+    """Running statistics that are to be pooled, where there are none; `shapes`: of the variables."""
+    if scenario.spec.client.statistics == "averaged":
+        return
+    if not jax.tree.leaves(shapes["stats"]):
+        text = "the model has no running statistics"
+    elif not client.sends_stats or client.not_federated:
+        text = f"under {scenario.spec.client.kind} no running statistics are sent"
+    else:
+        return
+    yield ("client", "statistics"), f"{text}; remove it"
 
 
 def unscored_clients(scenario: Scenario, federation: Federation) -> Findings:

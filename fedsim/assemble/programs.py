@@ -227,6 +227,8 @@ def training(
         return client_task.optimizer(jnp.zeros(())).init(params)
 
     method = factory_of(section)()
+    if section.statistics == "pooled":
+        method = method._replace(stats="pooled")
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
 

@@ -18,6 +18,7 @@ from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Queues
+from fedsim.engine.moments import about_zero
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.engine.slots import Slots
 from fedsim.engine.task import counted
@@ -290,6 +291,8 @@ class Lanes:
         """Return what ONE client sends after its last step."""
         message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
         message = message._replace(delta=shared_leaves(self.client, message.delta))
+        if self.client.stats == "pooled":
+            message = message._replace(stats=about_zero(message.stats))
         if not self.client.sends_stats:
             message = message._replace(stats={})
         return Rows(message, lane.loss, lane.seen)

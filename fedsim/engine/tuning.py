@@ -99,5 +99,6 @@ class Tuner:
         self, shared: Shared, memory: Tree, trained: Tree, steps: Int[Array, " block"]
     ) -> Tree:
         """Return the trained models; a client that takes no step keeps the one it has."""
-        untrained = jax.vmap(self.personal, in_axes=(None, 0))(shared, memory)
+        of_block = jax.vmap(self.personal, in_axes=(None, 0), axis_size=len(steps))
+        untrained = of_block(shared, memory)
         return tree.select(jnp.asarray(steps) > 0, trained, untrained)

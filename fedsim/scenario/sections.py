@@ -139,6 +139,10 @@ class ClientCommon(Section):
     optimizer_state: Literal["reset", "carry"] = "reset"
     """Whether the optimizer starts afresh in each round, or continues from the client's last
     round."""
+    statistics: Literal["averaged", "pooled"] = "averaged"
+    """Running statistics of a model that has them (batch normalisation): the mean of the clients'
+    variances, or the variance of all their values together, which also counts how far the clients'
+    means are apart."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):

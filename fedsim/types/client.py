@@ -119,7 +119,8 @@ class Client(NamedTuple):
       unused: keys that all clients have and this method does not use.
       shares: params (names, shapes) -> a bool per leaf, whether it travels; None: all do.
       stats: what happens to running statistics: the server's are the mean of the clients', weighted
-        as the rule does; or every client keeps its own, and none travel.
+        as the rule does; or their variance is that of all clients' values together, by the same
+        weights; or every client keeps its own, and none travel.
       personal: (shared, memory row) -> the client's personal variables.
       tuning: how the client's personal variables are trained before they are scored; None: they
         are scored as they are.
@@ -144,7 +145,7 @@ class Client(NamedTuple):
     needs: frozenset[str] = frozenset()
     unused: frozenset[str] = frozenset()
     shares: Callable[[Tree], Tree] | None = None
-    stats: Literal["averaged", "kept"] = "averaged"
+    stats: Literal["averaged", "pooled", "kept"] = "averaged"
     personal: Callable[[Shared, Tree], Tree] | None = None
     tuning: Tuning | None = None
     phases: tuple[LocalPhase, ...] = ()
@@ -155,7 +156,7 @@ class Client(NamedTuple):
     @property
     def sends_stats(self) -> bool:
         """Whether running statistics travel."""
-        return self.stats == "averaged" and not self.isolated
+        return self.stats != "kept" and not self.isolated
 
     @property
     def not_federated(self) -> str:

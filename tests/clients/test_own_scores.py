@@ -144,7 +144,7 @@ def test_scores_need_samples_that_clients_keep():
     with pytest.raises(ScenarioError) as error:
         run(data={"client_test": 0.0}, evaluate={"personal": True})
     assert str(error.value) == (
-        "own: evaluate.personal: clients keep too few samples of their own to be scored on;"
+        "scenario: evaluate.personal: clients keep too few samples of their own to be scored on;"
         " set data.client_test=0.3, or remove it"
     )
 

@@ -11,6 +11,7 @@ from test_lanes import X64, ragged
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
+from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -215,3 +216,92 @@ def test_steps_and_seconds_count_every_gradient(name):
     assert plan.asked_steps(work.ids, work.steps).tolist() == [3] * 5
     index, valid = plan.batches(1, 0)
     assert len(index) == len(valid) == gradients
+
+
+# -------------------------------------------------------------------------------------- statistics
+
+
+def images(clients=4):
+    """Images of clients that differ in brightness, so that statistics of their values do too."""
+    rng = np.random.default_rng(5)
+    owner = np.repeat(np.arange(clients), 6)
+    x = rng.normal(size=(len(owner), 8, 8, 1)) + owner[:, None, None, None]
+    return fedsim.Arrays(x, np.arange(len(owner)) % 2, client=owner)
+
+
+NORMALISED = {
+    "model": {"kind": "resnet", "depth": 8, "norm": "batch"},
+    "cohort": {"kind": "listed", "rounds": [[0, 2]]},
+    "rounds": 2,
+    "data": images(),
+}
+
+
+def one_layer(statistics) -> dict:
+    return next(iter(statistics.values()))
+
+
+@pytest.mark.long
+def test_statistics_are_averaged_pooled_or_kept():
+    """After one round of steps too short to move anything but the statistics."""
+    small = {"lr": 1e-9, "steps": 2}
+    alone = [
+        one_layer(variables(run(small, **{**NORMALISED, "cohort": cohort(k), "rounds": 1})))
+        for k in (0, 2)
+    ]
+    mean = np.mean([stats["mean"] for stats in alone], axis=0)
+    var = np.mean([stats["var"] for stats in alone], axis=0)
+    once = {**NORMALISED, "rounds": 1}
+
+    averaged = one_layer(variables(run(small, **once)))
+    np.testing.assert_allclose(averaged["mean"], mean, rtol=1e-6)
+    np.testing.assert_allclose(averaged["var"], var, rtol=1e-6)
+
+    pooled = one_layer(variables(run({**small, "statistics": "pooled"}, **once)))
+    apart = np.var([stats["mean"] for stats in alone], axis=0)
+    np.testing.assert_allclose(pooled["mean"], mean, rtol=1e-6)
+    np.testing.assert_allclose(pooled["var"], var + apart, rtol=1e-6)
+    assert (apart > 0).all()
+
+    kept = run({**small, "kind": "fedbn"}, **once)
+    start = kept.experiment.shared[0]["stats"]
+    same(variables(kept), start)  # none are sent
+    rows = one_layer(kept.state()["client"]["stats"])
+    for place, k in enumerate((0, 2)):
+        np.testing.assert_allclose(rows["mean"][k], alone[place]["mean"], rtol=1e-6)
+    for k in (1, 3):  # absent
+        same({name: leaf[k] for name, leaf in rows.items()}, dict(one_layer(start)))
+    shared = {name: set(leaf) for name, leaf in kept.model().items()}
+    own = jax.tree.map(np.shape, kept.state()["client"]["norm"])
+    assert all(own[name]["W"] is None for name in shared if "scale" in shared[name])
+
+
+def cohort(k: int) -> dict:
+    return {"kind": "listed", "rounds": [[k]]}
+
+
+def variables(result) -> dict:
+    """The running statistics of the shared model."""
+    ((_, stats),) = [("stats", v["stats"]) for v in result._models.values()]
+    return stats
+
+
+def test_statistics_that_a_model_lacks_cannot_be_pooled():
+    with pytest.raises(ScenarioError, match="client.statistics: the model has no running stat"):
+        run({"statistics": "pooled"})
+
+
+REFUSED = {
+    "personal: no leaf is named 'last'": {"kind": "fedrep", "personal": ["last"]},
+    "personal: every leaf is personal": {"kind": "fedbabu", "personal": ["W", "b"]},
+    "the model has no normalisation": {"kind": "fedbn"},
+    "remembers a row of its last round": {"kind": "ditto"},
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_cannot_be_is_one_line(says):
+    asynchronous = {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3}}
+    with pytest.raises(ScenarioError) as error:
+        run(REFUSED[says], cohort="all", **(asynchronous if says.startswith("rem") else {}))
+    assert says in str(error.value) and "\n" not in str(error.value)
