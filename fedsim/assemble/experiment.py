@@ -69,7 +69,9 @@ class Experiment(NamedTuple):
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
             spent=self.spent,
-            clients_scores=clients_scores(spec.evaluate.clients) if spec.evaluate.personal else None,
+            clients_scores=clients_scores(spec.evaluate.clients)
+            if spec.evaluate.personal
+            else None,
         )
         return Run(
             program=self.program,
@@ -220,10 +222,11 @@ def _program(
     # Where a rule needs `reference`, the server trains on its own samples as well.
     server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
-    # The training before a score is on one device.
+    # The training before a score is on one device, by as many threads as the other training.
     tuning_mesh = None
     if trained.tuning is not None:
-        tuning_mesh = mesh(trained.tuning, shards=layout.shards if lane_devices is None else 1)
+        is_single = lane_devices is None or len(lane_devices) == 1
+        tuning_mesh = mesh(trained.tuning, shards=layout.shards if is_single else 1)
 
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored

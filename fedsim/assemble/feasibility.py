@@ -85,7 +85,13 @@ def foreign_metric(scenario: Scenario, classes: int) -> Findings:
 
 
 def idle_statistics(scenario: Scenario, client: Client, shapes: Any) -> Findings:
-    """Running statistics that are to be pooled, where there are none; `shapes`: of the variables."""
+    """Running statistics that are to be pooled, where none are sent.
+
+    Args:
+      scenario: as read.
+      client: the client method.
+      shapes: shapes of the variables.
+    """
     if scenario.spec.client.statistics == "averaged":
         return
     if not jax.tree.leaves(shapes["stats"]):

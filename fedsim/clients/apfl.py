@@ -19,7 +19,8 @@ def apfl(alpha: Annotated[float, Ge(0), Le(1)] = 0.5, adaptive: bool = True) -> 
 
     A local step, on one batch, from y = x:  g = ∇f_i(α_i v_i + (1 − α_i) y; batch);
     in the first step of a round, where α adapts: α_i ← α_i − η_l ⟨v_i − y, g⟩, within [0, 1];
-    v_i ← v_i − η_l α_i g;  y ← y − η_l ∇f_i(y; batch).  The client's own model is α_i v_i + (1 − α_i) x. All v_i begin at the start model.
+    v_i ← v_i − η_l α_i g;  y ← y − η_l ∇f_i(y; batch).
+    The client's own model is α_i v_i + (1 − α_i) x. All v_i begin at the start model.
 
     State: v_i, one model a client, and α_i.    Sends: one model.    A step costs two gradients.
     With α = 0 that does not adapt: `sgd`. With α = 1 that does not: v_i as under `local_only`.

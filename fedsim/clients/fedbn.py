@@ -17,7 +17,8 @@ def fedbn(personal: list[str] | None = None) -> Client:
     As `fedper`, with the scales and shifts of all normalisation layers in place of the head; the
     running statistics that a model with batch normalisation has stay with the client as well.
 
-    State: the leaves of normalisation, and the statistics.    Sends: the other leaves, receives them.
+    State: the leaves of normalisation, and the statistics.
+    Sends: the other leaves, receives them.
 
     Args:
       personal: leaves that stay with the client, as for `fedper`. Left out: every `scale`, and a

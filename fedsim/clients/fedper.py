@@ -40,7 +40,6 @@ def fedper(personal: list[str] | None = None) -> Client:
       Arivazhagan et al. 2019, Federated Learning with Personalization Layers, arXiv:1912.00818,
       Algorithms 1 and 2.
     """
-
     return keeping("head", lambda params: shared_mask(params, personal))
 
 

@@ -52,9 +52,7 @@ def per_fedavg(
     def gradient(task, variables, batch, local, shared, work):
         is_outer = work.substep == OUTER
         params = tree.select(is_outer, local["u"], variables["params"])
-        value, g = hooks.gradient(
-            task, {**variables, "params": params}, batch, local, shared, work
-        )
+        value, g = hooks.gradient(task, {**variables, "params": params}, batch, local, shared, work)
         if order == "first":
             return value, g
 

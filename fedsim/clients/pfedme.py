@@ -59,9 +59,7 @@ def pfedme(
             moreau_gradient, local["optimizer"], local["w"]
         )
         moved = (tree.add(local["w"], updates), optimizer)
-        w, optimizer = tree.select(
-            work.substep == last, moved, (local["w"], local["optimizer"])
-        )
+        w, optimizer = tree.select(work.substep == last, moved, (local["w"], local["optimizer"]))
         return theta, {**local, "w": w, "optimizer": optimizer}
 
     def finish(task, shared, variables, local, row, work):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.data import Federation, Holders
+from fedsim.data import Federation
 from fedsim.engine.evaluation import in_batches, labels_of, scores_by_row
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax import lax
 

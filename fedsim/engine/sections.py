@@ -88,9 +88,7 @@ def aux_after(sums: SectionSums, aux: dict[str, Tree], client: Client, N: Array)
     return {**aux, **moved}
 
 
-def stats_after(
-    sums: SectionSums, stats: Tree, skipped: Bool[Array, ""], client: Client
-) -> Tree:
+def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""], client: Client) -> Tree:
     """Return the mean of the statistics, or those of all; those before where nothing counts.
 
     Clients that train alone send none.

@@ -1,6 +1,6 @@
 """Training before a score: clients take steps on their own samples, and nothing is sent.
 
-It is the one local loop on lanes of its own, as a round's training is, in blocks of as many clients.
+It is the one local loop on lanes of its own, in blocks of as many clients as those of a round.
 """
 
 import jax
@@ -88,9 +88,7 @@ class Tuner:
             keys=((self.root,), round),
         )
         buffers = self.mesh.buffers(None, inputs, layout.seats)
-        buffers = train_block(
-            self.mesh, inputs, buffers, steps=layout.steps, pieces=self.pieces
-        )
+        buffers = train_block(self.mesh, inputs, buffers, steps=layout.steps, pieces=self.pieces)
         stack, _ = self.mesh.collect(buffers, inputs)
         return self._where_trained(shared, memory, stack.message.memory, layout.slots.steps)
 

@@ -50,7 +50,7 @@ def written(case: dict) -> dict:
 
 
 def cases():
-    """Yield the cases; long are those of which there is a harder one: of clients that are absent."""
+    """Yield the cases; long are those of which there is a harder one, with absent clients."""
     for case in CASES:
         easier = case["name"].endswith("/quad4") or case["params"].get("lam") == 1.0
         marks = [pytest.mark.long, pytest.mark.share(3)] * easier
@@ -77,7 +77,9 @@ def test_all_cases_are_there():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if "adapted_loss" in case["expected"]][::3], ids=lambda case: case["name"]
+    "case",
+    [case for case in CASES if "adapted_loss" in case["expected"]][::3],
+    ids=lambda case: case["name"],
 )
 def test_a_client_s_own_model_is_the_adapted_one(case):
     """Its loss over the client's samples, after one full step of length α."""
@@ -138,7 +140,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_shared_model_is_that_of_fedavg_to_the_bit(name, fedavg):
-    """Also on mini-batches: other phases, and training before a score, draw batches of their own."""
+    """Also on mini-batches: other phases and training before a score draw batches of their own."""
     same(run(LIMITS[name]).model(), fedavg.model())
 
 
@@ -287,7 +289,7 @@ def variables(result) -> dict:
 
 
 def test_statistics_that_a_model_lacks_cannot_be_pooled():
-    with pytest.raises(ScenarioError, match="client.statistics: the model has no running stat"):
+    with pytest.raises(ScenarioError, match=r"client\.statistics: the model has no running stat"):
         run({"statistics": "pooled"})
 
 
