@@ -16,10 +16,9 @@ def fedrod(personal: list[str] | None = None) -> Client:
 
     A local step, on one batch, from y = x:  y ← y − η_l ∇ of the cross-entropy of o + log n_i,
     where o are the outputs of y and n_i the client's samples of each class;
-    v_i ← v_i − η_l ∇_v f_i of the body of y under the sum of its head and v_i. Both gradients are at
-    the models before the step. The head is a linear layer, so that the sum of heads gives the sum
-    of their outputs.
-    All v_i begin at 0: a client that has not taken part has the shared model.
+    v_i ← v_i − η_l ∇_v f_i of the body of y under the sum of its head and v_i. Both gradients are
+    at the models before the step. The head is a linear layer, so that the sum of heads gives the
+    sum of their outputs. All v_i begin at 0: a client that has not taken part has the shared model.
 
     State: v_i, a head for every client.    Sends: one model.    A step costs two gradients.
     Needs: classes.
