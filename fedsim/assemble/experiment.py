@@ -22,7 +22,7 @@ from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
-from fedsim.engine.own_scores import clients_scores
+from fedsim.engine.own_scores import columns_of_clients
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
 from fedsim.engine.run import Policy, Run, RunOptions
@@ -62,6 +62,9 @@ class Experiment(NamedTuple):
             # one adds noise in every round, whoever comes.
             needs_aggregation=spec.rounds > 0 and not self.client.isolated and spec.privacy is None,
         )
+        clients_scores = None
+        if spec.evaluate.personal:
+            clients_scores = partial(columns_of_clients, spec.evaluate.clients)
         options = RunOptions(
             rounds=spec.rounds,
             every=spec.evaluate.every,
@@ -69,9 +72,7 @@ class Experiment(NamedTuple):
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
             spent=self.spent,
-            clients_scores=clients_scores(spec.evaluate.clients)
-            if spec.evaluate.personal
-            else None,
+            clients_scores=clients_scores,
         )
         return Run(
             program=self.program,

@@ -276,7 +276,7 @@ class Lanes:
 
         # A loss counts once for every row, or for every labelled token.
         n = counted(mask, batch.y).sum() if is_per_token(batch.y) else rows.valid
-        if self.client.phases:  # which the loss of other phases is not compared with
+        if self.client.phases:  # only that of the phase that every method has is reported
             n = jnp.where(work.phase == asked_phase(self.client.phases), n, 0)
         n = n.astype(lane.loss.dtype)
         return Lane(

@@ -86,7 +86,7 @@ def events(
         while len(pending) > ahead:
             yield from _finished(pending.popleft())
         if resting:
-            running = [run for run, _, _ in current if run.status == "running"]
+            running = [each.run for each in current if each.run.status == "running"]
             if running:
                 yield CommitPoint(number, running)
 
@@ -186,21 +186,21 @@ def _with_evaluations(pending: list[Pending]) -> list[Pending]:
     Several runs are evaluated by one thread each, a single one by all threads together.
     """
     due = []
-    for i, (run, dispatched, _, _) in enumerate(pending):
-        if run.evaluates(dispatched.cohort.round):
+    for i, each in enumerate(pending):
+        if each.run.evaluates(each.dispatched.cohort.round):
             due.append(i)
 
     calls = []
     programs = []
     for i in due:
-        run, dispatched, _, _ = pending[i]
-        calls.append((run, dispatched.server, len(due) == 1))
+        run = pending[i].run
+        calls.append((run, pending[i].dispatched.server, len(due) == 1))
         programs.append(run.program.evaluate)
 
     evaluated = list(pending)
     for i, tests in zip(due, run_in_threads(Run.evaluate, calls, programs), strict=True):
-        run, dispatched, _, _ = pending[i]
-        own = run.score_clients(dispatched.server, dispatched.cohort.round)
+        dispatched = pending[i].dispatched
+        own = pending[i].run.score_clients(dispatched.server, dispatched.cohort.round)
         evaluated[i] = pending[i]._replace(tests=tests, own=own)
     return evaluated
 

@@ -4,8 +4,6 @@ They are on samples that each client keeps for this alone: nobody trains on them
 is on them.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from fedsim.engine.final import Moment, client_scores, scored_clients
@@ -16,38 +14,37 @@ from fedsim.engine.server_records import ServerState
 Columns = dict[str, float | None]
 
 
-def clients_scores(wanted: int | str) -> Callable[[Run, ServerState, int], Columns]:
-    """Return what scores the clients in an evaluated round.
+def columns_of_clients(wanted: int | str, run: Run, server: ServerState, round: int) -> Columns:
+    """Score the clients in an evaluated round -> columns of `rounds.csv`.
 
     Args:
       wanted: how many of them, as `evaluate.clients`.
+      run: the run, whose memory of the clients is read.
+      server: the server.
+      round: after which round.
     """
+    federation = run.plan.federation.unpooled
+    holders = federation.validation_holders
+    assert holders is not None
+    moment = Moment(server, round)
+    chosen = scored_clients(federation, run.plan.seed, wanted)
 
-    def columns(run: Run, server: ServerState, round: int) -> Columns:
-        federation = run.plan.federation.unpooled
-        holders = federation.validation_holders
-        assert holders is not None
-        moment = Moment(server, round)
-        chosen = scored_clients(federation, run.plan.seed, wanted)
+    # A client without a model of its own has the shared one.
+    client = run.program.server.client
+    by_model = {}
+    if not client.isolated:
+        scored = (holders.indices, holders.owner)
+        by_model["client"] = client_scores(run, chosen, scored, moment)
+    if client.personal is None:
+        by_model["personal"] = by_model["client"]
+    else:
+        by_model["personal"] = personal_scores(run, chosen, holders, moment)
 
-        # A client without a model of its own has the shared one.
-        client = run.program.server.client
-        by_model = {}
-        if not client.isolated:
-            scored = (holders.indices, holders.owner)
-            by_model["client"] = client_scores(run, chosen, scored, moment)
-        if client.personal is None:
-            by_model["personal"] = by_model["client"]
-        else:
-            by_model["personal"] = personal_scores(run, chosen, holders, moment)
-
-        columns: Columns = {}
-        for model, (means, labels) in by_model.items():
-            for metric in ("accuracy", "mae"):
-                if metric in means:
-                    columns |= distribution(f"{model}_{metric}", means[metric], labels)
-        return columns
-
+    columns: Columns = {}
+    for model, (means, labels) in by_model.items():
+        for metric in ("accuracy", "mae"):
+            if metric in means:
+                columns |= distribution(f"{model}_{metric}", means[metric], labels)
     return columns
 
 

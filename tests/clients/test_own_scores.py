@@ -155,3 +155,34 @@ def test_a_client_s_own_model_is_asked_for_where_there_is_one():
         result.model(client=12)
     with pytest.raises(ValueError, match="no models of their own"):
         run(rounds=1).model(client=0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["ditto", "fine_tune"])
+def test_more_rounds_and_verify(kind, tmp_path):
+    more = {"evaluate": {"personal": True}, "checkpoint": {"rounds": 1, "resident_mb": 0}}
+    sections = {
+        "name": "own",
+        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6, "client_test": 0.4},
+        "model": "logistic",
+        "client": {"kind": kind, "batch": 8},
+        "cohort": {"kind": "uniform", "size": 3},
+        **more,
+    }
+    whole = fedsim.run({**sections, "rounds": 4})
+    fedsim.run({**sections, "rounds": 2}, out=tmp_path / "run")
+    again = fedsim.run({**sections, "rounds": 4}, out=tmp_path / "run", resume=True)
+    assert again.rounds.equals(whole.rounds) and again.clients.equals(whole.clients)
+    assert fedsim.verify(tmp_path / "run").equal
+
+
+def test_methods_are_ranked_by_the_scores_of_clients():
+    """The final score is on test samples, the best on those that choose the round."""
+    evaluate = {"personal": True, "metric": "personal_accuracy_mean"}
+    result = run({"kind": "ditto", "personal_steps": 2}, evaluate=evaluate)
+    row = result.summary.iloc[0]
+    assert row["metric"] == "personal_accuracy_mean"
+    assert row["final"] == pytest.approx(result.clients["personal_accuracy"].mean())
+    assert row["best"] == result.rounds["personal_accuracy_mean"].max()
+    with pytest.raises(ScenarioError, match=r"is measured with evaluate\.personal; set it to true"):
+        run(evaluate={"metric": "client_accuracy_mean"})
