@@ -1,6 +1,7 @@
 """Personal methods: trajectories of an independent reference, limits, and what stays untouched."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import oracle
@@ -13,6 +14,7 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
+from fedsim.types import Model
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -95,6 +97,28 @@ def test_a_client_s_own_model_is_the_adapted_one(case):
             y = np.asarray(data.y)[rows]
             losses = np.log(np.exp(outputs).sum(1)) - outputs[np.arange(len(y)), y]
         np.testing.assert_allclose(losses.mean(), want, rtol=case["rtol"])
+
+
+FIXED = {
+    "ditto_fixed_point": ("ditto", "v"),
+    "moreau": ("pfedme", "theta"),
+}
+FIXED_CASES = [case for case in oracle("personalisation") if case["fn"] in FIXED]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", FIXED_CASES[::2], ids=lambda case: case["name"])
+def test_many_personal_steps_end_at_the_closed_form(case):
+    """(H + λ)⁻¹ (H a + λ w), where the shared model stays at w."""
+    kind, row = FIXED[case["fn"]]
+    lam = max(case["params"]["lam"], 1e-12)
+    inputs = {**case["inputs"], "x0": case["inputs"]["w"]}
+    own = {"lam": lam, "personal_lr": 1 / (1.5 + lam), "personal_steps": 600}
+    sections = of_case({**case, "inputs": inputs, "params": {"lr": 0.0}}, server=[UNIFORM])
+    sections["client"] |= {"kind": kind, **own}
+    _, result = trajectory(sections, **quadratic(inputs))
+    want = np.asarray(case["expected"][row])
+    np.testing.assert_allclose(result.state()["client"][row], want, rtol=1e-8, atol=1e-8)
 
 
 # ------------------------------------------------------------------------------------------ limits
@@ -223,69 +247,82 @@ def test_steps_and_seconds_count_every_gradient(name):
 # -------------------------------------------------------------------------------------- statistics
 
 
-def images(clients=4):
-    """Images of clients that differ in brightness, so that statistics of their values do too."""
+def shifted(clients=4):
+    """Samples of clients whose means differ."""
     rng = np.random.default_rng(5)
     owner = np.repeat(np.arange(clients), 6)
-    x = rng.normal(size=(len(owner), 8, 8, 1)) + owner[:, None, None, None]
+    x = rng.normal(size=(len(owner), 3)) + owner[:, None]
     return fedsim.Arrays(x, np.arange(len(owner)) % 2, client=owner)
 
 
-NORMALISED = {
-    "model": {"kind": "resnet", "depth": 8, "norm": "batch"},
-    "cohort": {"kind": "listed", "rounds": [[0, 2]]},
-    "rounds": 2,
-    "data": images(),
-}
+def normalised() -> Model:
+    """A linear layer behind a batch normalisation of its inputs."""
+
+    def init(key):
+        layer = {"W": jnp.zeros((3, 2)), "b": jnp.zeros(2)}
+        norm = {"scale": jnp.ones(3), "shift": jnp.zeros(3)}
+        stats = {"norm": {"mean": jnp.zeros(3), "var": jnp.ones(3)}}
+        return {"params": {"last": layer, "norm": norm}, "stats": stats}
+
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        p, stats = variables["params"], variables["stats"]["norm"]
+        if train:  # all rows of a batch count: the clients have equally many samples
+            new = {"mean": x.mean(0), "var": x.var(0)}
+            stats = {name: 0.5 * old + 0.5 * new[name] for name, old in stats.items()}
+        z = (x - stats["mean"]) / jnp.sqrt(stats["var"]) * p["norm"]["scale"] + p["norm"]["shift"]
+        return z @ p["last"]["W"] + p["last"]["b"], {"norm": stats}
+
+    return Model(init=init, apply=apply, mixes_rows=True)
 
 
-def one_layer(statistics) -> dict:
-    return next(iter(statistics.values()))
+def run_normalised(client: dict, cohort: list[int]):
+    """One round of a model whose statistics are those of the samples alone."""
+    sections = {
+        "name": "statistics",
+        "rounds": 1,
+        "client": {"lr": 0.1, "batch": "full", "steps": 2, **client},
+        "cohort": {"kind": "listed", "rounds": [cohort]},
+        "numerics": X64,
+    }
+    return fedsim.run(sections, data=shifted(), model=normalised())
+
+
+def statistics(result) -> dict:
+    """The running statistics of the shared model."""
+    (variables,) = result._models.values()
+    return variables["stats"]["norm"]
 
 
 @pytest.mark.long
 def test_statistics_are_averaged_pooled_or_kept():
-    """After one round of steps too short to move anything but the statistics."""
-    small = {"lr": 1e-9, "steps": 2}
-    alone = [
-        one_layer(variables(run(small, **{**NORMALISED, "cohort": cohort(k), "rounds": 1})))
-        for k in (0, 2)
-    ]
-    mean = np.mean([stats["mean"] for stats in alone], axis=0)
-    var = np.mean([stats["var"] for stats in alone], axis=0)
-    once = {**NORMALISED, "rounds": 1}
+    alone = {k: statistics(run_normalised({}, [k])) for k in (0, 2)}
+    mean = np.mean([stats["mean"] for stats in alone.values()], axis=0)
+    var = np.mean([stats["var"] for stats in alone.values()], axis=0)
+    apart = np.var([stats["mean"] for stats in alone.values()], axis=0)
+    assert (apart > 0.1).all()
 
-    averaged = one_layer(variables(run(small, **once)))
-    np.testing.assert_allclose(averaged["mean"], mean, rtol=1e-6)
-    np.testing.assert_allclose(averaged["var"], var, rtol=1e-6)
+    averaged = statistics(run_normalised({}, [0, 2]))
+    np.testing.assert_allclose(averaged["mean"], mean, rtol=1e-9)
+    np.testing.assert_allclose(averaged["var"], var, rtol=1e-9)
 
-    pooled = one_layer(variables(run({**small, "statistics": "pooled"}, **once)))
-    apart = np.var([stats["mean"] for stats in alone], axis=0)
-    np.testing.assert_allclose(pooled["mean"], mean, rtol=1e-6)
-    np.testing.assert_allclose(pooled["var"], var + apart, rtol=1e-6)
-    assert (apart > 0).all()
+    pooled = statistics(run_normalised({"statistics": "pooled"}, [0, 2]))
+    np.testing.assert_allclose(pooled["mean"], mean, rtol=1e-9)
+    np.testing.assert_allclose(pooled["var"], var + apart, rtol=1e-9)
 
-    kept = run({**small, "kind": "fedbn"}, **once)
-    start = jax.device_get(kept.experiment.shared[0]["stats"])
-    same(variables(kept), start)  # none are sent
-    rows = one_layer(kept.state()["client"]["stats"])
-    for place, k in enumerate((0, 2)):
-        np.testing.assert_allclose(rows["mean"][k], alone[place]["mean"], rtol=1e-6)
+
+@pytest.mark.long
+def test_fedbn_keeps_normalisation_and_statistics():
+    result = run_normalised({"kind": "fedbn"}, [0, 2])
+    same(statistics(result), {"mean": np.zeros(3), "var": np.ones(3)})  # none are sent
+    rows = result.state()["client"]
+    assert rows["norm"]["last"] == {"W": None, "b": None}
+    assert (rows["norm"]["norm"]["scale"][[0, 2]] != 1).any()
+    same(result.model()["norm"], {"scale": np.ones(3), "shift": np.zeros(3)})
     for k in (1, 3):  # absent
-        same({name: leaf[k] for name, leaf in rows.items()}, dict(one_layer(start)))
-    shared = {name: set(leaf) for name, leaf in kept.model().items()}
-    own = jax.tree.map(np.shape, kept.state()["client"]["norm"])
-    assert all(own[name]["W"] is None for name in shared if "scale" in shared[name])
-
-
-def cohort(k: int) -> dict:
-    return {"kind": "listed", "rounds": [[k]]}
-
-
-def variables(result) -> dict:
-    """The running statistics of the shared model."""
-    ((_, stats),) = [("stats", v["stats"]) for v in result._models.values()]
-    return stats
+        same(rows["stats"]["norm"]["mean"][k], np.zeros(3))
+    for k in (0, 2):
+        alone = statistics(run_normalised({}, [k]))
+        np.testing.assert_allclose(rows["stats"]["norm"]["mean"][k], alone["mean"], rtol=1e-9)
 
 
 def test_statistics_that_a_model_lacks_cannot_be_pooled():
