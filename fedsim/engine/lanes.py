@@ -22,9 +22,10 @@ from fedsim.engine.moments import about_zero
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.engine.slots import Slots
 from fedsim.engine.task import counted
+from fedsim.fleet.local import asked_phase
 from fedsim.sources.arrays import is_per_token
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, LocalPhase, Message, Shared, Task, Work, asked_phase
+from fedsim.types import Batch, Client, LocalPhase, Message, Shared, Task, Work
 
 Bank = tuple[Shared, ...]
 """Start models, W for every run that trains."""

@@ -5,7 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.types import LocalPhase, asked_phase
+from fedsim.types import LocalPhase
+
+
+def asked_phase(phases: tuple[LocalPhase, ...]) -> int:
+    """Return the index of the phase that takes the steps that the scenario asks for."""
+    return [phase.steps for phase in phases].index(None)
 
 
 class Local(NamedTuple):

@@ -17,7 +17,6 @@ from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
 from fedsim.types.client import Tuning as Tuning
-from fedsim.types.client import asked_phase as asked_phase
 from fedsim.types.server import SERVER_SAMPLE_NEEDS as SERVER_SAMPLE_NEEDS
 from fedsim.types.server import AggregateStage as AggregateStage
 from fedsim.types.server import Aim as Aim

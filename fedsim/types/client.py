@@ -42,11 +42,6 @@ class LocalPhase(NamedTuple):
     same_batch: bool = False
 
 
-def asked_phase(phases: tuple[LocalPhase, ...]) -> int:
-    """Return the index of the phase that takes the steps that the scenario asks for."""
-    return [phase.steps for phase in phases].index(None)
-
-
 class StartHook(Protocol):
     """At the start of the round -> (variables, local).
 
