@@ -177,6 +177,22 @@ WORKLOADS = {
         "cohort": SOME,
         "method": "fedper",
     },
+    "ditto": {
+        "data": {**DIGITS, "client_test": 0.2},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "ditto(personal_steps=2)",
+        "evaluate": {"personal": True},
+    },
+    "fedbabu": {
+        "data": {**DIGITS, "client_test": 0.2},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "fedbabu(tune_steps=3)",
+        "evaluate": {"personal": True},
+    },
 }
 
 

@@ -18,6 +18,7 @@ from fedsim.assemble.feasibility import (
     foreign_metric,
     idle_keys,
     idle_links,
+    idle_statistics,
     large_cohort,
     merged_rows,
     repeated_clients,
@@ -31,6 +32,7 @@ from fedsim.assemble.feasibility import (
     unknown_shares,
     unknown_updates,
     unmet_needs,
+    unscored_clients,
     wrong_partners,
 )
 from fedsim.assemble.federation import altered, evenly_partitioned
@@ -228,6 +230,7 @@ def _load_samples(
         federation = of_first_seed(federations)
         N = federation.N
         eligible = min(int((each.sizes > 0).sum()) for each in federations.values())
+        problems.check(unscored_clients, scenario, federation)
     else:
         federation, N = _without_partition(problems, data, dtype)
         eligible = N
@@ -434,6 +437,7 @@ def _check_training(
         check_training, scenario, trained, shapes, samples.federation, components.local
     )
     travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
+    problems.check(idle_statistics, scenario, components.client, shapes)
 
     # A method whose leaves are refused has no memory to look at either.
     if all_known(travelling, timetable, cohort, samples.eligible):

@@ -9,7 +9,7 @@ from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import Link, factory_of, locate_link_errors
 from fedsim.assemble.machines import cohort_of, fleet_of
 from fedsim.assemble.plans import PlanInputs
-from fedsim.assemble.problems import UNKNOWN, Problems
+from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.rates import client_rate
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
@@ -37,7 +37,10 @@ class Components(NamedTuple):
     def plan_inputs(self) -> PlanInputs:
         """What decides the rounds."""
         pools = UNKNOWN if self.client is UNKNOWN else self.client.pools
-        return PlanInputs(self.cohort, self.timetable, self.fleet, self.local, pools)
+        local = self.local
+        if all_known(local, self.client):
+            local = local._replace(phases=self.client.phases)
+        return PlanInputs(self.cohort, self.timetable, self.fleet, local, pools)
 
 
 def make_components(problems: Problems) -> Components:

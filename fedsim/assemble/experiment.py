@@ -23,6 +23,7 @@ from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
+from fedsim.engine.own_scores import columns_of_clients
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
 from fedsim.engine.run import Policy, Run, RunOptions
@@ -64,6 +65,9 @@ class Experiment(NamedTuple):
             # one adds noise in every round, whoever comes.
             needs_aggregation=spec.rounds > 0 and not self.client.isolated and spec.privacy is None,
         )
+        clients_scores = None
+        if spec.evaluate.personal:
+            clients_scores = partial(columns_of_clients, spec.evaluate.clients)
         options = RunOptions(
             rounds=spec.rounds,
             every=spec.evaluate.every,
@@ -72,6 +76,7 @@ class Experiment(NamedTuple):
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
             spent=self.spent,
             samples_spent=self.samples_spent,
+            clients_scores=clients_scores,
         )
         return Run(
             program=self.program,
@@ -223,6 +228,12 @@ def _program(
     # Where a rule needs `reference`, the server trains on its own samples as well.
     server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
+    # The training before a score is on one device, by as many threads as the other training.
+    tuning_mesh = None
+    if trained.tuning is not None:
+        is_single = lane_devices is None or len(lane_devices) == 1
+        tuning_mesh = mesh(trained.tuning, shards=layout.shards if is_single else 1)
+
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
     samples = max(len(x) for x, _ in scored.values())
@@ -242,6 +253,7 @@ def _program(
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,
+        tuning_mesh=tuning_mesh,
     )
 
 

@@ -6,11 +6,13 @@ Every function yields problems for `Problems.check`: a path, and what is wrong t
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 from pydantic import BaseModel
 
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
+from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
@@ -68,11 +70,47 @@ def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token:
 
 
 def foreign_metric(scenario: Scenario, classes: int) -> Findings:
-    """A metric for regression targets, where samples have classes."""
+    """A metric for regression targets where samples have classes; one of clients without scores."""
     metric = scenario.spec.evaluate.metric
+    of_clients = metric.startswith(("client_", "personal_"))
+    if of_clients and not scenario.spec.evaluate.personal:
+        text = f"{metric} is measured with evaluate.personal"
+        yield ("evaluate", "metric"), f"{text}; set it to true, or write test_accuracy"
+    if of_clients and not classes:
+        text = f"{metric} is for classes, and these targets are numbers"
+        yield ("evaluate", "metric"), f"{text}; write test_loss"
     if classes and metric in ("test_r2", "test_mae"):
         text = f"{metric} is for targets that are numbers, and these are classes"
         yield ("evaluate", "metric"), f"{text}; write test_accuracy"
+
+
+def idle_statistics(scenario: Scenario, client: Client, shapes: Any) -> Findings:
+    """Running statistics that are to be pooled, where none are sent.
+
+    Args:
+      scenario: as read.
+      client: the client method.
+      shapes: shapes of the variables.
+    """
+    if scenario.spec.client.statistics == "averaged":
+        return
+    if not jax.tree.leaves(shapes["stats"]):
+        text = "the model has no running statistics"
+    elif not client.sends_stats or client.not_federated:
+        text = f"under {scenario.spec.client.kind} no running statistics are sent"
+    else:
+        return
+    yield ("client", "statistics"), f"{text}; remove it"
+
+
+def unscored_clients(scenario: Scenario, federation: Federation) -> Findings:
+    """Scores of clients while the run lasts, where clients keep no samples for them."""
+    if not scenario.spec.evaluate.personal:
+        return
+    own = federation.validation_holders
+    if own is None or not len(own.indices):
+        text = "clients keep too few samples of their own to be scored on"
+        yield ("evaluate", "personal"), f"{text}; set data.client_test=0.3, or remove it"
 
 
 def idle_keys(scenario: Scenario, client: Client) -> Findings:

@@ -19,6 +19,7 @@ from fedsim.assemble.samples import (
 )
 from fedsim.assemble.skews import with_skews
 from fedsim.data import Arrays, Federation, Parts, Pool, Samples, Sets, federate
+from fedsim.data.federation import with_client_validation
 from fedsim.data.partition import even_sizes, offsets_of
 from fedsim.data.splits import drawn_clients
 from fedsim.errors import OutOfMemoryError, PartitionError
@@ -129,7 +130,11 @@ def federations_from(scenario: Scenario, partitioned: PartitionedSamples) -> dic
             by_id=by_id,
             held_out=held_out,
         )
-        federations[seed] = altered(scenario, federation, seed)
+        federation = altered(scenario, federation, seed)
+        if scenario.spec.evaluate.personal:
+            rng = generator(seed, Stream.CLIENT_VALIDATION)
+            federation = with_client_validation(federation, rng)
+        federations[seed] = federation
     return federations
 
 

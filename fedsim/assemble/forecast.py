@@ -23,7 +23,7 @@ from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.lanes import LaneInputs
+from fedsim.engine.lanes import LaneInputs, with_phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
@@ -248,7 +248,9 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         lr_sum=lr,
         labels=plan.labels[id].astype(program.dtype),
         malicious=plan.malicious[id],
+        phase_ends=plan.phase_ends[id].astype(np.int32),
     )
+    client_work = with_phase(client_work, client.phases, jnp.int32(0))
 
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(shared, work, x, y, mask, key):

@@ -273,7 +273,10 @@ def training_shapes(
         lr_sum=number,
         labels=Shape((classes,), number.dtype),
         malicious=Shape((), np.bool_),
+        phase_ends=Shape((len(trained.client.phases),), np.int32),
     )
+    if trained.client.phases:
+        work = work._replace(phase=integer, substep=integer)
     return batch, work
 
 

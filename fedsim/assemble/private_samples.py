@@ -94,6 +94,9 @@ def private_method(scenario: Scenario, client: Client) -> Findings:
     elif client.probe is not None:
         text = f"{kind} sends a gradient without noise before it trains"
         yield path, f"{text}; {remedy}"
+    elif client.phases:
+        text = f"{kind} trains in phases, and epsilon counts the steps of one"
+        yield path, f"{text}; {remedy}"
     elif "labels" in client.needs:
         yield path, f"{kind} uses the counts of a client's labels, without noise; {remedy}"
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
-from fedsim.clients import augmenting, carrying, mean_loss, sgd
+from fedsim.clients import augmenting, carrying, mean_loss, sgd, tuning
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
@@ -84,6 +84,7 @@ class Training(NamedTuple):
     evaluate: Evaluate
     server_lanes: Lanes  # of the server's training, for rules that ask for its update
     memories: Memories  # of the method, where no stage remembers anything as well
+    tuning: Lanes | None  # of the training before a score, for methods that have one
 
 
 class PrivacyKey(NamedTuple):
@@ -240,6 +241,8 @@ def training(
         return client_task.optimizer(jnp.zeros(())).init(params)
 
     method = factory_of(section)()
+    if section.statistics == "pooled":
+        method = method._replace(stats="pooled")
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
 
@@ -251,6 +254,7 @@ def training(
         evaluate=evaluation(model, row_loss, classes),
         server_lanes=Lanes(sgd()._replace(shares=method.shares), server_task),
         memories=Memories(method),
+        tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
     )
 
 

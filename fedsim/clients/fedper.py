@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from typing import Literal
 
 import jax
 
@@ -39,19 +40,37 @@ def fedper(personal: list[str] | None = None) -> Client:
       Arivazhagan et al. 2019, Federated Learning with Personalization Layers, arXiv:1912.00818,
       Algorithms 1 and 2.
     """
+    return keeping("head", lambda params: shared_mask(params, personal))
 
-    def shares(params):
-        return shared_mask(params, personal)
 
-    def head(params):
+def keeping(
+    name: str,
+    shares: Callable[[Tree], Tree],
+    stats: Literal["averaged", "kept"] = "averaged",
+) -> Client:
+    """Return plain local training of clients that keep the leaves which they do not share.
+
+    Args:
+      name: what a client's row calls them.
+      shares: parameters -> a bool for every leaf, whether it travels.
+      stats: what happens to running statistics, as `Client.stats`.
+    """
+    keeps_stats = stats == "kept"
+
+    def kept(params):
         return tree.select_leaves(params, jax.tree.map(lambda shared: not shared, shares(params)))
+
+    def row_of(variables):
+        row = {name: kept(variables["params"])}
+        return {**row, "stats": variables["stats"]} if keeps_stats else row
 
     def memory(shared, key):
         del key
-        return {"head": head(shared["params"])}
+        return row_of(shared)
 
     def personal_model(shared, row):
-        return {"params": tree.fill_leaves(row["head"], shared["params"]), "stats": shared["stats"]}
+        params = tree.fill_leaves(row[name], shared["params"])
+        return {"params": params, "stats": row["stats"] if keeps_stats else shared["stats"]}
 
     def start(task, shared, row, work):
         _, local = hooks.start(task, shared, row, work)
@@ -59,7 +78,7 @@ def fedper(personal: list[str] | None = None) -> Client:
 
     def finish(task, shared, variables, local, row, work):
         message = hooks.finish(task, shared, variables, local, row, work)
-        return message._replace(memory={"head": head(variables["params"])})
+        return message._replace(memory=row_of(variables))
 
     return Client(
         memory=memory,
@@ -69,7 +88,14 @@ def fedper(personal: list[str] | None = None) -> Client:
         finish=finish,
         shares=shares,
         personal=personal_model,
+        stats=stats,
     )
+
+
+def leaf_names(params: Tree) -> list[str]:
+    """Return the full names of the leaves, `last.W`, in the order of the tree."""
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
 
 
 def shared_mask(params: Tree, personal: list[str] | None) -> Tree:
@@ -78,8 +104,7 @@ def shared_mask(params: Tree, personal: list[str] | None) -> Tree:
     Raises:
       ValueError: where all or none do.
     """
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+    names = leaf_names(params)
     is_personal = _in_last_layer(names) if personal is None else _matches(names, personal)
     travels = [not is_personal(name) for name in names]
     return jax.tree.unflatten(jax.tree.structure(params), travels)

@@ -51,6 +51,40 @@ def finish(
     return Message(delta=delta, stats=variables["stats"], aux={}, memory=row, effort=effort)
 
 
+def shared_model(shared: Shared, row: Tree) -> Tree:
+    """The personal variables of a client that has none of its own."""
+    del row
+    return {"params": shared["params"], "stats": shared["stats"]}
+
+
+def tuning(inner: Client) -> Client:
+    """Return the training before a score of a method that has one; its rows are the models.
+
+    Args:
+      inner: the method, with `personal` and `tuning`.
+    """
+    assert inner.personal is not None
+    assert inner.tuning is not None
+    personal_model = inner.personal
+
+    def start_personally(task, shared, row, work):
+        _, local = start(task, shared, row, work)
+        return personal_model(shared, row), local
+
+    def remember(task, shared, variables, local, row, work):
+        del task, shared, local, row
+        nothing = jnp.zeros_like(work.lr)
+        return Message(delta={}, stats={}, aux={}, memory=variables, effort=nothing)
+
+    return Client(
+        memory=no_memory,
+        start=start_personally,
+        gradient=gradient,
+        step=inner.tuning.step or step,
+        finish=remember,
+    )
+
+
 def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:
     """Keep a client's optimizer state for its next round (`optimizer_state: carry`).
 

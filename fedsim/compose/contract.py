@@ -187,6 +187,14 @@ def check_client(
 ) -> None:
     """The hooks of a client method return what the local loop carries, and what it sends."""
     loop = _Loop(task, shared, batch, work, file)
+    asked = [phase.name for phase in client.phases if phase.steps is None]
+    if client.phases and len(asked) != 1:
+        raise ContractError(
+            f"returned phases of which {len(asked)} take the scenario's steps; expected one, and "
+            "a number of steps for each of the others"
+        )
+    if client.tuning is not None and client.personal is None:
+        raise ContractError("returned tuning without personal, the model that it starts from")
     with reported(file, "memory"):
         row = traced(client.memory, shared, _key())
     message = _trace_loop(client, row, loop)

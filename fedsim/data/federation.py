@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,9 @@ class Federation(NamedTuple):
       triggered: test samples whose label is not the attacker's target, with its trigger, labelled
         as the target.
       origin: the federation whose samples were pooled; None: they were not.
+      adapting: rows of clients that never train on which their own models are tuned before they
+        are scored; None: there are none.
+      validation_holders: rows of each client that are scored while the run lasts; None: none are.
     """
 
     train: Samples
@@ -85,6 +88,8 @@ class Federation(NamedTuple):
     source: str = ""
     triggered: Samples = Samples(np.empty(0), np.empty(0))
     origin: "Federation | None" = None
+    adapting: Holders | None = None
+    validation_holders: Holders | None = None
 
     @property
     def per_token(self) -> bool:
@@ -142,6 +147,16 @@ class Federation(NamedTuple):
         )
 
     @property
+    def tuned(self) -> "Federation":
+        """The clients with the samples that their own models are tuned on before a score."""
+        if self.adapting is None:
+            return self
+        rows = np.concatenate([self.holders.indices, self.adapting.indices])
+        owner = np.concatenate([self.holders.owner, self.adapting.owner])
+        parts = parts_of(rows, owner, self.N)
+        return self._replace(holders=Holders(parts.indices, parts.offsets))
+
+    @property
     def unpooled(self) -> "Federation":
         """The federation of the clients, whose samples may have been pooled."""
         return self if self.origin is None else self.origin
@@ -151,7 +166,10 @@ class Federation(NamedTuple):
         """Number of samples in `train` that no client trains on, and none is scored on."""
         n = len(self.train.x)
         scored = int((self.test_holders.indices < n).sum())
-        return n - len(self.holders.indices) - scored
+        if self.validation_holders is not None:
+            scored += int((self.validation_holders.indices < n).sum())
+        adapting = 0 if self.adapting is None else len(self.adapting.indices)
+        return n - len(self.holders.indices) - adapting - scored
 
     @property
     def held_out(self) -> np.ndarray:
@@ -193,6 +211,9 @@ class Federation(NamedTuple):
         sets = (*self.train, *self.test, *self.validation, *self.server)
         changed = self.train if self.source else ()
         lists = (*self.holders, *self.test_holders, *changed)
+        for more in (self.adapting, self.validation_holders):
+            if more is not None:
+                lists = (*lists, *more)
         return {
             "data": self.source or _sha256(metadata, *sets),
             "partition": _sha256(self.names.clients, *lists),
@@ -219,16 +240,25 @@ def federate(
       rng: draws these samples; not needed if the share is 0.
       by_id: whether client k is the k-th id of the samples; it is then tested on the test rows with
         its id.
-      held_out: clients that never train, and are tested on all their samples `[N]`.
+      held_out: clients that never train `[N]`. They are tested on all their samples or, with
+        `client_test`, on their share, and tune their own models on the others.
     """
     tested = np.zeros(len(parts.indices), bool)
+    trained = ~tested
     if client_test:
         assert rng is not None
         tested = _drawn_per_client(parts, client_test, rng)
+        trained = ~tested
+    adapting = None
     if held_out is not None:
-        tested |= np.repeat(held_out, np.diff(parts.offsets))
+        is_held_out = np.repeat(held_out, np.diff(parts.offsets))
+        if client_test:
+            adapting = _selected(parts, trained & is_held_out)
+        else:
+            tested = is_held_out
+        trained &= ~is_held_out
 
-    holders = _selected(parts, ~tested)
+    holders = _selected(parts, trained)
     test_holders = _selected(parts, tested)
     if by_id and sets.owner_test is not None:
         n = len(sets.train.x)  # test rows follow the training rows
@@ -248,6 +278,21 @@ def federate(
         names=sets.names._replace(clients=parts.names),
         scale=sets.scale,
         vocabulary=sets.vocabulary,
+        adapting=adapting,
+    )
+
+
+def with_client_validation(f: Federation, rng: np.random.Generator) -> Federation:
+    """Return the federation with half of every client's test samples for validation, rounded down.
+
+    Args:
+      f: the federation.
+      rng: draws them.
+    """
+    parts = Parts(*f.test_holders)
+    chosen = _drawn_per_client(parts, 0.5, rng, round=np.floor)
+    return f._replace(
+        test_holders=_selected(parts, ~chosen), validation_holders=_selected(parts, chosen)
     )
 
 
@@ -257,10 +302,15 @@ def _selected(parts: Parts, mask: np.ndarray) -> Holders:
     return Holders(parts.indices[mask], selected_before[parts.offsets])
 
 
-def _drawn_per_client(parts: Parts, share: float, rng: np.random.Generator) -> np.ndarray:
+def _drawn_per_client(
+    parts: Parts,
+    share: float,
+    rng: np.random.Generator,
+    round: Callable[[np.ndarray], np.ndarray] = np.rint,
+) -> np.ndarray:
     """Draw a share of every client's rows (a mask over `parts.indices`), never all of them."""
     sizes = np.diff(parts.offsets)
-    wanted = np.rint(sizes * share).astype(np.int64)
+    wanted = round(sizes * share).astype(np.int64)
     numbers = np.minimum(wanted, np.maximum(sizes - 1, 0))
 
     # Shuffle each client's rows: shuffle all rows, then sort them by client.

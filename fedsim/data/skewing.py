@@ -222,6 +222,8 @@ def with_floats(f: Federation, dtype: np.dtype) -> Federation:
 def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
     """Return the rows of a client's training samples and, if `test`, those it is tested on."""
     train = f.holders.of(client)
+    if f.adapting is not None:
+        train = np.concatenate([train, f.adapting.of(client)])
     if not test:
         return train
     return np.concatenate([train, f.test_holders.of(client)])

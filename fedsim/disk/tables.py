@@ -34,6 +34,9 @@ TEXT = (
 MAX_LISTED_CLIENTS = 100_000  # beyond, tables of clients list only those that took part
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 
+# What is said of a score of all clients, behind its name.
+OF_CLIENTS = ("mean", "samples", "p10", "p50", "p90", "worst", "std")
+
 # The columns of the tables, in their order; `files.yaml` says what they mean.
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down",
@@ -42,6 +45,10 @@ ROUNDS = (
     "staleness_mean", "staleness_max", "batches_cut", "epsilon", "train_loss",
     "test_loss", "test_accuracy", "test_r2", "test_mae",
     "validation_loss", "validation_accuracy", "validation_r2", "validation_mae",
+    *(f"client_accuracy_{name}" for name in OF_CLIENTS),
+    *(f"client_mae_{name}" for name in OF_CLIENTS),
+    *(f"personal_accuracy_{name}" for name in OF_CLIENTS),
+    *(f"personal_mae_{name}" for name in OF_CLIENTS),
     "attack_success", "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
 )  # fmt: skip
 TIMING = (

@@ -1,6 +1,6 @@
 """A run that has ended: its model's scores on every client, and what is remembered."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from fedsim.data import Federation
 from fedsim.engine.evaluation import in_batches, labels_of, scores_by_row
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
+from fedsim.engine.server_records import ServerState
 from fedsim.fleet.streams import Stream, generator
 from fedsim.tree import Tree
 
@@ -19,6 +20,13 @@ STACK_BATCHES = 16  # batches that go to the device at a time: all samples may n
 
 # Scores of a row that are reported for every client, and their names there.
 NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
+
+
+class Moment(NamedTuple):
+    """When clients are scored."""
+
+    server: ServerState
+    round: int  # whose labels count, where labels move
 
 
 def scored_rows(f: Federation) -> tuple[np.ndarray, np.ndarray]:
@@ -61,15 +69,16 @@ def scored_clients(federation: Federation, seed: int, wanted: int | str) -> np.n
     return mask
 
 
-def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def client_scores(
+    run: Run, chosen: np.ndarray, scored: tuple[np.ndarray, np.ndarray], moment: Moment
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Score the shared model on the clients' own samples.
 
-    The samples are those that clients keep for testing or, where only clients that never train have
-    any, also those that the others train on. Where labels move, they are those of the last round.
-
     Args:
-      run: a run that has ended.
+      run: a run.
       chosen: mask of the clients to score `[N]`.
+      scored: the samples, as rows of `x` followed by `x_test`, and the client of each.
+      moment: the server, after which round.
 
     Returns:
       Means over labels by name `[N]`: `loss`, and `accuracy` or `mae`; and the number of labels
@@ -79,8 +88,8 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
         return {}, np.zeros(len(chosen), np.int64)
 
     f = run.plan.federation.unpooled
-    rows, owner = scored_rows(f)
-    sets = [(f.train.x, f.labels_in(run.round))]
+    rows, owner = scored
+    sets = [(f.train.x, f.labels_in(moment.round))]
     if (rows >= len(f.train.x)).any():
         sets.append((f.test.x, f.test.y))
 
@@ -92,7 +101,7 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
     by_set = []
     for x, y in sets:
         stacks = in_batches(x, y, run.evaluation_batch, STACK_BATCHES)
-        by_set.append(scores_by_row(run.scores(run.server, stacks, wait=True), len(x)))
+        by_set.append(scores_by_row(run.scores(moment.server, stacks, wait=True), len(x)))
     of_rows = {}
     for name in by_set[0]:
         of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]

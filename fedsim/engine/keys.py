@@ -23,6 +23,7 @@ class Phase(IntEnum):
     AGGREGATE = 10
     REFERENCE = 11  # root of the server's own training, in round 0
     GRADIENT = 12  # noise on the gradients of a client's steps
+    TUNING = 13  # root of the training before a score, in round 0
 
 
 def round_key(root, round, phase: Phase):

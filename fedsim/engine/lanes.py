@@ -18,12 +18,14 @@ from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Queues
+from fedsim.engine.moments import about_zero
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.engine.slots import Slots
 from fedsim.engine.task import counted
+from fedsim.fleet.local import asked_phase
 from fedsim.sources.arrays import is_per_token
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Message, Shared, Task, Work
+from fedsim.types import Batch, Client, LocalPhase, Message, Shared, Task, Work
 
 Bank = tuple[Shared, ...]
 """Start models, W for every run that trains."""
@@ -272,6 +274,7 @@ class Lanes:
 
         # The gradient and the step.
         work = work._replace(lr=task.rate(work.lr, lane.step))
+        work = with_phase(work, self.client.phases, lane.step)
         if task.private is not None:
             task = task.private(task, noise.gradient, work)
         variables = lane.variables
@@ -280,6 +283,8 @@ class Lanes:
 
         # A loss counts once for every row, or for every labelled token.
         n = counted(mask, batch.y).sum() if is_per_token(batch.y) else rows.valid
+        if self.client.phases:  # only that of the phase that every method has is reported
+            n = jnp.where(work.phase == asked_phase(self.client.phases), n, 0)
         n = n.astype(lane.loss.dtype)
         return Lane(
             variables={"params": params, "stats": stats},
@@ -293,9 +298,22 @@ class Lanes:
         """Return what ONE client sends after its last step."""
         message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
         message = message._replace(delta=shared_leaves(self.client, message.delta))
-        if self.client.isolated:
+        if self.client.stats == "pooled":
+            message = message._replace(stats=about_zero(message.stats))
+        if not self.client.sends_stats:
             message = message._replace(stats={})
         return Rows(message, lane.loss, lane.seen)
+
+
+def with_phase(work: Work, phases: tuple[LocalPhase, ...], step: Int[Array, ""]) -> Work:
+    """Return what is known about ONE client with the phase of a local step, if there are any."""
+    if not phases:
+        return work
+    ends = jnp.asarray(work.phase_ends, jnp.int32)[:-1]
+    phase = jnp.sum(step >= ends, dtype=jnp.int32)
+    begins = jnp.concatenate([jnp.zeros(1, jnp.int32), ends])
+    substeps = jnp.array([phase.substeps for phase in phases], jnp.int32)
+    return work._replace(phase=phase, substep=(step - begins[phase]) % substeps[phase])
 
 
 def _per_lane(bank: tuple[Tree, ...]) -> PerLane:

@@ -73,7 +73,7 @@ def lay_out(
         dtype=dtype,
         models_per_run=capacity.models_per_run,
     )
-    steps = np.asarray(slots.work.steps)  # [slots]
+    steps = np.asarray(slots.steps)  # [slots]
 
     # Which lane trains which clients, in which order; and on which samples, step by step.
     packed = pack(steps, width.lanes * shards)
@@ -116,7 +116,7 @@ def _queues(
 
     # NumPy's scalars are slow: read the columns once.
     ids = np.asarray(slots.work.id).tolist()
-    steps = np.asarray(slots.work.steps).tolist()
+    steps = slots.steps.tolist()
     draws = slots.draw.tolist()
 
     # Runs that are compared have many batches in common.

@@ -42,6 +42,7 @@ class Pending(NamedTuple):
     run: Run
     dispatched: DispatchedRound
     tests: dict[str, Scores] | None
+    own: dict[str, float | None]  # columns of the clients' scores, where it is evaluated
 
 
 def events(
@@ -85,7 +86,7 @@ def events(
         while len(pending) > ahead:
             yield from _finished(pending.popleft())
         if resting:
-            running = [run for run, _, _ in current if run.status == "running"]
+            running = [each.run for each in current if each.run.status == "running"]
             if running:
                 yield CommitPoint(number, running)
 
@@ -157,7 +158,7 @@ class Loop:
             if of_run is not None:
                 self.servers[i] = of_run.server
                 self.reached[i] = number
-                pending.append(Pending(self.filled_runs[i], of_run, tests=None))
+                pending.append(Pending(self.filled_runs[i], of_run, tests=None, own={}))
         return _with_evaluations(pending)
 
     def must_wait(self, number: int) -> bool:
@@ -185,29 +186,31 @@ def _with_evaluations(pending: list[Pending]) -> list[Pending]:
     Several runs are evaluated by one thread each, a single one by all threads together.
     """
     due = []
-    for i, (run, dispatched, _) in enumerate(pending):
-        if run.evaluates(dispatched.cohort.round):
+    for i, each in enumerate(pending):
+        if each.run.evaluates(each.dispatched.cohort.round):
             due.append(i)
 
     calls = []
     programs = []
     for i in due:
-        run, dispatched, _ = pending[i]
-        calls.append((run, dispatched.server, len(due) == 1))
+        run = pending[i].run
+        calls.append((run, pending[i].dispatched.server, len(due) == 1))
         programs.append(run.program.evaluate)
 
     evaluated = list(pending)
     for i, tests in zip(due, run_in_threads(Run.evaluate, calls, programs), strict=True):
-        evaluated[i] = pending[i]._replace(tests=tests)
+        dispatched = pending[i].dispatched
+        own = pending[i].run.score_clients(dispatched.server, dispatched.cohort.round)
+        evaluated[i] = pending[i]._replace(tests=tests, own=own)
     return evaluated
 
 
 def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
     """Read a round of all runs, and yield its rows."""
-    for run, dispatched, tests in pending:
+    for run, dispatched, tests, own in pending:
         if run.status != "running":  # it ended in an earlier round: this one does not count
             continue
-        for row in run.finish_round(dispatched, tests):
+        for row in run.finish_round(dispatched, tests, own):
             yield run, row
 
 

@@ -1,35 +1,63 @@
-"""How every client's personal model does on its own test samples.
+"""How every client's personal model does on samples of its own that it never trains on.
 
 Only client methods with personal models have them.
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax import lax
 
+from fedsim import tree
+from fedsim.data import Holders
 from fedsim.engine.evaluation import Scoring, labels_of
-from fedsim.engine.final import client_means, remembered
+from fedsim.engine.final import Moment, client_means, remembered
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
+from fedsim.tree import Tree
+from fedsim.types import Shared
 
 CALL_BYTES = 1 << 26  # of memory rows and samples that go to the device at a time
 
 
-def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Score every client's personal model on the samples that the client keeps for testing.
+class OwnBatches(NamedTuple):
+    """Samples of clients in batches that hold those of one client each.
 
-    A client that never took part has the model of its first row of memory. The models are computed
-    one at a time, those of CALL_BYTES of rows in a call.
+    Attributes:
+      rows: rows of `train` followed by `test`, sorted by client `[n]`.
+      owner: the client of each `[n]`.
+      batch: the batch of each `[n]`, rising.
+      column: its column there `[n]`.
+      index: the rows of every batch, filled up with its first one `[batches, E]`.
+      ids: the client of every batch `[batches]`.
+    """
+
+    rows: np.ndarray
+    owner: np.ndarray
+    batch: np.ndarray
+    column: np.ndarray
+    index: np.ndarray
+    ids: np.ndarray
+
+
+def personal_scores(
+    run: Run, chosen: np.ndarray, holders: Holders, moment: Moment
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Score every client's personal model on samples that the client never trains on.
+
+    A client that never took part has the model of its first row of memory. Where the method trains
+    before a score, the client does so first. The models are scored one at a time, those of
+    CALL_BYTES of rows in a call.
 
     Args:
-      run: a run that has ended.
+      run: a run.
       chosen: mask of the clients to score `[N]`.
+      holders: the samples that clients are scored on.
+      moment: the server, after which round.
 
     Returns:
       Means and numbers of labels, as `client_scores`. There are no means for a method without
@@ -38,45 +66,114 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     f = run.plan.federation.unpooled
     client = run.program.server.client
     task = run.program.task
-    tested = np.flatnonzero(chosen[f.test_holders.owner])
-    if client.personal is None or not len(tested):
+    own = own_batches(holders, chosen, run.evaluation_batch)
+    if client.personal is None or own is None:
         return {}, np.zeros(f.N, np.int64)
 
-    # The test samples, sorted by client.
-    order = tested[np.argsort(f.test_holders.owner[tested], kind="stable")]
-    rows = f.test_holders.indices[order]
-    owner = f.test_holders.owner[order]
+    variables_of = client.personal if run.tuner is None else _tuned_variables
+    score = scorer(variables_of, Scoring(task.apply, task.loss, task.classes > 0))
+    shared = run.program.server.sender.shown(moment.server)
+    y_now = f.labels_in(moment.round)
 
-    # Batches hold the samples of one client each; a shorter one is filled up with its first sample.
-    batch, column = by_client(owner, run.evaluation_batch)
-    first = np.flatnonzero(column == 0)  # of each batch
-    ids = owner[first].astype(np.int32)  # [batches]
-    E = int(column.max()) + 1
-    index = np.repeat(rows[first][:, None], E, axis=1)  # [batches, E]
-    index[batch, column] = rows
+    scores: dict[str, np.ndarray] = {}
+    for called, rows in _models(run, own, moment):
+        x = _taken(f.train.x, f.test.x, own.index[called])
+        y = _taken(y_now, f.test.y, own.index[called])
+        for name, values in score(shared, rows, x, y).items():
+            by_batch = scores.setdefault(name, np.zeros(own.index.shape))
+            by_batch[called] = values
 
-    y_now = f.labels_in(run.round)
-    sample_bytes = f.train.x[:1].nbytes + f.train.y[:1].nbytes
-    batch_bytes = run.row_bytes() + E * sample_bytes
-    batches = int(np.clip(CALL_BYTES // batch_bytes, 1, len(ids)))  # in a call
+    of_rows = {name: by_batch[own.batch, own.column] for name, by_batch in scores.items()}
+    labels = labels_of(_taken(y_now, f.test.y, own.rows))
+    return client_means(f, of_rows, own.owner, labels)
 
-    score = scorer(client.personal, Scoring(task.apply, task.loss, task.classes > 0))
+
+def personal_model(run: Run, id: int) -> Tree:
+    """Return a client's own variables at the end of a run, as `personal_scores` scores them.
+
+    Raises:
+      ValueError: for a method whose clients have no models of their own.
+    """
+    client = run.program.server.client
+    if client.personal is None:
+        raise ValueError("clients have no models of their own under this method; leave client out")
     shared = run.program.server.sender.shown(run.server)
-    by_call = []
-    for begin in range(0, len(ids), batches):
-        # The last call repeats the last batch: calls of one shape are compiled once.
-        called = np.minimum(np.arange(begin, begin + batches), len(ids) - 1)
-        x = _taken(f.train.x, f.test.x, index[called])
-        y = _taken(y_now, f.test.y, index[called])
-        memory = remembered(run, ids[called])[CLIENT]
-        by_call.append(jax.tree.map(np.asarray, score(shared, memory, x, y)))
+    ids = np.array([id], np.int32)
+    if run.tuner is None:
+        return client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
+    return tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
 
-    scores = {}
-    for name in by_call[0]:
-        by_batch = np.concatenate([of_call[name] for of_call in by_call])  # [batches, E]
-        scores[name] = by_batch[batch, column].astype(float)
-    labels = labels_of(_taken(y_now, f.test.y, rows))
-    return client_means(f, scores, owner, labels)
+
+def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndarray, Tree]]:
+    """Yield batches, and for each of them what its client's model is made of.
+
+    Every call has equally many batches, so that it is compiled once: the last of them is repeated.
+    """
+    f = run.plan.federation.unpooled
+    sample_bytes = f.train.x[:1].nbytes + f.train.y[:1].nbytes
+    row_bytes = run.row_bytes()
+    if run.tuner is not None:
+        row_bytes = tree.nbytes(moment.server.shared["params"])
+    batch_bytes = row_bytes + own.index.shape[1] * sample_bytes
+    size = int(np.clip(CALL_BYTES // batch_bytes, 1, len(own.ids)))
+
+    if run.tuner is None:
+        for called in _calls(np.arange(len(own.ids)), size):
+            yield called, remembered(run, own.ids[called])[CLIENT]
+        return
+
+    # The clients train in blocks, each of which is scored before the next one trains.
+    clients = np.unique(own.ids)
+    for first in range(0, len(clients), run.tuner.block):
+        members = clients[first : first + run.tuner.block]
+        models = _tuned(run, members, moment)
+        for called in _calls(np.flatnonzero(np.isin(own.ids, members)), size):
+            yield called, tree.take(models, np.searchsorted(members, own.ids[called]))
+
+
+def _calls(batches: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Yield batches, `size` at a time; the last one fills up the last call."""
+    for first in range(0, len(batches), size):
+        yield batches[np.minimum(np.arange(first, first + size), len(batches) - 1)]
+
+
+def _tuned(run: Run, ids: np.ndarray, moment: Moment) -> Tree:
+    """Return the models of clients, of at most one block, after the training before a score."""
+    assert run.tuner is not None
+    shared = run.program.server.sender.shown(moment.server)
+    slots = np.minimum(np.arange(run.tuner.block), len(ids) - 1)
+    memory = remembered(run, ids[slots])[CLIENT]
+    return run.tuner.models(shared, memory, ids, moment.round)
+
+
+def _tuned_variables(shared: Shared, row: Tree) -> Tree:
+    """The personal variables of a client that has trained before its score: its row."""
+    del shared
+    return row
+
+
+def own_batches(holders: Holders, chosen: np.ndarray, largest: int) -> OwnBatches | None:
+    """Put the samples that clients are scored on into batches; None where there are none.
+
+    Args:
+      holders: the samples of every client.
+      chosen: mask of the clients to score `[N]`.
+      largest: samples of a batch, at most.
+    """
+    scored = np.flatnonzero(chosen[holders.owner])
+    if not len(scored):
+        return None
+    order = scored[np.argsort(holders.owner[scored], kind="stable")]
+    rows = holders.indices[order]
+    owner = holders.owner[order]
+
+    batch, column = by_client(owner, largest)
+    first = np.flatnonzero(column == 0)  # of each batch
+    width = int(column.max()) + 1
+    index = np.repeat(rows[first][:, None], width, axis=1)
+    index[batch, column] = rows
+    ids = owner[first].astype(np.int32)
+    return OwnBatches(rows=rows, owner=owner, batch=batch, column=column, index=index, ids=ids)
 
 
 def by_client(owner: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:

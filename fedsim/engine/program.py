@@ -27,3 +27,4 @@ class Program(NamedTuple):
     probe_mesh: Mesh | None = None  # lanes of the pass at the global model, where a round has one
     server_mesh: Mesh | None = None  # lanes of the server's own training, where the rule needs it
     trains_alone: bool = False  # whether no other run may train side by side
+    tuning_mesh: Mesh | None = None  # lanes of the training before a score, where there is one

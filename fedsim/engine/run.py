@@ -1,5 +1,6 @@
 """The run: what one seed of one method holds and counts, and the rows that its rounds give."""
 
+import functools
 import math
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
 from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
+from fedsim.engine.tuning import Tuner
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner, RoundPlan
 
@@ -79,6 +81,8 @@ class RunOptions(NamedTuple):
     spent: Callable[[int], float] | None = None
     # of a run with DP-SGD: (steps, samples) of a client -> ε of its samples
     samples_spent: Callable[[int, int], float] | None = None
+    # (run, server, round) -> columns of every client's scores; None: only the final ones count
+    clients_scores: "Callable[[Run, ServerState, int], dict[str, float | None]] | None" = None
 
 
 # A run that ended so has done all its rounds; with more of them it can be prolonged.
@@ -147,6 +151,7 @@ class Run:
         self.policy = options.policy
         self.spent = options.spent
         self.samples_spent = options.samples_spent
+        self._clients_scores = options.clients_scores
 
         # Samples that nobody trains on, in batches, and the rows of each set. Without a shared
         # model, there is nothing to score on them.
@@ -208,6 +213,13 @@ class Run:
         self.seconds = (0.0, 0.0)
         self.earlier_seconds = (0.0, 0.0)
 
+    @functools.cached_property
+    def tuner(self) -> Tuner | None:
+        """The training before a score, for methods that have one."""
+        if self.program.tuning_mesh is None:
+            return None
+        return Tuner(self.program, self.plan, self.key)
+
     def row_bytes(self) -> int:
         """Return the bytes of a client's memory."""
         memories = self.program.server.memories
@@ -264,11 +276,12 @@ class Run:
         if self.round < 0:
             self.round = 0
             self.status = "done" if self.rounds == 0 else "running"
-            yield self._row(self.evaluate(self.server))
+            yield self._row(self.evaluate(self.server), self.score_clients(self.server, 0))
         elif self.status == "running" and self.round == self.rounds:
             # It was interrupted on its way to more rounds than it has now.
             self._end()
-            yield self._row(self.evaluate(self.server))
+            own = self.score_clients(self.server, self.round)
+            yield self._row(self.evaluate(self.server), own)
 
     def end_if_complete(self) -> bool:
         """End an interrupted run that now ends with its last round, if that was evaluated.
@@ -282,13 +295,17 @@ class Run:
         return True
 
     def finish_round(
-        self, dispatched: DispatchedRound, tests: dict[str, Scores] | None
+        self,
+        dispatched: DispatchedRound,
+        tests: dict[str, Scores] | None,
+        own: dict[str, float | None],
     ) -> Iterator[Row]:
         """Count a round when the device has finished it, and yield its row if it is evaluated.
 
         Args:
           dispatched: the round.
           tests: scores of its evaluation; None: it is not evaluated, unless the run ends with it.
+          own: columns of the clients' scores, where it is evaluated.
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
         cohort = dispatched.cohort
@@ -316,8 +333,9 @@ class Run:
         self._update_status(report)
         if self.status != "running" and tests is None:
             tests = self.evaluate(self.server)
+            own = self.score_clients(self.server, self.round)
         if tests is not None:
-            yield self._row(tests)
+            yield self._row(tests, own)
 
     def _count_updates(self, report: RoundReport) -> None:
         """Count the updates of a round."""
@@ -474,6 +492,19 @@ class Run:
             for name, stacks in self.stacks.items()
         }
 
+    def score_clients(self, server: ServerState, round: int) -> dict[str, float | None]:
+        """Score the clients on samples of their own -> columns; none unless the scenario asks.
+
+        Their memory is read as it is: call it when the round has been dispatched, and no later one.
+
+        Args:
+          server: the server to evaluate.
+          round: after which round.
+        """
+        if self._clients_scores is None:
+            return {}
+        return self._clients_scores(self, server, round)
+
     def scores(
         self,
         server: ServerState,
@@ -487,9 +518,9 @@ class Run:
         shown = program.server.sender.shown(server)
         return scores(program.evaluate, threads, shown, stacks=stacks, wait=wait)
 
-    def _row(self, tests: dict[str, Scores]) -> Row:
+    def _row(self, tests: dict[str, Scores], own: dict[str, float | None]) -> Row:
         """Return the row of a round, and count from zero again."""
-        values = self._values(tests)
+        values = {**self._values(tests), **own}
         self._check_losses(values)
 
         extra = self.status in COMPLETED and self.round % self.every > 0

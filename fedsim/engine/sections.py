@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedsim import tree
+from fedsim.engine.moments import about_mean
 from fedsim.tree import Tree
 from fedsim.types import Client, Reducer, Updates
 
@@ -87,8 +88,8 @@ def aux_after(sums: SectionSums, aux: dict[str, Tree], client: Client, N: Array)
     return {**aux, **moved}
 
 
-def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""]) -> Tree:
-    """Return the mean of the statistics; those before the round where nothing counts.
+def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""], client: Client) -> Tree:
+    """Return the mean of the statistics, or those of all; those before where nothing counts.
 
     Clients that train alone send none.
     """
@@ -96,4 +97,7 @@ def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""]) -> Tre
         return stats
     # Nobody may report in a round that is not skipped.
     unchanged = skipped | (sums.weight == 0)
-    return tree.select(unchanged, stats, tree.divide(sums.stats, sums.weight))
+    mean = tree.divide(sums.stats, sums.weight)
+    if client.stats == "pooled":
+        mean = about_mean(mean)
+    return tree.select(unchanged, stats, mean)

@@ -159,7 +159,7 @@ class Server:
 
         # The sections that the rule does not touch.
         aux = self._next_aux(aggregated, skipped, start)
-        stats = sections.stats_after(aggregated.sections, shared["stats"], skipped)
+        stats = sections.stats_after(aggregated.sections, shared["stats"], skipped, self.client)
         if start.mixing is not None:
             stats = _mixed_stats(shared["stats"], stats, start.mixing)
 

@@ -167,7 +167,7 @@ def train_stats(messages: Messages, drops_nonfinite: bool) -> TrainStats:
     rows = messages.rows
     sent = rows.message
     finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
-    counts = (messages.slots.work.steps > 0) & (finite | (not drops_nonfinite))
+    counts = (messages.slots.steps > 0) & (finite | (not drops_nonfinite))
     return TrainStats(
         loss=jnp.where(counts, rows.loss, 0),
         seen=jnp.where(counts, rows.seen, 0),

@@ -22,6 +22,6 @@ def shared_leaves(client: Client, params: Tree) -> Tree:
 
 def sent_variables(client: Client, shared: Shared) -> Shared:
     """Return the variables that are sent: of the parameters, only the shared leaves."""
-    if client.isolated:
+    if not client.sends_stats:
         shared = {**shared, "stats": {}}
     return {**shared, "params": shared_leaves(client, shared["params"])}

@@ -19,6 +19,7 @@ class Slots(NamedTuple):
 
     # what the client's hooks know: id, samples, steps, learning rates, labels, malicious
     work: Work
+    steps: Any  # planned steps of its lane, of all phases
     weight: Any  # n_k; 0: nothing arrives
     count: Any  # times drawn
     share: Any  # messages of the client that a round has on average; 0: unknown
@@ -49,6 +50,13 @@ class RunCohort(NamedTuple):
     def start_versions(self) -> list[int]:
         """Versions of the model that clients train from, in order."""
         return np.unique(self.cohort.start).tolist()
+
+    @property
+    def asked_steps(self) -> np.ndarray:
+        """The planned steps that the scenario asks for `[K]`."""
+        if self.is_probe:
+            return self.jobs.steps
+        return self.plan.asked_steps(self.cohort.ids, self.cohort.steps)
 
     def batches(self, draw: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Return a client's batches, as `Plan.batches` does."""
@@ -121,15 +129,17 @@ def _planned_slots(
     work = Work(
         id=integers(ids),
         samples=floats(jobs.samples[rows]),
-        steps=integers(jobs.steps[rows]),
+        steps=integers(run_cohort.asked_steps[rows]),
         lr=floats(np.broadcast_to(jobs.lr, len(jobs.ids))[rows]),
         lr_sum=floats(jobs.lr_sum[rows]),
         labels=floats(np.roll(plan.labels[ids], jobs.shift, axis=1)),
         malicious=malicious,
+        phase_ends=integers(plan.phase_ends[ids]),
     )
     share = np.zeros(K) if plan.shares is None else plan.shares[ids]
     return Slots(
         work=work,
+        steps=integers(jobs.steps[rows]),
         weight=floats(jobs.weight[rows]),
         count=floats(jobs.count[rows]),
         share=floats(share),
@@ -182,7 +192,9 @@ def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
             lr_sum=number,
             labels=shape((slots, plan.labels.shape[1]), dtype),
             malicious=shape((slots,), np.bool_),
+            phase_ends=shape((slots, plan.phase_ends.shape[1]), np.int32),
         ),
+        steps=integer,
         weight=number,
         count=number,
         share=number,

@@ -5,6 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.types import LocalPhase
+
+
+def asked_phase(phases: tuple[LocalPhase, ...]) -> int:
+    """Return the index of the phase that takes the steps that the scenario asks for."""
+    return [phase.steps for phase in phases].index(None)
+
 
 class Local(NamedTuple):
     """How much a client trains in a round, and in which order it visits its samples.
@@ -21,6 +28,7 @@ class Local(NamedTuple):
       poisson: whether every batch is a Poisson sample: each of the n samples is in it by itself,
         with probability batch / n.
       cap: samples of a Poisson sample at most, of more so many are drawn; None: no bound.
+      phases: the phases of a client method that has several, in order.
     """
 
     batch: int | None
@@ -32,6 +40,12 @@ class Local(NamedTuple):
     rate: Callable[[int], float] | None = None
     poisson: bool = False
     cap: int | None = None
+    phases: tuple[LocalPhase, ...] = ()
+
+    @property
+    def asked(self) -> int:
+        """Index of the phase that takes the steps that the scenario asks for."""
+        return asked_phase(self.phases)
 
     def widest(self, sizes: np.ndarray) -> int:
         """Return the rows B of the widest batch of clients with these sample counts `[N]`.
@@ -98,6 +112,18 @@ def poisson_batches(
     for step, count in enumerate(valid.tolist()):
         batches[step, :count] = rng.choice(rows, count, replace=False)
     return batches, valid
+def phase_gradients(steps: np.ndarray, local: Local) -> np.ndarray:
+    """Return the gradients of every phase of every client `[N, P]`; P = 0 without phases.
+
+    Args:
+      steps: local steps that the scenario asks for `[N]`; a client without any has no phases.
+      local: says which phases there are.
+    """
+    gradients = np.zeros((len(steps), len(local.phases)), np.int64)
+    for index, phase in enumerate(local.phases):
+        asked = steps if phase.steps is None else np.where(steps > 0, phase.steps, 0)
+        gradients[:, index] = asked * phase.substeps
+    return gradients
 
 
 def cut_into_batches(order: np.ndarray, steps: int, local: Local) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,7 @@ from fedsim.fleet.local import Local as Local
 from fedsim.fleet.local import (
     batches_per_epoch,
     cut_into_batches,
+    phase_gradients,
     planned_steps,
     poisson_batches,
     poisson_sizes,
@@ -52,9 +53,9 @@ class RoundPlan(NamedTuple):
       count: how often each client was drawn, or the factor on its weight.
       samples: training samples n_k.
       weight: n_k, or 0 for a client that takes no step.
-      steps: planned local steps.
+      steps: planned local steps, one for each gradient where a method has several phases.
       lr: learning rate, one number or one per client.
-      lr_sum: Σ of the learning rates of the planned steps.
+      lr_sum: Σ of the learning rates of the planned steps that the scenario asks for.
       seconds: virtual duration of the round.
       start: version of the model that each client trains from: server steps taken before it was
         sent.
@@ -118,7 +119,9 @@ class Plan:
 
     Attributes:
       sizes: training samples of every client `[N]`.
-      steps: planned local steps of every client `[N]`.
+      steps: planned local steps of every client `[N]`, one for each gradient where a method has
+        several phases.
+      phase_ends: one beyond the last of these steps in each phase `[N, P]`; P = 0 without phases.
       present: clients that can take part, which are those with samples `[N]`.
       eligible: ids of these clients.
       malicious: clients that the attacker controls in round 1 `[N]`; in every round unless redrawn.
@@ -193,8 +196,11 @@ class Plan:
             local = local._replace(batch=min(local.batch, int(self.sizes.max(initial=1))))
         self.local = local
         self.steps = planned_steps(self.sizes, local)
+        self.phase_ends = phase_gradients(self.steps, local).cumsum(axis=1)
+        if local.phases:
+            self.steps = self.phase_ends[:, -1]
 
-        epochs = local.epochs if local.steps is None else None
+        epochs = local.epochs if local.steps is None and not local.phases else None
         self.cost = Cost(self.steps, down, up, epochs)
         clients = Clients(self.sizes, federation.label_counts)
         self.machines = Machines(fleet, clients, self.cost, seed)
@@ -215,6 +221,7 @@ class Plan:
         self._cached_rounds: dict[int, tuple[RoundPlan, State]] = {}
         self._batch_draws = Draws(seed, batches)
         self._count_draws = Draws(seed, batches)  # other calls may use the first at the same time
+        self._phase_draws = Draws(seed, Stream.PHASES)
 
     def _population(self) -> Population:
         """Return the clients that can be drawn, with the columns that never change."""
@@ -373,7 +380,6 @@ class Plan:
         """Return the plan of a round in which the messages of these clients count."""
         samples = self.sizes[clients.ids]
         steps = clients.steps
-        lr_sum = lr * steps if self.local.rate is None else self._rate_sums[steps]
         return RoundPlan(
             round=r,
             ids=clients.ids,
@@ -382,12 +388,41 @@ class Plan:
             weight=np.where(steps > 0, samples, 0),
             steps=steps,
             lr=lr,
-            lr_sum=lr_sum,
+            lr_sum=self._lr_sum(clients.ids, steps, lr),
             seconds=seconds,
             start=clients.start,
             draw=clients.draw,
             shift=self.federation.label_shift(r),
         )
+
+    def asked_steps(self, ids: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return how many of the steps that the scenario asks for clients complete `[K]`.
+
+        Args:
+          ids: the clients.
+          steps: their planned steps, of all phases.
+        """
+        if not self.local.phases:
+            return steps
+        begin, end = self._asked_span(ids, steps)
+        return (end - begin) // self.local.phases[self.local.asked].substeps
+
+    def _asked_span(self, ids: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the phase that the scenario asks for begins and ends `[K]` each."""
+        asked = self.local.asked
+        ends = self.phase_ends[ids]  # [K, P]
+        begin = ends[:, asked - 1] if asked else np.zeros(len(ids), np.int64)
+        return begin, np.clip(steps, begin, ends[:, asked])
+
+    def _lr_sum(self, ids: np.ndarray, steps: np.ndarray, lr: float | np.ndarray) -> np.ndarray:
+        """Return Σ of the learning rates of the steps that the scenario asks for `[K]`."""
+        if self.local.rate is None:
+            return lr * self.asked_steps(ids, steps)
+        if not self.local.phases:
+            return self._rate_sums[steps]
+        begin, end = self._asked_span(ids, steps)
+        substeps = self.local.phases[self.local.asked].substeps
+        return (self._rate_sums[end] - self._rate_sums[begin]) / substeps
 
     @cached_property
     def _rate_sums(self) -> np.ndarray:
@@ -560,11 +595,46 @@ class Plan:
         return Plan(
             federation=self.federation.server_as_client,
             cohort=everybody(),
-            local=self.unclipped_local,
+            local=self.unclipped_local._replace(phases=()),
             seed=self.seed,
             rounds=self.rounds,
             batches=Stream.REFERENCE,
         )
+
+    def tuning_plan(self, steps: int) -> "Plan":
+        """Return the plan of the training before a score, of all clients at the full rate.
+
+        The full rate is the largest of any round. Batches are drawn from their own random stream.
+
+        Args:
+          steps: local steps of every client with samples to tune on.
+        """
+        full = max(self.local.lr(r) for r in range(1, max(self.rounds, 1) + 1))
+        local = self.unclipped_local._replace(
+            epochs=None, steps=steps, lr=lambda r: full, phases=()
+        )
+        return Plan(
+            federation=self.federation.unpooled.tuned,
+            cohort=everybody(),
+            local=local,
+            seed=self.seed,
+            rounds=1,
+            batches=Stream.TUNING,
+        )
+
+    def work_of(self, ids: np.ndarray, round: int) -> RoundPlan:
+        """Return the work of these clients on the labels of a round; its batches are always alike.
+
+        Args:
+          ids: rising ids of the clients.
+          round: the round.
+        """
+        ones = np.ones(len(ids), np.int64)
+        clients = Participants(
+            ids=ids, count=ones, steps=self.steps[ids], start=0 * ones, draw=ones
+        )
+        work = self._round_plan(round, clients, self.local.lr(1), seconds=0.0)
+        return work._replace(start=np.full(len(ids), round - 1))
 
     @cached_property
     def batch_key(self) -> tuple:
@@ -577,6 +647,7 @@ class Plan:
             self.local.drop_last,
             self.local.poisson,
             self.local.cap,
+            self.local.phases,
             hash(self.steps.tobytes()),
         )
 
@@ -591,16 +662,43 @@ class Plan:
           Sample rows `[steps, B]` (int32, 0 where padded), and how many of each step are valid
           `[steps]`.
         """
+        if not self.local.phases:
+            return self._drawn_batches(int(self.steps[client]), r, client, self._batch_draws)
+
+        # The phase that the scenario asks for has the batches that it has in any method.
+        ends = self.phase_ends[client]
+        gradients = np.diff(ends, prepend=0)  # [P]
+        asked = self.local.asked
+        phase = self.local.phases[asked]
+        repeats = phase.substeps if phase.same_batch else 1
+        index, valid = self._drawn_batches(
+            int(gradients[asked]) // repeats, r, client, self._batch_draws
+        )
+        index = index.repeat(repeats, axis=0)
+        valid = valid.repeat(repeats)
+
+        # The others draw theirs one after another.
+        others = int(ends[-1] - gradients[asked])
+        if not others:
+            return index, valid
+        begin = int(ends[asked] - gradients[asked])
+        more_index, more_valid = self._drawn_batches(others, r, client, self._phase_draws)
+        index = np.concatenate([more_index[:begin], index, more_index[begin:]])
+        return index, np.concatenate([more_valid[:begin], valid, more_valid[begin:]])
+
+    def _drawn_batches(
+        self, steps: int, r: int, client: int, draws: Draws
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return so many batches of a client, in the form of `batches`."""
         rows = self.federation.holders.of(client)
         n = len(rows)
-        steps = int(self.steps[client])
         if self.local.poisson:
-            return poisson_batches(rows, steps, self.local, self._batch_draws.at(r, client))
+            return poisson_batches(rows, steps, self.local, draws.at(r, client))
         epochs = -(-steps // batches_per_epoch(n, self.local))  # rounded up
 
         order = rows[None].repeat(epochs, 0)  # [epochs, n]
         if self.local.shuffle and self.local.batch is not None and n > self.local.batch:
-            self._batch_draws.at(r, client).permuted(order, axis=1, out=order)
+            draws.at(r, client).permuted(order, axis=1, out=order)
         return cut_into_batches(order, steps, self.local)
 
     def single_pass(self, client: int) -> tuple[np.ndarray, np.ndarray]:

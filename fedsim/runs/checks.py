@@ -23,7 +23,7 @@ from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import NOT_FEDERATED, audit_columns, fairness_columns, summarise
+from fedsim.study.summary import NOT_FEDERATED, audit_columns, columns_of_clients, summarise
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
@@ -205,7 +205,8 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
             seed.end["reason"],
             seed.tables["summary"][0].get(NOT_FEDERATED, ""),
         )
-        line |= fairness_columns(seed.tables["clients"][0], seed.end["status"])
+        clients = seed.tables["clients"][0]
+        line |= columns_of_clients(clients, seed.end["status"], evaluate["metric"])
         if "canaries" in seed.tables:
             privacy = record["scenario"]["privacy"]
             confidence = privacy["audit"]["confidence"]

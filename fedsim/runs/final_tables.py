@@ -8,13 +8,13 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.audit import canary_scores
-from fedsim.engine.final import client_scores, scored_clients
+from fedsim.engine.final import Moment, client_scores, scored_clients, scored_rows
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import audit_columns, fairness_columns, summarise
+from fedsim.study.summary import audit_columns, columns_of_clients, summarise
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None:
@@ -37,7 +37,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
         run.reason,
         run.program.server.client.not_federated,
     )
-    line |= fairness_columns(clients, run.status)
+    line |= columns_of_clients(clients, run.status, evaluate.metric)
     privacy = spec.privacy
     if privacy is not None and privacy.audit is not None:
         canaries = _canaries(run)
@@ -107,9 +107,10 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
 
     # Without a shared model, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
-    scores = {"personal": personal_scores(run, chosen)}
+    end = Moment(run.server, run.round)
+    scores = {"personal": personal_scores(run, chosen, federation.test_holders, end)}
     if not client.isolated:
-        scores = {"global": client_scores(run, chosen), **scores}
+        scores = {"global": client_scores(run, chosen, scored_rows(federation), end), **scores}
     for model, (means, label_numbers) in scores.items():
         numbers = label_numbers[listed].tolist()
         for name, values in means.items():

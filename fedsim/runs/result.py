@@ -15,6 +15,7 @@ from fedsim.assemble import Experiment
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state
+from fedsim.engine.personal import personal_model
 from fedsim.engine.run import Run
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
@@ -171,6 +172,7 @@ class Result(Tables):
         # By method and seed.
         self._models: dict[tuple[str, int], Any] = {}
         self._states: dict[tuple[str, int], Callable[[], State]] = {}
+        self._client_models: dict[tuple[str, int], Callable[[int], Any]] = {}
 
     def __repr__(self) -> str:
         seeds = ", ".join(map(str, self.scenario["seeds"]))
@@ -192,12 +194,16 @@ class Result(Tables):
             "notes": self.notes,
         }
 
-    def model(self, method: str | None = None, seed: int | None = None) -> Any:
+    def model(
+        self, method: str | None = None, seed: int | None = None, client: int | None = None
+    ) -> Any:
         """Final parameters as a PyTree of NumPy arrays, structured as the model's `init` gives it.
 
         Args:
           method: as in the `method` column; may be left out where there is only one.
           seed: may be left out where there is only one.
+          client: the number of a client, whose own model is returned: the one behind its
+            `personal_accuracy` in `clients.csv`.
 
         Returns:
           The parameters. What else a model has, such as running averages, is in the file that
@@ -205,8 +211,11 @@ class Result(Tables):
 
         Raises:
           KeyError: when that run is not part of the result.
+          ValueError: when there is no such client, or clients have no models of their own.
         """
-        return self._only(self._models, method, seed)["params"]
+        if client is None:
+            return self._only(self._models, method, seed)["params"]
+        return self._only(self._client_models, method, seed)(client)["params"]
 
     def state(self, method: str | None = None, seed: int | None = None) -> State:
         """The final state of server and clients, by the names that the papers use.
@@ -273,6 +282,7 @@ class Result(Tables):
             self.records[name] += journal.records.get(name, [])
         self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
+        self._client_models[self.method, seed] = partial(_client_model, run, numerics)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tables and models into a folder; a file is replaced as a whole or not at all."""
@@ -296,6 +306,15 @@ class Result(Tables):
     def _label(self, method: str) -> str:
         """The label of a method's runs."""
         return label_of({**self.who, "method": method})
+
+
+def _client_model(run: Run, numerics: Numerics, client: int) -> Any:
+    """A client's own variables at the end of a run."""
+    N = run.plan.federation.unpooled.N
+    if not 0 <= client < N:
+        raise ValueError(f"client {client}: the clients are 0 to {N - 1}")
+    with numerics():
+        return jax.tree.map(np.asarray, personal_model(run, client))
 
 
 def _state(run: Run, numerics: Numerics) -> State:

@@ -287,6 +287,70 @@ def fedper() -> None:
     """A shared body and a head for every client, and the sample-weighted mean of the bodies."""
 
 
+@composed(SAMPLES, client="fine_tune")
+def fine_tune() -> None:
+    """Plain local training, the sample-weighted mean, and own steps before clients are scored."""
+
+
+@composed(UNIFORM, sgd, client="pfedme")
+def pfedme() -> None:
+    """Personal models by Moreau envelopes, and the uniform mean times the server step β = `lr`.
+
+    Args:
+      lr: β, the server's step: x ← (1 − β) x + β mean w.
+    """
+
+
+@composed(UNIFORM, client="apfl")
+def apfl() -> None:
+    """Plain local training, personal models mixed with the shared one, and the uniform mean."""
+
+
+@composed(UNIFORM, sgd, client="per_fedavg")
+def per_fedavg() -> None:
+    """Training for a model that one step adapts, and the uniform mean times the server step."""
+
+
+@composed(SAMPLES, client="fedrep")
+def fedrep() -> None:
+    """Heads of the clients' own first, then the body; the sample-weighted mean of the bodies."""
+
+
+@composed(SAMPLES, client="fedbabu")
+def fedbabu() -> None:
+    """Bodies trained under a head that never moves; the sample-weighted mean of the bodies."""
+
+
+@composed(SAMPLES, client="lg_fedavg")
+def lg_fedavg() -> None:
+    """A shared head on bodies of the clients' own; the sample-weighted mean of the heads."""
+
+
+@composed(SAMPLES, client="fedbn")
+def fedbn() -> None:
+    """Normalisation of the clients' own, and the sample-weighted mean of everything else."""
+
+
+@composed(UNIFORM, client="mr_mtl")
+def mr_mtl() -> None:
+    """Models of the clients' own that are drawn to their uniform mean."""
+
+
+@composed(SAMPLES, client="fedrod")
+def fedrod() -> None:
+    """A balanced shared model with personal heads beside its own; the sample-weighted mean."""
+
+
+@composed(SAMPLES, client="fedala")
+def fedala() -> None:
+    """Clients that learn how much of the shared model they take over; the sample-weighted mean."""
+
+
+@composed(SAMPLES, client="ditto")
+def ditto() -> None:
+    """A shared model by plain local training, and personal models that are drawn to it."""
+
+
 @composed("q_fair")
 def qfedavg() -> None:
     """Plain local training, and a mean in which clients count by a power of their loss.

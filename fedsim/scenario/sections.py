@@ -75,13 +75,14 @@ class DataCommon(Section):
     test: Annotated[ShareBelowOne | TestClients, ByForm()] = 0.2
     """Share of the samples to test on, stratified by label; data that come with a test set keep it.
     Or `{clients: 0.2}`: a share of the clients with samples, drawn by `data.seed`, never trains;
-    their samples are the test set, and their own scores are over all of their samples."""
+    their samples are the test set, and their own scores are over all of their samples. With
+    `client_test` they are over that share, and methods that train before a score use the others."""
     validation: ShareBelowOne = 0.0
     """Share of the training samples that no client gets, stratified by label, for choosing
     hyper-parameters."""
     client_test: ShareBelowOne = 0.0
     """Share of every client's samples held out for its own scores; at least one stays to train
-    on."""
+    on. With `evaluate.personal`, half of them are for scores while the run lasts."""
     server: ServerSamples = ServerSamples()
     """Samples that the server holds and no client gets, drawn by `data.seed`: for the rules that
     read them, `trust` and `zeno`, and for the methods that are compared with these."""
@@ -160,6 +161,10 @@ class ClientCommon(Section):
     dp_sgd: Annotated[DpSgd | None, ByForm()] = None
     """Differential privacy of every sample of a client: the gradient of each sample is clipped, and
     their sum gets noise, in every local step. Batches are then Poisson samples. By default none."""
+    statistics: Literal["averaged", "pooled"] = "averaged"
+    """Running statistics of a model that has them (batch normalisation): the mean of the clients'
+    variances, or the variance of all their values together, which also counts how far the clients'
+    means are apart."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):
@@ -308,10 +313,19 @@ class Evaluate(Section):
     last: Count = 10
     """How many of the last evaluated rows `mean_last_k` averages."""
     metric: Literal[
-        "test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss", "attack_success"
+        "test_accuracy",
+        "test_r2",
+        "test_mae",
+        "test_loss",
+        "train_loss",
+        "attack_success",
+        "client_accuracy_mean",
+        "personal_accuracy_mean",
     ] = "test_accuracy"
     """The metric of `summary.csv`; `test_loss` where there is no accuracy. R² and MAE are for
-    regression, `attack_success` for attacks on data."""
+    regression, `attack_success` for attacks on data. The last two are means over clients, of the
+    shared model and of the clients' own ones (of the shared one where they have none), with
+    `personal`; their final score is on the clients' test samples."""
     target: float | None = None
     """Value of the metric to reach."""
     diagnostics: bool = False
@@ -320,6 +334,10 @@ class Evaluate(Section):
     clients: Annotated[int, Ge(0)] | Literal["all", "auto"] = "auto"
     """Number of clients, drawn at random, that the final model is scored on, for `clients.csv`; 0
     for none; `auto` is all of up to 10,000, else 10,000."""
+    personal: bool = False
+    """Also score the shared model and every client's own one in evaluated rounds, in `rounds.csv`:
+    on half of the samples that the client keeps for testing; the scores at the end are on the other
+    half."""
 
 
 class Numerics(Section):

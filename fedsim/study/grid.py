@@ -32,7 +32,7 @@ from fedsim.study.methods import (
     value_of,
     with_baselines,
 )
-from fedsim.study.summary import SCORES
+from fedsim.study.summary import OF_CLIENTS, SCORES
 from fedsim.types import SERVER_SAMPLE_NEEDS
 
 MAX_CELLS = 10_000  # of a comparison; each of them holds a scenario
@@ -246,6 +246,8 @@ def _demand_validation(scenario: Scenario) -> None:
     Raises:
       ScenarioError: if there are none, or if the metric does not exist there.
     """
+    if scenario.spec.evaluate.metric in OF_CLIENTS:
+        return  # clients keep samples for it
     if not scenario.spec.data.validation:
         raise scenario.error(("data", "validation"), NO_VALIDATION)
     if scenario.spec.evaluate.metric == "attack_success":

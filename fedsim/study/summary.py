@@ -23,6 +23,12 @@ WITHOUT_SCORE = ("failed", NOT_RUN)
 
 NOT_FEDERATED = "not_federated"  # the column that marks baselines, and says what they do
 
+# Metrics of all clients -> the scores of `clients.csv` that they are the means of at the end.
+OF_CLIENTS = {
+    "client_accuracy_mean": ("global_accuracy",),
+    "personal_accuracy_mean": ("personal_accuracy", "global_accuracy"),
+}
+
 WORDS = {"r2": "R²", "mae": "MAE"}  # parts of metric names that are not words themselves
 GROWN = 1000  # a run is reported as growing if its last loss is this many times its first one
 
@@ -50,7 +56,7 @@ def as_loss(value: float, rising: bool) -> float:
 
 def is_share(metric: str) -> bool:
     """Return whether a metric lies between 0 and 1."""
-    return metric.endswith(("accuracy", "attack_success"))
+    return metric.endswith(("accuracy", "attack_success")) or metric in OF_CLIENTS
 
 
 def in_words(metric: str) -> str:
@@ -265,6 +271,25 @@ def audit_columns(canaries: Record, delta: float, confidence: float) -> Record:
         confidence=confidence,
     )
     return {"epsilon_low": epsilon, "epsilon_confidence": confidence}
+
+
+def columns_of_clients(clients: Record, status: str, metric: str) -> Record:
+    """Return what the clients' scores at the end add to a row of `summary.csv`.
+
+    A metric that is a mean over clients has its final score here: while the run lasts, it is on
+    other samples, which choose the best round.
+
+    Args:
+      clients: rows of `clients.csv`, stacked.
+      status: how the run ended.
+      metric: the scenario's metric.
+    """
+    columns = fairness_columns(clients, status)
+    for name in OF_CLIENTS.get(metric, ()):
+        scores = [value for value in clients.get(name, ()) if value is not None]
+        if scores and status not in ("diverged", NOT_RUN):
+            return {**columns, "final": float(np.mean(scores))}
+    return columns
 
 
 def fairness_columns(clients: Record, status: str) -> Record:

@@ -8,7 +8,15 @@ import numpy as np
 
 from fedsim.study.claims import Priority, Sentence
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, grouped, has_score, larger_is_better, variation_of, worst
+from fedsim.study.summary import (
+    OF_CLIENTS,
+    Record,
+    grouped,
+    has_score,
+    larger_is_better,
+    variation_of,
+    worst,
+)
 
 EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
 
@@ -60,9 +68,13 @@ def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
 def validation_of(metric: str) -> str:
     """Return the column on validation data that corresponds to a metric on test data.
 
-    >>> validation_of("test_accuracy")
-    'validation_accuracy'
+    Means over clients are on samples of their own that choose, until the run ends.
+
+    >>> validation_of("test_accuracy"), validation_of("personal_accuracy_mean")
+    ('validation_accuracy', 'personal_accuracy_mean')
     """
+    if metric in OF_CLIENTS:
+        return metric
     _, _, name = metric.rpartition("_")
     return f"validation_{name}"
 

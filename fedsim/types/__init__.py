@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from fedsim.types.client import Client as Client
 from fedsim.types.client import FinishHook as FinishHook
 from fedsim.types.client import GradientHook as GradientHook
+from fedsim.types.client import LocalPhase as LocalPhase
 from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
+from fedsim.types.client import Tuning as Tuning
 from fedsim.types.server import SERVER_SAMPLE_NEEDS as SERVER_SAMPLE_NEEDS
 from fedsim.types.server import AggregateStage as AggregateStage
 from fedsim.types.server import Aim as Aim

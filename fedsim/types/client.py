@@ -25,6 +25,23 @@ class Message(NamedTuple):
     effort: Float[Array, ""]  # ‖a_i‖₁ of FedNova
 
 
+class LocalPhase(NamedTuple):
+    """A part of a client's round, as `Client.phases` lists them.
+
+    Attributes:
+      name: what happens in it.
+      steps: local steps that it takes; None: those that the scenario asks for, `client.steps` or
+        epochs, which exactly one phase has.
+      substeps: gradients that make up one of these steps.
+      same_batch: whether the gradients of a step are on the same batch.
+    """
+
+    name: str
+    steps: int | None = None
+    substeps: int = 1
+    same_batch: bool = False
+
+
 class StartHook(Protocol):
     """At the start of the round -> (variables, local).
 
@@ -70,6 +87,20 @@ class Reducer(Protocol):
     ) -> Tree: ...
 
 
+class Tuning(NamedTuple):
+    """Training before a score: a client's own model takes steps on its own training samples.
+
+    It starts from `Client.personal`, at the full learning rate. Nothing is sent or remembered.
+
+    Attributes:
+      steps: local steps.
+      step: one of them; None: that of plain local training.
+    """
+
+    steps: int
+    step: StepHook | None = None
+
+
 class Client(NamedTuple):
     """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them.
 
@@ -82,7 +113,15 @@ class Client(NamedTuple):
       needs: which of `labels`, `classes` and `features` the method needs.
       unused: keys that all clients have and this method does not use.
       shares: params (names, shapes) -> a bool per leaf, whether it travels; None: all do.
+      stats: what happens to running statistics: the server's are the mean of the clients', weighted
+        as the rule does; or their variance is that of all clients' values together, by the same
+        weights; or every client keeps its own, and none travel.
       personal: (shared, memory row) -> the client's personal variables.
+      tuning: how the client's personal variables are trained before they are scored; None: they
+        are scored as they are.
+      phases: the parts of a client's round in order, where it has more than one or takes several
+        gradients a step; the hooks read `work.phase` and `work.substep`. Batches of the phase that
+        the scenario asks for are those of any other method; the others have their own.
       solo: whether a step passes twice through the model, so that its bits may depend on other runs
         that train at the same time.
       pools: the samples of all clients are trained on as those of a single one, for as many steps a
@@ -101,10 +140,18 @@ class Client(NamedTuple):
     needs: frozenset[str] = frozenset()
     unused: frozenset[str] = frozenset()
     shares: Callable[[Tree], Tree] | None = None
+    stats: Literal["averaged", "pooled", "kept"] = "averaged"
     personal: Callable[[Shared, Tree], Tree] | None = None
+    tuning: Tuning | None = None
+    phases: tuple[LocalPhase, ...] = ()
     solo: bool = False
     pools: Literal["client", "cohort"] | None = None
     isolated: bool = False
+
+    @property
+    def sends_stats(self) -> bool:
+        """Whether running statistics travel."""
+        return self.stats != "kept" and not self.isolated
 
     @property
     def not_federated(self) -> str:

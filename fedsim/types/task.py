@@ -97,8 +97,13 @@ class Work(NamedTuple):
 
     id: Int[Array, ""]
     samples: Float[Array, ""]  # n_k
-    steps: Int[Array, ""]  # planned local steps
+    # planned local steps; of several phases, those of the phase that the scenario asks for
+    steps: Int[Array, ""]
     lr: Float[Array, ""]  # client learning rate; of the local step, where a schedule counts steps
     lr_sum: Float[Array, ""]  # Σ of the learning rates of the planned steps
     labels: Float[Array, " C"]  # samples of each class; empty unless the method `needs` it
     malicious: Bool[Array, ""]  # whether the attacker controls the client
+    # one beyond the last gradient of each of the method's phases; empty for a method without
+    phase_ends: Int[Array, " P"] | tuple[()] = ()
+    phase: Any = ()  # of the local step, an index of `Client.phases`; only where it has any
+    substep: Any = ()  # which of the gradients of its step this is, from 0

@@ -427,8 +427,16 @@ def test_schedule_by_round_and_by_step():
     np.testing.assert_allclose(by_step, alone, **CLOSE)
 
 
-SENT = {"one model": 1, "one model, and one number": 1, "two models": 2, "one body": 24 / 39}
-RECEIVED = {"": 1, "receives one": 24 / 39, "receives two": 2, "receives three": 3}
+SENT = {
+    "one model": 1,
+    "one model, and one number": 1,
+    "two models": 2,
+    "one body": 24 / 39,
+    "one head": 15 / 39,
+    "the other leaves": 32 / 39,
+}
+RECEIVED = {"": 1, "receives two": 2, "receives three": 3}
+LAYERS = ("moon", "fedper", "fedrep", "fedbabu", "lg_fedavg", "fedbn", "fedrod", "fedala")
 
 
 @pytest.mark.long
@@ -439,15 +447,18 @@ def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
     says = re.search(r"Sends: (.*?)(?:, (receives \w+))?\.", FAMILIES["client"][name].__doc__ or "")
     assert says, "a client method says what it sends"
-    model = MLP if name in ("moon", "fedper") else "logistic"
-    plain, other = run(rounds=1, model=model), run(rounds=1, model=model, client=client(name))
+    model = MLP if name in LAYERS else "logistic"
+    own = client(name, personal=["b"]) if name == "fedbn" else client(name)
+    plain, other = run(rounds=1, model=model), run(rounds=1, model=model, client=own)
     if says[1] == "nothing":  # of pooled training, bytes are not counted
         assert not other.rounds[["bytes_up", "bytes_down"]].fillna(0).to_numpy().any()
         return
     up, down = (
         other.rounds[c].iloc[-1] / plain.rounds[c].iloc[-1] for c in ("bytes_up", "bytes_down")
     )
-    assert (up, down) == (SENT[says[1]], RECEIVED[says[2] or ""])
+    sent = SENT[says[1]]
+    received = sent if says[2] in ("receives one", "receives them") else RECEIVED[says[2] or ""]
+    assert (up, down) == (sent, received)
 
 
 @pytest.mark.long

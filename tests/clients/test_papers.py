@@ -249,7 +249,39 @@ def final_loss(case: Case) -> float:
     return case.result.rounds["test_loss"].iloc[-1]
 
 
+# In the order of the table, in per cent; for the shared model, or the clients' own.
+PFEDME = {
+    ("fedavg", "client"): 77.62,
+    ("pfedme", "client"): 78.65,
+    ("per_fedavg", "personal"): 81.49,
+    ("pfedme", "personal"): 83.20,
+}
+
+
+def accuracy_of_clients(case: Case, model: str) -> float:
+    """Over the samples of all clients together, in per cent."""
+    return 100 * late(case)[f"{model}_accuracy_samples"].mean()
+
+
+def off(model: str):
+    """Return the distance to the published number."""
+
+    def measured(case: Case) -> float:
+        return abs(accuracy_of_clients(case, model) - PFEDME[case.outcome.cell.method, model])
+
+    return measured
+
+
+def least_lead(run: Case) -> float:
+    """The least difference between neighbours in the published order."""
+    numbers = [accuracy_of_clients(case(run.found, m, ""), model) for m, model in PFEDME]
+    return min(np.diff(numbers))
+
+
 MEASURED = {
+    "shared_off": off("client"),
+    "own_off": off("personal"),
+    "least_lead": least_lead,
     "final_loss": final_loss,
     "times_baseline": lambda case: final_loss(case) / final_loss(case.beside),
     "loss_20": after(20),

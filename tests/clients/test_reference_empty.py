@@ -24,7 +24,8 @@ REQUIRED = {
     "centered_clipping": {"radius": 0.1},
     "robust_learning_rate": {"threshold": 2},
 }
-PERSONAL = {"fedper": {"personal": ["W"]}}  # whose default asks for layers
+SPLIT = ("fedper", "fedrep", "fedbabu", "lg_fedavg", "fedbn", "fedrod", "fedala")
+PERSONAL = {kind: {"personal": ["W"]} for kind in SPLIT}  # whose default asks for layers
 OURS = lambda family: [
     name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")
 ]

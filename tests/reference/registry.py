@@ -2,7 +2,18 @@
 
 from typing import Any, NamedTuple
 
-from reference import absent, clients, detectors, duals, filters, labels, robust, rules, shared
+from reference import (
+    absent,
+    clients,
+    detectors,
+    duals,
+    filters,
+    labels,
+    personal,
+    robust,
+    rules,
+    shared,
+)
 
 
 class Method(NamedTuple):
@@ -142,6 +153,67 @@ METHODS = {
         "fedper(personal=[b])",
         {"kind": "fedper", "personal": ["b"]},
         labels.FedPer,
+        lr=0.3,
+        problem="softmax",
+    ),
+    "fine_tune": _sampled(
+        "fine_tune(tune_steps=3)", {"kind": "fine_tune", "tune_steps": 3}, clients.Client
+    ),
+    "ditto": _sampled(
+        "ditto(lam=0.4, personal_lr=0.15, personal_steps=2)",
+        {"kind": "ditto", "lam": 0.4, "personal_lr": 0.15, "personal_steps": 2},
+        personal.Ditto,
+    ),
+    "pfedme": _uniform(
+        "pfedme(lam=2.0, personal_lr=0.1, personal_steps=3)",
+        {"kind": "pfedme", "lam": 2.0, "personal_lr": 0.1, "personal_steps": 3},
+        personal.PFedMe,
+        ONE,
+    ),
+    "per_fedavg": _uniform(
+        "per_fedavg(alpha=0.2)", {"kind": "per_fedavg", "alpha": 0.2}, personal.PerFedAvg, ONE
+    ),
+    "apfl": _uniform("apfl(alpha=0.4)", {"kind": "apfl", "alpha": 0.4}, personal.APFL),
+    "fedrep": _sampled(
+        "fedrep(head_steps=2, personal=[b])",
+        {"kind": "fedrep", "head_steps": 2, "personal": ["b"]},
+        personal.FedRep,
+        lr=0.3,
+        problem="softmax",
+    ),
+    "fedbabu": _sampled(
+        "fedbabu(personal=[b])",
+        {"kind": "fedbabu", "personal": ["b"]},
+        personal.FedBABU,
+        lr=0.3,
+        problem="softmax",
+    ),
+    "lg_fedavg": _sampled(
+        "lg_fedavg(personal=[W])",
+        {"kind": "lg_fedavg", "personal": ["W"]},
+        personal.LGFedAvg,
+        lr=0.3,
+        problem="softmax",
+    ),
+    "fedbn": _sampled(
+        "fedbn(personal=[b])",
+        {"kind": "fedbn", "personal": ["b"]},
+        personal.FedBN,
+        lr=0.3,
+        problem="softmax",
+    ),
+    "mr_mtl": _uniform("mr_mtl(lam=0.4)", {"kind": "mr_mtl", "lam": 0.4}, personal.MRMTL),
+    "fedrod": _sampled(
+        "fedrod(personal=[b])",
+        {"kind": "fedrod", "personal": ["b"]},
+        personal.FedRoD,
+        lr=0.3,
+        problem="softmax",
+    ),
+    "fedala": _sampled(
+        "fedala(weight_steps=2, weight_lr=2.0, personal=[b])",
+        {"kind": "fedala", "weight_steps": 2, "weight_lr": 2.0, "personal": ["b"]},
+        personal.FedALA,
         lr=0.3,
         problem="softmax",
     ),

@@ -10,6 +10,7 @@ from test_page_content import SCENARIO, plain, record, summary_of, tables_of
 from fedsim.report import page
 from fedsim.report.context import context_of
 from fedsim.report.page.clients import MOST, OPEN, tables
+from fedsim.report.page.pictures import spreads
 from fedsim.report.tables import for_paper as tables_for_paper
 
 HOSPITALS = ["Oslo", "Klinikum <b>", "Bergen"]
@@ -53,6 +54,20 @@ def test_named_clients_are_a_table_with_the_worst_first():
     assert table["open"]
     assert table["caption"].startswith("Mean absolute error on the client's own samples")
     assert "means over 2 seeds" in table["caption"]
+
+
+def test_own_models_beside_a_shared_one_have_rows_of_their_own():
+    """In the picture of how clients' scores spread, and in their table."""
+    shared = clients_of(HOSPITALS, {"base": [0.5, 0.2, 0.4], "ditto": [0.5, 0.3, 0.4]})
+    shared = shared.rename(columns={"global_mae": "global_accuracy"})
+    is_ditto = shared["method"] == "ditto"
+    shared["personal_accuracy"] = np.where(is_ditto, shared["global_accuracy"] / 2, np.nan)
+    context = context_of(SCENARIO, order=["base", "ditto"])
+    ((_, picture), *_) = spreads(shared, context).shown
+    names = [html.unescape(str(row.name).replace("<wbr>", "")) for row in picture.rows]
+    assert names == ["base", "ditto", "ditto, own models"]
+    (table,) = tables(shared, context)
+    assert [str(name) for name in table["head"]][1:4] == names
 
 
 def test_of_accuracies_the_smallest_is_the_worst():

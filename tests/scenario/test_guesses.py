@@ -270,18 +270,18 @@ def test_the_names_in_remarks_exist():
 
 
 def test_a_synonym_gives_way_to_a_kind_of_its_name():
-    row = row_of("ditto", "kind")
-    assert "nearest: fedper" in in_words(row, "ditto")
-    FAMILIES["client"]["ditto"] = FAMILIES["client"]["fedper"]
+    row = row_of("fedphp", "kind")
+    assert "nearest: ditto" in in_words(row, "fedphp")
+    FAMILIES["client"]["fedphp"] = FAMILIES["client"]["fedper"]
     try:
         assert (
-            in_words(row, "ditto")
-            == "ditto is a client, which belongs in client: fedsim explain ditto"
+            in_words(row, "fedphp")
+            == "fedphp is a client, which belongs in client: fedsim explain fedphp"
         )
         with pytest.raises(ScenarioError, match="that is a client, which belongs in client"):
-            read({"name": "x", "data": "digits", "server": ["ditto"]})
+            read({"name": "x", "data": "digits", "server": ["fedphp"]})
     finally:
-        del FAMILIES["client"]["ditto"]
+        del FAMILIES["client"]["fedphp"]
     waits = Synonym("dp", "absent", "clip", "", once=("fedper",))
     assert in_words(waits, "dp").startswith("fedper is a method")
 

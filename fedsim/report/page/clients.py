@@ -16,6 +16,7 @@ from fedsim.study.summary import is_share, larger_is_better
 
 OPEN = 60  # rows of a table that is not folded, at most
 MOST = 200  # rows of a table; of more clients the worst are shown
+OWN = ", own models"  # behind a method's name, where its shared model has a score as well
 COUNTED = ".6g"  # the form of counts, and of their means over seeds
 WORDS = {"accuracy": "accuracy", "mae": "mean absolute error", "loss": "loss"}
 
@@ -65,6 +66,11 @@ def _has_any(clients: pd.DataFrame, *columns: str) -> bool:
         if column in clients and not np.isnan(np.asarray(clients[column], float)).all():
             return True
     return False
+
+
+def has_both(rows: pd.DataFrame, score: ClientScore) -> bool:
+    """Whether a method's clients have scores of the shared model and of models of their own."""
+    return _has_any(rows, score.shared) and _has_any(rows, score.own)
 
 
 def scores_of_method(rows: pd.DataFrame, score: ClientScore) -> np.ndarray:
@@ -149,10 +155,9 @@ def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> list[
     columns = []
     for method, rows in by_method.items():
         columns.append(Column(method, form, _mean(rows, scores_of_method(rows, score))))
-        has_both = _has_any(rows, score.shared) and _has_any(rows, score.own)
-        if has_both:
+        if has_both(rows, score):
             own = np.asarray(rows[score.own], float)
-            columns.append(Column(f"{method}, own models", form, _mean(rows, own)))
+            columns.append(Column(method + OWN, form, _mean(rows, own)))
     for method, rows in by_method.items():
         if _has_any(rows, "epsilon"):
             title = "ε of a sample" if len(by_method) == 1 else f"ε of a sample, {method}"

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from fedsim.report.context import Context
 from fedsim.report.page import strips
 from fedsim.report.page.charts import column_in_words
-from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
+from fedsim.report.page.clients import OWN, ClientScore, has_both, score_of, scores_of_method
 from fedsim.report.page.folding import Split, those_that_differ
 from fedsim.report.page.heat_map import HeatMap, heat_map
 from fedsim.report.page.strips import Line, Mark, Strips
@@ -235,7 +235,8 @@ def _difference_mark(row: Difference) -> Mark:
 def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
     """How the scores of clients spread: a picture for every variation, with its title.
 
-    Of many those whose medians differ most are shown.
+    Where clients have models of their own beside the shared one, a method has a row for each. Of
+    many those whose medians differ most are shown.
 
     Args:
       clients: the columns of `clients.csv`.
@@ -257,10 +258,11 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
     pictures = []
     apart = []  # how far the medians are
     for variant, by_method in scores.items():
-        rows = [
-            (method, _colour(method, context), by_method[method])
-            for method in context.ordered([*by_method])
-        ]
+        rows = []
+        for method in context.ordered([name for name in by_method if not name.endswith(OWN)]):
+            for name in (method, method + OWN):
+                if name in by_method:
+                    rows.append((name, _colour(method, context), by_method[name]))
         pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
         medians = [float(np.median(values)) for values in by_method.values() if values]
         apart.append(max(medians) - min(medians) if medians else 0.0)
@@ -268,11 +270,17 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
 
 
 def _by_method(clients: pd.DataFrame, score: ClientScore) -> dict[str, list[float]]:
-    """The scores of all clients and seeds by method, without clients that have none."""
+    """The scores of all clients and seeds by method, without clients that have none.
+
+    Scores of clients' own models beside a shared one are those of the method's name with OWN.
+    """
     scores = {}
     for method, rows in clients.groupby("method", sort=False):
-        values = scores_of_method(rows, score)
-        scores[str(method)] = values[np.isfinite(values)].tolist()
+        by_name = {str(method): scores_of_method(rows, score)}
+        if has_both(rows, score):
+            by_name[f"{method}{OWN}"] = np.asarray(rows[score.own], float)
+        for name, values in by_name.items():
+            scores[name] = values[np.isfinite(values)].tolist()
     return scores
 
 

@@ -1,0 +1,188 @@
+"""Scores of the clients while a run lasts, and training before a score, by hand in NumPy."""
+
+import numpy as np
+import pytest
+from test_lanes import X64, ragged
+
+import fedsim
+from fedsim.engine.own_scores import distribution
+from fedsim.errors import ScenarioError
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+DATA = {"client_test": 0.5}
+
+
+def run(client=None, data=None, **sections):
+    return fedsim.run(
+        {
+            "name": "own",
+            "rounds": 2,
+            "data": {**DATA, **(data or {})},
+            "client": {"lr": 0.3, "batch": 4, **(client or {})},
+            "numerics": X64,
+            **sections,
+        },
+        data=ragged(),
+    )
+
+
+def federation(result):
+    return next(iter(result.experiment.plans.values())).federation
+
+
+def losses(model, x, y):
+    """Cross-entropy of logistic regression, and whether each label is met `[n]`."""
+    z = x @ model["W"] + model["b"]
+    return np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y], z.argmax(1) == y
+
+
+def tuned(model, x, y, steps, lr):
+    """The model after full steps on these samples."""
+    W, b = model["W"], model["b"]
+    for _ in range(steps):
+        p = np.exp(x @ W + b)
+        error = p / p.sum(1, keepdims=True) - np.eye(p.shape[1])[y]
+        W, b = W - lr * x.T @ error / len(y), b - lr * error.mean(0)
+    return {"W": W, "b": b}
+
+
+TUNED = {"kind": "fine_tune", "tune_steps": 3, "batch": "full", "steps": 2, "epochs": None}
+
+
+@pytest.mark.parametrize("test", [0.0, pytest.param({"clients": 0.3}, marks=pytest.mark.long)])
+def test_clients_train_before_they_are_scored_also_new_ones(test):
+    """New clients train on what `client_test` leaves of their samples."""
+    result = run(TUNED, data={"test": test})
+    f, model = federation(result), result.model()
+    held_out = f.tuned.sizes - f.sizes > 0
+    assert held_out.sum() == (0 if test == 0.0 else 4)
+    assert not f.sizes[held_out].any() and (f.tuned.sizes > 0).all()
+
+    for k, row in result.clients.iterrows():
+        train, own = f.tuned.holders.of(k), f.test_holders.of(k)
+        assert not set(train) & set(own)
+        if not len(own):
+            assert np.isnan(row["personal_loss"])
+            continue
+        mine = tuned(model, f.train.x[train], f.train.y[train], 3, 0.3)
+        loss, hit = losses(mine, f.train.x[own], f.train.y[own])
+        np.testing.assert_allclose(row["personal_loss"], loss.mean(), rtol=1e-9)
+        assert row["personal_accuracy"] == pytest.approx(hit.mean())
+        got = result.model(client=k)
+        np.testing.assert_allclose(got["W"], mine["W"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.long
+def test_no_steps_before_a_score_leave_the_shared_model():
+    clients = run({"kind": "fine_tune", "tune_steps": 0}).clients
+    np.testing.assert_allclose(clients["personal_loss"], clients["global_loss"], rtol=1e-12)
+
+
+@pytest.mark.long
+def test_training_before_a_score_is_the_same_in_any_blocks():
+    client = {"kind": "fine_tune", "tune_steps": 5}
+    whole = run(client)
+    for numerics in ({"lanes": 3, "block": 5}, {"lanes": 1, "block": 2}):
+        other = run(client, numerics={**X64, **numerics}).clients["personal_loss"]
+        np.testing.assert_allclose(other, whole.clients["personal_loss"], rtol=1e-12)
+
+
+NAMES = ("mean", "samples", "p10", "p50", "p90", "worst", "std")
+
+
+def test_clients_are_scored_while_the_run_lasts():
+    client = {"kind": "ditto", "lam": 0.1, "personal_steps": 2}
+    scored, silent = run(client, evaluate={"personal": True}), run(client)
+
+    # Nothing else moves: half of what clients keep chooses, the other half tests.
+    assert scored.rounds[silent.rounds.columns].equals(silent.rounds)
+    f, before = federation(scored), federation(silent)
+    for k in range(f.N):
+        chooses, tests = f.validation_holders.of(k), f.test_holders.of(k)
+        assert sorted([*chooses, *tests]) == sorted(before.test_holders.of(k))
+        assert len(tests) - len(chooses) in (0, 1)
+
+    # The last row, by hand: the shared model and each client's own on its validation samples.
+    last = scored.rounds.iloc[-1]
+    models = {"client": lambda k: scored.model(), "personal": lambda k: scored.model(client=k)}
+    for name, model_of in models.items():
+        values, labels = [], []
+        for k in range(f.N):
+            rows = f.validation_holders.of(k)
+            if len(rows):
+                _, hit = losses(model_of(k), f.train.x[rows], f.train.y[rows])
+                values.append(hit.mean())
+                labels.append(len(rows))
+        want = distribution(f"{name}_accuracy", np.array(values), np.array(labels))
+        assert list(want) == [f"{name}_accuracy_{part}" for part in NAMES]
+        for column, value in want.items():
+            assert last[column] == pytest.approx(value), column
+
+
+@pytest.mark.long
+def test_rows_of_clients_scores_are_those_of_runs_that_end_there():
+    """Rounds run ahead of what the host reads; scores are of the round that they belong to."""
+    client = {"kind": "ditto", "personal_steps": 2}
+    whole = run(client, rounds=4, evaluate={"personal": True}).rounds
+    columns = [name for name in whole if name.startswith(("client_accuracy", "personal_accuracy"))]
+    assert len(columns) == 14
+    for rounds in (1, 3):
+        ended = run(client, rounds=rounds, evaluate={"personal": True}).rounds
+        assert (ended[columns].iloc[-1] == whole[columns].iloc[rounds]).all()
+
+
+@pytest.mark.long
+def test_several_runs_side_by_side_have_the_scores_of_one_alone():
+    client = {"kind": "fine_tune", "tune_steps": 2}
+    both = run(client, seeds=[0, 1], evaluate={"personal": True}).rounds
+    alone = run(client, seeds=[1], evaluate={"personal": True}).rounds
+    assert both[both["seed"] == 1].reset_index(drop=True).equals(alone)
+
+
+def test_scores_need_samples_that_clients_keep():
+    with pytest.raises(ScenarioError) as error:
+        run(data={"client_test": 0.0}, evaluate={"personal": True})
+    assert str(error.value) == (
+        "scenario: evaluate.personal: clients keep too few samples of their own to be scored on;"
+        " set data.client_test=0.3, or remove it"
+    )
+
+
+def test_a_client_s_own_model_is_asked_for_where_there_is_one():
+    result = run({"kind": "local_only"}, rounds=1)
+    with pytest.raises(ValueError, match="client 12: the clients are 0 to 11"):
+        result.model(client=12)
+    with pytest.raises(ValueError, match="no models of their own"):
+        run(rounds=1).model(client=0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["ditto", "fine_tune"])
+def test_more_rounds_and_verify(kind, tmp_path):
+    more = {"evaluate": {"personal": True}, "checkpoint": {"rounds": 1, "resident_mb": 0}}
+    sections = {
+        "name": "own",
+        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6, "client_test": 0.4},
+        "model": "logistic",
+        "client": {"kind": kind, "batch": 8},
+        "cohort": {"kind": "uniform", "size": 3},
+        **more,
+    }
+    whole = fedsim.run({**sections, "rounds": 4})
+    fedsim.run({**sections, "rounds": 2}, out=tmp_path / "run")
+    again = fedsim.run({**sections, "rounds": 4}, out=tmp_path / "run", resume=True)
+    assert again.rounds.equals(whole.rounds) and again.clients.equals(whole.clients)
+    assert fedsim.verify(tmp_path / "run").equal
+
+
+def test_methods_are_ranked_by_the_scores_of_clients():
+    """The final score is on test samples, the best on those that choose the round."""
+    evaluate = {"personal": True, "metric": "personal_accuracy_mean"}
+    result = run({"kind": "ditto", "personal_steps": 2}, evaluate=evaluate)
+    row = result.summary.iloc[0]
+    assert row["metric"] == "personal_accuracy_mean"
+    assert row["final"] == pytest.approx(result.clients["personal_accuracy"].mean())
+    assert row["best"] == result.rounds["personal_accuracy_mean"].max()
+    with pytest.raises(ScenarioError, match=r"is measured with evaluate\.personal; set it to true"):
+        run(evaluate={"metric": "client_accuracy_mean"})

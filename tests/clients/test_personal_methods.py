@@ -1,0 +1,346 @@
+"""Personal methods: trajectories of an independent reference, limits, and what stays untouched."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import oracle
+from federations import quadratic, softmax, trajectory
+from federations import scenario as of_case
+from test_lanes import X64, ragged
+
+import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
+from fedsim.types import Model
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+UNIFORM = {"kind": "mean", "weights": "uniform"}
+FUNCTIONS = ("ditto", "pfedme", "perfedavg", "apfl")
+CASES = [case for case in oracle("personalisation") if case["fn"] in FUNCTIONS]
+
+
+def problem(case: dict) -> dict:
+    inputs = case["inputs"]
+    return softmax(inputs) if "X0" in inputs else quadratic(inputs)
+
+
+def written(case: dict) -> dict:
+    """A case of the reference as a scenario."""
+    p = case["params"]
+    match case["fn"]:
+        case "ditto":
+            own = {name: p[name] for name in ("lam", "personal_lr", "personal_steps")}
+            client, server = {"kind": "ditto", **own}, ["mean"]
+        case "pfedme":
+            own = {"lam": p["lam"], "personal_lr": p["personal_lr"], "personal_steps": p["K"]}
+            client = {"kind": "pfedme", "steps": p["R"], **own}
+            server = [UNIFORM, {"kind": "sgd", "lr": p["beta"]}]
+        case "apfl":
+            client = {"kind": "apfl", "alpha": p["alpha0"], "adaptive": p["adaptive"]}
+            server = [UNIFORM]
+        case _:
+            order = {"fo": "first", "hf": "hf", "exact": "hessian"}[p["variant"]]
+            client = {"kind": "per_fedavg", "alpha": p["alpha"], "order": order, "lr": p["beta"]}
+            server = [UNIFORM]
+    sections = of_case({**case, "params": {"lr": p.get("lr", p.get("beta")), **p}}, server=server)
+    sections["client"] |= client
+    return sections
+
+
+def cases():
+    """Yield the cases; long are those of which there is a harder one, with absent clients."""
+    for case in CASES:
+        easier = case["name"].endswith("/quad4") or case["params"].get("lam") == 1.0
+        marks = [pytest.mark.long, pytest.mark.share(3)] * easier
+        yield pytest.param(case, id=case["name"], marks=marks)
+
+
+@pytest.mark.parametrize("case", list(cases()))
+def test_trajectory(case):
+    near = {"rtol": case["rtol"], "atol": case["atol"]}
+    got, result = trajectory(written(case), **problem(case))
+    np.testing.assert_allclose(got, case["expected"]["x"], **near)
+    rows = result.state()["client"]
+    for name in ("v", "theta", "alpha"):
+        if name in case["expected"]:
+            np.testing.assert_allclose(rows[name], case["expected"][name], err_msg=name, **near)
+    if "vbar_with_new_global" in case["expected"]:
+        own = [result.model(client=k) for k in range(len(rows["v"]))]
+        np.testing.assert_allclose(own, case["expected"]["vbar_with_new_global"], **near)
+
+
+def test_all_cases_are_there():
+    assert len(CASES) == 26
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if "adapted_loss" in case["expected"]][::3],
+    ids=lambda case: case["name"],
+)
+def test_a_client_s_own_model_is_the_adapted_one(case):
+    """Its loss over the client's samples, after one full step of length α."""
+    door = problem(case)
+    _, apply = door["model"]
+    result = fedsim.run(written(case), **door)
+    data = door["data"]
+    for k, want in enumerate(case["expected"]["adapted_loss"]):
+        rows = np.asarray(data.client) == k
+        outputs = np.asarray(apply(result.model(client=k), np.asarray(data.x)[rows]))
+        losses = outputs
+        if "X0" in case["inputs"]:
+            y = np.asarray(data.y)[rows]
+            losses = np.log(np.exp(outputs).sum(1)) - outputs[np.arange(len(y)), y]
+        np.testing.assert_allclose(losses.mean(), want, rtol=case["rtol"])
+
+
+FIXED = {
+    "ditto_fixed_point": ("ditto", "v"),
+    "moreau": ("pfedme", "theta"),
+}
+FIXED_CASES = [case for case in oracle("personalisation") if case["fn"] in FIXED]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", FIXED_CASES[::2], ids=lambda case: case["name"])
+def test_many_personal_steps_end_at_the_closed_form(case):
+    """(H + λ)⁻¹ (H a + λ w), where the shared model stays at w."""
+    kind, row = FIXED[case["fn"]]
+    lam = max(case["params"]["lam"], 1e-12)
+    inputs = {**case["inputs"], "x0": case["inputs"]["w"]}
+    own = {"lam": lam, "personal_lr": 1 / (1.5 + lam), "personal_steps": 600}
+    sections = of_case({**case, "inputs": inputs, "params": {"lr": 0.0}}, server=[UNIFORM])
+    sections["client"] |= {"kind": kind, **own}
+    _, result = trajectory(sections, **quadratic(inputs))
+    want = np.asarray(case["expected"][row])
+    np.testing.assert_allclose(result.state()["client"][row], want, rtol=1e-8, atol=1e-8)
+
+
+# ------------------------------------------------------------------------------------------ limits
+
+
+def run(client: dict, server=("mean",), data=None, **sections):
+    training = {"lr": 0.3, "batch": "full", "steps": 3, **client}
+    return fedsim.run(
+        {
+            "name": "personal",
+            "rounds": 3,
+            "client": training,
+            "server": list(server),
+            "cohort": {"kind": "cyclic", "size": 5},
+            "numerics": X64,
+            **sections,
+        },
+        data=data or ragged(),
+    )
+
+
+def same(one, other) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@pytest.fixture(scope="module")
+def fedavg():
+    return run({"batch": 4})
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return run({"kind": "local_only"}).state()["client"]["v"]
+
+
+MINI = {"batch": 4}
+LIMITS = {
+    "ditto": {"kind": "ditto", "lam": 0.7, **MINI},
+    "fine_tune": {"kind": "fine_tune", **MINI},
+    "apfl": {"kind": "apfl", "alpha": 0.0, "adaptive": False, **MINI},
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_shared_model_is_that_of_fedavg_to_the_bit(name, fedavg):
+    """Also on mini-batches: other phases and training before a score draw batches of their own."""
+    same(run(LIMITS[name]).model(), fedavg.model())
+
+
+@pytest.mark.long
+def test_without_an_inner_step_per_fedavg_is_fedavg_to_the_bit():
+    same(run({"kind": "per_fedavg", "alpha": 0.0}).model(), run({}).model())
+
+
+ALONE = {
+    "ditto": ({"kind": "ditto", "lam": 0.0, "personal_steps": 3}, "v"),
+    "apfl": ({"kind": "apfl", "alpha": 1.0, "adaptive": False}, "v"),
+    "mr_mtl": ({"kind": "mr_mtl", "lam": 0.0}, "w"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALONE)
+def test_untied_personal_models_are_those_of_clients_alone_to_the_bit(name, alone):
+    client, row = ALONE[name]
+    same(run(client).state()["client"][row], alone)
+
+
+@pytest.mark.long
+def test_a_personal_model_that_is_tied_infinitely_is_the_shared_one():
+    """With ηλ = 1, v = x − η ∇f(v), which is x as η goes to 0: the x before the last round."""
+    client = {"kind": "ditto", "lam": 1e11, "personal_lr": 1e-11, "personal_steps": 1}
+    last = run(client, cohort="all").state()["client"]["v"]
+    before = run(client, cohort="all", rounds=2).model()
+    for name, leaf in before.items():
+        np.testing.assert_allclose(last[name], np.broadcast_to(leaf, last[name].shape), atol=1e-9)
+
+
+@pytest.mark.long
+def test_a_head_that_nobody_moves_is_the_one_of_the_start():
+    result = run(
+        {"kind": "fedbabu", "momentum": 0.9, "weight_decay": 0.1},
+        model={"kind": "mlp", "hidden": [4]},
+        rounds=50,
+        evaluate={"every": 50},
+    )
+    start = jax.device_get(result.experiment.shared[0]["params"])
+    same(result.model()["layer1"], start["layer1"])
+    assert (result.model()["layer0"]["W"] != start["layer0"]["W"]).any()
+
+
+# ------------------------------------------------------------------------------------------- costs
+
+
+COSTS = {
+    "ditto": ({"kind": "ditto", "personal_steps": 2}, 3 + 2),
+    "pfedme": ({"kind": "pfedme", "personal_steps": 4}, 3 * 4),
+    "per_fedavg": ({"kind": "per_fedavg"}, 3 * 2),
+    "fedala": ({"kind": "fedala", "weight_steps": 2, "personal": ["b"]}, 2 + 3),
+    "fine_tune": ({"kind": "fine_tune", "tune_steps": 9}, 3),
+}
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_steps_and_seconds_count_every_gradient(name):
+    client, gradients = COSTS[name]
+    checked = read(
+        {
+            "name": "costs",
+            "rounds": 4,
+            "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 5},
+            "model": "logistic",
+            "client": {"steps": 3, "batch": 4, **client},
+            "fleet": {"speed": {"kind": "constant", "seconds": 0.5}},
+        }
+    )
+    with numerics(checked):
+        (plan,) = build(checked).plans.values()
+    work, _ = plan.round(1)
+    assert work.steps.tolist() == [gradients] * 5 and work.seconds == 0.5 * gradients
+    assert plan.asked_steps(work.ids, work.steps).tolist() == [3] * 5
+    index, valid = plan.batches(1, 0)
+    assert len(index) == len(valid) == gradients
+
+
+# -------------------------------------------------------------------------------------- statistics
+
+
+def shifted(clients=4):
+    """Samples of clients whose means differ."""
+    rng = np.random.default_rng(5)
+    owner = np.repeat(np.arange(clients), 6)
+    x = rng.normal(size=(len(owner), 3)) + owner[:, None]
+    return fedsim.Arrays(x, np.arange(len(owner)) % 2, client=owner)
+
+
+def normalised() -> Model:
+    """A linear layer behind a batch normalisation of its inputs."""
+
+    def init(key):
+        layer = {"W": jnp.zeros((3, 2)), "b": jnp.zeros(2)}
+        norm = {"scale": jnp.ones(3), "shift": jnp.zeros(3)}
+        stats = {"norm": {"mean": jnp.zeros(3), "var": jnp.ones(3)}}
+        return {"params": {"last": layer, "norm": norm}, "stats": stats}
+
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        p, stats = variables["params"], variables["stats"]["norm"]
+        if train:  # all rows of a batch count: the clients have equally many samples
+            new = {"mean": x.mean(0), "var": x.var(0)}
+            stats = {name: 0.5 * old + 0.5 * new[name] for name, old in stats.items()}
+        z = (x - stats["mean"]) / jnp.sqrt(stats["var"]) * p["norm"]["scale"] + p["norm"]["shift"]
+        return z @ p["last"]["W"] + p["last"]["b"], {"norm": stats}
+
+    return Model(init=init, apply=apply, mixes_rows=True)
+
+
+def run_normalised(client: dict, cohort: list[int]):
+    """One round of a model whose statistics are those of the samples alone."""
+    sections = {
+        "name": "statistics",
+        "rounds": 1,
+        "client": {"lr": 0.1, "batch": "full", "steps": 2, **client},
+        "cohort": {"kind": "listed", "rounds": [cohort]},
+        "numerics": X64,
+    }
+    return fedsim.run(sections, data=shifted(), model=normalised())
+
+
+def statistics(result) -> dict:
+    """The running statistics of the shared model."""
+    (variables,) = result._models.values()
+    return variables["stats"]["norm"]
+
+
+@pytest.mark.long
+def test_statistics_are_averaged_pooled_or_kept():
+    alone = {k: statistics(run_normalised({}, [k])) for k in (0, 2)}
+    mean = np.mean([stats["mean"] for stats in alone.values()], axis=0)
+    var = np.mean([stats["var"] for stats in alone.values()], axis=0)
+    apart = np.var([stats["mean"] for stats in alone.values()], axis=0)
+    assert (apart > 0.1).all()
+
+    averaged = statistics(run_normalised({}, [0, 2]))
+    np.testing.assert_allclose(averaged["mean"], mean, rtol=1e-9)
+    np.testing.assert_allclose(averaged["var"], var, rtol=1e-9)
+
+    pooled = statistics(run_normalised({"statistics": "pooled"}, [0, 2]))
+    np.testing.assert_allclose(pooled["mean"], mean, rtol=1e-9)
+    np.testing.assert_allclose(pooled["var"], var + apart, rtol=1e-9)
+
+
+@pytest.mark.long
+def test_fedbn_keeps_normalisation_and_statistics():
+    result = run_normalised({"kind": "fedbn"}, [0, 2])
+    same(statistics(result), {"mean": np.zeros(3), "var": np.ones(3)})  # none are sent
+    rows = result.state()["client"]
+    assert rows["norm"]["last"] == {"W": None, "b": None}
+    assert (rows["norm"]["norm"]["scale"][[0, 2]] != 1).any()
+    same(result.model()["norm"], {"scale": np.ones(3), "shift": np.zeros(3)})
+    for k in (1, 3):  # absent
+        same(rows["stats"]["norm"]["mean"][k], np.zeros(3))
+    for k in (0, 2):
+        alone = statistics(run_normalised({}, [k]))
+        np.testing.assert_allclose(rows["stats"]["norm"]["mean"][k], alone["mean"], rtol=1e-9)
+
+
+def test_statistics_that_a_model_lacks_cannot_be_pooled():
+    with pytest.raises(ScenarioError, match=r"client\.statistics: the model has no running stat"):
+        run({"statistics": "pooled"})
+
+
+REFUSED = {
+    "personal: no leaf is named 'last'": {"kind": "fedrep", "personal": ["last"]},
+    "personal: every leaf is personal": {"kind": "fedbabu", "personal": ["W", "b"]},
+    "the model has no normalisation": {"kind": "fedbn"},
+    "remembers a row of its last round": {"kind": "ditto"},
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_cannot_be_is_one_line(says):
+    asynchronous = {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3}}
+    with pytest.raises(ScenarioError) as error:
+        run(REFUSED[says], cohort="all", **(asynchronous if says.startswith("rem") else {}))
+    assert says in str(error.value) and "\n" not in str(error.value)

@@ -1,0 +1,215 @@
+"""Client methods with models of the clients' own, each after its paper's algorithm."""
+
+import numpy as np
+
+from reference.clients import Client
+from reference.problems import slope
+
+
+class Personal(Client):
+    """A client with one vector of its own, which begins as part of the start model.
+
+    Attributes:
+      name: what its row calls the vector.
+      part: which parameters it has.
+    """
+
+    name = "v"
+    part = slice(None)
+
+    def start_run(self):
+        self.own = dict.fromkeys(self.problem.able, self.problem.start[self.part])
+
+    def memory(self, i):
+        return {self.name: self.own[i]}
+
+    def fresh(self, i):
+        """Forget the optimizer's last round, unless it is carried."""
+        if not self.setting.carry:
+            self.v[i] = self.nothing
+
+
+class Ditto(Personal):
+    """Li et al. 2021, Algorithm 1: v ← v − η (∇f(v) + λ (v − x)), with the x of the round."""
+
+    lam, personal_lr, personal_steps = 0.4, 0.15, 2
+
+    def update(self, i, x):
+        v = self.own[i]
+        for _ in range(self.personal_steps):
+            v = v - self.personal_lr * (self.gradient(i, v) + self.lam * (v - x))
+        self.own[i] = v
+        return super().update(i, x)
+
+
+class PFedMe(Personal):
+    """Dinh et al. 2020, Algorithm 1, with K plain steps towards the proximal point."""
+
+    name = "theta"
+    lam, personal_lr, K = 2.0, 0.1, 3
+
+    def update(self, i, x):
+        w, theta = x, x
+        self.fresh(i)
+        for _ in range(self.setting.steps[i]):
+            for _ in range(self.K):
+                theta = theta - self.personal_lr * (
+                    self.gradient(i, theta) + self.lam * (theta - w)
+                )
+            w = w - self.rate(i) * self.smoothed(i, self.lam * (w - theta), w)
+        self.own[i] = theta
+        return w - x
+
+
+class PerFedAvg(Client):
+    """Fallah et al. 2020, first order: the gradient after a step of length α."""
+
+    alpha = 0.2
+
+    def direction(self, i, y, x):
+        return self.gradient(i, y - self.alpha * self.gradient(i, y))
+
+
+class APFL(Personal):
+    """Deng et al. 2020, Algorithm 1, with α adapted in the first step of a round."""
+
+    alpha0 = 0.4
+
+    def start_run(self):
+        super().start_run()
+        self.alpha = dict.fromkeys(self.problem.able, self.alpha0)
+
+    def update(self, i, x):
+        y, v, a = x, self.own[i], self.alpha[i]
+        self.fresh(i)
+        for k in range(self.setting.steps[i]):
+            g = self.gradient(i, a * v + (1 - a) * y)
+            if k == 0:
+                a = np.clip(a - self.rate(i) * (v - y) @ g, 0, 1)
+            v = v - self.rate(i) * a * g
+            y = y - self.rate(i) * self.smoothed(i, self.gradient(i, y), y)
+        self.own[i], self.alpha[i] = v, a
+        return y - x
+
+    def memory(self, i):
+        return {"v": self.own[i], "alpha": self.alpha[i]}
+
+
+class FedRep(Personal):
+    """Collins et al. 2021, Algorithm 1: the last three parameters are the head."""
+
+    name, part = "head", slice(-3, None)
+    head_steps = 2
+
+    def update(self, i, x):
+        y = np.concatenate([x[:-3], self.own[i]])
+        head = np.arange(len(x)) >= len(x) - 3
+        self.fresh(i)
+        for moves, steps in ((head, self.head_steps), (~head, self.setting.steps[i])):
+            for _ in range(steps):
+                y = y - self.rate(i) * moves * self.smoothed(i, moves * self.gradient(i, y), y)
+        self.own[i] = y[-3:]
+        return np.concatenate([y[:-3] - x[:-3], np.zeros(3)])
+
+
+class FedBABU(Client):
+    """Oh et al. 2022: the last three parameters never move."""
+
+    def trained(self, i, x):
+        body = np.arange(len(x)) < len(x) - 3
+        y = x
+        if not self.setting.carry:
+            self.v[i] = self.nothing
+        for _ in range(self.setting.steps[i]):
+            y = y - self.rate(i) * body * self.smoothed(i, body * self.gradient(i, y), y)
+        return y
+
+
+class Kept(Personal):
+    """Plain training, in which some parameters stay with the client and the others are sent."""
+
+    def update(self, i, x):
+        kept = np.isin(np.arange(len(x)), np.arange(len(x))[self.part])
+        begin = x.copy()
+        begin[kept] = self.own[i]
+        y = self.trained(i, begin)
+        self.own[i] = y[kept]
+        return np.where(kept, 0, y - x)
+
+
+class LGFedAvg(Kept):
+    """Liang et al. 2020: the first six parameters, the body, stay."""
+
+    name, part = "body", slice(6)
+
+
+class FedBN(Kept):
+    """Li et al. 2021: the last three parameters, for the normalisation, stay."""
+
+    name, part = "norm", slice(-3, None)
+
+
+class MRMTL(Personal):
+    """Liu et al. 2022: w ← w − η (∇f(w) + λ (w − x)), from the client's last w; sends w − x."""
+
+    name = "w"
+    lam = 0.4
+
+    def update(self, i, x):
+        self.center = x
+        self.own[i] = self.trained(i, self.own[i])
+        return self.own[i] - x
+
+    def direction(self, i, y, x):
+        return self.gradient(i, y) + self.lam * (y - self.center)
+
+
+class FedRoD(Personal):
+    """Chen & Chao 2022: a balanced softmax for the shared model, and a head beside its own."""
+
+    name, part = "head", slice(-3, None)
+
+    def start_run(self):
+        self.own = dict.fromkeys(self.problem.able, np.zeros(3))
+
+    def balanced(self, i, w):
+        """The mean cross entropy under log n_c + outputs; classes without samples do not count."""
+        x, y = self.problem.samples(i)
+        counts = self.problem.labels(i)
+        weighted = counts * np.exp(self.problem.outputs(w, x))
+        return np.mean(np.log(weighted.sum(1)) - np.log(weighted[np.arange(len(y)), y]))
+
+    def update(self, i, x):
+        y, head = x, self.own[i]
+        self.fresh(i)
+        for _ in range(self.setting.steps[i]):
+            both = np.concatenate([y[:-3], y[-3:] + head])
+            head = head - self.rate(i) * self.gradient(i, both)[-3:]
+            y = y - self.rate(i) * self.smoothed(i, slope(lambda w: self.balanced(i, w), y), y)
+        self.own[i] = head
+        return y - x
+
+
+class FedALA(Personal):
+    """Zhang et al. 2023, Algorithm 1, with a given number of steps on the weights."""
+
+    part = slice(-3, None)
+    weight_lr, weight_steps = 2.0, 2
+
+    def start_run(self):
+        super().start_run()
+        self.weight = dict.fromkeys(self.problem.able, np.ones(3))
+
+    def update(self, i, x):
+        w, v = self.weight[i], self.own[i]
+        apart = x[-3:] - v
+        begin = lambda w: np.concatenate([x[:-3], v + apart * w])
+        for _ in range(self.weight_steps):
+            g = self.gradient(i, begin(w))[-3:]
+            w = np.clip(w - self.weight_lr * g * apart, 0, 1)
+        y = self.trained(i, begin(w))
+        self.weight[i], self.own[i] = w, y[-3:]
+        return y - x
+
+    def memory(self, i):
+        return {"v": self.own[i], "w": self.weight[i]}
