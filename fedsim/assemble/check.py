@@ -12,6 +12,11 @@ from fedsim.assemble.asynchronous import (
     asynchronous_cohort,
     asynchronous_links,
 )
+from fedsim.assemble.bank import (
+    links_beside_models,
+    models_and_clients,
+    sections_beside_models,
+)
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
 from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.feasibility import (
@@ -79,6 +84,8 @@ from fedsim.assemble.programs import (
 from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
+from fedsim.engine.bank import choice_bytes
+from fedsim.engine.shared_leaves import models_sent
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
@@ -185,8 +192,10 @@ def check_scenario(
         privacy=privacy,
         federations=samples.federations,
         plan_inputs=components.plan_inputs,
-        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, components.links),
-        bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast),
+        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, components.links)
+        + choice_bytes(learning.trained.client),
+        bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast)
+        * models_sent(learning.trained.client),
         training_inputs=learning.inputs,
         trained=learning.trained,
         shared=learning.shared,
@@ -419,6 +428,10 @@ def _check_training(
         problems.check(asynchronous_cohort, scenario, timetable, cohort, samples.eligible)
         problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
+    problems.check(models_and_clients, scenario, components.client, samples.eligible)
+    problems.check(sections_beside_models, scenario, components.client, timetable, cohort)
+    made_links = [link for link in components.links if link.made is not UNKNOWN]
+    problems.check(links_beside_models, scenario, components.client, made_links)
     return travelling
 
 

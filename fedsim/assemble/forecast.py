@@ -20,6 +20,7 @@ from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose import max_bytes
+from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
@@ -94,8 +95,8 @@ def _mean(numbers: Sequence[float]) -> float:
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
-    shared = of_first_seed(experiment.shared)
     client = experiment.client
+    shared = one_model(client, of_first_seed(experiment.shared))
     codec = experiment.program.server.sender.codec
     counted = downlink(client, codec, shared, plan.federation.N)
 
@@ -187,7 +188,7 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     plan = of_first_seed(experiment.plans)
     queues, slots, lane, rows = probe_pass(program, plan, shapes["server"].shared).shapes
     inputs = LaneInputs(
-        bank=_bank(experiment, shapes),
+        bank=(shapes["server"].shared,),
         memory=(),
         queues=queues,
         slots=slots,
@@ -202,7 +203,8 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
 
 def _bank(experiment: Experiment, shapes: dict[str, Any]) -> tuple:
     """Start models of the lanes."""
-    return (shapes["server"].shared,) * experiment.program.capacity.models_per_run
+    shared = one_model(experiment.client, shapes["server"].shared)
+    return (shared,) * experiment.program.capacity.models_per_run
 
 
 def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
@@ -233,7 +235,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     program = experiment.program
     plan = of_first_seed(experiment.plans)
     client = experiment.client
-    shared = of_first_seed(experiment.shared)
+    shared = one_model(client, of_first_seed(experiment.shared))
     task = program.task
     number = program.dtype.type
 
@@ -252,7 +254,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(shared, work, x, y, mask, key):
         batch = Batch(x, y, mask, key, jnp.int32(0))
-        row = client.memory(shared, key)
+        row = client.row_in_hooks(client.memory(shared, key))
         variables, local = client.start(task, shared, row, work)
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
         params, local = client.step(task, gradient, variables["params"], local, shared, work)

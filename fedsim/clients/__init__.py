@@ -26,6 +26,11 @@ from fedsim.clients.delta_sgd import delta_sgd as delta_sgd
 from fedsim.clients.scaffold import scaffold as scaffold
 from fedsim.clients.feddyn import feddyn as feddyn
 from fedsim.clients.fedper import fedper as fedper
+from fedsim.clients.cfl import cfl as cfl
+from fedsim.clients.fedamp import fedamp as fedamp
+from fedsim.clients.ifca import hypcluster as hypcluster
+from fedsim.clients.ifca import ifca as ifca
+from fedsim.clients.propfair import propfair as propfair
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only

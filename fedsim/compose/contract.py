@@ -189,7 +189,9 @@ def check_client(
     loop = _Loop(task, shared, batch, work, file)
     with reported(file, "memory"):
         row = traced(client.memory, shared, _key())
-    message = _trace_loop(client, row, loop)
+    with reported(file, "sends"):
+        row_in_hooks = traced(client.row_in_hooks, row)
+    message = _trace_loop(client, row_in_hooks, loop)
     with reported(file, "finish"):
         require_like(message.memory, row, "what memory made", "memory")
         require_like(message.stats, shared["stats"], "the model", "stats")

@@ -49,7 +49,7 @@ TIMING = (
     "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency",
 )  # fmt: skip
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes",
+    "method", "seed", "client", "samples", "classes", "cluster",
     "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
     "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",
@@ -58,6 +58,7 @@ MACHINES = (
     "method", "seed", "place", "client",
     "begins", "trains", "sends", "ends", "closes", "outcome",
 )  # fmt: skip
+CLUSTERS = ("method", "seed", "round", "client", "cluster")
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
 SUMMARY = (
@@ -66,7 +67,9 @@ SUMMARY = (
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",
     "client_accuracy_p70", "client_accuracy_p80", "client_accuracy_p90",
-    "client_accuracy_worst", "client_accuracy_std", "reason", "status", "not_federated",
+    "client_accuracy_mean", "client_accuracy_worst_tenth", "client_accuracy_worst",
+    "client_accuracy_std", "client_accuracy_gini", "adjusted_rand",
+    "reason", "status", "not_federated",
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd",

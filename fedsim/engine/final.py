@@ -80,14 +80,30 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
 
     f = run.plan.federation.unpooled
     rows, owner = scored_rows(f)
+    is_chosen = chosen[owner]
+    of_rows, labels = row_scores(run, rows[is_chosen], everything=bool(is_chosen.all()))
+    return client_means(f, of_rows, owner[is_chosen], labels)
+
+
+def row_scores(
+    run: Run, rows: np.ndarray, everything: bool = False
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Score the shared model on samples, with the labels of the last round where labels move.
+
+    Args:
+      run: a run that has ended.
+      rows: rows of `x` followed by `x_test`.
+      everything: whether nearly all samples are among them; then all are scored.
+
+    Returns:
+      Scores of the rows by name `[n]`, and the number of labels of each `[n]`.
+    """
+    f = run.plan.federation.unpooled
     sets = [(f.train.x, f.labels_in(run.round))]
     if (rows >= len(f.train.x)).any():
         sets.append((f.test.x, f.test.y))
-
-    is_chosen = chosen[owner]
-    if not is_chosen.all():
-        owner = owner[is_chosen]
-        sets, rows = _selected(sets, rows[is_chosen])
+    if not everything:
+        sets, rows = _selected(sets, rows)
 
     by_set = []
     for x, y in sets:
@@ -97,7 +113,7 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
     for name in by_set[0]:
         of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
-    return client_means(f, of_rows, owner, labels)
+    return of_rows, labels
 
 
 def _selected(
@@ -173,6 +189,8 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     client |= rows
 
     fields = {**server.shared["aux"], **_fields(server.state)}
+    if run.program.server.client.bank is not None:
+        fields["theta"] = server.shared["params"]
     return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 
 

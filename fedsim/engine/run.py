@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
+from fedsim.engine.bank import GROUPS, models_of, one_model
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
@@ -25,9 +26,11 @@ from fedsim.engine.evaluation import (
     metrics,
     scores,
     scores_by_row,
+    scores_of_model,
     stacks_on_device,
 )
 from fedsim.engine.feedback import FEEDBACK
+from fedsim.engine.moves import Moves
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
@@ -124,6 +127,7 @@ class Run:
       late: rounds in which each client was late `[N]`.
       left: rounds in which each client left `[N]`.
       ages: messages by their age, of an asynchronous server.
+      moves: which model every client trained, of a server with several.
     """
 
     def __init__(
@@ -191,12 +195,14 @@ class Run:
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.since = Counters()
         self.open_since = Counters()
-        self.downlink = downlink(client, program.server.sender.codec, shared, f.N)
+        sent = one_model(client, shared)
+        self.downlink = downlink(client, program.server.sender.codec, sent, f.N)
         self.joined = np.zeros(f.N, np.int64)
         self.sent = np.zeros(f.N, np.int64)
         self.late = np.zeros(f.N, np.int64)
         self.left = np.zeros(f.N, np.int64)
         self.ages = np.zeros(1, np.int64)
+        self.moves = None if client.bank is None else Moves(f.N)
 
         # Wall and compile seconds: of this process up to the last row, and of earlier processes.
         self.seconds = (0.0, 0.0)
@@ -295,6 +301,7 @@ class Run:
         self._count_updates(report)
         self.totals["virtual_seconds"] += cohort.seconds
         self._count_sent(dispatched)
+        self._count_moves(dispatched)
         wasted = self._count_received(dispatched)
         if not self.plan.pure:
             self._advance_plan(dispatched)
@@ -331,6 +338,18 @@ class Run:
         self.totals["bytes_up"] += int(sent.sum())
         np.add.at(self.joined, ids, 1)
         np.add.at(self.sent, ids, sent)
+
+    def _count_moves(self, dispatched: DispatchedRound) -> None:
+        """Note which models the clients of a round trained, where the server has several."""
+        if self.moves is None:
+            return
+        ids = dispatched.cohort.ids
+        if GROUPS in self.server.state:
+            cluster = np.asarray(self.server.state[GROUPS].cluster)[ids]
+        else:
+            by_block = [np.asarray(block) for block in dispatched.choices]
+            cluster = np.concatenate(by_block)[: len(ids)]
+        self.moves.add(self.round, ids, cluster)
 
     def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
@@ -529,6 +548,20 @@ class Run:
                 values["attack_success"] = means.get("accuracy")
             else:
                 values |= {f"{name}_{metric}": value for metric, value in means.items()}
+                values |= self._scores_by_model(name, results)
+        return values
+
+    def _scores_by_model(self, name: str, results: Scores) -> dict[str, Any]:
+        """Return the scores of every model on a set, where the server has several."""
+        models = models_of(self.program.server.client)
+        if models == 1:
+            return {}
+        _, y = self.plan.federation.scored[name]
+        rows = scores_by_row(results, self.rows_of_set[name])
+        values = {}
+        for model in range(models):
+            means = metrics(scores_of_model(rows, model), y)
+            values |= {f"model{model}/{name}_{metric}": value for metric, value in means.items()}
         return values
 
     def _timing(self) -> dict[str, float]:
@@ -577,6 +610,8 @@ class Run:
             arrays[name] = getattr(self, name)
         arrays |= self.downlink.arrays()
         arrays |= self.store.arrays(portable)
+        if self.moves is not None:
+            arrays |= self.moves.arrays()
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
@@ -605,6 +640,8 @@ class Run:
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._make_store(on_disk=True)
         self.store.restore(arrays)
+        if self.moves is not None:
+            self.moves.restore(arrays)
 
         # Checkpoints of 0.5.0 did not count the aggregated updates: the usable ones are the
         # nearest number.

@@ -57,6 +57,7 @@ class Server:
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
       needs_client_loss: whether clients send their loss at the global model.
+      needs_choice: whether clients choose one of several models before they train.
       needs_probe: whether a round has a pass at the global model before training.
       needs_reference: whether the rule asks for the server's own update.
       needs_server_loss: whether the rule asks for losses on the server's own samples.
@@ -99,7 +100,8 @@ class Server:
         self.distances = Distances(pipeline, task, deviations)
 
         self.needs_client_loss = "loss" in rule.needs
-        self.needs_probe = self.needs_client_loss or client.probe is not None
+        self.needs_choice = client.bank is not None and client.bank.choice is not None
+        self.needs_probe = self.needs_client_loss or self.needs_choice or client.probe is not None
         self.needs_reference = "reference" in rule.needs
         self.needs_server_loss = "server_loss" in rule.needs
 

@@ -7,13 +7,18 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
+from fedsim.engine.bank_scores import final_choices, scores_of_choices
 from fedsim.engine.final import client_scores, scored_clients
+from fedsim.engine.moves import NONE, Moves
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
+from fedsim.study.clusters import adjusted_rand
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import fairness_columns, summarise
+
+GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
@@ -26,7 +31,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
       evaluate: the scenario's section.
       several: whether there are more seeds, so that partitions need a column for them.
     """
-    clients = _clients(run, who["seed"], evaluate.clients)
+    choices = None if run.moves is None else final_choices(run)
+    clients = _clients(run, who["seed"], evaluate.clients, choices)
     line = summarise(
         journal.records["rounds"],
         evaluate.metric,
@@ -36,8 +42,13 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         run.reason,
         run.program.server.client.not_federated,
     )
-    journal.add("summary", {**who, **line, **fairness_columns(clients, run.status)})
+    line |= fairness_columns(clients, run.status)
+    if choices is not None:
+        line |= _agreement(run.plan.federation.unpooled, choices)
+    journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
+    if run.moves is not None:
+        journal.add("clusters", {**who, **_clusters(run.moves, run.plan.federation)})
 
     if run.plan.timetable.asynchronous:
         ages = np.flatnonzero(run.ages)
@@ -59,13 +70,33 @@ def _machines(shown: Timeline, federation: Federation) -> Record:
     return table
 
 
-def _clients(run: Run, seed: int, scored: int | str) -> Record:
+def _clusters(moves: Moves, federation: Federation) -> Record:
+    """The columns of `clusters.csv`."""
+    rounds, clients, clusters = moves.changes
+    return {
+        "round": rounds.tolist(),
+        "client": federation.client_names[clients].tolist(),
+        "cluster": clusters.tolist(),
+    }
+
+
+def _agreement(federation: Federation, choices: np.ndarray) -> Record:
+    """How far the final clusters are the groups that the data have; empty without groups."""
+    for name, groups in federation.skews.items():
+        if name.startswith(GROUPED):
+            known = choices != NONE
+            return {"adjusted_rand": adjusted_rand(choices[known], groups[known])}
+    return {}
+
+
+def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None) -> Record:
     """The columns of `clients.csv`.
 
     Args:
       run: a run that has ended.
       seed: its seed, which draws the clients that are scored.
       scored: as `evaluate.clients`.
+      choices: the number of every client's model, of a server with several.
     """
     federation = run.plan.federation.unpooled
     listed = _listed(run)
@@ -77,6 +108,10 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
         classes = (federation.label_counts() > 0).sum(axis=1)  # [N, C] -> [N]
         table["classes"] = classes[listed].tolist()
 
+    if choices is not None:
+        numbers = choices[listed].tolist()
+        table["cluster"] = [None if number == NONE else number for number in numbers]
+
     # Clients whose samples are pooled take part in no round, and send nothing.
     client = run.program.server.client
     if client.pools is None:
@@ -84,7 +119,10 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
 
     # Without a shared model, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
-    scores = {"personal": personal_scores(run, chosen)}
+    if choices is None:
+        scores = {"personal": personal_scores(run, chosen)}
+    else:
+        scores = {"personal": scores_of_choices(run, choices, chosen)}
     if not client.isolated:
         scores = {"global": client_scores(run, chosen), **scores}
     for model, (means, label_numbers) in scores.items():

@@ -27,13 +27,18 @@ if TYPE_CHECKING:
 TABLE_COLUMNS = {
     "rounds": tables.ROUNDS,
     "clients": tables.CLIENTS,
+    "clusters": tables.CLUSTERS,
     "partition": tables.PARTITION,
     "staleness": tables.STALENESS,
     "machines": tables.MACHINES,
     "summary": tables.SUMMARY,
     "timing": tables.TIMING,
 }
-OPTIONAL_TABLES = ("staleness", "machines")  # tables that are written only where they have rows
+OPTIONAL_TABLES = (
+    "clusters",
+    "staleness",
+    "machines",
+)  # tables that are written only where they have rows
 
 State = dict[str, dict[str, Any]]
 
@@ -97,6 +102,10 @@ class Tables:
         return self._frame("clients")
 
     @property
+    def clusters(self) -> pd.DataFrame:
+        return self._frame("clusters")
+
+    @property
     def partition(self) -> pd.DataFrame:
         return self._frame("partition")
 
@@ -125,6 +134,7 @@ class Result(Tables):
         cumulative.
       clients: a row per seed and client: samples, classes, rounds joined, and scores of the final
         model on the client's samples.
+      clusters: of methods with clusters, a row per client and round in which its model changed.
       partition: a row per client and label (and seed, where there are several): who holds what.
       staleness: a row per seed and age of a message, of an asynchronous schedule: how many messages
         had that age.
