@@ -3,7 +3,7 @@
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
-from fedsim.fleet import Cohort, Timetable
+from fedsim.fleet import Timetable
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client, Rule
 
@@ -21,9 +21,7 @@ def models_and_clients(scenario: Scenario, client: Client, eligible: int) -> Fin
         yield ("client", "optimizer_state"), f"{text}; remove it"
 
 
-def sections_beside_models(
-    scenario: Scenario, client: Client, timetable: Timetable, cohort: Cohort
-) -> Findings:
+def sections_beside_models(scenario: Scenario, client: Client, timetable: Timetable) -> Findings:
     """Sections that know a single model."""
     if client.bank is None:
         return

@@ -89,7 +89,7 @@ from fedsim.engine.shared_leaves import models_sent
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Codec, Updates
+from fedsim.types import Client, Codec, Model, Updates
 
 ALTERATIONS = [("data", "skew"), ("data", "attack")]
 
@@ -350,6 +350,7 @@ def _make_learning(
     """Make the model and the program that trains it, and check them against the samples."""
     federation = samples.federation
     model = problems.attempt(model_of, scenario, federation, supplied, reads=[("model",)])
+    model = problems.attempt(_model_of_method, components.client, model)
     _check_targets(problems, components, samples, model)
 
     loss = supplied.loss
@@ -392,6 +393,11 @@ def _make_learning(
     )
 
 
+def _model_of_method(client: Client, model: Model) -> Model:
+    """The model that the client method trains in place of the scenario's."""
+    return model if client.model is None else client.model(model)
+
+
 def _check_targets(
     problems: Problems, components: Components, samples: _Samples, model: Any
 ) -> None:
@@ -429,7 +435,7 @@ def _check_training(
         problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
     problems.check(models_and_clients, scenario, components.client, samples.eligible)
-    problems.check(sections_beside_models, scenario, components.client, timetable, cohort)
+    problems.check(sections_beside_models, scenario, components.client, timetable)
     made_links = [link for link in components.links if link.made is not UNKNOWN]
     problems.check(links_beside_models, scenario, components.client, made_links)
     return travelling

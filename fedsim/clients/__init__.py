@@ -28,6 +28,7 @@ from fedsim.clients.feddyn import feddyn as feddyn
 from fedsim.clients.fedper import fedper as fedper
 from fedsim.clients.cfl import cfl as cfl
 from fedsim.clients.fedamp import fedamp as fedamp
+from fedsim.clients.fedem import fedem as fedem
 from fedsim.clients.ifca import hypcluster as hypcluster
 from fedsim.clients.ifca import ifca as ifca
 from fedsim.clients.propfair import propfair as propfair

@@ -67,8 +67,7 @@ SUMMARY = (
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",
     "client_accuracy_p70", "client_accuracy_p80", "client_accuracy_p90",
-    "client_accuracy_mean", "client_accuracy_worst_tenth", "client_accuracy_worst",
-    "client_accuracy_std", "client_accuracy_gini", "adjusted_rand",
+    "client_accuracy_worst", "client_accuracy_std", "adjusted_rand",
     "reason", "status", "not_federated",
 )  # fmt: skip
 COMPARE = (

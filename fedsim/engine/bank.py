@@ -2,12 +2,12 @@
 
 The server of a method with a `Bank` has a leading axis: its variables, and the states of wire,
 stages, rule and optimisers, are `[k, ...]`. Every program of the server for a single model is
-vmapped over this axis; for each model, the messages of clients that trained another one have not
-arrived. A round trains all clients together, from a bank with all models.
+mapped over this axis, one model after another, so that each has the bits that it would have alone;
+for each, the messages of clients that trained another one have not arrived. A round trains all
+clients together, from a bank with all models.
 """
 
-import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,13 @@ from fedsim.tree import Tree
 from fedsim.types import Bank, Client, Info, Shared
 
 GROUPS = "groups"  # the entry of the server's state that says which model every client has
-MODELS = "models"  # name of the axis of the models
+
+
+class Received(NamedTuple):
+    """What was received for ONE model."""
+
+    of_model: Any  # a `Sum`, or `Messages` of which those of other models have not arrived
+    reported: Int[Array, ""]  # clients that reported in the round, whichever model they trained
 
 
 def models_of(client: Client) -> int:
@@ -126,7 +132,7 @@ class ModelAggregator:
         def zero(server: ServerState) -> Any:
             return self.one.zero(messages, start._replace(server=server))
 
-        return jax.vmap(zero)(start.server)
+        return jax.lax.map(zero, start.server)
 
     def add(
         self,
@@ -152,30 +158,37 @@ class ModelAggregator:
     ) -> tuple[Any, Memory, TrainStats]:
         """Add the messages of a block to the sum of every model."""
 
-        def add(received, server: ServerState, model):
+        def add(of_model):
+            total, server, model = of_model
             of_model = _of_model(messages, model, self.bank.models)
-            server_start = start._replace(server=_without_groups(server))
+            model_start = start._replace(server=server)
             total, _, stats = Summing.add(
-                self.one, received, memory, of_model, server_start, first_slot
+                self.one, total, memory, of_model, model_start, first_slot
             )
             return total, stats
 
-        over_models = jax.vmap(add, in_axes=(0, _axes(start.server), 0), axis_name=MODELS)
-        total, stats = over_models(received, start.server, jnp.arange(self.bank.models))
+        models = jnp.arange(self.bank.models)
+        total, stats = jax.lax.map(add, (received, start.server, models))
 
         # What a client's training reports does not depend on the model: all copies are equal.
         return total, memory, tree.take(stats, 0)
 
+    def received(self, received: Any, model: Int[Array, ""]) -> Received:
+        """Return what was received for ONE model, from what was received for all of them."""
+        if self.gathers:
+            reported = jnp.sum(received.slots.weight > 0, dtype=jnp.int32)
+            return Received(_of_model(received, model, self.bank.models), reported)
+        reported = jnp.sum(received.counts.reported, dtype=jnp.int32)
+        return Received(tree.take(received, model), reported)
+
     def aggregate(
-        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
+        self, received: Received, memory: Memory, slots: Slots, start: RoundStart
     ) -> Aggregated:
-        """Apply the rule to what was received for ONE model, inside a vmap over all of them."""
-        aggregated = self.one.aggregate(received, memory, slots, start)
+        """Apply the rule to what was received for ONE model."""
+        aggregated = self.one.aggregate(received.of_model, memory, slots, start)
         if not self.bank.over_round:
             return aggregated
-        usable = aggregated.counts.usable
-        of_round = jax.lax.psum(usable, MODELS)
-        share = usable / jnp.maximum(of_round, 1)
+        share = aggregated.counts.usable / jnp.maximum(received.reported, 1)
         step = jax.tree.map(lambda a: a * share.astype(a.dtype), aggregated.aggregate)
         return aggregated._replace(aggregate=step)
 
@@ -197,8 +210,7 @@ class BankServer(Server):
           shared: the variables of all models at the start of the run `[k, ...]`.
           present: mask of the clients that can take part `[N]`.
         """
-        init = functools.partial(Server.init, self)
-        server = jax.vmap(init, in_axes=(0, None))(shared, present)
+        server = jax.lax.map(lambda model: Server.init(self, model, present), shared)
         if self.bank.grouping is None:
             return server
         groups = self.bank.grouping.init(present, self.bank.models)
@@ -216,16 +228,14 @@ class BankServer(Server):
         if self.bank.grouping is not None:
             received, server, groups, info = self._regrouped(received, start)
 
-        def update(received, server: ServerState, model) -> tuple[ServerState, RoundReport]:
-            if self.aggregator.gathers:
-                received = _of_model(received, model, self.bank.models)
+        def update(of_model) -> tuple[ServerState, RoundReport]:
+            server, model = of_model
             model_start = start._replace(server=server)
-            updated = Server.update(self, received, memory, slots, model_start)
+            mine = self.aggregator.received(received, model)
+            updated = Server.update(self, mine, memory, slots, model_start)
             return updated.server, updated.report
 
-        axis = None if self.aggregator.gathers else 0
-        over_models = jax.vmap(update, in_axes=(axis, 0, 0), axis_name=MODELS)
-        models, reports = over_models(received, server, jnp.arange(self.bank.models))
+        models, reports = jax.lax.map(update, (server, jnp.arange(self.bank.models)))
         if groups is not None:
             models = models._replace(state={**models.state, GROUPS: groups})
         report = _joined(reports)
@@ -260,14 +270,6 @@ def _without_groups(server: ServerState) -> ServerState:
     """Return what the server has of every model `[k, ...]`."""
     state = {name: value for name, value in server.state.items() if name != GROUPS}
     return server._replace(state=state)
-
-
-def _axes(server: ServerState) -> Any:
-    """Return the axes of a server in a vmap over its models."""
-    return ServerState(
-        shared=0,  # type: ignore[arg-type]
-        state={name: None if name == GROUPS else 0 for name in server.state},
-    )
 
 
 def _joined(reports: RoundReport) -> RoundReport:

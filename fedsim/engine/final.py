@@ -191,6 +191,8 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     fields = {**server.shared["aux"], **_fields(server.state)}
     if run.program.server.client.bank is not None:
         fields["theta"] = server.shared["params"]
+    elif run.program.server.client.model is not None:  # a model of the method's own
+        fields |= server.shared["params"]
     return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 
 

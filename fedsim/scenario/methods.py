@@ -308,7 +308,7 @@ def hypcluster() -> None:
     """Clients that train the one of several hypotheses that suits them best; a mean for each."""
 
 
-@composed(SAMPLES, client="cfl", sections={"cohort": "all"})
+@composed(SAMPLES, client="cfl")
 def cfl() -> None:
     """Clients that the server splits by the angles of their updates; a mean for each cluster."""
 
@@ -316,6 +316,11 @@ def cfl() -> None:
 @composed(SAMPLES, client="fedamp")
 def fedamp() -> None:
     """A model for every client, drawn to those that are near; the sample-weighted mean."""
+
+
+@composed(SAMPLES, client="fedem")
+def fedem() -> None:
+    """Several models, and weights of them for every client; the sample-weighted mean."""
 
 
 @composed(SAMPLES, client="propfair")

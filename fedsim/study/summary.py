@@ -272,24 +272,6 @@ def fairness_columns(clients: Record, status: str) -> Record:
     columns: Record = {}
     for number, value in enumerate(deciles, start=1):
         columns[f"client_accuracy_p{10 * number}"] = value
-    tenth = max(len(values) // 10, 1)
-    columns["client_accuracy_mean"] = float(values.mean())
-    columns["client_accuracy_worst_tenth"] = float(np.sort(values)[:tenth].mean())
     columns["client_accuracy_worst"] = float(values.min())
     columns["client_accuracy_std"] = float(values.std())
-    columns["client_accuracy_gini"] = gini(values)
     return columns
-
-
-def gini(values: np.ndarray) -> float:
-    """Return the Gini coefficient of values that are not negative `[n]`: Σ|v_i − v_j| / (2 n Σv).
-
-    >>> gini(np.array([1.0, 1.0, 1.0])), gini(np.array([0.0, 0.0, 1.0]))
-    (0.0, 0.6666666666666666)
-    """
-    n = len(values)
-    total = float(values.sum())
-    if not total:  # all are 0, and so equal
-        return 0.0
-    rank = np.arange(1, n + 1)
-    return float((2 * rank - n - 1) @ np.sort(values) / (n * total))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from fedsim.tree import Tree
-from fedsim.types.task import Batch, Shared, Task, Work
+from fedsim.types.task import Batch, Model, Shared, Task, Work
 from fedsim.types.updates import Updates
 
 POOLED = "pooled"  # trained on the samples of all clients together
@@ -132,6 +132,8 @@ class Client(NamedTuple):
       sends: (rows of all clients `[M, ...]`, which of them have taken part `[M]`, the number of the
         client's row, the row) -> what the server sends ONE client in place of the shared
         parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
+      model: the scenario's model -> the model that is trained and scored in its place; the same one
+        for the same model.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -151,6 +153,7 @@ class Client(NamedTuple):
     isolated: bool = False
     bank: Bank | None = None
     sends: Callable[[Tree, Array, Array, Tree], Tree] | None = None
+    model: Callable[[Model], Model] | None = None
 
     def row_in_hooks(self, row: Tree) -> Tree:
         """Return a memory row as hooks find it, of a client that is alone."""

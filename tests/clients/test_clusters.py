@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import oracle
-from federations import problem
+from federations import quadratic, softmax
 from federations import scenario as of_case
 
 import fedsim
@@ -45,7 +45,9 @@ def test_ifca_is_that_of_the_reference(case):
     theta = []
     watch = lambda e, s, row: theta.append(np.asarray(row.server.shared["params"]))
     params = list(np.asarray(case["inputs"]["theta0"]))
-    result = fedsim.run(sections, **{**problem(case), "params": params, "watch": watch})
+    problem = softmax if "softmax" in case["name"] else quadratic
+    given = problem(case["inputs"])
+    result = fedsim.run(sections, **{**given, "params": params, "watch": watch})
     np.testing.assert_allclose(theta[1:], case["expected"]["theta"], **NEAR)
     np.testing.assert_array_equal(result.state()["server"]["theta"], theta[-1])
     assert moved(result) == changes(sections["cohort"]["rounds"], case["expected"]["assignment"])
@@ -335,6 +337,57 @@ def test_fedamp_without_a_pull_is_local_training():
     np.testing.assert_array_equal(pulled.state()["client"]["w"], alone.state()["client"]["v"])
 
 
+# -------------------------------------------------------------------------------------------- FedEM
+
+
+def log_softmax(z):
+    z = z - z.max(1, keepdims=True)
+    return z - np.log(np.exp(z).sum(1, keepdims=True))
+
+
+@long
+def test_fedem_is_that_of_the_paper():
+    k, lr, C = 2, 0.3, 3
+    rng = np.random.default_rng(5)
+    x, owner = points()
+    y = rng.integers(0, C, len(x))
+    theta = rng.normal(size=(k, D, C)) * 0.3
+    cohorts = [c for c in COHORTS if c]
+    written = {
+        "name": "points",
+        "rounds": len(cohorts),
+        "cohort": {"kind": "listed", "rounds": cohorts},
+        "numerics": {"dtype": "float64"},
+        "client": {"kind": "fedem", "components": k, "lr": lr, "batch": "full", "epochs": 2},
+    }
+    model = (lambda key: {"W": jnp.zeros((D, C))}), (lambda p, x: x @ p["W"])
+    params = {"theta": {"W": theta}, "pi": np.full(k, 1 / k)}
+    data = fedsim.Arrays(x, y, client=owner)
+    result = fedsim.run(written, data=data, model=model, params=params)
+
+    pi = np.full((len(SIZES), k), 1 / k)
+    sizes = np.array(SIZES, float)
+    for cohort in cohorts:
+        deltas = []
+        for i in cohort:
+            rows = np.flatnonzero(owner == i)
+            hits = lambda w, rows=rows: log_softmax(x[rows] @ w)[np.arange(len(rows)), y[rows]]
+            q = pi[i] * np.exp(np.array([hits(w) for w in theta])).T  # [n, k]
+            q /= q.sum(1, keepdims=True)
+            trained = theta.copy()
+            for _ in range(2):
+                for m in range(k):
+                    p = np.exp(log_softmax(x[rows] @ trained[m]))
+                    p[np.arange(len(rows)), y[rows]] -= 1
+                    trained[m] = trained[m] - lr * x[rows].T @ (q[:, m : m + 1] * p) / len(rows)
+            pi[i] = q.mean(0)
+            deltas.append(trained - theta)
+        theta = theta + np.tensordot(sizes[cohort] / sizes[cohort].sum(), deltas, 1)
+    state = result.state()
+    np.testing.assert_allclose(state["server"]["theta"]["W"], theta, **NEAR)
+    np.testing.assert_allclose(state["client"]["pi"], pi, **NEAR)
+
+
 # ---------------------------------------------------------------------------------------- bad input
 
 SEVERAL = {"method": "ifca(clusters=3)"}
@@ -350,7 +403,7 @@ WRONG = [
         "privacy: the server of ifca has several models",
     ),
     ({"client": {"kind": "cfl"}}, "cohort: cfl compares the updates of all clients"),
-    ({"method": "cfl", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
+    ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
     ({**SEVERAL, "client": {"optimizer_state": "carry"}}, "client.optimizer_state: ifca"),
 ]
 
@@ -364,8 +417,6 @@ WRONG = [
 )
 def test_what_knows_a_single_model_is_refused(sections, text):
     written = {**digits(), **sections}
-    if sections.get("method") == "cfl":
-        del written["cohort"]
     with pytest.raises(ScenarioError) as error:
         fedsim.run(read(written))
     assert text in str(error.value) and "; " in str(error.value)

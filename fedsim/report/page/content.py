@@ -113,7 +113,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         ),
         "ages": staleness.histograms(_tables(sources, "staleness"), context),
         "moves": moves.moves(_tables(sources, "clusters"), rounds, context),
-        "fairness": fairness.fairness(result.runs, context),
+        "fairness": fairness.fairness(clients, context),
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
         "forests": pictures.differences(result.compared, context),

@@ -1,56 +1,51 @@
 """How evenly methods serve the clients, on the page: a table of a few numbers for each method."""
 
-import math
-import statistics
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from fedsim.report.context import Context
-from fedsim.report.results import EMPTY, Cell, Row
+from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
+from fedsim.report.series import by_variant
+from fedsim.study.evenness import Evenness, evenness
 
-# Columns of `summary.csv`, and their titles.
-COLUMNS = {
-    "client_accuracy_mean": "mean",
-    "client_accuracy_worst_tenth": "worst 10 %",
-    "client_accuracy_std": "standard deviation",
-    "client_accuracy_gini": "Gini",
-}
+TITLES = ("mean", "worst 10 %", "standard deviation", "Gini")
 
 
-def fairness(runs: list[Row], context: Context) -> dict[str, Any] | None:
-    """The table of the clients' accuracies: means over the seeds; None without accuracies.
+def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] | None:
+    """The table of the clients' scores: means over the seeds; None without scores.
 
     Args:
-      runs: rows of `summary.csv`.
+      clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    variants = list(dict.fromkeys(str(row.get("variant") or "") for row in runs))
+    score = score_of(clients)
+    if clients is None or score is None:
+        return None
+    variants = by_variant(clients)
     several = len(variants) > 1
     rows = []
-    for variant in variants:
-        for method in context.order:
-            of_method = []
-            for row in runs:
-                if row["method"] == method and str(row.get("variant") or "") == variant:
-                    of_method.append(row)
-            cells = [_cell(of_method, column) for column in COLUMNS]
-            if all(cell is EMPTY for cell in cells):
+    for variant, table in variants.items():
+        for method in context.ordered([str(name) for name in table["method"].unique()]):
+            numbers = _numbers(pd.DataFrame(table[table["method"] == method]), score)
+            if not numbers:
                 continue
             words = [(context.words(variant), variant)] if several else []
-            rows.append([(method, method), *words, *cells])
+            means = np.mean(numbers, axis=0).tolist()
+            rows.append([(method, method), *words, *((f"{mean:.3f}", mean) for mean in means)])
     if not rows:
         return None
-    head = ["method", *(["variation"] if several else []), *COLUMNS.values()]
-    return {"head": head, "rows": rows, "words": 2 if several else 1}
+    head = ["method", *(["variation"] if several else []), *TITLES]
+    return {"head": head, "rows": rows, "words": 2 if several else 1, "about": score.words}
 
 
-def _cell(runs: list[Row], column: str) -> Cell:
-    """The mean of a column over the seeds; empty where no run has a number."""
+def _numbers(table: pd.DataFrame, score: ClientScore) -> list[Evenness]:
+    """The numbers of a method's seeds, those that have scores."""
     numbers = []
-    for row in runs:
-        value = row.get(column)
-        if value is not None and math.isfinite(float(value)):
-            numbers.append(float(value))
-    if not numbers:
-        return EMPTY
-    mean = statistics.fmean(numbers)
-    return f"{mean:.3f}", mean
+    for _, of_seed in table.groupby("seed"):
+        scores = scores_of_method(of_seed, score)
+        finite = scores[np.isfinite(scores)]
+        if len(finite):
+            numbers.append(evenness(finite, score.rising))
+    return numbers
