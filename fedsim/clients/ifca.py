@@ -26,7 +26,7 @@ def ifca(clusters: Clusters = 2, averaging: Literal["models", "gradients"] = "mo
     θ_j ← θ_j − (η_l/|S|) Σ_{i: j_i = j} ∇f_i(θ_j) over all clients S of the round. A model that
     nobody chose stays as it is. The models start from draws of their own.
 
-    State: θ_1, ..., θ_k on the server.    Sends: one model and its number, receives k models.
+    State: θ_1, ..., θ_k on the server.    Sends: one model, and its number, receives k.
     Rule: `mean`, with `averaging: gradients` its weights are `uniform`.
     Costs the losses of k models on all samples before each round. With `clusters: 1`: `sgd`.
 
@@ -56,7 +56,7 @@ def hypcluster(clusters: Clusters = 2) -> Client:
     y ← y − η_l ∇f_i(y; batch) from y = θ_{j_i}, and θ_j moves to the mean of those trained from it.
     It is `ifca` with `averaging: models`.
 
-    State: θ_1, ..., θ_k on the server.    Sends: one model and its number, receives k models.
+    State: θ_1, ..., θ_k on the server.    Sends: one model, and its number, receives k.
     Rule: `mean`. Costs the losses of k models on all samples before each round.
     With `clusters: 1`: `sgd`.
 

@@ -13,6 +13,9 @@ import fedsim
 from fedsim.clients.cfl import second_part
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
+from fedsim.report.context import context_of
+from fedsim.report.page.fairness import fairness
+from fedsim.report.page.moves import moves
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.study.clusters import adjusted_rand
@@ -230,12 +233,21 @@ def test_tables_tell_the_models_apart(shifted):
 
 
 @long
-def test_a_page_shows_who_went_where(shifted, tmp_path):
-    data = {"kind": "digits", "clients": 6, "client_test": 0.3, "skew": ["concept_shift"]}
-    fedsim.run(digits(data=data, method="ifca"), out=tmp_path / "run")
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert "Who went where, and when" in page and "How evenly" in page
-    assert (tmp_path / "run" / "clusters.csv").exists()
+def test_the_page_shows_who_went_where_and_how_evenly(shifted):
+    context = context_of(shifted.scenario, order=["ifca"])
+    (shown,) = moves(shifted.clusters, shifted.rounds, context)
+    first = shifted.clusters[shifted.clusters["seed"] == 0]
+    assert shown["picture"].count('class="share"') == len(first) and not shown["hidden"]
+    assert [text for _, text in shown["keys"]] == [f"model {j}" for j in sorted({*first.cluster})]
+
+    table = fairness(shifted.clients, context)
+    by_seed = []
+    for _, clients in shifted.clients.groupby("seed"):
+        scores = np.sort(clients["global_accuracy"])
+        apart = np.abs(scores[:, None] - scores).sum() / (2 * len(scores) * scores.sum())
+        by_seed.append([scores.mean(), scores[0], scores.std(), apart])
+    numbers = [number for _, number in table["rows"][0][1:]]
+    np.testing.assert_allclose(numbers, np.mean(by_seed, axis=0))
 
 
 # ---------------------------------------------------------------------------------------------- CFL
@@ -390,7 +402,8 @@ def test_fedem_is_that_of_the_paper():
 
 # ---------------------------------------------------------------------------------------- bad input
 
-SEVERAL = {"method": "ifca(clusters=3)"}
+SEVERAL = {"client": {"kind": "ifca", "clusters": 3}}
+CARRIED = {"client": {"kind": "ifca", "optimizer_state": "carry", "optimizer": "adam"}}
 WRONG = [
     ({"method": "ifca(clusters=20)"}, "client.clusters: 20 models for 8 clients with samples"),
     ({**SEVERAL, "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}}, "schedule: "),
@@ -404,7 +417,7 @@ WRONG = [
     ),
     ({"client": {"kind": "cfl"}}, "cohort: cfl compares the updates of all clients"),
     ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
-    ({**SEVERAL, "client": {"optimizer_state": "carry"}}, "client.optimizer_state: ifca"),
+    (CARRIED, "client.optimizer_state: ifca"),
 ]
 
 

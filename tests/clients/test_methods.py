@@ -427,8 +427,21 @@ def test_schedule_by_round_and_by_step():
     np.testing.assert_allclose(by_step, alone, **CLOSE)
 
 
-SENT = {"one model": 1, "one model, and one number": 1, "two models": 2, "one body": 24 / 39}
-RECEIVED = {"": 1, "receives one": 24 / 39, "receives two": 2, "receives three": 3}
+SENT = {
+    "one model": 1,
+    "one model, and one number": 1,
+    "one model, and its number": "a byte more",
+    "two models": 2,
+    "k models": "k",
+    "one body": 24 / 39,
+}
+RECEIVED = {
+    "": 1,
+    "receives k": "k",
+    "receives one": 24 / 39,
+    "receives two": 2,
+    "receives three": 3,
+}
 
 
 @pytest.mark.long
@@ -440,14 +453,20 @@ def test_bytes_are_those_that_the_docstring_promises(name):
     says = re.search(r"Sends: (.*?)(?:, (receives \w+))?\.", FAMILIES["client"][name].__doc__ or "")
     assert says, "a client method says what it sends"
     model = MLP if name in ("moon", "fedper") else "logistic"
-    plain, other = run(rounds=1, model=model), run(rounds=1, model=model, client=client(name))
+    shared = {"rounds": 1, "model": model, **({"cohort": "all"} if name == "cfl" else {})}
+    plain, other = run(**shared), run(**shared, client=client(name))
     if says[1] == "nothing":  # of pooled training, bytes are not counted
         assert not other.rounds[["bytes_up", "bytes_down"]].fillna(0).to_numpy().any()
         return
     up, down = (
         other.rounds[c].iloc[-1] / plain.rounds[c].iloc[-1] for c in ("bytes_up", "bytes_down")
     )
-    assert (up, down) == (SENT[says[1]], RECEIVED[says[2] or ""])
+    parameters = inspect.signature(FAMILIES["client"][name]).parameters
+    k = next((p.default for p in parameters.values()), None)
+    d = sum(leaf.size for leaf in jax.tree.leaves(plain.model()))
+    of_words = {"k": k, "a byte more": (4 * d + 1) / (4 * d)}
+    wanted = [SENT[says[1]], RECEIVED[says[2] or ""]]
+    assert [up, down] == [of_words.get(times, times) for times in wanted]
 
 
 @pytest.mark.long
