@@ -13,7 +13,7 @@ def models_and_clients(scenario: Scenario, client: Client, eligible: int) -> Fin
     if client.bank is None:
         return
     kind = scenario.spec.client.kind
-    if client.bank.models > eligible:
+    if client.bank.choice is not None and client.bank.models > eligible:
         text = f"{client.bank.models} models for {eligible} clients with samples"
         yield ("client", "clusters"), f"{text}; write at most {eligible}"
     if scenario.spec.client.optimizer_state == "carry":

@@ -49,7 +49,7 @@ TIMING = (
     "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency",
 )  # fmt: skip
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes", "cluster",
+    "method", "seed", "client", "samples", "classes", "cluster", "group",
     "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
     "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from fedsim import tree
-from fedsim.engine.jitted import Jitted, jitted, jitted_with
+from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import Memory
 from fedsim.engine.server import Server
 from fedsim.engine.server_records import (
@@ -157,14 +157,14 @@ class ModelAggregator:
         first_slot: Int[Array, ""] | int,
     ) -> tuple[Any, Memory, TrainStats]:
         """Add the messages of a block to the sum of every model."""
+        one = self.one
+        assert isinstance(one, Summing)
 
         def add(of_model):
             total, server, model = of_model
             of_model = _of_model(messages, model, self.bank.models)
             model_start = start._replace(server=server)
-            total, _, stats = Summing.add(
-                self.one, total, memory, of_model, model_start, first_slot
-            )
+            total, _, stats = one.added(total, memory, of_model, model_start, first_slot)
             return total, stats
 
         models = jnp.arange(self.bank.models)
@@ -202,25 +202,25 @@ class BankServer(Server):
         self.bank: Bank = self.client.bank
         self.aggregator: Any = ModelAggregator(self.aggregator, self.bank)
 
-    @jitted
-    def init(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server.
+    def new_server(self, shared: Shared, present: Any) -> ServerState:
+        """Return a new server, inside of a program.
 
         Args:
           shared: the variables of all models at the start of the run `[k, ...]`.
           present: mask of the clients that can take part `[N]`.
         """
-        server = jax.lax.map(lambda model: Server.init(self, model, present), shared)
+        one = super().new_server
+        server = jax.lax.map(lambda model: one(model, present), shared)
         if self.bank.grouping is None:
             return server
         groups = self.bank.grouping.init(present, self.bank.models)
         return server._replace(state={**server.state, GROUPS: groups})
 
-    @jitted_with(donate=(1,))
-    def update(
+    def next_server(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
-        """Return the next server, as `Server.update`, whose reports are those of all models."""
+        """Return the next server, as `Server`, with the reports of all models together."""
+        one = super().next_server
         server = start.server
         groups = server.state.get(GROUPS)
         info: Info = {}
@@ -232,7 +232,7 @@ class BankServer(Server):
             server, model = of_model
             model_start = start._replace(server=server)
             mine = self.aggregator.received(received, model)
-            updated = Server.update(self, mine, memory, slots, model_start)
+            updated = one(mine, memory, slots, model_start)
             return updated.server, updated.report
 
         models, reports = jax.lax.map(update, (server, jnp.arange(self.bank.models)))

@@ -114,7 +114,18 @@ class Server:
 
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server.
+        """Return a new server, as `new_server`."""
+        return self.new_server(shared, present)
+
+    @jitted_with(donate=(1,))
+    def update(
+        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
+    ) -> ServerUpdate:
+        """Return the next server, as `next_server`; the memory is donated."""
+        return self.next_server(received, memory, slots, start)
+
+    def new_server(self, shared: Shared, present: Any) -> ServerState:
+        """Return a new server, inside of a program.
 
         Args:
           shared: the variables at the start of the run.
@@ -128,18 +139,19 @@ class Server:
         }
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
-    @jitted_with(donate=(1,))
-    def update(
+    def next_server(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
-        """Return the next server: the rule's aggregate, and the optimisers' step on it.
+        """Return the next server, inside of a program.
+
+        The optimisers make a step of the rule's aggregate.
 
         In a skipped round, parameters, statistics and the server's state do not change; `aux` and
         the clients' memory may, if messages arrived (see `sections.aux_after`).
 
         Args:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
-          memory: the clients' memory, which is donated.
+          memory: the clients' memory.
           slots: the slots of the last block, of which the context of a summing rule is made.
           start: the round's start.
         """

@@ -13,6 +13,7 @@ from fedsim.types import Rule, Updates, by_samples, reported
 
 STEPS = 500  # of the projected gradient method
 HALVINGS = 60  # of an interval, to the precision of a float64
+TILE = 16  # numbers that are summed side by side
 
 
 @rule
@@ -26,7 +27,7 @@ def fedmgda(
     |λ_i − p_i| ≤ ε, where p_i is 1/|S|, or n_i/n. A zero update has u_i = 0. The paper's step η is
     the `lr` of an `sgd` behind the rule.
 
-    Resists: long updates, since all have length 1.
+    Resists: nothing; one client can decide where it goes, by a step of at most 1.
     Cost: O(K²·D).
     Needs: all rows at once.
     With ε = 0: the mean of updates of length 1.
@@ -49,8 +50,11 @@ def fedmgda(
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         moved = present & (lengths > 0)
         inverse = jnp.where(moved, 1 / jnp.where(moved, lengths, 1), 0)
-        products = tree.cosines(updates.delta, moved)
-        lambda_ = _shortest(products, centre, present, epsilon)
+        # Present rows come first, so that no bit depends on where absent ones are.
+        order = jnp.argsort(~present, stable=True)
+        products = tree.cosines(updates.delta, moved)[order][:, order]
+        shortest = _shortest(products, centre[order], present[order], epsilon)
+        lambda_ = jnp.zeros_like(centre).at[order].set(shortest)
         return tree.weighted_sum(updates.delta, lambda_ * inverse), state, {}
 
     return Rule(apply=apply)
@@ -72,14 +76,14 @@ def _shortest(
     """
     low = jnp.where(present, jnp.maximum(centre - epsilon, 0), 0)
     high = jnp.where(present, jnp.minimum(centre + epsilon, 1), 0)
-    largest = jnp.maximum(jnp.max(jnp.sum(jnp.abs(products), axis=1), initial=0), 1)
+    largest = jnp.maximum(jnp.max(_times(jnp.abs(products), present), initial=0), 1)
 
     def step(_, state):
         weights, ahead, momentum = state
-        new = _onto_box_of_simplex(ahead - products @ ahead / largest, low, high)
+        new = _onto_box_of_simplex(ahead - _times(products, ahead) / largest, low, high)
 
         # Momentum is dropped where it points uphill (O'Donoghue and Candès 2015).
-        uphill = (ahead - new) @ (new - weights) > 0
+        uphill = _sum((ahead - new) * (new - weights)) > 0
         next_momentum = jnp.where(uphill, 1, (1 + jnp.sqrt(1 + 4 * momentum**2)) / 2)
         push = jnp.where(uphill, 0, (momentum - 1) / next_momentum)
         return new, new + push * (new - weights), next_momentum
@@ -97,9 +101,28 @@ def _onto_box_of_simplex(
     def halve(_, interval):
         left, right = interval
         middle = (left + right) / 2
-        too_large = jnp.sum(jnp.clip(v - middle, low, high)) > 1
+        too_large = _sum(jnp.clip(v - middle, low, high)) > 1
         return jnp.where(too_large, middle, left), jnp.where(too_large, right, middle)
 
-    ends = (jnp.min(v - high), jnp.max(v - low))
+    counts = high > 0  # absent rows have no weight, whatever τ is
+    least = jnp.min(jnp.where(counts, v - high, jnp.inf), initial=jnp.inf)
+    most = jnp.max(jnp.where(counts, v - low, -jnp.inf), initial=-jnp.inf)
+    ends = (least, most)
     left, right = jax.lax.fori_loop(0, HALVINGS, halve, ends)
     return jnp.clip(v - (left + right) / 2, low, high)
+
+
+def _times(matrix: Float[Array, "K K"], vector: Array) -> Float[Array, " K"]:
+    """Return the product with a vector, column by column: K does not decide the order."""
+
+    def add(k, total):
+        return total + matrix[k] * vector[k]
+
+    return jax.lax.fori_loop(0, len(vector), add, jnp.zeros_like(matrix[0]))
+
+
+def _sum(v: Float[Array, " K"]) -> Float[Array, ""]:
+    """Return the sum, tile by tile: zeros at the end, however many, change no bit of it."""
+    tiles = jnp.pad(v, (0, -len(v) % TILE)).reshape(-1, TILE)
+    add = lambda i, total: total + tiles[i]
+    return jnp.sum(jax.lax.fori_loop(0, len(tiles), add, jnp.zeros(TILE, v.dtype)))

@@ -22,6 +22,7 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
+from fedsim.study.clusters import cluster_columns
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import NOT_FEDERATED, fairness_columns, summarise
 
@@ -205,7 +206,8 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
             seed.end["reason"],
             seed.tables["summary"][0].get(NOT_FEDERATED, ""),
         )
-        line |= fairness_columns(seed.tables["clients"][0], seed.end["status"])
+        clients = seed.tables["clients"][0]
+        line |= {**fairness_columns(clients, seed.end["status"]), **cluster_columns(clients)}
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")
         return problems

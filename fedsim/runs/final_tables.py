@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
+from fedsim.engine.bank import models_of
 from fedsim.engine.bank_scores import final_choices, scores_of_choices
 from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.moves import NONE, Moves
@@ -14,7 +15,7 @@ from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
-from fedsim.study.clusters import adjusted_rand
+from fedsim.study.clusters import cluster_columns
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import fairness_columns, summarise
 
@@ -42,9 +43,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
         run.reason,
         run.program.server.client.not_federated,
     )
-    line |= fairness_columns(clients, run.status)
-    if choices is not None:
-        line |= _agreement(run.plan.federation.unpooled, choices)
+    line |= {**fairness_columns(clients, run.status), **cluster_columns(clients)}
     journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
     if run.moves is not None:
@@ -80,15 +79,6 @@ def _clusters(moves: Moves, federation: Federation) -> Record:
     }
 
 
-def _agreement(federation: Federation, choices: np.ndarray) -> Record:
-    """How far the final clusters are the groups that the data have; empty without groups."""
-    for name, groups in federation.skews.items():
-        if name.startswith(GROUPED):
-            known = choices != NONE
-            return {"adjusted_rand": adjusted_rand(choices[known], groups[known])}
-    return {}
-
-
 def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None) -> Record:
     """The columns of `clients.csv`.
 
@@ -111,19 +101,22 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
     if choices is not None:
         numbers = choices[listed].tolist()
         table["cluster"] = [None if number == NONE else number for number in numbers]
+        for name, groups in federation.skews.items():
+            if name == GROUPED:
+                table["group"] = groups[listed].astype(int).tolist()
 
     # Clients whose samples are pooled take part in no round, and send nothing.
     client = run.program.server.client
     if client.pools is None:
         table |= _participation(run, listed)
 
-    # Without a shared model, only the clients' own ones are scored.
+    # Without a shared model, or with several, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
     if choices is None:
         scores = {"personal": personal_scores(run, chosen)}
     else:
         scores = {"personal": scores_of_choices(run, choices, chosen)}
-    if not client.isolated:
+    if not client.isolated and models_of(client) == 1:
         scores = {"global": client_scores(run, chosen), **scores}
     for model, (means, label_numbers) in scores.items():
         numbers = label_numbers[listed].tolist()

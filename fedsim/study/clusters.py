@@ -2,6 +2,25 @@
 
 import numpy as np
 
+from fedsim.disk.tables import Record
+
+
+def cluster_columns(clients: Record) -> Record:
+    """Return how far the clusters are the groups that the data have: a column of `summary.csv`.
+
+    Args:
+      clients: rows of `clients.csv`, stacked; without clusters or groups, there is no column.
+    """
+    if "cluster" not in clients or "group" not in clients:
+        return {}
+    clusters = []
+    groups = []
+    for cluster, group in zip(clients["cluster"], clients["group"], strict=True):
+        if cluster is not None:
+            clusters.append(cluster)
+            groups.append(group)
+    return {"adjusted_rand": adjusted_rand(np.array(clusters), np.array(groups))}
+
 
 def adjusted_rand(one: np.ndarray, other: np.ndarray) -> float:
     """Return the adjusted Rand index of two divisions: 1 if they are the same, about 0 by chance.

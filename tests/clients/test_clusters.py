@@ -229,7 +229,7 @@ def test_tables_tell_the_models_apart(shifted):
     found = shifted.summary["adjusted_rand"].idxmax()
     seed = shifted.summary["seed"][found]
     own = clients[clients["seed"] == seed]
-    assert own["personal_accuracy"].mean() > own["global_accuracy"].mean() + 0.2
+    assert own["personal_accuracy"].mean() > 0.7 and "global_accuracy" not in clients
 
 
 @long
@@ -243,7 +243,7 @@ def test_the_page_shows_who_went_where_and_how_evenly(shifted):
     table = fairness(shifted.clients, context)
     by_seed = []
     for _, clients in shifted.clients.groupby("seed"):
-        scores = np.sort(clients["global_accuracy"])
+        scores = np.sort(clients["personal_accuracy"])
         apart = np.abs(scores[:, None] - scores).sum() / (2 * len(scores) * scores.sum())
         by_seed.append([scores.mean(), scores[0], scores.std(), apart])
     numbers = [number for _, number in table["rows"][0][1:]]

@@ -47,7 +47,7 @@ TABLE = {
     "q_fair": Law({"q": 1.0}, equivariant=False, unanimous=False, stalls=True),
     "agnostic": Law(population=True),
     "term": Law(sampled=True),
-    "delta_fl": Law({"theta": 0.5}),
+    "delta_fl": Law({"theta": 1.0}),
     "fedmgda": Law(resists=4, equivariant=False, unanimous=False),
     "nova": Law(sampled=True),
     "mean_over_all": Law(population=True),

@@ -33,7 +33,7 @@ def moves(
     """
     if clusters is None or rounds is None:
         return []
-    last = int(rounds["round"].max())
+    last = int(np.asarray(rounds["round"], int).max())
     shown = []
     for variant, table in by_variant(clusters).items():
         for method in context.ordered([str(name) for name in table["method"].unique()]):
